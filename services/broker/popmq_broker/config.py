@@ -1,0 +1,60 @@
+"""Every knob of a broker: variable POPMQ_BROKER_ and the field's name in capitals."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from popmq_common.units import GiB, MiB
+
+
+class Flush(StrEnum):
+    SYNC = "sync"
+    ASYNC = "async"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    data_dir: Path
+    """Directory of all files: CommitLog, queues, configuration. Made if it does not exist."""
+    name: str = "broker-a"
+    """Name of this broker, unique in the cluster; part of every receipt handle."""
+    cluster: str = "PopMQ"
+    """Name of the cluster; part of the revive topic's name."""
+    host: str = "127.0.0.1"
+    """Address the link to the proxies listens on."""
+    port: int = 10911
+    """Port of the link; 0: any free one."""
+    advertise: str = ""
+    """host:port that proxies reach the link at; empty: host and port."""
+    nameservers: tuple[str, ...] = ()
+    """Nameservers to register with, host:port separated by commas."""
+    link_secret: str = ""
+    """Shared secret that proxies must show; empty: none."""
+    metrics_port: int = 0
+    """Port of /metrics; 0: none."""
+    log_level: str = "info"
+    """debug, info, warning or error."""
+    flush: Flush = Flush.SYNC
+    """sync: an answer of OK means it is on disk. async: a crash loses the last flush interval."""
+    async_flush_interval_ms: int = 500
+    """With flush=async: how often the log is brought to disk."""
+    segment_bytes: int = 1 * GiB
+    """Size of a CommitLog file. Files are sparse: disk is used as messages come."""
+    queue_file_bytes: int = 6_000_000
+    """Size of a ConsumeQueue file; RocketMQ's 300,000 entries of 20 bytes."""
+    disk_reserve_bytes: int = 256 * MiB
+    """Free space below which sends are refused, kept for acks and leases."""
+    revive_queues: int = 8
+    """Queues of the revive topic, which journals leases and acks."""
+    create_groups: bool = True
+    """Make a consumer group, with the defaults, when it is first used."""
+    in_flight_max: int = 10_000
+    """Messages a group may hold unacknowledged of one queue; more are refused until it acks."""
+    waiting_polls_max: int = 100_000
+    """Long polls that may wait at a time; more are refused."""
+    topics_max: int = 20_000
+    """Topics, retry topics and dead letters included; more are refused."""
+    groups_max: int = 20_000
+    """Consumer groups; more are refused."""
+    offsets_interval_ms: int = 5_000
+    """How often the committed offsets are written; what came since is in the revive topic."""

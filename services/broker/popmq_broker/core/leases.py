@@ -1,0 +1,230 @@
+"""Leases: which messages a group holds, until when, and what an ack or a change finds out.
+
+One `GroupQueue` per group and queue holds the position (the next offset to hand out) and the live
+leases. States of one message for one group, and what moves it:
+
+    ready ──pop──► leased ──ack──► acked
+      ▲              │ ├──change──► leased again, one generation higher; old handles superseded
+      │              │ └──move───► dropped (reset, topic deleted): fenced
+      └── a copy ────┘ time runs out, or given back: expired
+          in the retry topic, or the dead letters
+
+Everything here is synchronous and knows no clock: `now_ms` is an argument. The caller appends to
+the journal before it applies, and answers when the journal is durable.
+
+Differs from RocketMQ: there the records in the revive topic are the authority and an ack of a
+lease that does not exist is stored and answered OK; here the table is, and the answer is typed.
+"""
+
+import heapq
+from collections import OrderedDict
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple
+
+from popmq_broker.core.offsets import QueueKey
+
+RESOLVED_KEPT_MAX: Final = 1024
+"""Per queue and group: how many ended leases are remembered to answer late acks exactly."""
+STALE_DUE_MIN: Final = 1024
+"""Entries of ended leases stay in the heap until they are a multiple of the live ones."""
+
+
+class Outcome(Enum):
+    DONE = "done"
+    ALREADY_ACKED = "already acked"
+    EXPIRED = "expired"
+    SUPERSEDED = "superseded"
+    UNKNOWN = "unknown"
+
+
+class LeaseRef(NamedTuple):
+    """A lease as a receipt handle names it."""
+
+    queue_id: int
+    queue_offset: int
+    start_offset: int
+    pop_time_ms: int
+    invisible_ms: int
+    revive_queue: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    start_offset: int
+    pop_time_ms: int
+    invisible_ms: int
+    revive_queue: int
+    revive_offset: int
+    """Where in the revive queue the checkpoint is."""
+    generation: int
+    log_offset: int
+    size_bytes: int
+
+    @property
+    def due_ms(self) -> int:
+        return self.pop_time_ms + self.invisible_ms
+
+
+class Ended(NamedTuple):
+    generation: int
+    outcome: Outcome  # what a later ack of that generation is told
+
+
+class GroupQueue:
+    """One group's standing in one queue."""
+
+    def __init__(self, key: QueueKey, position: int) -> None:
+        self.key = key
+        self.position = position
+        self.committed = position
+        self.pops = 0
+        """Pops of the group so far; decides whose turn it is."""
+        self.leases: dict[int, Lease] = {}
+        self._ended: OrderedDict[int, Ended] = OrderedDict()
+
+    def __repr__(self) -> str:
+        key = self.key
+        return (
+            f"<{key.topic}/{key.queue_id} of {key.group}: position {self.position}, "
+            f"committed {self.committed}, {len(self.leases)} leased>"
+        )
+
+    def judge(self, ref: LeaseRef, now_ms: int) -> Outcome:
+        """What an ack or change through `ref` finds; DONE: it holds the newest live lease."""
+        lease = self.leases.get(ref.queue_offset)
+        if lease is None:
+            return self._judge_ended(ref, now_ms)
+        if ref.generation < lease.generation:
+            return Outcome.SUPERSEDED
+        if ref.generation > lease.generation or ref.pop_time_ms != lease.pop_time_ms:
+            return Outcome.UNKNOWN
+        return Outcome.DONE if now_ms < lease.due_ms else Outcome.EXPIRED
+
+    def _judge_ended(self, ref: LeaseRef, now_ms: int) -> Outcome:
+        if ref.queue_offset >= self.position:
+            return Outcome.UNKNOWN
+        ended = self._ended.get(ref.queue_offset)
+        if ended is None:
+            due = ref.pop_time_ms + ref.invisible_ms <= now_ms
+            return Outcome.EXPIRED if due else Outcome.UNKNOWN
+        if ref.generation < ended.generation:
+            return Outcome.SUPERSEDED
+        return ended.outcome if ref.generation == ended.generation else Outcome.UNKNOWN
+
+    def end(self, queue_offset: int, outcome: Outcome) -> Lease:
+        """Remove a live lease and remember why. Called by the table, which counts."""
+        lease = self.leases.pop(queue_offset)
+        self._ended[queue_offset] = Ended(lease.generation, outcome)
+        if len(self._ended) > RESOLVED_KEPT_MAX:
+            self._ended.popitem(last=False)
+        return lease
+
+    def advance(self, to: int) -> None:
+        """The only way the committed offset grows: over what is durable, never back.
+
+        A move that came in between wins: nothing is committed past the position.
+        """
+        self.committed = max(self.committed, min(to, self.position))
+
+    def fence(self, to: int) -> list[Lease]:
+        """Set the position outright; every live lease is dropped and returned."""
+        dropped = list(self.leases.values())
+        self.leases.clear()
+        self._ended.clear()
+        self.position = self.committed = to
+        return dropped
+
+
+class Due(NamedTuple):
+    due_ms: int
+    key: QueueKey
+    queue_offset: int
+    generation: int
+
+
+class LeaseTable:
+    """All group queues of a broker, and which lease is due next."""
+
+    def __init__(self) -> None:
+        self.queues: dict[QueueKey, GroupQueue] = {}
+        self.live_count = 0
+        self._due: list[Due] = []
+
+    def add(self, queue: GroupQueue, queue_offset: int, lease: Lease) -> None:
+        """A new lease, or one that takes the place of an older one of the message."""
+        if queue_offset not in queue.leases:
+            self.live_count += 1
+        queue.leases[queue_offset] = lease
+        due = Due(lease.due_ms, queue.key, queue_offset, lease.generation)
+        heapq.heappush(self._due, due)
+        if len(self._due) > 4 * self.live_count + STALE_DUE_MIN:
+            self._due = [due for due in self._due if self._find(due) is not None]
+            heapq.heapify(self._due)
+
+    def end(self, queue: GroupQueue, queue_offset: int, outcome: Outcome) -> Lease:
+        self.live_count -= 1
+        return queue.end(queue_offset, outcome)
+
+    def fence(self, queue: GroupQueue, to: int) -> list[Lease]:
+        """Move a queue's position; its live leases are dropped and returned."""
+        dropped = queue.fence(to)
+        self.live_count -= len(dropped)
+        return dropped
+
+    def forget(self, key: QueueKey) -> list[Lease]:
+        """Drop all that is known of a queue; its live leases are returned."""
+        queue = self.queues.pop(key, None)
+        if queue is None:
+            return []
+        self.live_count -= len(queue.leases)
+        return list(queue.leases.values())
+
+    def next_due_ms(self) -> int | None:
+        while self._due and self._find(self._due[0]) is None:
+            heapq.heappop(self._due)
+        return self._due[0].due_ms if self._due else None
+
+    def take_due(self, now_ms: int, count_max: int) -> list[Due]:
+        """Leases whose time is over, oldest first. The caller ends each, or puts it back."""
+        taken: list[Due] = []
+        while self._due and self._due[0].due_ms <= now_ms and len(taken) < count_max:
+            due = heapq.heappop(self._due)
+            if self._find(due) is not None:
+                taken.append(due)
+        return taken
+
+    def put_back(self, taken: list[Due], due_ms: int) -> None:
+        """Look at these again at `due_ms`; the leases themselves do not change."""
+        for due in taken:
+            heapq.heappush(self._due, due._replace(due_ms=due_ms))
+
+    def _find(self, due: Due) -> Lease | None:
+        queue = self.queues.get(due.key)
+        lease = queue.leases.get(due.queue_offset) if queue else None
+        return lease if lease is not None and lease.generation == due.generation else None
+
+
+class ReviveProgress:
+    """Per revive queue: from which revive offset on checkpoints are still needed."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, dict[int, int]] = {}
+
+    def opened(self, revive_queue: int, revive_offset: int, lease_count: int) -> None:
+        if lease_count:
+            self._open.setdefault(revive_queue, {})[revive_offset] = lease_count
+
+    def closed(self, lease: Lease) -> None:
+        counts = self._open[lease.revive_queue]
+        counts[lease.revive_offset] -= 1
+        if not counts[lease.revive_offset]:
+            del counts[lease.revive_offset]
+
+    def first_needed(self, revive_queue: int, end: int) -> int:
+        """The smallest revive offset a live lease rests on; `end` when there is none.
+
+        Checkpoints are opened in the order of their offsets, and a dict keeps that order.
+        """
+        return next(iter(self._open.get(revive_queue, ())), end)

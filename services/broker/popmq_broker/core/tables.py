@@ -1,0 +1,156 @@
+"""Topic and group tables ⇄ RocketMQ's `topics.json` and `subscriptionGroup.json`.
+
+    topics.json             {"dataVersion": V, "topicConfigTable": {name: {topicName, perm,
+                            readQueueNums, writeQueueNums, attributes {"+message.type"}, …}}}
+    subscriptionGroup.json  {"dataVersion": V, "subscriptionGroupTable": {name: {groupName,
+                            consumeMessageOrderly, retryMaxTimes, attributes, …}}}
+
+A group's `max_attempts` counts deliveries, RocketMQ's `retryMaxTimes` counts the ones after the
+first: the file holds max_attempts − 1, so both mean the same.
+
+Source: RocketMQ TopicConfig, TopicAttributes, SubscriptionGroupConfig, ConfigManager.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from popmq_common.errors import Corrupt
+
+PERM_READ: Final = 4
+PERM_WRITE: Final = 2
+PERM_BOTH: Final = PERM_READ | PERM_WRITE
+MESSAGE_TYPE: Final = "message.type"
+CONSUME_FROM: Final = "popmq.consume.from"
+MAX_ATTEMPTS_DEFAULT: Final = 16
+
+
+class ConsumeFrom(StrEnum):
+    """Where a group starts in a queue that it has no offset for."""
+
+    LAST = "LAST"  # the queue's end at the group's first receive
+    FIRST = "FIRST"  # the oldest message there is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    name: str
+    read_queues: int
+    write_queues: int
+    perm: int = PERM_BOTH
+    message_type: str = "NORMAL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    name: str
+    fifo: bool = False
+    max_attempts: int = MAX_ATTEMPTS_DEFAULT
+    consume_from: ConsumeFrom = ConsumeFrom.LAST
+
+
+def encode_topics(topics: Mapping[str, TopicConfig], version: int, now_ms: int) -> str:
+    table = {
+        topic.name: {
+            "attributes": {MESSAGE_TYPE: topic.message_type},
+            "order": False,
+            "perm": topic.perm,
+            "readQueueNums": topic.read_queues,
+            "topicFilterType": "SINGLE_TAG",
+            "topicName": topic.name,
+            "topicSysFlag": 0,
+            "writeQueueNums": topic.write_queues,
+        }
+        for topic in topics.values()
+    }
+    return _dump({"dataVersion": _version(version, now_ms), "topicConfigTable": table})
+
+
+def decode_topics(text: str, *, where: str) -> tuple[dict[str, TopicConfig], int]:
+    """(topics by name, version). Raises `Corrupt` naming `where`."""
+    fields = _load(text, where)
+    try:
+        topics = [
+            TopicConfig(
+                name=str(raw["topicName"]),
+                read_queues=int(raw["readQueueNums"]),
+                write_queues=int(raw["writeQueueNums"]),
+                perm=int(raw["perm"]),
+                message_type=str((raw.get("attributes") or {}).get(MESSAGE_TYPE, "NORMAL")),
+            )
+            for raw in fields["topicConfigTable"].values()
+        ]
+        return {topic.name: topic for topic in topics}, _counter(fields)
+    except (KeyError, TypeError, ValueError, AttributeError) as wrong:
+        raise Corrupt(path=where, offset=0, reason=f"no topic table: {wrong!r}") from wrong
+
+
+def encode_groups(groups: Mapping[str, GroupConfig], version: int, now_ms: int) -> str:
+    table = {
+        group.name: {
+            "attributes": {CONSUME_FROM: group.consume_from.value},
+            "brokerId": 0,
+            "consumeBroadcastEnable": True,
+            "consumeEnable": True,
+            "consumeFromMinEnable": True,
+            "consumeMessageOrderly": group.fifo,
+            "consumeTimeoutMinute": 15,
+            "groupName": group.name,
+            "groupRetryPolicy": {"type": "CUSTOMIZED"},
+            "groupSysFlag": 0,
+            "notifyConsumerIdsChangedEnable": True,
+            "retryMaxTimes": group.max_attempts - 1,
+            "retryQueueNums": 1,
+            "whichBrokerWhenConsumeSlowly": 1,
+        }
+        for group in groups.values()
+    }
+    return _dump(
+        {
+            "dataVersion": _version(version, now_ms),
+            "forbiddenTable": {},
+            "subscriptionGroupTable": table,
+        }
+    )
+
+
+def decode_groups(text: str, *, where: str) -> tuple[dict[str, GroupConfig], int]:
+    """(groups by name, version). Raises `Corrupt` naming `where`."""
+    fields = _load(text, where)
+    try:
+        groups = [
+            GroupConfig(
+                name=str(raw["groupName"]),
+                fifo=bool(raw.get("consumeMessageOrderly", False)),
+                max_attempts=int(raw.get("retryMaxTimes", MAX_ATTEMPTS_DEFAULT - 1)) + 1,
+                consume_from=ConsumeFrom((raw.get("attributes") or {}).get(CONSUME_FROM, "LAST")),
+            )
+            for raw in fields["subscriptionGroupTable"].values()
+        ]
+        return {group.name: group for group in groups}, _counter(fields)
+    except (KeyError, TypeError, ValueError, AttributeError) as wrong:
+        raise Corrupt(path=where, offset=0, reason=f"no group table: {wrong!r}") from wrong
+
+
+def _version(counter: int, now_ms: int) -> dict[str, int]:
+    return {"counter": counter, "stateVersion": 0, "timestamp": now_ms}
+
+
+def _counter(fields: dict[str, Any]) -> int:
+    return int((fields.get("dataVersion") or {}).get("counter", 0))
+
+
+def _dump(fields: dict[str, Any]) -> str:
+    return json.dumps(fields, indent=1, sort_keys=True)
+
+
+def _load(text: str, where: str) -> dict[str, Any]:
+    try:
+        fields = json.loads(text)
+    except ValueError as wrong:
+        raise Corrupt(path=where, offset=0, reason=f"no JSON: {wrong}") from wrong
+    if not isinstance(fields, dict):
+        raise Corrupt(path=where, offset=0, reason="no JSON object")
+    return fields

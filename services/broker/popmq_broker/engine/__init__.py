@@ -1,0 +1,1 @@
+"""What the broker does, one file per verb: decide, append, apply, await durable, answer."""

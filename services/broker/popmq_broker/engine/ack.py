@@ -1,0 +1,204 @@
+"""Ack and change: what a consumer says of messages it holds.
+
+An ack ends a lease, a change gives the message a new lease one generation higher and voids the
+old handle. Both are journaled in the revive queue of the lease's checkpoint, and answered when
+the records are on disk; an ack that only repeats one waits for that one's record too.
+
+Source: RocketMQ AckMessageProcessor, ChangeInvisibleTimeProcessor.
+Differs: the outcome is typed, and an ack that cannot be stored is an error, not OK.
+"""
+
+from collections.abc import Sequence
+
+from popmq_broker.core import checkpoint as ck
+from popmq_broker.core.leases import GroupQueue, Lease, LeaseRef, Outcome
+from popmq_broker.core.offsets import QueueKey
+from popmq_broker.engine import journal
+from popmq_broker.engine.revive import Revive
+from popmq_broker.engine.state import BrokerState
+from popmq_broker.store.store import Draft
+from popmq_common import properties as names
+from popmq_common.names import retry_topic
+from popmq_common.units import QueueOffset
+from popmq_internal.v1 import link_pb2 as link
+
+Held = tuple[GroupQueue, int, Lease]
+
+_OUTCOMES = {
+    Outcome.DONE: link.LEASE_OUTCOME_DONE,
+    Outcome.ALREADY_ACKED: link.LEASE_OUTCOME_ALREADY_ACKED,
+    Outcome.EXPIRED: link.LEASE_OUTCOME_EXPIRED,
+    Outcome.SUPERSEDED: link.LEASE_OUTCOME_SUPERSEDED,
+    Outcome.UNKNOWN: link.LEASE_OUTCOME_UNKNOWN,
+}
+
+
+class Ack:
+    def __init__(self, state: BrokerState, revive: Revive) -> None:
+        self._state = state
+        self._revive = revive
+
+    async def ack(self, request: link.Ack) -> link.AckReply:
+        """One outcome per lease, in order. Raises `DiskFull`: then nothing was acked."""
+        state = self._state
+        now_ms = state.clock.now_ms()
+        outcomes: list[Outcome] = []
+        done: dict[tuple[QueueKey, int], Held] = {}
+        for ref in request.leases:
+            queue, outcome = self._judge(request.group, request.topic, ref, now_ms)
+            if outcome is Outcome.DONE and queue is not None:
+                spot = (queue.key, ref.queue_offset)
+                if spot in done:
+                    outcome = Outcome.ALREADY_ACKED
+                else:
+                    done[spot] = (queue, ref.queue_offset, queue.leases[ref.queue_offset])
+            outcomes.append(outcome)
+            state.stats.acked[request.topic, request.group, outcome.value] += 1
+        self._journal_acks(list(done.values()), now_ms)
+        if done or Outcome.ALREADY_ACKED in outcomes:
+            await state.store.durable(state.store.log_end)
+        return link.AckReply(outcomes=[_OUTCOMES[outcome] for outcome in outcomes])
+
+    async def change(self, request: link.ChangeInvisible) -> link.ChangeInvisibleReply:
+        """A new lease from now for `invisible_ms`; 0: due at once. Raises `DiskFull`."""
+        state = self._state
+        now_ms = state.clock.now_ms()
+        old_ref = request.lease
+        queue, outcome = self._judge(request.group, request.topic, old_ref, now_ms)
+        state.stats.changed[request.topic, request.group, outcome.value] += 1
+        if outcome is not Outcome.DONE or queue is None:
+            return link.ChangeInvisibleReply(outcome=_OUTCOMES[outcome])
+        new = self._change(queue, old_ref.queue_offset, request.invisible_ms, now_ms)
+        await state.store.durable(state.store.log_end)
+        ref = link.LeaseRef()
+        ref.CopyFrom(old_ref)
+        ref.start_offset = new.start_offset
+        ref.pop_time_ms = new.pop_time_ms
+        ref.invisible_ms = new.invisible_ms
+        ref.generation = new.generation
+        return link.ChangeInvisibleReply(outcome=link.LEASE_OUTCOME_DONE, lease=ref)
+
+    async def release(self, request: link.Release) -> link.Done:
+        """Visible again at once, not counted; leases that are gone are passed over."""
+        now_ms = self._state.clock.now_ms()
+        for ref in request.leases:
+            queue, outcome = self._judge(request.group, request.topic, ref, now_ms)
+            if outcome is Outcome.DONE and queue is not None:
+                self._revive.give_back(queue, [ref.queue_offset], ref.pop_time_ms)
+        await self._state.store.durable(self._state.store.log_end)
+        return link.Done()
+
+    async def forward(self, request: link.ForwardDeadLetter) -> link.Done:
+        """To the dead letters; done as well when the message is no longer held."""
+        state = self._state
+        reason = request.reason or "forwarded by the consumer"
+        held = self._find(request)
+        if held is not None:
+            queue, offset = held
+            self._revive.forward(queue, offset, reason)
+        await state.store.durable(state.store.log_end)
+        return link.Done()
+
+    def _find(self, request: link.ForwardDeadLetter) -> tuple[GroupQueue, int] | None:
+        if request.HasField("lease"):
+            now_ms = self._state.clock.now_ms()
+            queue, outcome = self._judge(request.group, request.topic, request.lease, now_ms)
+            if outcome is Outcome.DONE and queue is not None:
+                return queue, request.lease.queue_offset
+            return None
+        wanted = f"{names.UNIQ_KEY}{names.NAME_END}{request.message_id}{names.VALUE_END}".encode()
+        topics = {request.topic, retry_topic(request.group, request.topic)}
+        for key, queue in self._state.leases.queues.items():
+            if key.group != request.group or key.topic not in topics:
+                continue
+            for offset, lease in queue.leases.items():
+                record = self._state.store.read(lease.log_offset, lease.size_bytes)
+                if record is not None and wanted in record.properties:
+                    return queue, offset
+        return None
+
+    def _judge(
+        self, group: str, topic: str, ref: link.LeaseRef, now_ms: int
+    ) -> tuple[GroupQueue | None, Outcome]:
+        stored = retry_topic(group, topic) if ref.retry_mark else topic
+        queue = self._state.group_queue(QueueKey(group, stored, ref.queue_id))
+        if queue is None:
+            return None, Outcome.UNKNOWN
+        return queue, queue.judge(_ref(ref), now_ms)
+
+    def _journal_acks(self, held: Sequence[Held], now_ms: int) -> None:
+        """One record per checkpoint, then the leases end."""
+        state = self._state
+        by_checkpoint: dict[tuple[QueueKey, int, int, int], list[Held]] = {}
+        for queue, offset, lease in held:
+            spot = (queue.key, lease.start_offset, lease.pop_time_ms, lease.generation)
+            by_checkpoint.setdefault(spot, []).append((queue, offset, lease))
+        drafts = [self._ack_draft(group, now_ms) for group in by_checkpoint.values()]
+        if drafts:
+            state.store.append(drafts, now_ms, system=True)
+        for queue, offset, _ in held:
+            lease = state.leases.end(queue, offset, Outcome.ALREADY_ACKED)
+            state.progress.closed(lease)
+
+    def _ack_draft(self, held: Sequence[Held], now_ms: int) -> Draft:
+        queue, _, lease = held[0]
+        record = ck.AckRecord(
+            topic=queue.key.topic,
+            group=queue.key.group,
+            queue_id=queue.key.queue_id,
+            start_offset=QueueOffset(lease.start_offset),
+            offsets=tuple(offset for _, offset, _ in held),
+            pop_time_ms=lease.pop_time_ms,
+            broker=self._state.config.name,
+            generation=lease.generation,
+        )
+        return journal.ack(self._state, record, lease.revive_queue, lease.due_ms, now_ms)
+
+    def _change(self, queue: GroupQueue, offset: int, invisible_ms: int, now_ms: int) -> Lease:
+        """The new lease first, then the old one's end: a crash between them loses nothing."""
+        state = self._state
+        old = queue.leases[offset]
+        pop_time_ms = max(now_ms, old.pop_time_ms + 1)  # tells the two leases apart
+        checkpoint = ck.Checkpoint(
+            topic=queue.key.topic,
+            group=queue.key.group,
+            queue_id=queue.key.queue_id,
+            start_offset=QueueOffset(offset),
+            offsets=(offset,),
+            pop_time_ms=pop_time_ms,
+            invisible_ms=invisible_ms,
+            broker=state.config.name,
+            generation=old.generation + 1,
+        )
+        drafts = [
+            journal.checkpoint(state, checkpoint, old.revive_queue, now_ms),
+            self._ack_draft([(queue, offset, old)], now_ms),
+        ]
+        appended = state.store.append(drafts, now_ms, system=True)
+        new = Lease(
+            start_offset=offset,
+            pop_time_ms=pop_time_ms,
+            invisible_ms=invisible_ms,
+            revive_queue=old.revive_queue,
+            revive_offset=appended[0].queue_offset,
+            generation=old.generation + 1,
+            log_offset=old.log_offset,
+            size_bytes=old.size_bytes,
+        )
+        state.progress.opened(new.revive_queue, new.revive_offset, 1)
+        state.progress.closed(old)
+        state.leases.add(queue, offset, new)
+        self._revive.look_again()
+        return new
+
+
+def _ref(ref: link.LeaseRef) -> LeaseRef:
+    return LeaseRef(
+        ref.queue_id,
+        ref.queue_offset,
+        ref.start_offset,
+        ref.pop_time_ms,
+        ref.invisible_ms,
+        ref.revive_queue,
+        ref.generation,
+    )

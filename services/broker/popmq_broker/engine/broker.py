@@ -1,0 +1,92 @@
+"""A broker: one call in, one reply out; and the tasks that run beside the calls."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from popmq_broker.engine.ack import Ack
+from popmq_broker.engine.offsets import Offsets
+from popmq_broker.engine.pop import Pop
+from popmq_broker.engine.revive import Revive
+from popmq_broker.engine.send import Send
+from popmq_broker.engine.state import BrokerState
+from popmq_broker.engine.topics import Topics
+from popmq_broker.store.store import Arrival
+from popmq_common.errors import NotServed
+from popmq_internal.v1 import link_pb2 as link
+
+Handler = Callable[[Any], Awaitable[Any]]
+
+_REPLY_FIELD = {
+    "send": "send",
+    "pop": "pop",
+    "ack": "ack",
+    "change_invisible": "change_invisible",
+    "get_group": "get_group",
+    "describe": "describe",
+}
+
+
+class Broker:
+    def __init__(self, state: BrokerState) -> None:
+        self.state = state
+        self.topics = Topics(state)
+        self.revive = Revive(state, self.topics)
+        self.offsets = Offsets(state, self.topics)
+        ack = Ack(state, self.revive)
+        self._handlers: dict[str, Handler] = {
+            "send": Send(state).send,
+            "pop": Pop(state, self.revive).pop,
+            "ack": ack.ack,
+            "change_invisible": ack.change,
+            "release": ack.release,
+            "forward_dead_letter": ack.forward,
+            "put_topic": self.topics.put_topic,
+            "delete_topic": self.topics.delete_topic,
+            "put_group": self.topics.put_group,
+            "delete_group": self.topics.delete_group,
+            "get_group": self.topics.get_group,
+            "describe": self.topics.describe,
+        }
+        state.store.arrivals = self._arrived
+        state.store.synced = self._synced
+
+    @property
+    def name(self) -> str:
+        return self.state.config.name
+
+    async def handle(self, call: link.Call) -> link.Reply:
+        """Serve one call of the link. Raises the errors of popmq_common.errors."""
+        kind = call.WhichOneof("body") or "nothing"
+        handler = self._handlers.get(kind)
+        if handler is None:
+            raise NotServed(what=f"The call {kind!r}")
+        began = time.perf_counter()
+        try:
+            answer = await handler(getattr(call, kind))
+        finally:
+            self.state.stats.call(kind, time.perf_counter() - began)
+        return link.Reply(id=call.id, **{_REPLY_FIELD.get(kind, "done"): answer})
+
+    async def run(self) -> None:
+        """Revive, write offsets and checkpoints until cancelled; an error in one ends all."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.revive.run(), name="revive")
+            tasks.create_task(self.offsets.run(), name="offsets")
+            tasks.create_task(self.state.store.run(), name="store")
+
+    async def close(self) -> None:
+        await self.offsets.write()
+        await self.state.store.close()
+
+    def _arrived(self, arrivals: Sequence[Arrival]) -> None:
+        codes: dict[str, list[int]] = {}
+        for arrival in arrivals:
+            codes.setdefault(arrival.topic, []).append(arrival.tags_code)
+        for topic, tags_codes in codes.items():
+            self.state.waiters.arrived(topic, tags_codes)
+
+    def _synced(self, seconds: float, records: int) -> None:
+        self.state.stats.fsync_s.observe(seconds)
+        self.state.stats.fsync_records.observe(records)

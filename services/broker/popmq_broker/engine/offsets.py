@@ -1,0 +1,53 @@
+"""Committed offsets on disk: written now and then, completed by the revive topic at start.
+
+A snapshot is taken in one go: positions of all groups, and for each revive queue the first
+checkpoint a live lease rests on. It is written only after everything it relies on is durable, so
+the file never knows of a position or an ack that a crash could still undo.
+"""
+
+import asyncio
+
+from popmq_broker.core import offsets
+from popmq_broker.core.offsets import OffsetTable, QueueKey
+from popmq_broker.engine.state import BrokerState
+from popmq_broker.engine.topics import Topics
+from popmq_common.errors import DiskFull
+from popmq_common.names import REVIVE_GROUP
+
+OFFSETS_FILE = "consumerOffset.json"
+
+
+class Offsets:
+    def __init__(self, state: BrokerState, topics: Topics) -> None:
+        self._state = state
+        self._topics = topics
+        self._written: dict[QueueKey, int] = {}
+
+    async def run(self) -> None:
+        """Write the offsets each interval, for ever."""
+        while True:
+            await asyncio.sleep(self._state.config.offsets_interval_ms / 1000)
+            try:
+                await self.write()
+            except DiskFull as full:
+                self._state.log.warning("offsets.postponed", reason=str(full))
+
+    async def write(self) -> None:
+        await self._topics.save()
+        snapshot = self._snapshot()
+        if snapshot == self._written:
+            return
+        table = OffsetTable(self._state.store.log_end, snapshot)
+        await self._state.store.durable(table.log_end)
+        text = offsets.encode(table, self._state.clock.now_ms())
+        await self._state.store.save_config(OFFSETS_FILE, text)
+        self._written = snapshot
+
+    def _snapshot(self) -> dict[QueueKey, int]:
+        state = self._state
+        found = {key: queue.position for key, queue in state.leases.queues.items()}
+        for i in range(state.config.revive_queues):
+            end = state.store.max_offset(state.revive_topic, i)
+            first = state.progress.first_needed(i, end)
+            found[QueueKey(REVIVE_GROUP, state.revive_topic, i)] = first - 1
+        return found

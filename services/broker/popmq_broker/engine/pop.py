@@ -1,0 +1,322 @@
+"""Pop: hand out ready messages of a topic and hide them for a while.
+
+One pop looks at the group's retry topic and at every queue of the topic, starting at another
+queue each time. Every fifth pop of a group looks at the retry topic first; the others look there
+last, so neither a busy topic nor a full retry topic starves the other.
+
+Per queue that gave something one checkpoint goes to the revive topic; the answer waits until all
+are on disk. A poll that finds nothing waits for an arrival and looks again.
+
+Source: RocketMQ PopMessageProcessor.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from popmq_broker.core import checkpoint as ck
+from popmq_broker.core.filter import Filter, parse_tags
+from popmq_broker.core.leases import GroupQueue, Lease
+from popmq_broker.core.offsets import QueueKey
+from popmq_broker.core.queue_entry import QueueEntry
+from popmq_broker.core.record import Record
+from popmq_broker.core.tables import PERM_READ, ConsumeFrom
+from popmq_broker.engine import journal
+from popmq_broker.engine.revive import Revive
+from popmq_broker.engine.send import tag_of
+from popmq_broker.engine.state import BrokerState
+from popmq_broker.engine.wait import WaitKey
+from popmq_broker.store.store import Appended, Draft
+from popmq_common.errors import BadRequest, NoPermission, NotServed, TooManyInFlight
+from popmq_common.names import RETRY_PREFIX, retry_topic
+from popmq_common.units import QueueOffset
+from popmq_internal.v1 import link_pb2 as link
+
+RETRY_FIRST_EVERY = 5
+SCAN_ENTRIES = 1024  # read from a queue at a time
+SCAN_ENTRIES_MAX = 16_384  # looked at in one queue before other work gets its turn
+
+
+@dataclass(slots=True)
+class Pick:
+    """What one queue gives: parallel lists, and where the queue is popped next."""
+
+    queue: GroupQueue
+    is_new: bool
+    start: int
+    entries: list[QueueEntry] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    next_offset: int = 0
+    more: bool = False
+    marks_start: bool = False
+    """Nothing handed out, but where a new group begins must outlive a crash."""
+
+
+@dataclass(slots=True)
+class Taken:
+    picks: list[Pick]
+    pop_time_ms: int
+    revive_queue: int
+    end_offset: int | None  # of the journal's records; None: nothing was journaled
+    more: bool  # ready messages were left behind
+
+    @property
+    def count(self) -> int:
+        return sum(len(pick.offsets) for pick in self.picks)
+
+
+class Pop:
+    def __init__(self, state: BrokerState, revive: Revive) -> None:
+        self._state = state
+        self._revive = revive
+        self._turn = 0
+
+    async def pop(self, request: link.Pop) -> link.PopReply:
+        """Up to `batch_size` messages, at once or within `poll_ms`.
+
+        Raises `TopicNotFound`, `GroupNotFound`, `NoPermission`, `IllegalFilter`,
+        `TooManyInFlight`, `TooManyRequests`, `DiskFull`.
+        """
+        wanted = self._check(request)
+        key = WaitKey(request.group, request.topic)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + request.poll_ms / 1000
+        while True:
+            taken = self._take(request, wanted)
+            if taken.end_offset is not None:
+                await self._durable(request, taken)
+            for pick in taken.picks:
+                pick.queue.advance(pick.next_offset)
+            if taken.count:
+                if taken.more:
+                    self._state.waiters.wake_next(key)
+                self._state.stats.popped[request.topic, request.group] += taken.count
+                return _reply(taken, request)
+            if taken.more:  # everything looked at was filtered out, and there is more
+                await asyncio.sleep(0)
+                continue
+            remaining_s = deadline - loop.time()
+            if remaining_s <= 0 or not await self._state.waiters.wait(key, wanted, remaining_s):
+                return link.PopReply()
+            self._check(request)
+
+    def _check(self, request: link.Pop) -> Filter:
+        topic = self._state.topic(request.topic)
+        if not topic.perm & PERM_READ:
+            raise NoPermission(topic=topic.name, action="readable")
+        if self._state.group(request.group).fifo:
+            raise NotServed(what="Ordered consumption by a FIFO group")
+        if not 1 <= request.batch_size <= ck.CHECKPOINT_OFFSETS_MAX:
+            raise BadRequest(
+                reason=f"batch size {request.batch_size}, 1 to {ck.CHECKPOINT_OFFSETS_MAX} allowed"
+            )
+        return parse_tags(request.filter_expression) if request.filter_kind else None
+
+    async def _durable(self, request: link.Pop, taken: Taken) -> None:
+        assert taken.end_offset is not None
+        try:
+            await self._state.store.durable(taken.end_offset)
+        except asyncio.CancelledError:  # nobody will get these: visible again at once
+            for pick in taken.picks:
+                self._revive.give_back(pick.queue, pick.offsets, taken.pop_time_ms)
+            raise
+
+    def _take(self, request: link.Pop, wanted: Filter) -> Taken:
+        """Decide, append, apply; nothing is awaited in here."""
+        state = self._state
+        now_ms = state.clock.now_ms()
+        revive_queue = self._turn % state.config.revive_queues
+        self._turn += 1
+        picks, capped = self._pick(request, wanted)
+        got = sum(len(pick.offsets) for pick in picks)
+        if capped and not got:
+            raise TooManyInFlight(
+                group=request.group,
+                topic=request.topic,
+                count=capped,
+                limit=state.config.in_flight_max,
+            )
+        drafts = self._drafts(picks, request, now_ms, revive_queue)
+        appended = state.store.append(drafts, now_ms, system=True) if drafts else []
+        self._apply(picks, appended, request, now_ms, revive_queue)
+        end_offset = appended[-1].end_offset if appended else None
+        more = any(pick.more for pick in picks)
+        return Taken(picks, now_ms, revive_queue, end_offset, more)
+
+    def _pick(self, request: link.Pop, wanted: Filter) -> tuple[list[Pick], int]:
+        """Picks by queue, and how many messages are in flight where the cap was reached."""
+        state = self._state
+        capped = 0
+        picks: list[Pick] = []
+        missing = request.batch_size
+        for key in self._keys(request):
+            queue = state.group_queue(key)
+            is_new = queue is None
+            if queue is None:
+                queue = GroupQueue(key, self._first_offset(key))
+            room = state.config.in_flight_max - len(queue.leases)
+            if room <= 0:
+                capped = max(capped, len(queue.leases))
+                continue
+            pick = self._scan(queue, is_new, min(missing, room), wanted)
+            pick.marks_start = is_new and not pick.offsets and self._begins_last(key)
+            missing -= len(pick.offsets)
+            picks.append(pick)
+        return picks, capped
+
+    def _keys(self, request: link.Pop) -> list[QueueKey]:
+        topic = self._state.topic(request.topic)
+        first = self._state.group_queue(QueueKey(request.group, topic.name, 0))
+        turn = 0
+        if first is not None:
+            turn = first.pops = first.pops + 1
+        count = topic.read_queues
+        keys = [QueueKey(request.group, topic.name, (turn + i) % count) for i in range(count)]
+        retry_name = retry_topic(request.group, request.topic)
+        if retry_name in self._state.topics:
+            retry = QueueKey(request.group, retry_name, 0)
+            keys.insert(0 if turn % RETRY_FIRST_EVERY == 0 else count, retry)
+        return keys
+
+    def _first_offset(self, key: QueueKey) -> int:
+        """Where a group begins that has no offset here."""
+        if self._begins_last(key):
+            return self._state.store.max_offset(key.topic, key.queue_id)
+        return self._state.min_offset(key.topic, key.queue_id)
+
+    def _begins_last(self, key: QueueKey) -> bool:
+        """Retry topics are always read from their start: all that is there is for this group."""
+        group = self._state.group(key.group)
+        return group.consume_from is ConsumeFrom.LAST and not key.topic.startswith(RETRY_PREFIX)
+
+    def _scan(self, queue: GroupQueue, is_new: bool, want: int, wanted: Filter) -> Pick:
+        store = self._state.store
+        _, topic, queue_id = queue.key
+        at = max(queue.position, self._state.min_offset(topic, queue_id))
+        end = store.max_offset(topic, queue_id)
+        pick = Pick(queue, is_new, at, next_offset=at, more=at < end)
+        if want <= 0:
+            return pick
+        scan_end = at + SCAN_ENTRIES_MAX
+        chunk = want if wanted is None else SCAN_ENTRIES
+        while at < min(end, scan_end) and len(pick.offsets) < want:
+            entries = store.entries(topic, queue_id, at, min(chunk, end - at))
+            if not entries:
+                end = at
+                break
+            for entry in entries:
+                if len(pick.offsets) == want:
+                    break
+                record = self._matching(entry, wanted)
+                if record is not None:
+                    pick.entries.append(entry)
+                    pick.records.append(record)
+                    pick.offsets.append(at)
+                at += 1
+        pick.next_offset = at
+        pick.more = at < end
+        return pick
+
+    def _matching(self, entry: QueueEntry, wanted: Filter) -> Record | None:
+        """The record, unless it is filtered out or retention has deleted it."""
+        if wanted is not None and not wanted.may_match(entry.tags_code):
+            return None
+        record = self._state.store.read(entry.log_offset, entry.size_bytes)
+        if record is None or (wanted is not None and not wanted.matches(tag_of(record.properties))):
+            return None
+        return record
+
+    def _drafts(
+        self, picks: list[Pick], request: link.Pop, now_ms: int, revive_queue: int
+    ) -> list[Draft]:
+        drafts = []
+        for pick in picks:
+            if pick.offsets or pick.marks_start:
+                drafts.append(self._draft(pick, request, now_ms, revive_queue))
+        return drafts
+
+    def _draft(
+        self,
+        pick: Pick,
+        request: link.Pop,
+        now_ms: int,
+        revive_queue: int,
+    ) -> Draft:
+        record = ck.Checkpoint(
+            topic=pick.queue.key.topic,
+            group=pick.queue.key.group,
+            queue_id=pick.queue.key.queue_id,
+            start_offset=QueueOffset(pick.start),
+            offsets=tuple(pick.offsets),
+            pop_time_ms=now_ms,
+            invisible_ms=request.invisible_ms,
+            broker=self._state.config.name,
+        )
+        return journal.checkpoint(self._state, record, revive_queue, now_ms)
+
+    def _apply(
+        self,
+        picks: list[Pick],
+        appended: list[Appended],
+        request: link.Pop,
+        now_ms: int,
+        revive_queue: int,
+    ) -> None:
+        state = self._state
+        places = iter(appended)
+        for pick in picks:
+            queue = pick.queue
+            if pick.is_new:
+                state.leases.queues[queue.key] = queue
+            queue.position = pick.next_offset
+            if pick.marks_start:
+                next(places)
+            if not pick.offsets:
+                continue
+            revive_offset = next(places).queue_offset
+            state.progress.opened(revive_queue, revive_offset, len(pick.offsets))
+            for offset, entry in zip(pick.offsets, pick.entries, strict=True):
+                lease = Lease(
+                    start_offset=pick.start,
+                    pop_time_ms=now_ms,
+                    invisible_ms=request.invisible_ms,
+                    revive_queue=revive_queue,
+                    revive_offset=revive_offset,
+                    generation=1,
+                    log_offset=entry.log_offset,
+                    size_bytes=entry.size_bytes,
+                )
+                state.leases.add(queue, offset, lease)
+        self._revive.look_again()
+
+
+def _reply(taken: Taken, request: link.Pop) -> link.PopReply:
+    reply = link.PopReply()
+    for pick in taken.picks:
+        mark = 0 if pick.queue.key.topic == request.topic else 1
+        for offset, entry, record in zip(pick.offsets, pick.entries, pick.records, strict=True):
+            reply.messages.append(
+                link.PoppedMessage(
+                    lease=link.LeaseRef(
+                        start_offset=pick.start,
+                        pop_time_ms=taken.pop_time_ms,
+                        invisible_ms=request.invisible_ms,
+                        revive_queue=taken.revive_queue,
+                        retry_mark=mark,
+                        queue_id=pick.queue.key.queue_id,
+                        queue_offset=offset,
+                        log_offset=entry.log_offset,
+                        generation=1,
+                    ),
+                    body=record.body,
+                    properties=record.properties,
+                    sys_flag=record.sys_flag,
+                    flag=record.flag,
+                    born_timestamp_ms=record.born_timestamp_ms,
+                    born_host=record.born_host,
+                    store_timestamp_ms=record.store_timestamp_ms,
+                    store_host=record.store_host,
+                    delivery_attempt=record.reconsume_times + 1,
+                )
+            )
+    return reply

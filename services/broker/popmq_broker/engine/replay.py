@@ -1,0 +1,153 @@
+"""Start: what the files say about topics, groups, positions and leases.
+
+The offsets file gives the positions as they were when it was written. The revive topic, read from
+where that file says, adds everything since: checkpoints make leases and move positions, acks end
+leases. The records of all revive queues are taken in the order of the log, so what happened later
+wins.
+"""
+
+import heapq
+import json
+from collections.abc import Iterator
+from functools import partial
+
+from popmq_broker.core import checkpoint as ck
+from popmq_broker.core import offsets, tables
+from popmq_broker.core.leases import GroupQueue, Lease, Outcome
+from popmq_broker.core.offsets import OffsetTable, QueueKey
+from popmq_broker.core.queue_entry import QueueEntry
+from popmq_broker.engine.offsets import OFFSETS_FILE
+from popmq_broker.engine.send import tag_of
+from popmq_broker.engine.state import BrokerState
+from popmq_broker.engine.topics import FLOORS_FILE, FORGET, GROUPS_FILE, TOPICS_FILE
+from popmq_common.errors import Corrupt
+from popmq_common.names import REVIVE_GROUP
+
+CHUNK_ENTRIES = 1024
+
+
+def load(state: BrokerState) -> None:
+    """Fill the state from its files. Raises `Corrupt` naming the file."""
+    topics = state.store.load_config(TOPICS_FILE, partial(tables.decode_topics, where=TOPICS_FILE))
+    if topics is not None:
+        state.topics, state.topics_version = topics
+    groups = state.store.load_config(GROUPS_FILE, partial(tables.decode_groups, where=GROUPS_FILE))
+    if groups is not None:
+        state.groups, state.groups_version = groups
+    state.floors = state.store.load_config(FLOORS_FILE, _decode_floors) or {}
+    saved = state.store.load_config(OFFSETS_FILE, partial(offsets.decode, where=OFFSETS_FILE))
+    table = saved or OffsetTable(0, {})
+    for key, position in table.offsets.items():
+        if key.group != REVIVE_GROUP:
+            state.leases.queues[key] = GroupQueue(key, position)
+    replayed = _replay(state, table)
+    for queue in state.leases.queues.values():
+        queue.committed = queue.position
+    state.log.info("leases.replayed", records=replayed, live=state.leases.live_count)
+
+
+def _decode_floors(text: str) -> dict[str, dict[int, int]]:
+    try:
+        return {
+            topic: {int(i): int(floor) for i, floor in queues.items()}
+            for topic, queues in json.loads(text).items()
+        }
+    except (ValueError, TypeError, AttributeError) as wrong:
+        raise Corrupt(
+            path=FLOORS_FILE, offset=0, reason=f"no table of floors: {wrong!r}"
+        ) from wrong
+
+
+def _replay(state: BrokerState, table: OffsetTable) -> int:
+    revive_key = QueueKey(REVIVE_GROUP, state.revive_topic, 0)
+    streams = [
+        _entries(state, i, table.offsets.get(revive_key._replace(queue_id=i), -1) + 1)
+        for i in range(state.config.revive_queues)
+    ]
+    count = 0
+    for entry, revive_queue, revive_offset in heapq.merge(*streams):
+        record = state.store.read(entry.log_offset, entry.size_bytes)
+        if record is None:
+            continue
+        where = f"revive topic, log offset {entry.log_offset}"
+        tag = tag_of(record.properties)
+        if tag == ck.CHECKPOINT_TAG:
+            checkpoint = ck.decode_checkpoint(record.body, where=where)
+            if checkpoint.offsets:
+                _apply_checkpoint(state, checkpoint, revive_queue, revive_offset)
+            else:
+                _apply_move(state, checkpoint, saved=entry.log_offset < table.log_end)
+        elif tag in (ck.ACK_TAG, ck.BATCH_ACK_TAG):
+            _apply_ack(state, ck.decode_ack(record.body, where=where))
+        count += 1
+    return count
+
+
+def _entries(
+    state: BrokerState, revive_queue: int, start: int
+) -> Iterator[tuple[QueueEntry, int, int]]:
+    at = max(start, state.store.min_offset(state.revive_topic, revive_queue))
+    while entries := state.store.entries(state.revive_topic, revive_queue, at, CHUNK_ENTRIES):
+        for entry in entries:
+            yield entry, revive_queue, at
+            at += 1
+
+
+def _apply_checkpoint(
+    state: BrokerState, checkpoint: ck.Checkpoint, revive_queue: int, revive_offset: int
+) -> None:
+    key = QueueKey(checkpoint.group, checkpoint.topic, checkpoint.queue_id)
+    queue = state.leases.queues.get(key)
+    if queue is None:
+        queue = state.leases.queues[key] = GroupQueue(key, checkpoint.start_offset)
+    queue.position = max(queue.position, checkpoint.next_offset)
+    leases = []
+    for offset in checkpoint.offsets:
+        entries = state.store.entries(key.topic, key.queue_id, offset, 1)
+        if not entries:  # retention has deleted it: as good as done
+            continue
+        leases.append((offset, entries[0]))
+    state.progress.opened(revive_queue, revive_offset, len(leases))
+    for offset, entry in leases:
+        older = queue.leases.get(offset)
+        if older is not None:
+            state.progress.closed(older)
+        lease = Lease(
+            start_offset=checkpoint.start_offset,
+            pop_time_ms=checkpoint.pop_time_ms,
+            invisible_ms=checkpoint.invisible_ms,
+            revive_queue=revive_queue,
+            revive_offset=revive_offset,
+            generation=checkpoint.generation,
+            log_offset=entry.log_offset,
+            size_bytes=entry.size_bytes,
+        )
+        state.leases.add(queue, offset, lease)
+
+
+def _apply_move(state: BrokerState, move: ck.Checkpoint, *, saved: bool) -> None:
+    """Void the leases before the move; take its position unless a later one is `saved`."""
+    key = QueueKey(move.group, move.topic, move.queue_id)
+    queue = state.leases.queues.get(key)
+    if move.start_offset == FORGET and not saved:
+        dropped = state.leases.forget(key)
+    elif queue is not None:
+        to = queue.position if saved else move.start_offset
+        dropped = state.leases.fence(queue, to)
+    elif saved:  # forgotten since, or it would be in the file
+        dropped = []
+    else:
+        state.leases.queues[key] = GroupQueue(key, move.start_offset)
+        dropped = []
+    for lease in dropped:
+        state.progress.closed(lease)
+
+
+def _apply_ack(state: BrokerState, ack: ck.AckRecord) -> None:
+    queue = state.leases.queues.get(QueueKey(ack.group, ack.topic, ack.queue_id))
+    outcome = Outcome.EXPIRED if ack.expired else Outcome.ALREADY_ACKED
+    for offset in ack.offsets:
+        lease = queue.leases.get(offset) if queue is not None else None
+        if queue is None or lease is None or lease.generation != ack.generation:
+            continue  # replaced by a newer lease, or ended before
+        state.progress.closed(state.leases.end(queue, offset, outcome))

@@ -1,0 +1,189 @@
+"""Revive: what was handed out and not acked in time goes back to its group.
+
+For each lease that ended a copy of the message is appended to the group's retry topic, or after
+the last attempt to its dead letters, and directly behind it the ack record that ends the lease:
+a pair that recovery keeps or drops as one. The arrival of the copy wakes a waiting poll.
+
+Nothing is lost when the disk is full: the leases stay and are looked at again later.
+
+Source: RocketMQ PopReviveService. Differs: the lease table says what is due, the revive topic is
+not read back; see decision 6 of docs/decisions.
+"""
+
+import asyncio
+from collections.abc import Iterable
+
+from popmq_broker.core import checkpoint as ck
+from popmq_broker.core.leases import Due, GroupQueue, Lease, Outcome
+from popmq_broker.core.queue_entry import tags_code
+from popmq_broker.core.record import Record
+from popmq_broker.core.retry import Copy, dead_letter, retry_or_dead_letter
+from popmq_broker.engine import journal
+from popmq_broker.engine.send import tag_of
+from popmq_broker.engine.state import BrokerState
+from popmq_broker.engine.topics import Topics
+from popmq_broker.store.store import Draft
+from popmq_common.errors import DiskFull
+from popmq_common.names import RETRY_PREFIX
+from popmq_common.units import QueueOffset
+
+BATCH_MAX = 128  # leases revived before other work gets its turn
+PUT_BACK_MS = 1_000  # next look at a lease whose copy could not be written
+IDLE_S_MAX = 1.0  # the wall clock may be set; look at it at least this often
+
+
+class Revive:
+    def __init__(self, state: BrokerState, topics: Topics) -> None:
+        self._state = state
+        self._topics = topics
+        self._changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Revive what is due, for ever."""
+        while True:
+            self._changed.clear()
+            if not await self.revive_due():
+                await self._idle()
+
+    async def revive_due(self) -> int:
+        """One batch; returns how many leases it looked at, after their copies are durable."""
+        state = self._state
+        due = state.leases.take_due(state.clock.now_ms(), BATCH_MAX)
+        if not due:
+            return 0
+        try:
+            self._copy_and_end(due)
+        except DiskFull as full:
+            retry_ms = state.clock.now_ms() + PUT_BACK_MS
+            state.leases.put_back(due, retry_ms)
+            state.log.warning("revive.postponed", lease_count=len(due), reason=str(full))
+            return 0
+        await state.store.durable(state.store.log_end)
+        return len(due)
+
+    def look_again(self) -> None:
+        """A lease was added or changed: the next due time may be nearer."""
+        self._changed.set()
+
+    def give_back(self, queue: GroupQueue, offsets: Iterable[int], pop_time_ms: int) -> None:
+        """End leases whose messages reached nobody; the attempt is not counted."""
+        live = [
+            (offset, lease)
+            for offset in offsets
+            if (lease := queue.leases.get(offset)) is not None and lease.pop_time_ms == pop_time_ms
+        ]
+        self._end(queue, live, counted=False)
+
+    def forward(self, queue: GroupQueue, queue_offset: int, reason: str) -> int:
+        """Move one leased message to the dead letters; returns the log's end behind it."""
+        lease = queue.leases[queue_offset]
+        state = self._state
+        record = state.store.read(lease.log_offset, lease.size_bytes)
+        drafts: list[Draft] = []
+        if record is not None:
+            group, topic = queue.key.group, self._consumed_topic(queue)
+            copy = dead_letter(
+                record, group=group, topic=topic, pop_time_ms=lease.pop_time_ms, reason=reason
+            )
+            self._topics.ensure_system_copy_target(copy.topic)
+            drafts.append(_copy_draft(record, copy))
+            state.stats.dead[topic, group] += 1
+        drafts.append(self._ack_draft(queue, queue_offset, lease))
+        appended = state.store.append(drafts, state.clock.now_ms(), system=True)
+        self._apply_end(queue, queue_offset)
+        return appended[-1].end_offset
+
+    def _copy_and_end(self, due: list[Due]) -> None:
+        by_queue: dict[GroupQueue, list[tuple[int, Lease]]] = {}
+        for item in due:
+            queue = self._state.leases.queues[item.key]
+            by_queue.setdefault(queue, []).append(
+                (item.queue_offset, queue.leases[item.queue_offset])
+            )
+        for queue, leases in by_queue.items():
+            self._end(queue, leases, counted=True)
+
+    def _end(self, queue: GroupQueue, leases: list[tuple[int, Lease]], *, counted: bool) -> None:
+        """Append the pairs of these leases in one go, then end them. Raises `DiskFull`."""
+        if not leases:
+            return
+        state = self._state
+        drafts: list[Draft] = []
+        for offset, lease in leases:
+            copy = self._copy(queue, lease, counted=counted)
+            if copy is not None:
+                drafts.append(copy)
+            drafts.append(self._ack_draft(queue, offset, lease))
+        state.store.append(drafts, state.clock.now_ms(), system=True)
+        for offset, _ in leases:
+            self._apply_end(queue, offset)
+
+    def _copy(self, queue: GroupQueue, lease: Lease, *, counted: bool) -> Draft | None:
+        """None: retention has deleted the message, or its group is gone."""
+        state = self._state
+        group = state.groups.get(queue.key.group)
+        record = state.store.read(lease.log_offset, lease.size_bytes)
+        if record is None or group is None:
+            return None
+        topic = self._consumed_topic(queue)
+        copy = retry_or_dead_letter(
+            record,
+            group=group.name,
+            topic=topic,
+            pop_time_ms=lease.pop_time_ms,
+            max_attempts=group.max_attempts,
+            counted=counted,
+        )
+        self._topics.ensure_system_copy_target(copy.topic)
+        counts = state.stats.dead if copy.dead else state.stats.revived
+        counts[topic, group.name] += 1
+        return _copy_draft(record, copy)
+
+    def _consumed_topic(self, queue: GroupQueue) -> str:
+        prefix = f"{RETRY_PREFIX}{queue.key.group}_"
+        return queue.key.topic.removeprefix(prefix)
+
+    def _ack_draft(self, queue: GroupQueue, offset: int, lease: Lease) -> Draft:
+        record = ck.AckRecord(
+            topic=queue.key.topic,
+            group=queue.key.group,
+            queue_id=queue.key.queue_id,
+            start_offset=QueueOffset(lease.start_offset),
+            offsets=(offset,),
+            pop_time_ms=lease.pop_time_ms,
+            broker=self._state.config.name,
+            generation=lease.generation,
+            expired=True,
+        )
+        now_ms = self._state.clock.now_ms()
+        return journal.ack(self._state, record, lease.revive_queue, lease.due_ms, now_ms)
+
+    def _apply_end(self, queue: GroupQueue, offset: int) -> None:
+        self._state.progress.closed(self._state.leases.end(queue, offset, Outcome.EXPIRED))
+
+    async def _idle(self) -> None:
+        next_ms = self._state.leases.next_due_ms()
+        wait_s = IDLE_S_MAX
+        if next_ms is not None:
+            wait_s = min(wait_s, max(0.0, (next_ms - self._state.clock.now_ms()) / 1000))
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+
+def _copy_draft(record: Record, copy: Copy) -> Draft:
+    tag = tag_of(copy.properties)
+    return Draft(
+        topic=copy.topic,
+        queue_id=0,
+        body=record.body,
+        properties=copy.properties,
+        tags_code=tags_code(tag) if tag else 0,
+        sys_flag=record.sys_flag,
+        flag=record.flag,
+        born_timestamp_ms=record.born_timestamp_ms,
+        born_host=record.born_host,
+        reconsume_times=copy.reconsume_times,
+    )

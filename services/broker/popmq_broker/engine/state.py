@@ -1,0 +1,57 @@
+"""Everything the verbs share: tables, leases, the store, the clock. No decisions here."""
+
+from dataclasses import dataclass, field
+
+from popmq_broker.config import BrokerConfig
+from popmq_broker.core.leases import GroupQueue, LeaseTable, ReviveProgress
+from popmq_broker.core.offsets import QueueKey
+from popmq_broker.core.stats import Stats
+from popmq_broker.core.tables import GroupConfig, TopicConfig
+from popmq_broker.engine.wait import Waiters
+from popmq_broker.store.store import Store
+from popmq_common.clock import Clock
+from popmq_common.errors import GroupNotFound, TopicNotFound
+from popmq_common.logs import Log
+from popmq_common.names import revive_topic
+
+
+@dataclass(slots=True, kw_only=True)
+class BrokerState:
+    config: BrokerConfig
+    store: Store
+    clock: Clock
+    log: Log
+    waiters: Waiters
+    stats: Stats = field(default_factory=Stats)
+    topics: dict[str, TopicConfig] = field(default_factory=dict)
+    topics_version: int = 0
+    groups: dict[str, GroupConfig] = field(default_factory=dict)
+    groups_version: int = 0
+    floors: dict[str, dict[int, int]] = field(default_factory=dict)
+    """Topics that were deleted: queue id → first offset of what came after."""
+    leases: LeaseTable = field(default_factory=LeaseTable)
+    progress: ReviveProgress = field(default_factory=ReviveProgress)
+
+    @property
+    def revive_topic(self) -> str:
+        return revive_topic(self.config.cluster)
+
+    def topic(self, name: str) -> TopicConfig:
+        config = self.topics.get(name)
+        if config is None:
+            raise TopicNotFound(topic=name)
+        return config
+
+    def group(self, name: str) -> GroupConfig:
+        config = self.groups.get(name)
+        if config is None:
+            raise GroupNotFound(group=name)
+        return config
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """The oldest offset that can be read; what a deleted topic held does not count."""
+        floor = self.floors.get(topic, {}).get(queue_id, 0)
+        return max(self.store.min_offset(topic, queue_id), floor)
+
+    def group_queue(self, key: QueueKey) -> GroupQueue | None:
+        return self.leases.queues.get(key)

@@ -1,0 +1,274 @@
+"""Topics and groups: make, change, delete, describe.
+
+A deleted topic's queues stay where they are and go on counting: the floor remembers up to where
+they belong to the past. So no offset, lease or handle can ever mean a message of the topic that
+is made later under the same name.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+
+from popmq_broker.core import checkpoint as ck
+from popmq_broker.core import tables
+from popmq_broker.core.offsets import QueueKey
+from popmq_broker.engine import journal
+from popmq_broker.engine.state import BrokerState
+from popmq_common.errors import BadRequest, IllegalQueueCount, TooManyRequests
+from popmq_common.names import (
+    MESSAGE_TYPES,
+    RETRY_PREFIX,
+    check_group,
+    check_topic,
+    is_user_topic,
+    retry_topic,
+)
+from popmq_common.units import QueueOffset
+from popmq_internal.v1 import link_pb2 as link
+
+TOPICS_FILE = "topics.json"
+GROUPS_FILE = "subscriptionGroup.json"
+FLOORS_FILE = "topicFloors.json"
+QUEUES_MAX = 1_024
+FORGET = -1
+
+
+class Topics:
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+        self.changed: Callable[[], None] = lambda: None
+        """Called after the topic table changed; the nameservers want to know."""
+        self._unsaved_topics = False
+
+    async def put_topic(self, request: link.PutTopic) -> link.Done:
+        """Make or change a topic. Raises `IllegalTopic`, `IllegalQueueCount`, `BadRequest`."""
+        raw = request.topic
+        check_topic(raw.name)
+        for count in (raw.read_queues, raw.write_queues):
+            if not 1 <= count <= QUEUES_MAX:
+                raise IllegalQueueCount(count=count, reason=f"1 to {QUEUES_MAX} are allowed")
+        if raw.message_type not in MESSAGE_TYPES:
+            raise BadRequest(
+                reason=f"message type {raw.message_type!r}, one of {', '.join(MESSAGE_TYPES)}"
+            )
+        self._put(
+            tables.TopicConfig(
+                name=raw.name,
+                read_queues=raw.read_queues,
+                write_queues=raw.write_queues,
+                perm=raw.perm or tables.PERM_BOTH,
+                message_type=raw.message_type,
+            )
+        )
+        await self.save()
+        return link.Done()
+
+    def ensure_system_copy_target(self, name: str) -> None:
+        """A retry topic or dead letters, made on first use with one queue."""
+        if name not in self._state.topics:
+            self._put(tables.TopicConfig(name=name, read_queues=1, write_queues=1))
+
+    def ensure_revive_topic(self) -> None:
+        count = self._state.config.revive_queues
+        name = self._state.revive_topic
+        if name not in self._state.topics:
+            self._put(tables.TopicConfig(name=name, read_queues=count, write_queues=count))
+
+    def _put(self, topic: tables.TopicConfig) -> None:
+        state = self._state
+        if topic.name not in state.topics and len(state.topics) >= state.config.topics_max:
+            raise TooManyRequests(what="topics", limit=state.config.topics_max)
+        state.topics[topic.name] = topic
+        state.topics_version += 1
+        self._unsaved_topics = True
+        self.changed()
+
+    async def save(self) -> None:
+        """Write the topic table if it changed since the last time."""
+        if not self._unsaved_topics:
+            return
+        self._unsaved_topics = False
+        state = self._state
+        text = tables.encode_topics(state.topics, state.topics_version, state.clock.now_ms())
+        await state.store.save_config(TOPICS_FILE, text)
+
+    async def delete_topic(self, request: link.DeleteTopic) -> link.Done:
+        """Raises `TopicNotFound`. Leases of its messages end; groups go on behind what it held."""
+        state = self._state
+        check_topic(request.topic)
+        state.topic(request.topic)
+        gone = {request.topic} | {
+            retry_topic(key.group, request.topic) for key in state.leases.queues
+        }
+        for name in gone & state.topics.keys():
+            self._raise_floors(name)
+            del state.topics[name]
+        state.topics_version += 1
+        moved = [key for key in state.leases.queues if key.topic in gone]
+        self._move({key: state.min_offset(key.topic, key.queue_id) for key in moved})
+        self._unsaved_topics = True
+        await state.store.save_config(FLOORS_FILE, json.dumps(state.floors))
+        await self.save()
+        await state.store.durable(state.store.log_end)
+        self.changed()
+        state.waiters.wake_all(request.topic)
+        return link.Done()
+
+    def _raise_floors(self, name: str) -> None:
+        state = self._state
+        count = max(state.topics[name].read_queues, state.topics[name].write_queues)
+        state.floors[name] = {i: state.store.max_offset(name, i) for i in range(count)}
+
+    async def put_group(self, request: link.PutGroup) -> link.Done:
+        """Make or change a group. Raises `IllegalGroup`, `BadRequest`."""
+        raw = request.group
+        check_group(raw.name)
+        if raw.max_attempts < 1:
+            raise BadRequest(reason=f"max attempts {raw.max_attempts}, at least 1 is needed")
+        try:
+            consume_from = tables.ConsumeFrom(raw.consume_from or "LAST")
+        except ValueError:
+            raise BadRequest(reason=f"start {raw.consume_from!r}, one of LAST, FIRST") from None
+        group = tables.GroupConfig(
+            name=raw.name,
+            fifo=raw.fifo,
+            max_attempts=raw.max_attempts,
+            consume_from=consume_from,
+        )
+        await self._put_group(group)
+        return link.Done()
+
+    async def _put_group(self, group: tables.GroupConfig) -> None:
+        state = self._state
+        if group.name not in state.groups and len(state.groups) >= state.config.groups_max:
+            raise TooManyRequests(what="consumer groups", limit=state.config.groups_max)
+        state.groups[group.name] = group
+        await self._save_groups()
+
+    async def _save_groups(self) -> None:
+        state = self._state
+        state.groups_version += 1
+        text = tables.encode_groups(state.groups, state.groups_version, state.clock.now_ms())
+        await state.store.save_config(GROUPS_FILE, text)
+
+    async def get_group(self, request: link.GetGroup) -> link.GetGroupReply:
+        """Raises `GroupNotFound`, `IllegalGroup`."""
+        state = self._state
+        if request.create and state.config.create_groups and request.group not in state.groups:
+            check_group(request.group)
+            await self._put_group(tables.GroupConfig(name=request.group))
+        return link.GetGroupReply(group=_group_message(state.group(request.group)))
+
+    async def delete_group(self, request: link.DeleteGroup) -> link.Done:
+        """Raises `GroupNotFound`. A group made later under the name starts like a new one."""
+        state = self._state
+        state.group(request.group)
+        self._move({key: FORGET for key in state.leases.queues if key.group == request.group})
+        del state.groups[request.group]
+        await self._save_groups()
+        await state.store.durable(state.store.log_end)
+        return link.Done()
+
+    def _move(self, positions: dict[QueueKey, int]) -> None:
+        """Journal new positions, void the leases before them, then apply."""
+        state = self._state
+        now_ms = state.clock.now_ms()
+        drafts = [
+            journal.checkpoint(state, self._move_record(key, to, now_ms), 0, now_ms)
+            for key, to in positions.items()
+        ]
+        if drafts:
+            state.store.append(drafts, now_ms, system=True)
+        for key, to in positions.items():
+            if to == FORGET:
+                dropped = state.leases.forget(key)
+            else:
+                dropped = state.leases.fence(state.leases.queues[key], to)
+            for lease in dropped:
+                state.progress.closed(lease)
+
+    def _move_record(self, key: QueueKey, to: int, now_ms: int) -> ck.Checkpoint:
+        return ck.Checkpoint(
+            topic=key.topic,
+            group=key.group,
+            queue_id=key.queue_id,
+            start_offset=QueueOffset(to),
+            offsets=(),
+            pop_time_ms=now_ms,
+            invisible_ms=0,
+            broker=self._state.config.name,
+        )
+
+    async def describe(self, request: link.Describe) -> link.DescribeReply:
+        """One topic, one group, or everything. Raises `TopicNotFound`, `GroupNotFound`."""
+        state = self._state
+        topics: Iterable[tables.TopicConfig] = ()
+        groups: Iterable[tables.GroupConfig] = ()
+        if request.topic:
+            topics = [state.topic(request.topic)]
+        if request.group:
+            groups = [state.group(request.group)]
+        if not request.topic and not request.group:
+            topics, groups = state.topics.values(), state.groups.values()
+        return link.DescribeReply(
+            broker_name=state.config.name,
+            topics=[self._topic_status(topic) for topic in topics],
+            groups=[self._group_status(group) for group in groups],
+        )
+
+    def _topic_status(self, topic: tables.TopicConfig) -> link.TopicStatus:
+        return link.TopicStatus(
+            config=topic_message(topic),
+            queues=[
+                link.QueueStatus(
+                    queue_id=i,
+                    min_offset=self._state.min_offset(topic.name, i),
+                    max_offset=self._state.store.max_offset(topic.name, i),
+                )
+                for i in range(topic.write_queues)
+            ],
+        )
+
+    def _group_status(self, group: tables.GroupConfig) -> link.GroupStatus:
+        state = self._state
+        return link.GroupStatus(
+            config=_group_message(group),
+            queues=[
+                link.GroupQueueStatus(
+                    topic=key.topic,
+                    queue_id=key.queue_id,
+                    committed_offset=queue.committed,
+                    max_offset=state.store.max_offset(key.topic, key.queue_id),
+                    in_flight=len(queue.leases),
+                )
+                for key, queue in sorted(state.leases.queues.items())
+                if key.group == group.name
+            ],
+        )
+
+
+def announced(state: BrokerState) -> list[link.TopicConfig]:
+    """What the nameservers are told: topics that clients may use, and dead letters."""
+    return [
+        topic_message(topic)
+        for topic in state.topics.values()
+        if is_user_topic(topic.name) or not topic.name.startswith((RETRY_PREFIX, "rmq_sys_"))
+    ]
+
+
+def topic_message(topic: tables.TopicConfig) -> link.TopicConfig:
+    return link.TopicConfig(
+        name=topic.name,
+        read_queues=topic.read_queues,
+        write_queues=topic.write_queues,
+        perm=topic.perm,
+        message_type=topic.message_type,
+    )
+
+
+def _group_message(group: tables.GroupConfig) -> link.GroupConfig:
+    return link.GroupConfig(
+        name=group.name,
+        fifo=group.fifo,
+        max_attempts=group.max_attempts,
+        consume_from=group.consume_from.value,
+    )

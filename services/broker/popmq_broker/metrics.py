@@ -1,0 +1,115 @@
+"""The broker's /metrics: names after RocketMQ's where it has the figure.
+
+Gauges are read from the state at each scrape, so they cannot drift from it.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from popmq_broker.config import Flush
+from popmq_broker.core.stats import Histogram
+from popmq_broker.engine.broker import Broker
+
+
+def registry(broker: Broker) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(BrokerCollector(broker))
+    return registry
+
+
+class BrokerCollector(Collector):
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def collect(self) -> Iterable[Metric]:
+        yield from self._counters()
+        yield from self._group_gauges()
+        yield from self._store_gauges()
+        yield from self._histograms()
+
+    def _counters(self) -> Iterable[Metric]:
+        stats = self._broker.state.stats
+        yield _counter("popmq_messages_in", "Messages stored", ["topic"], stats.sent)
+        group = ["topic", "consumer_group"]
+        yield _counter("popmq_messages_out", "Messages handed out", group, stats.popped)
+        outcome = [*group, "outcome"]
+        yield _counter("popmq_acks", "Acks by what they found", outcome, stats.acked)
+        text = "Changes of the invisible time by what they found"
+        yield _counter("popmq_changes", text, outcome, stats.changed)
+        text = "Messages put into a retry topic because nobody acked them"
+        yield _counter("popmq_revived_messages", text, group, stats.revived)
+        text = "Messages put into the dead letters"
+        yield _counter("popmq_send_to_dlq_messages", text, group, stats.dead)
+
+    def _group_gauges(self) -> Iterable[Metric]:
+        state = self._broker.state
+        labels = ["topic", "consumer_group"]
+        ready = GaugeMetricFamily("popmq_consumer_ready_messages", "Ready to pop", labels=labels)
+        flight = GaugeMetricFamily("popmq_consumer_inflight_messages", "Leased", labels=labels)
+        lag = GaugeMetricFamily("popmq_consumer_lag_messages", "Ready and leased", labels=labels)
+        sums: dict[tuple[str, str], tuple[int, int]] = {}
+        for key, queue in state.leases.queues.items():
+            waiting, leased = sums.get((key.topic, key.group), (0, 0))
+            behind = state.store.max_offset(key.topic, key.queue_id) - queue.position
+            sums[key.topic, key.group] = waiting + max(0, behind), leased + len(queue.leases)
+        for names, (waiting, leased) in sums.items():
+            ready.add_metric(names, waiting)
+            flight.add_metric(names, leased)
+            lag.add_metric(names, waiting + leased)
+        return ready, flight, lag
+
+    def _store_gauges(self) -> Iterable[Metric]:
+        state = self._broker.state
+        store = state.store
+        yield GaugeMetricFamily(
+            "popmq_flush_sync",
+            "1: an answer of OK means it is on disk; 0: flush=async",
+            float(state.config.flush is Flush.SYNC),
+        )
+        behind = store.log_end - store.durable_end
+        yield GaugeMetricFamily("popmq_storage_flush_behind_bytes", "Appended, not synced", behind)
+        size = store.log_end - store.log_start
+        yield GaugeMetricFamily("popmq_storage_size_bytes", "Bytes of the CommitLog in use", size)
+        yield GaugeMetricFamily("popmq_leases", "Live leases", state.leases.live_count)
+        yield GaugeMetricFamily("popmq_waiting_polls", "Long polls parked", state.waiters.count)
+        yield GaugeMetricFamily("popmq_topics", "Topics", len(state.topics))
+        yield GaugeMetricFamily("popmq_groups", "Consumer groups", len(state.groups))
+        next_ms = state.leases.next_due_ms()
+        late_ms = max(0, state.clock.now_ms() - next_ms) if next_ms is not None else 0
+        text = "How long the oldest due lease has waited for its revival"
+        yield GaugeMetricFamily("popmq_revive_latency_seconds", text, late_ms / 1000)
+
+    def _histograms(self) -> Iterable[Metric]:
+        stats = self._broker.state.stats
+        sync = HistogramMetricFamily("popmq_fsync_seconds", "Time of one fdatasync")
+        _add(sync, [], stats.fsync_s)
+        yield sync
+        batch = HistogramMetricFamily("popmq_fsync_records", "Records that shared one fdatasync")
+        _add(batch, [], stats.fsync_records)
+        yield batch
+        calls = HistogramMetricFamily(
+            "popmq_call_seconds", "Time of a call in the broker, waiting included", labels=["call"]
+        )
+        for kind, histogram in stats.call_s.items():
+            _add(calls, [kind], histogram)
+        yield calls
+
+
+def _counter(name: str, text: str, labels: list[str], counts: Mapping[Any, int]) -> Metric:
+    family = CounterMetricFamily(name, text, labels=labels)
+    for values, count in counts.items():
+        family.add_metric([values] if isinstance(values, str) else list(values), count)
+    return family
+
+
+def _add(family: HistogramMetricFamily, labels: list[str], histogram: Histogram) -> None:
+    family.add_metric(labels, buckets=histogram.cumulative(), sum_value=histogram.total)

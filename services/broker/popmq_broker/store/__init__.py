@@ -1,0 +1,1 @@
+"""The files of a broker. The only code that touches them."""

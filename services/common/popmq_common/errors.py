@@ -1,0 +1,223 @@
+"""Every error a service can answer with, in five families.
+
+    PopMQError
+    ├── BadRequest      the caller must change the request
+    ├── NotFound        it does not exist
+    ├── Refused         valid, but not now
+    ├── Unavailable     somebody else did not answer; worth another try
+    └── StorageFault    the disk is not what was written, or takes nothing more
+
+Errors are raised deep and translated once: the proxy's `core/status.py` has the only table to
+codes of the public protocol, `wire.py` carries them between services by class name and fields.
+A class's docstring is its message; `{name}` in it is filled from the error's fields.
+"""
+
+from typing import ClassVar
+
+
+class PopMQError(Exception):
+    """Something went wrong."""
+
+    retriable: ClassVar[bool] = False
+
+    def __init__(self, **fields: object) -> None:
+        self.fields: dict[str, str] = {name: str(value) for name, value in fields.items()}
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        template = " ".join((type(self).__doc__ or "").split())
+        try:
+            return template.format_map(self.fields)
+        except KeyError as missing:  # an error about an error must still be readable
+            return f"{template} (no field {missing})"
+
+
+class BadRequest(PopMQError):
+    """The request cannot be served as it is: {reason}."""
+
+
+class NotFound(PopMQError):
+    """It does not exist."""
+
+
+class Refused(PopMQError):
+    """Not now."""
+
+
+class Unavailable(PopMQError):
+    """A service did not answer."""
+
+    retriable = True
+
+
+class StorageFault(PopMQError):
+    """The disk is not what was written."""
+
+
+# --- BadRequest ---
+
+
+class IllegalTopic(BadRequest):
+    """Illegal topic {topic!s}: {reason}."""
+
+
+class IllegalGroup(BadRequest):
+    """Illegal consumer group {group!s}: {reason}."""
+
+
+class IllegalTag(BadRequest):
+    """Illegal message tag: {reason}."""
+
+
+class IllegalKey(BadRequest):
+    """Illegal message key: {reason}."""
+
+
+class IllegalMessageGroup(BadRequest):
+    """Illegal message group: {reason}."""
+
+
+class IllegalProperty(BadRequest):
+    """Illegal message property {name!s}: {reason}."""
+
+
+class IllegalMessageId(BadRequest):
+    """Illegal message id: {reason}."""
+
+
+class IllegalDeliveryTime(BadRequest):
+    """Illegal delivery time: {reason}."""
+
+
+class IllegalFilter(BadRequest):
+    """Illegal filter expression {expression!s}: {reason}."""
+
+
+class IllegalInvisibleTime(BadRequest):
+    """Illegal invisible time: {reason}."""
+
+
+class IllegalPollingTime(BadRequest):
+    """Illegal long polling time: {reason}."""
+
+
+class IllegalQueueCount(BadRequest):
+    """Illegal number of queues {count}: {reason}."""
+
+
+class InvalidReceiptHandle(BadRequest):
+    """The receipt handle is not valid: {reason}."""
+
+
+class MessageTypeConflict(BadRequest):
+    """Topic {topic} takes {topic_type} messages, this one is {message_type}; a topic for it is
+    made by: popmq topic create NAME --type {message_type}."""
+
+
+class MessagesCorrupted(BadRequest):
+    """The messages of one request do not fit together: {reason}."""
+
+
+class MessageBodyEmpty(BadRequest):
+    """The message has no body."""
+
+
+class MessageTooLarge(BadRequest):
+    """The body has {size_bytes} bytes, the limit is {limit_bytes}."""
+
+
+class PropertiesTooLarge(BadRequest):
+    """The message's properties are too large: {reason}."""
+
+
+class ClientIdRequired(BadRequest):
+    """The request lacks the metadata x-mq-client-id."""
+
+
+class UnknownClient(BadRequest):
+    """The server knows no settings of client {client_id}; it must open Telemetry and send them."""
+
+
+class NotServed(BadRequest):
+    """{what} is not supported by this version of the server."""
+
+
+# --- NotFound ---
+
+
+class TopicNotFound(NotFound):
+    """Topic {topic} does not exist; it is made by: popmq topic create {topic}."""
+
+
+class GroupNotFound(NotFound):
+    """Consumer group {group} does not exist; it is made by: popmq group create {group}."""
+
+
+# --- Refused ---
+
+
+class TooManyInFlight(Refused):
+    """Group {group} holds {count} messages of topic {topic} that it has not acknowledged; the
+    limit of a queue is {limit}."""
+
+
+class TooManyRequests(Refused):
+    """Too many {what} at a time, the limit is {limit}."""
+
+
+class NoPermission(Refused):
+    """Topic {topic} is not {action}."""
+
+
+class NotAuthorized(Refused):
+    """The link's shared secret is not the broker's."""
+
+
+class DiskFull(Refused):
+    """The disk of {path} is full; nothing was stored. Sends work again when there is space."""
+
+
+# --- Unavailable ---
+
+
+class NoRoute(Unavailable):
+    """No broker serves topic {topic} at the moment."""
+
+
+class BrokerDown(Unavailable):
+    """Broker {broker} does not answer: {reason}."""
+
+
+class NameserverDown(Unavailable):
+    """No nameserver answers: {reason}."""
+
+
+class DeadlinePassed(Unavailable):
+    """Broker {broker} did not answer within {timeout_ms} ms."""
+
+
+# --- StorageFault ---
+
+
+class Corrupt(StorageFault):
+    """{path} is damaged at offset {offset}: {reason}."""
+
+
+class DirectoryInUse(StorageFault):
+    """The data directory {path} is in use by another process ({holder}); stop it, or choose
+    another directory."""
+
+
+class StoreClosed(StorageFault):
+    """The broker is shutting down."""
+
+
+def all_errors() -> dict[str, type[PopMQError]]:
+    """Every error class by its name."""
+    found: dict[str, type[PopMQError]] = {}
+    todo: list[type[PopMQError]] = [PopMQError]
+    while todo:
+        error = todo.pop()
+        found[error.__name__] = error
+        todo.extend(error.__subclasses__())
+    return found

@@ -1,0 +1,79 @@
+"""Names that RocketMQ gives a meaning: retry topics, dead letters, system topics and groups.
+
+Source: RocketMQ KeyBuilder, MixAll, TopicValidator, PopAckConstants.
+"""
+
+import re
+from typing import Final
+
+from popmq_common.errors import IllegalGroup, IllegalTopic
+
+RETRY_PREFIX: Final = "%RETRY%"
+DEAD_LETTER_PREFIX: Final = "%DLQ%"
+REVIVE_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
+REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
+SYSTEM_TOPIC_PREFIX: Final = "rmq_sys_"
+SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
+TOPIC_CHARS_MAX: Final = 127  # what RocketMQ's clients and brokers take
+GROUP_CHARS_MAX: Final = 120  # leaves room for the prefixes of retry topics
+SYSTEM_TOPICS: Final = frozenset(
+    {
+        "TBW102",
+        "SCHEDULE_TOPIC_XXXX",
+        "BenchmarkTest",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRACE_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+        "CHECKPOINT_TOPIC",
+    }
+)
+MESSAGE_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED")
+_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+
+def retry_topic(group: str, topic: str) -> str:
+    """The topic that holds what `group` must get again of `topic` (RocketMQ's V1 form)."""
+    return f"{RETRY_PREFIX}{group}_{topic}"
+
+
+def dead_letter_topic(group: str) -> str:
+    return f"{DEAD_LETTER_PREFIX}{group}"
+
+
+def revive_topic(cluster: str) -> str:
+    return f"{REVIVE_PREFIX}{cluster}"
+
+
+def is_system_topic(topic: str) -> bool:
+    return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
+
+
+def is_user_topic(topic: str) -> bool:
+    return not is_system_topic(topic) and not topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX))
+
+
+def check_topic(topic: str) -> None:
+    """Raises `IllegalTopic` unless clients may use this name."""
+    if not topic.strip():
+        raise IllegalTopic(topic="''", reason="it is blank")
+    if len(topic) > TOPIC_CHARS_MAX:
+        raise IllegalTopic(topic=topic, reason=f"longer than {TOPIC_CHARS_MAX} characters")
+    if not _LEGAL.fullmatch(topic):
+        raise IllegalTopic(topic=topic, reason="only letters, digits, %, |, - and _ are allowed")
+    if is_system_topic(topic):
+        raise IllegalTopic(topic=topic, reason="it is a system topic")
+
+
+def check_group(group: str) -> None:
+    """Raises `IllegalGroup` unless clients may use this name."""
+    if not group.strip():
+        raise IllegalGroup(group="''", reason="it is blank")
+    if len(group) > GROUP_CHARS_MAX:
+        raise IllegalGroup(group=group, reason=f"longer than {GROUP_CHARS_MAX} characters")
+    if not _LEGAL.fullmatch(group):
+        raise IllegalGroup(group=group, reason="only letters, digits, %, |, - and _ are allowed")
+    if group.startswith(SYSTEM_GROUP_PREFIX):
+        raise IllegalGroup(group=group, reason="it is a system group")

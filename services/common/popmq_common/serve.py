@@ -1,0 +1,35 @@
+"""Run one service until it is told to stop: signals, drain, and a clear exit."""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+
+import uvloop
+
+
+def run_until_stopped(
+    start: Callable[[], AbstractAsyncContextManager[object]],
+    ready: Callable[[object], Awaitable[None] | None] | None = None,
+) -> None:
+    """Enter the service's context, wait for SIGTERM or SIGINT, leave it.
+
+    Leaving the context is the drain: the service stops accepting, finishes, flushes.
+    """
+    uvloop.run(_serve(start, ready))
+
+
+async def _serve(
+    start: Callable[[], AbstractAsyncContextManager[object]],
+    ready: Callable[[object], Awaitable[None] | None] | None,
+) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with start() as service:
+        if ready is not None:
+            waiting = ready(service)
+            if waiting is not None:
+                await waiting
+        await stop.wait()
