@@ -1,0 +1,27 @@
+"""PopMQ's client: send, receive, ack over apache.rocketmq.v2, with any server that speaks it."""
+
+from popmq.client import Client
+from popmq.errors import (
+    GroupNotFound,
+    InvalidReceiptHandle,
+    PopMQClientError,
+    RefusedByServer,
+    ServerUnreachable,
+    TooManyRequests,
+    TopicNotFound,
+)
+from popmq.message import Message, ReceivedMessage, SendReceipt
+
+__all__ = [
+    "Client",
+    "GroupNotFound",
+    "InvalidReceiptHandle",
+    "Message",
+    "PopMQClientError",
+    "ReceivedMessage",
+    "RefusedByServer",
+    "SendReceipt",
+    "ServerUnreachable",
+    "TooManyRequests",
+    "TopicNotFound",
+]

@@ -2,39 +2,122 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 
+from popmq_broker import metrics
 from popmq_broker.config import BrokerConfig, Flush
 from popmq_broker.core.retry import is_first_of_pair
 from popmq_broker.engine import replay
 from popmq_broker.engine.broker import Broker
+from popmq_broker.engine.register import Announcer, GrpcAnnouncer, Registrar
 from popmq_broker.engine.send import tag_of
 from popmq_broker.engine.state import BrokerState
+from popmq_broker.engine.topics import announced
 from popmq_broker.engine.wait import Waiters
+from popmq_broker.rpc.link import LinkServer
 from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.open import open_store
 from popmq_common import logs
 from popmq_common.clock import Clock
+from popmq_common.metrics_http import MetricsServer
+from popmq_internal.v1 import nameserver_pb2 as ns
 
+EXIT_BUG = 70
+"""Exit code when a task that must run for ever ended with an error (EX_SOFTWARE)."""
 EXIT_DISK = 74
 """Exit code when fdatasync failed: nobody knows what the disk holds (EX_IOERR)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerServer:
+    """A broker that serves its link."""
+
+    broker: Broker
+    port: int
+
+
+@asynccontextmanager
+async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[BrokerServer]:
+    """The broker with its link, metrics and registrations. Raises `DirectoryInUse`, `Corrupt`."""
+    async with engine(config, clock) as broker:
+        log = broker.state.log
+        link_server = LinkServer(
+            broker.handle, name=config.name, secret=config.link_secret, log=log
+        )
+        await link_server.start(config.host, config.port)
+        address = config.advertise or f"{config.host}:{link_server.port}"
+        announcers = [GrpcAnnouncer(nameserver) for nameserver in config.nameservers]
+        pages = MetricsServer(metrics.registry(broker), config.host, config.metrics_port)
+        try:
+            async with registered(broker, address, announcers, clock), pages:
+                log.info("broker.started", link=address, flush=config.flush.value)
+                yield BrokerServer(broker, link_server.port)
+        finally:
+            await link_server.stop()
+            log.info("broker.stopped")
+
+
+@asynccontextmanager
+async def registered(
+    broker: Broker, address: str, announcers: Sequence[Announcer], clock: Clock
+) -> AsyncIterator[None]:
+    """Registered with every nameserver while the context lasts."""
+    state = broker.state
+    epoch_ms = clock.now_ms()
+    registrars = [
+        Registrar(
+            announcer,
+            ns.BrokerInfo(
+                cluster=state.config.cluster,
+                name=state.config.name,
+                address=address,
+                epoch_ms=epoch_ms,
+            ),
+            lambda: (state.topics_version, announced(state)),
+            state.log,
+        )
+        for announcer in announcers
+    ]
+
+    async def announce() -> None:
+        await asyncio.gather(*(registrar.announce() for registrar in registrars))
+
+    broker.topics.announce = announce
+    tasks = [asyncio.create_task(registrar.run()) for registrar in registrars]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(registrar.stop() for registrar in registrars))
 
 
 @asynccontextmanager
 async def engine(config: BrokerConfig, clock: Clock) -> AsyncIterator[Broker]:
     """The broker without its network: open, recover, run; closed cleanly at the end.
 
-    Raises `DirectoryInUse`, `Corrupt`.
+    An error in a task beside the calls ends the process: half a broker must not answer. Raises
+    `DirectoryInUse`, `Corrupt`.
     """
     opened = await open_engine(config, clock)
-    tasks = asyncio.create_task(opened.run(), name="broker")
+    beside = asyncio.create_task(opened.run(), name="broker")
+    beside.add_done_callback(partial(_exit_on_error, opened.state.log))
     try:
         yield opened
     finally:
-        tasks.cancel()
-        await asyncio.gather(tasks, return_exceptions=True)
+        beside.cancel()
+        await asyncio.gather(beside, return_exceptions=True)
         await opened.close()
+
+
+def _exit_on_error(log: logs.Log, task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("broker.failed", exc_info=error)
+        os._exit(EXIT_BUG)
 
 
 async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:

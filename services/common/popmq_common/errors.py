@@ -184,6 +184,10 @@ class NoRoute(Unavailable):
     """No broker serves topic {topic} at the moment."""
 
 
+class NoBroker(Unavailable):
+    """No broker is registered with the nameserver."""
+
+
 class BrokerDown(Unavailable):
     """Broker {broker} does not answer: {reason}."""
 

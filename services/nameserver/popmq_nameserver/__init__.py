@@ -1,0 +1,1 @@
+"""The nameserver: which broker serves which topic. Everything in memory."""

@@ -6,7 +6,7 @@ is made later under the same name.
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from popmq_broker.core import checkpoint as ck
 from popmq_broker.core import tables
@@ -35,8 +35,8 @@ FORGET = -1
 class Topics:
     def __init__(self, state: BrokerState) -> None:
         self._state = state
-        self.changed: Callable[[], None] = lambda: None
-        """Called after the topic table changed; the nameservers want to know."""
+        self.announce: Callable[[], Awaitable[None]] = _nobody
+        """Tells the nameservers of the topics; awaited before a change is answered."""
         self._unsaved_topics = False
 
     async def put_topic(self, request: link.PutTopic) -> link.Done:
@@ -60,6 +60,7 @@ class Topics:
             )
         )
         await self.save()
+        await self.announce()
         return link.Done()
 
     def ensure_system_copy_target(self, name: str) -> None:
@@ -80,7 +81,6 @@ class Topics:
         state.topics[topic.name] = topic
         state.topics_version += 1
         self._unsaved_topics = True
-        self.changed()
 
     async def save(self) -> None:
         """Write the topic table if it changed since the last time."""
@@ -109,7 +109,7 @@ class Topics:
         await state.store.save_config(FLOORS_FILE, json.dumps(state.floors))
         await self.save()
         await state.store.durable(state.store.log_end)
-        self.changed()
+        await self.announce()
         state.waiters.wake_all(request.topic)
         return link.Done()
 
@@ -244,6 +244,10 @@ class Topics:
                 if key.group == group.name
             ],
         )
+
+
+async def _nobody() -> None:
+    return
 
 
 def announced(state: BrokerState) -> list[link.TopicConfig]:

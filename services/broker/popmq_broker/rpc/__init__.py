@@ -1,0 +1,1 @@
+"""The broker's network side: frames in, frames out."""

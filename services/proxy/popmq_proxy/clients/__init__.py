@@ -1,0 +1,1 @@
+"""What the proxy asks of others: routes of nameservers, everything else of brokers."""

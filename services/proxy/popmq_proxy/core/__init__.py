@@ -1,0 +1,1 @@
+"""Decisions of the proxy: conversion, validation, routes, handles. Pure."""

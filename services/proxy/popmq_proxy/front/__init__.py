@@ -1,0 +1,1 @@
+"""How RPCs reach the handlers: one module per transport."""

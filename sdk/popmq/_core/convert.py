@@ -1,0 +1,46 @@
+"""Application messages ⇄ apache.rocketmq.v2."""
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from popmq.message import Message, ReceivedMessage
+
+
+def outgoing(message: Message, topic: v2.Resource, message_id: str, now_ms: int) -> v2.Message:
+    kind = v2.NORMAL if message.message_group is None else v2.FIFO
+    system = v2.SystemProperties(
+        message_id=message_id,
+        message_type=kind,
+        keys=message.keys,
+        body_encoding=v2.IDENTITY,
+    )
+    system.born_timestamp.FromMilliseconds(now_ms)
+    if message.tag is not None:
+        system.tag = message.tag
+    if message.message_group is not None:
+        system.message_group = message.message_group
+    return v2.Message(
+        topic=topic,
+        user_properties=message.properties,
+        system_properties=system,
+        body=message.body,
+    )
+
+
+def incoming(message: v2.Message, group: str, broker: str) -> ReceivedMessage:
+    system = message.system_properties
+    return ReceivedMessage(
+        topic=message.topic.name,
+        group=group,
+        body=message.body,
+        message_id=system.message_id,
+        tag=system.tag if system.HasField("tag") else None,
+        keys=tuple(system.keys),
+        properties=dict(message.user_properties),
+        message_group=system.message_group if system.HasField("message_group") else None,
+        delivery_attempt=system.delivery_attempt,
+        born_timestamp_ms=system.born_timestamp.ToMilliseconds(),
+        store_timestamp_ms=system.store_timestamp.ToMilliseconds(),
+        broker=broker,
+        queue_id=system.queue_id,
+        queue_offset=system.queue_offset,
+        receipt_handle=system.receipt_handle,
+    )

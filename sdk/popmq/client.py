@@ -1,0 +1,272 @@
+"""The async client: one connection, any number of topics and groups.
+
+async with Client("127.0.0.1:8081") as client:
+    await client.send("orders", b"hello")
+    for message in await client.receive("orders", "billing"):
+        await client.ack(message)
+"""
+
+import asyncio
+import os
+import socket
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import grpc
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
+from popmq._core import convert
+from popmq._core.ids import MessageIds
+from popmq._core.signature import Credentials, metadata
+from popmq.errors import PopMQClientError, ServerUnreachable, check
+from popmq.message import Message, ReceivedMessage, SendReceipt
+from popmq.telemetry import Telemetry
+
+T = TypeVar("T")
+SEND_ATTEMPTS = 3
+BACKOFF_S = 0.05
+MESSAGE_BYTES_MAX = 130 * 1024 * 1024
+ROUTE_KEPT_S = 30.0
+
+
+class Client:
+    """Use it as an async context manager. Every method raises the errors of `popmq.errors`."""
+
+    def __init__(
+        self,
+        endpoint: str = "127.0.0.1:8081",
+        *,
+        tls: bool = False,
+        namespace: str = "",
+        credentials: Credentials | None = None,
+        request_timeout_s: float = 3.0,
+    ) -> None:
+        self._endpoint = endpoint
+        self._tls = tls
+        self._namespace = namespace
+        self._credentials = credentials
+        self._timeout_s = request_timeout_s
+        self._client_id = f"{socket.gethostname()}@{os.getpid()}@{uuid.uuid4().hex[:12]}"
+        self._ids = MessageIds(uuid.getnode(), os.getpid(), int(time.time()))
+        self._routes: dict[str, tuple[float, list[v2.MessageQueue]]] = {}
+        self._turn = 0
+
+    async def __aenter__(self) -> Self:
+        options = [
+            ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+            ("grpc.max_send_message_length", -1),
+        ]
+        if self._tls:
+            credentials = grpc.ssl_channel_credentials()
+            self._channel = grpc.aio.secure_channel(self._endpoint, credentials, options)
+        else:
+            self._channel = grpc.aio.insecure_channel(self._endpoint, options)
+        self._stub = service_grpc.MessagingServiceStub(self._channel)
+        self._telemetry = Telemetry(self._stub, self.metadata)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._telemetry.close(self._timeout_s)
+        await self._channel.close(None)
+
+    async def send(
+        self,
+        topic: str,
+        body: bytes,
+        *,
+        tag: str | None = None,
+        keys: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        message_group: str | None = None,
+    ) -> SendReceipt:
+        """Returns when the message is stored; with the server's default, on disk."""
+        message = Message(
+            body=body,
+            tag=tag,
+            keys=keys,
+            properties=properties or {},
+            message_group=message_group,
+        )
+        (receipt,) = await self.send_many(topic, [message])
+        if isinstance(receipt, PopMQClientError):
+            raise receipt
+        return receipt
+
+    async def send_many(
+        self, topic: str, messages: Sequence[Message]
+    ) -> list[SendReceipt | PopMQClientError]:
+        """One request for all; per message its receipt or what went wrong with it."""
+        resource = self._resource(topic)
+        await self._telemetry.publish(resource)
+        now_ms = time.time_ns() // 1_000_000
+        request = service.SendMessageRequest(
+            messages=[
+                convert.outgoing(message, resource, self._ids.next(), now_ms)
+                for message in messages
+            ]
+        )
+        response = await self._retrying(
+            lambda: self._stub.SendMessage(
+                request, timeout=self._timeout_s, metadata=self.metadata()
+            )
+        )
+        if not response.entries:
+            check(response.status)
+        return [_receipt(entry) for entry in response.entries]
+
+    async def receive(
+        self,
+        topic: str,
+        group: str,
+        *,
+        max_messages: int = 16,
+        invisible_s: float = 60.0,
+        wait_s: float = 20.0,
+        filter: str = "*",
+    ) -> list[ReceivedMessage]:
+        """Up to `max_messages` of one broker; an empty list when none came within `wait_s`.
+
+        Each call asks the next broker of the topic. `filter` is a tag, `a||b`, or `*`.
+        """
+        await self._telemetry.subscribe(self._resource(topic), self._resource(group), filter)
+        brokers = await self._brokers(topic)
+        self._turn += 1
+        queue = brokers[self._turn % len(brokers)]
+        request = service.ReceiveMessageRequest(
+            group=self._resource(group),
+            message_queue=queue,
+            filter_expression=v2.FilterExpression(type=v2.TAG, expression=filter),
+            batch_size=max_messages,
+        )
+        request.invisible_duration.FromMilliseconds(int(invisible_s * 1000))
+        request.long_polling_timeout.FromMilliseconds(int(wait_s * 1000))
+        return await self._retrying(lambda: self._receive_once(request, wait_s), attempts=1)
+
+    async def _receive_once(
+        self, request: service.ReceiveMessageRequest, wait_s: float
+    ) -> list[ReceivedMessage]:
+        call = self._stub.ReceiveMessage(
+            request, timeout=wait_s + self._timeout_s, metadata=self.metadata()
+        )
+        received = []
+        broker = request.message_queue.broker.name
+        async for response in call:
+            kind = response.WhichOneof("content")
+            if kind == "status" and response.status.code != v2.MESSAGE_NOT_FOUND:
+                check(response.status)
+            elif kind == "message":
+                received.append(convert.incoming(response.message, request.group.name, broker))
+        return received
+
+    async def ack(self, *messages: ReceivedMessage) -> None:
+        """Done with these. Raises for the first that was refused, after all were tried."""
+        by_group: dict[tuple[str, str], list[ReceivedMessage]] = {}
+        for message in messages:
+            by_group.setdefault((message.topic, message.group), []).append(message)
+        for (topic, group), held in by_group.items():
+            request = service.AckMessageRequest(
+                group=self._resource(group),
+                topic=self._resource(topic),
+                entries=[
+                    service.AckMessageEntry(
+                        message_id=message.message_id, receipt_handle=message.receipt_handle
+                    )
+                    for message in held
+                ],
+            )
+            response = await self._retrying(
+                lambda request=request: self._stub.AckMessage(  # type: ignore[misc]
+                    request, timeout=self._timeout_s, metadata=self.metadata()
+                )
+            )
+            for entry in response.entries:
+                check(entry.status)
+            check(response.status)
+
+    async def change_invisible(self, message: ReceivedMessage, seconds: float) -> None:
+        """Hold it for `seconds` from now; 0 gives it back at once. Updates its handle."""
+        request = service.ChangeInvisibleDurationRequest(
+            group=self._resource(message.group),
+            topic=self._resource(message.topic),
+            receipt_handle=message.receipt_handle,
+            message_id=message.message_id,
+        )
+        request.invisible_duration.FromMilliseconds(int(seconds * 1000))
+        response = await self._retrying(
+            lambda: self._stub.ChangeInvisibleDuration(
+                request, timeout=self._timeout_s, metadata=self.metadata()
+            ),
+            attempts=1,
+        )
+        check(response.status)
+        message.receipt_handle = response.receipt_handle
+
+    async def _brokers(self, topic: str) -> list[v2.MessageQueue]:
+        """One readable queue of each broker; a receive on it serves the whole broker."""
+        kept = self._routes.get(topic)
+        now_s = time.monotonic()
+        if kept is not None and now_s - kept[0] < ROUTE_KEPT_S:
+            return kept[1]
+        response = await self._retrying(
+            lambda: self._stub.QueryRoute(
+                service.QueryRouteRequest(topic=self._resource(topic)),
+                timeout=self._timeout_s,
+                metadata=self.metadata(),
+            )
+        )
+        check(response.status)
+        readable = {
+            queue.broker.name: queue
+            for queue in response.message_queues
+            if queue.permission in (v2.READ, v2.READ_WRITE)
+        }
+        self._routes[topic] = (now_s, list(readable.values()))
+        return self._routes[topic][1]
+
+    async def _retrying(
+        self, attempt: Callable[[], Awaitable[T]], attempts: int = SEND_ATTEMPTS
+    ) -> T:
+        """Try again what did not reach the server; the same ids go out each time."""
+        for number in range(1, attempts + 1):
+            try:
+                return await attempt()
+            except grpc.aio.AioRpcError as failed:
+                if number == attempts:
+                    text = f"{self._endpoint}: {failed.details() or failed.code().name}"
+                    raise ServerUnreachable(text) from failed
+                await asyncio.sleep(BACKOFF_S * 2**number)
+        raise AssertionError("at least one attempt is made")
+
+    def _resource(self, name: str) -> v2.Resource:
+        return v2.Resource(resource_namespace=self._namespace, name=name)
+
+    def metadata(self) -> Any:
+        """The metadata of one request."""
+        return metadata(
+            client_id=self._client_id,
+            namespace=self._namespace,
+            request_id=str(uuid.uuid4()),
+            date_time=datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"),
+            version=version("popmq"),
+            credentials=self._credentials,
+        )
+
+
+def _receipt(entry: service.SendResultEntry) -> SendReceipt | PopMQClientError:
+    try:
+        check(entry.status)
+    except PopMQClientError as refused:
+        return refused
+    return SendReceipt(message_id=entry.message_id, queue_offset=entry.offset)

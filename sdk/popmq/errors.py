@@ -1,0 +1,56 @@
+"""What can go wrong, by what the caller can do about it.
+
+PopMQClientError
+├── ServerUnreachable     no answer; worth another try
+└── RefusedByServer       the server said no; `code` is its code
+    ├── TopicNotFound  GroupNotFound
+    ├── InvalidReceiptHandle     the message is no longer this consumer's
+    └── TooManyRequests          not now; worth another try later
+"""
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+
+
+class PopMQClientError(Exception):
+    retriable = False
+
+
+class ServerUnreachable(PopMQClientError):
+    retriable = True
+
+
+class RefusedByServer(PopMQClientError):
+    def __init__(self, code: int, text: str) -> None:
+        name = next((name for name, number in v2.Code.items() if number == code), str(code))
+        super().__init__(f"{text} ({name})")
+        self.code = code
+
+
+class TopicNotFound(RefusedByServer):
+    pass
+
+
+class GroupNotFound(RefusedByServer):
+    pass
+
+
+class InvalidReceiptHandle(RefusedByServer):
+    pass
+
+
+class TooManyRequests(RefusedByServer):
+    retriable = True
+
+
+_BY_CODE: dict[int, type[RefusedByServer]] = {
+    v2.TOPIC_NOT_FOUND: TopicNotFound,
+    v2.CONSUMER_GROUP_NOT_FOUND: GroupNotFound,
+    v2.INVALID_RECEIPT_HANDLE: InvalidReceiptHandle,
+    v2.TOO_MANY_REQUESTS: TooManyRequests,
+}
+
+
+def check(status: v2.Status) -> None:
+    """Raises the error of a status that is not OK."""
+    if status.code != v2.OK:
+        raise _BY_CODE.get(status.code, RefusedByServer)(status.code, status.message)

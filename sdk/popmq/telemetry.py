@@ -1,0 +1,94 @@
+"""The Telemetry stream: what this client publishes and subscribes, and its heartbeats."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
+
+HEARTBEAT_S = 10.0
+SETTINGS_S = 5.0
+log = logging.getLogger(__name__)
+
+
+class Telemetry:
+    """One stream for publishing and one per consumer group, opened at first use."""
+
+    def __init__(
+        self, stub: "service_grpc.MessagingServiceAsyncStub", metadata: Callable[[], Any]
+    ) -> None:
+        self._stub = stub
+        self._metadata = metadata
+        self._settings: dict[str, v2.Settings] = {}
+        self._streams: dict[str, Any] = {}
+        self._beating: asyncio.Task[None] | None = None
+
+    async def publish(self, topic: v2.Resource) -> None:
+        settings = self._settings.setdefault("", v2.Settings(client_type=v2.PRODUCER))
+        if topic not in settings.publishing.topics:
+            settings.publishing.topics.append(topic)
+            await self._sync("")
+
+    async def subscribe(self, topic: v2.Resource, group: v2.Resource, expression: str) -> None:
+        entry = v2.SubscriptionEntry(
+            topic=topic, expression=v2.FilterExpression(type=v2.TAG, expression=expression)
+        )
+        settings = self._settings.setdefault(
+            f"group {group.name}", v2.Settings(client_type=v2.SIMPLE_CONSUMER)
+        )
+        if entry in settings.subscription.subscriptions:
+            return
+        settings.subscription.group.CopyFrom(group)
+        settings.subscription.subscriptions.append(entry)
+        await self._sync(f"group {group.name}")
+
+    async def _sync(self, name: str) -> None:
+        """Tell the server. It serves clients it knows nothing of, so a failure is only logged."""
+        try:
+            async with asyncio.timeout(SETTINGS_S):
+                stream = self._streams.get(name)
+                if stream is None or stream.done():
+                    stream = self._stub.Telemetry(None, metadata=self._metadata())
+                    self._streams[name] = stream
+                await stream.write(service.TelemetryCommand(settings=self._settings[name]))
+                await stream.read()
+        except (grpc.aio.AioRpcError, TimeoutError, asyncio.InvalidStateError) as failed:
+            log.debug("settings of %r were not taken: %r", name, failed)
+        if self._beating is None:
+            self._beating = asyncio.create_task(self._beat())
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(HEARTBEAT_S)
+            for name, settings in list(self._settings.items()):
+                request = service.HeartbeatRequest(client_type=settings.client_type)
+                if name:
+                    request.group.CopyFrom(settings.subscription.group)
+                try:
+                    await self._stub.Heartbeat(
+                        request, timeout=SETTINGS_S, metadata=self._metadata()
+                    )
+                except grpc.aio.AioRpcError as failed:
+                    log.debug("heartbeat failed: %r", failed)
+
+    async def close(self, timeout_s: float) -> None:
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+        if not self._settings:
+            return
+        try:
+            await self._stub.NotifyClientTermination(
+                service.NotifyClientTerminationRequest(),
+                timeout=timeout_s,
+                metadata=self._metadata(),
+            )
+        except grpc.aio.AioRpcError as failed:
+            log.debug("termination was not taken: %r", failed)
+        for stream in self._streams.values():
+            stream.cancel()

@@ -1,0 +1,130 @@
+"""Keeps the broker registered with every nameserver: at start, on changed topics, by heartbeats.
+
+Nameservers do not know each other; each has its own `Announcer`, and one that does not answer
+holds up none of the others.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+import grpc
+
+from popmq_common.logs import Log
+from popmq_internal.v1 import link_pb2 as link
+from popmq_internal.v1 import nameserver_pb2 as ns
+from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
+
+HEARTBEAT_S = 5.0
+CALL_S = 3.0
+
+
+class Announcer(Protocol):
+    """One nameserver as a broker sees it; every method may raise `ConnectionError`."""
+
+    async def register(self, request: ns.RegisterRequest) -> bool: ...
+    async def heartbeat(self, broker: ns.BrokerInfo) -> bool: ...
+    async def unregister(self, broker: ns.BrokerInfo) -> None: ...
+
+
+class GrpcAnnouncer:
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._channel = grpc.aio.insecure_channel(address)
+        self._stub = ns_grpc.NameserverStub(self._channel)
+
+    async def register(self, request: ns.RegisterRequest) -> bool:
+        try:
+            return (await self._stub.Register(request, timeout=CALL_S)).accepted
+        except grpc.aio.AioRpcError as failed:
+            raise ConnectionError(failed.details()) from failed
+
+    async def heartbeat(self, broker: ns.BrokerInfo) -> bool:
+        try:
+            request = ns.HeartbeatRequest(broker=broker)
+            return (await self._stub.Heartbeat(request, timeout=CALL_S)).known
+        except grpc.aio.AioRpcError as failed:
+            raise ConnectionError(failed.details()) from failed
+
+    async def unregister(self, broker: ns.BrokerInfo) -> None:
+        try:
+            await self._stub.Unregister(ns.UnregisterRequest(broker=broker), timeout=CALL_S)
+        except grpc.aio.AioRpcError as failed:
+            raise ConnectionError(failed.details()) from failed
+        finally:
+            await self._channel.close(None)
+
+
+class Registrar:
+    def __init__(
+        self,
+        announcer: Announcer,
+        broker: ns.BrokerInfo,
+        topics: Callable[[], tuple[int, list[link.TopicConfig]]],
+        log: Log,
+    ) -> None:
+        """`topics` gives the version of the topic table and its topics."""
+        self._announcer = announcer
+        self._broker = broker
+        self._topics = topics
+        self._log = log
+        self._changed = asyncio.Event()
+        self._reachable = True
+
+    async def announce(self) -> None:
+        """Register the topics as they are now; if that fails, `run` goes on trying."""
+        try:
+            await self.register()
+        except ConnectionError as failed:
+            self._note(failed)
+            self._changed.set()
+
+    async def run(self) -> None:
+        """Register, then heartbeats; for ever."""
+        registered = False
+        while True:
+            try:
+                if self._changed.is_set() or not registered:
+                    self._changed.clear()
+                    registered = await self.register()
+                else:
+                    registered = await self._announcer.heartbeat(self._broker)
+                self._note(None)
+            except ConnectionError as failed:
+                registered = False
+                self._note(failed)
+            if registered or not self._reachable:
+                await self._rest()
+            else:
+                await asyncio.sleep(0.1)  # unknown there: register at once, but do not spin
+
+    async def register(self) -> bool:
+        version, topics = self._topics()
+        self._broker.version = version
+        info = ns.BrokerInfo()
+        info.CopyFrom(self._broker)
+        accepted = await self._announcer.register(ns.RegisterRequest(broker=info, topics=topics))
+        if not accepted:
+            self._log.error("register.refused", reason="a newer process has this broker's name")
+        return accepted
+
+    async def stop(self) -> None:
+        try:
+            await self._announcer.unregister(self._broker)
+        except ConnectionError as failed:
+            self._note(failed)
+
+    async def _rest(self) -> None:
+        try:
+            async with asyncio.timeout(HEARTBEAT_S if self._reachable else 1.0):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    def _note(self, failed: ConnectionError | None) -> None:
+        """A line per change of state, not per heartbeat."""
+        reachable = failed is None
+        if reachable != self._reachable:
+            event = "nameserver.reached" if reachable else "nameserver.lost"
+            self._log.warning(event, reason=str(failed or ""))
+        self._reachable = reachable

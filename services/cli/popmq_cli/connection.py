@@ -1,0 +1,66 @@
+"""What client commands share: --endpoint, --json, and errors as one line."""
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import click
+import grpc
+
+from popmq.errors import PopMQClientError, ServerUnreachable
+from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
+from popmq_cli.output import EXIT_UNREACHABLE, fail
+
+START_HINT = "start one with: popmq standalone"
+TIMEOUT_S = 10.0
+
+
+def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--endpoint and --json for a command that talks to a server."""
+    command = click.option(
+        "--json", "as_json", is_flag=True, help="Print JSON, for other programs."
+    )(command)
+    return click.option(
+        "--endpoint",
+        envvar="POPMQ_ENDPOINT",
+        default="127.0.0.1:8081",
+        show_default=True,
+        metavar="HOST:PORT",
+        help="Where the server is.",
+    )(command)
+
+
+def running(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run an async command; what goes wrong is told in one line, with an exit code."""
+
+    @functools.wraps(command)
+    def run(*args: Any, endpoint: str, **options: Any) -> None:
+        try:
+            asyncio.run(command(*args, endpoint=endpoint, **options))
+        except ServerUnreachable as failed:
+            fail(f"no server answers: {failed}; {START_HINT}", EXIT_UNREACHABLE)
+        except PopMQClientError as refused:
+            fail(str(refused))
+        except grpc.aio.AioRpcError as failed:
+            if failed.code() is grpc.StatusCode.UNAVAILABLE:
+                text = f"no server answers at {endpoint}: {failed.details()}; {START_HINT}"
+                fail(text, EXIT_UNREACHABLE)
+            fail(failed.details() or failed.code().name)
+        except KeyboardInterrupt:
+            fail("interrupted", 130)
+
+    return run
+
+
+class AdminClient:
+    """`async with`: the admin stub of a server."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._channel = grpc.aio.insecure_channel(endpoint)
+
+    async def __aenter__(self) -> "admin_grpc.AdminAsyncStub":
+        return admin_grpc.AdminStub(self._channel)
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._channel.close(None)

@@ -1,0 +1,41 @@
+"""How commands print: tables for people, JSON for machines, one line for an error."""
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+EXIT_FAILED = 1
+EXIT_UNREACHABLE = 3
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Columns as wide as needed; numbers to the right."""
+    texts = [[str(cell) for cell in row] for row in rows]
+    widths = [
+        max([len(heading), *(len(row[i]) for row in texts)]) for i, heading in enumerate(headings)
+    ]
+    click.echo(
+        "  ".join(
+            heading.ljust(width) for heading, width in zip(headings, widths, strict=True)
+        ).rstrip()
+    )
+    for row, cells in zip(rows, texts, strict=True):
+        parts = [
+            text.rjust(width) if isinstance(cell, int) else text.ljust(width)
+            for cell, text, width in zip(row, cells, widths, strict=True)
+        ]
+        click.echo("  ".join(parts).rstrip())
+
+
+def document(value: Any) -> None:
+    """One JSON document on a line of its own."""
+    click.echo(json.dumps(value, ensure_ascii=False))
+
+
+def fail(text: str, code: int = EXIT_FAILED) -> None:
+    """One line on stderr, and the process ends."""
+    click.echo(f"popmq: {text}", err=True)
+    sys.exit(code)

@@ -1,0 +1,61 @@
+"""Build a nameserver from its configuration; the only file that knows all parts."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1._async import HealthServicer
+
+from popmq_common import logs
+from popmq_common.clock import Clock
+from popmq_common.logs import Log
+from popmq_common.metrics_http import MetricsServer
+from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
+from popmq_nameserver.config import NameserverConfig
+from popmq_nameserver.core.route_table import RouteTable
+from popmq_nameserver.rpc import NameserverRpc
+
+EXPIRE_EVERY_S = 1.0
+GRACE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Nameserver:
+    """A nameserver that serves."""
+
+    port: int
+    table: RouteTable
+
+
+@asynccontextmanager
+async def nameserver(config: NameserverConfig, clock: Clock) -> AsyncIterator[Nameserver]:
+    """Serve until the context is left. Raises `RuntimeError` when the port is taken."""
+    log = logs.get("nameserver")
+    table = RouteTable(config.expiry_ms)
+    rpc = NameserverRpc(table, clock, log)
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    ns_grpc.add_NameserverServicer_to_server(rpc, server)  # type: ignore[no-untyped-call, unused-ignore]
+    health = HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(health, server)
+    port = server.add_insecure_port(f"{config.host}:{config.port}")
+    await server.start()
+    await health.set("", health_pb2.HealthCheckResponse.SERVING)
+    expiring = asyncio.create_task(_expire(table, clock, log))
+    try:
+        async with MetricsServer(rpc.registry, config.host, config.metrics_port):
+            log.info("nameserver.started", port=port)
+            yield Nameserver(port, table)
+    finally:
+        expiring.cancel()
+        await server.stop(GRACE_S)
+        log.info("nameserver.stopped")
+
+
+async def _expire(table: RouteTable, clock: Clock, log: Log) -> None:
+    while True:
+        await asyncio.sleep(EXPIRE_EVERY_S)
+        for name in table.expire(clock.now_ms()):
+            log.warning("broker.expired", broker=name)

@@ -1,0 +1,84 @@
+"""Brokers and their topics: register, keep alive, expire, look up.
+
+    (absent) ──register──► registered ──unregister, or silent for expiry_ms──► (absent)
+                              │ ▲ register again: a newer process, or newer topics, take over
+                              └─┘ heartbeat
+
+A broker process is (name, epoch); `version` counts its changes of topics. An older epoch never
+replaces a newer one, so a process that was thought dead cannot undo its successor's registration.
+
+Source: RocketMQ RouteInfoManager. Differs: a registration replaces all topics of its broker, so a
+topic that was deleted disappears from the routes.
+"""
+
+from dataclasses import dataclass
+
+from popmq_internal.v1 import link_pb2 as link
+from popmq_internal.v1 import nameserver_pb2 as ns
+
+
+@dataclass(slots=True)
+class Registration:
+    broker: ns.BrokerInfo
+    topics: dict[str, link.TopicConfig]
+    seen_ms: int
+
+
+class RouteTable:
+    def __init__(self, expiry_ms: int) -> None:
+        self._expiry_ms = expiry_ms
+        self._registrations: dict[str, Registration] = {}
+
+    def __repr__(self) -> str:
+        names = ", ".join(
+            f"{name}: {len(found.topics)} topics"
+            for name, found in sorted(self._registrations.items())
+        )
+        return f"<RouteTable [{names}]>"
+
+    def register(self, broker: ns.BrokerInfo, topics: list[link.TopicConfig], now_ms: int) -> bool:
+        """False: a newer process of that name, or newer topics of this one, are registered."""
+        known = self._registrations.get(broker.name)
+        if known is not None:
+            order = (broker.epoch_ms, broker.version)
+            if order < (known.broker.epoch_ms, known.broker.version):
+                return False
+        by_name = {topic.name: topic for topic in topics}
+        self._registrations[broker.name] = Registration(broker, by_name, now_ms)
+        return True
+
+    def heartbeat(self, broker: ns.BrokerInfo, now_ms: int) -> bool:
+        """False: this process and version are not what is registered; it must register."""
+        known = self._registrations.get(broker.name)
+        if known is None or known.broker != broker:
+            return False
+        known.seen_ms = now_ms
+        return True
+
+    def unregister(self, broker: ns.BrokerInfo) -> None:
+        """Takes out this process' registration, never its successor's."""
+        known = self._registrations.get(broker.name)
+        if known is not None and known.broker.epoch_ms == broker.epoch_ms:
+            del self._registrations[broker.name]
+
+    def expire(self, now_ms: int) -> list[str]:
+        """Takes out the silent brokers; returns their names."""
+        silent = [
+            name
+            for name, found in self._registrations.items()
+            if now_ms - found.seen_ms > self._expiry_ms
+        ]
+        for name in silent:
+            del self._registrations[name]
+        return silent
+
+    def lookup(self, topic: str) -> list[ns.QueueRoute]:
+        """By broker name; empty when no broker has the topic."""
+        return [
+            ns.QueueRoute(broker=found.broker, topic=found.topics[topic])
+            for _, found in sorted(self._registrations.items())
+            if topic in found.topics
+        ]
+
+    def brokers(self) -> list[ns.BrokerInfo]:
+        return [found.broker for _, found in sorted(self._registrations.items())]

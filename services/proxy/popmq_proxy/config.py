@@ -1,0 +1,56 @@
+"""Every knob of a proxy: variable POPMQ_PROXY_ and the field's name in capitals."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from popmq_common.units import KiB, MiB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyConfig:
+    host: str = "127.0.0.1"
+    """Address the gRPC server listens on."""
+    port: int = 8081
+    """Port for clients without TLS; 0: any free one."""
+    tls_port: int = 0
+    """Port for clients with TLS, the default of the Java, Go, C# and C++ clients; 0: none."""
+    tls_cert: Path | None = None
+    """Certificate chain, PEM. None: one is made at start, which official clients accept."""
+    tls_key: Path | None = None
+    """Private key of tls_cert, PEM."""
+    nameservers: tuple[str, ...] = ("127.0.0.1:9876",)
+    """Nameservers to ask for routes, host:port separated by commas; asked in turn."""
+    link_secret: str = ""
+    """Shared secret shown to the brokers."""
+    metrics_port: int = 0
+    """Port of /metrics; 0: none."""
+    log_level: str = "info"
+    """debug, info, warning or error."""
+    create_topics: bool = True
+    """Make a topic that takes every message type when it is first used."""
+    create_topic_queues: int = 8
+    """Queues per broker of a topic made on first use."""
+    body_bytes_max: int = 4 * MiB
+    """Largest message body."""
+    properties_bytes_max: int = 16 * KiB
+    """Names and values of user properties, tag and keys together."""
+    properties_count_max: int = 128
+    """User properties of one message."""
+    send_messages_max: int = 1_024
+    """Messages in one SendMessage."""
+    invisible_ms_default: int = 60_000
+    """Invisible time when the client leaves it to the server."""
+    invisible_ms_min: int = 10_000
+    """Smallest invisible time of a receive; clients expect a refusal below 10 s."""
+    invisible_ms_max: int = 12 * 3_600_000
+    """Largest invisible time of a receive or change."""
+    poll_ms_max: int = 20_000
+    """Longest time a receive is held when there is nothing."""
+    call_timeout_ms: int = 5_000
+    """How long a broker may take to answer, waiting polls apart."""
+    rpcs_max: int = 20_000
+    """RPCs under way at a time; more are refused by the server."""
+    sessions_max: int = 100_000
+    """Clients whose settings are remembered; the ones silent longest are forgotten first."""
+    session_expiry_ms: int = 120_000
+    """Silence after which a client is taken for gone; it is longer than any client's heartbeat."""

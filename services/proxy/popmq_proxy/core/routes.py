@@ -1,0 +1,97 @@
+"""Broker routes → message queues for clients; which queue a message goes to.
+
+Source: RocketMQ RouteActivity, SendMessageActivity. Differs: ids are numbered as they are stored,
+and a row appears per queue only once.
+"""
+
+import zlib
+from collections.abc import Sequence
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from popmq_internal.v1 import nameserver_pb2 as ns
+
+PERM_READ = 4
+PERM_WRITE = 2
+_ACCEPTS = {
+    "NORMAL": [v2.NORMAL],
+    "FIFO": [v2.FIFO],
+    "DELAY": [v2.DELAY],
+    "TRANSACTION": [v2.TRANSACTION],
+    "MIXED": [v2.NORMAL, v2.FIFO, v2.DELAY, v2.TRANSACTION],
+}
+
+Routes = Sequence[ns.QueueRoute]
+
+
+def message_queues(
+    routes: Routes, topic: v2.Resource, endpoints: v2.Endpoints
+) -> list[v2.MessageQueue]:
+    """One row per queue, brokers by name, each with the endpoints the client came through."""
+    rows = []
+    for route in routes:
+        config = route.topic
+        for queue_id in range(max(config.read_queues, config.write_queues)):
+            readable = bool(config.perm & PERM_READ) and queue_id < config.read_queues
+            writable = bool(config.perm & PERM_WRITE) and queue_id < config.write_queues
+            rows.append(
+                v2.MessageQueue(
+                    topic=topic,
+                    id=queue_id,
+                    permission=_permission(readable, writable),
+                    broker=v2.Broker(name=route.broker.name, id=0, endpoints=endpoints),
+                    accept_message_types=_ACCEPTS[config.message_type],
+                )
+            )
+    return rows
+
+
+def assignments(
+    routes: Routes, topic: v2.Resource, endpoints: v2.Endpoints, *, fifo: bool
+) -> list[v2.Assignment]:
+    """What a push consumer polls: a broker as a whole (queue −1), or each queue of a FIFO group."""
+    found = []
+    for route in routes:
+        config = route.topic
+        if not config.perm & PERM_READ or not config.read_queues:
+            continue
+        for queue_id in range(config.read_queues) if fifo else (-1,):
+            queue = v2.MessageQueue(
+                topic=topic,
+                id=queue_id,
+                permission=_permission(True, bool(config.perm & PERM_WRITE)),
+                broker=v2.Broker(name=route.broker.name, id=0, endpoints=endpoints),
+                accept_message_types=_ACCEPTS[config.message_type],
+            )
+            found.append(v2.Assignment(message_queue=queue))
+    return found
+
+
+def writable(routes: Routes) -> list[tuple[str, int]]:
+    """(broker, queue id) of every queue that takes messages, in a stable order."""
+    return [
+        (route.broker.name, queue_id)
+        for route in routes
+        if route.topic.perm & PERM_WRITE
+        for queue_id in range(route.topic.write_queues)
+    ]
+
+
+def readable_brokers(routes: Routes) -> list[str]:
+    return [route.broker.name for route in routes if route.topic.perm & PERM_READ]
+
+
+def place_of_group(queues: Sequence[tuple[str, int]], message_group: str) -> tuple[str, int]:
+    """All messages of a group go to one queue, whatever the client hints at."""
+    return queues[zlib.crc32(message_group.encode()) % len(queues)]
+
+
+def topic_type(routes: Routes) -> str:
+    return routes[0].topic.message_type
+
+
+def _permission(readable: bool, writable: bool) -> "v2.Permission.ValueType":
+    if readable and writable:
+        return v2.READ_WRITE
+    if readable:
+        return v2.READ
+    return v2.WRITE if writable else v2.NONE

@@ -1,0 +1,169 @@
+"""What a request must satisfy before it goes to a broker.
+
+Limits and codes are RocketMQ's (GrpcValidator, SendMessageActivity); what is exactly at a limit
+passes. Control characters would break the stored property string, so they are refused here.
+"""
+
+from dataclasses import dataclass
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from popmq_common import errors as e
+from popmq_common.names import check_topic
+from popmq_common.properties import RESERVED
+
+MESSAGE_GROUP_BYTES_MAX = 63
+TYPE_NAMES = {
+    v2.NORMAL: "NORMAL",
+    v2.FIFO: "FIFO",
+    v2.DELAY: "DELAY",
+    v2.TRANSACTION: "TRANSACTION",
+    v2.LITE: "LITE",
+    v2.PRIORITY: "PRIORITY",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    body_bytes: int
+    properties_bytes: int
+    properties_count: int
+
+
+def message_type(message: v2.Message) -> str:
+    """The type the message has by its content. Raises `MessagesCorrupted`."""
+    system = message.system_properties
+    if system.message_type == v2.TRANSACTION:
+        kind = "TRANSACTION"
+    elif system.HasField("message_group"):
+        kind = "FIFO"
+    elif system.HasField("lite_topic"):
+        kind = "LITE"
+    elif system.HasField("delivery_timestamp"):
+        kind = "DELAY"
+    elif system.HasField("priority"):
+        kind = "PRIORITY"
+    else:
+        kind = "NORMAL"
+    declared = TYPE_NAMES.get(system.message_type)
+    if kind == "FIFO" and system.HasField("delivery_timestamp"):
+        raise e.MessagesCorrupted(reason="a message with a message group cannot be delayed")
+    if declared not in (None, kind) and not (declared == "PRIORITY" and kind == "NORMAL"):
+        raise e.MessagesCorrupted(reason=f"it says {declared}, but it is a {kind} message")
+    return kind
+
+
+def check_type(topic: str, topic_type: str, kind: str) -> None:
+    """Raises `MessageTypeConflict`, `NotServed`."""
+    if kind in ("LITE", "PRIORITY"):
+        raise e.NotServed(what=f"A {kind} message")
+    if topic_type not in ("MIXED", kind):
+        raise e.MessageTypeConflict(topic=topic, topic_type=topic_type, message_type=kind)
+
+
+def check_message(message: v2.Message, limits: Limits) -> None:
+    """Raises the error whose code official clients expect."""
+    system = message.system_properties
+    if not message.body:
+        raise e.MessageBodyEmpty()
+    if len(message.body) > limits.body_bytes:
+        raise e.MessageTooLarge(size_bytes=len(message.body), limit_bytes=limits.body_bytes)
+    if not system.message_id.strip():
+        raise e.IllegalMessageId(reason="it is blank")
+    _check_text(system.message_id, e.IllegalMessageId)
+    if system.HasField("tag"):
+        _check_tag(system.tag)
+    for key in system.keys:
+        if not key.strip():
+            raise e.IllegalKey(reason="it is blank")
+        _check_text(key, e.IllegalKey)
+    if system.HasField("message_group"):
+        _check_message_group(system.message_group)
+    _check_properties(message, limits)
+
+
+def check_one_topic(messages: list[v2.Message]) -> v2.Resource:
+    """The topic of all messages. Raises `MessagesCorrupted`."""
+    if not messages:
+        raise e.MessagesCorrupted(reason="there is no message")
+    topic = messages[0].topic
+    if any(message.topic != topic for message in messages):
+        raise e.MessagesCorrupted(reason="they are for different topics")
+    return topic
+
+
+def check_user_topic(topic: str) -> None:
+    check_topic(topic)
+
+
+def check_receive_invisible(invisible_ms: int, min_ms: int, max_ms: int) -> None:
+    """Raises `IllegalInvisibleTime` with the words official clients look for."""
+    if invisible_ms < min_ms:
+        reason = f"the invisibleTime is too small: {invisible_ms} ms, at least {min_ms} ms"
+        raise e.IllegalInvisibleTime(reason=reason)
+    if invisible_ms > max_ms:
+        reason = f"the invisibleTime is too large: {invisible_ms} ms, at most {max_ms} ms"
+        raise e.IllegalInvisibleTime(reason=reason)
+
+
+def poll_ms(
+    asked_ms: int | None, settings_ms: int | None, remaining_ms: int | None, max_ms: int
+) -> int:
+    """How long to hold a receive. Raises `IllegalPollingTime` when the deadline is all but over.
+
+    What the request asks, else the client's settings, else what the deadline leaves; it always
+    ends early enough before the deadline for the answer to arrive.
+    """
+    wanted = asked_ms if asked_ms is not None else settings_ms
+    if remaining_ms is None:
+        return min(max_ms, wanted if wanted is not None else max_ms)
+    margin_ms = max(100, min(1_000, remaining_ms // 10))
+    room_ms = remaining_ms - margin_ms
+    if room_ms < 0:
+        reason = f"the deadline is {remaining_ms} ms away, at least {margin_ms} ms are needed"
+        raise e.IllegalPollingTime(reason=reason)
+    return min(max_ms, room_ms, wanted if wanted is not None else room_ms)
+
+
+def _check_tag(tag: str) -> None:
+    if tag and not tag.strip():
+        raise e.IllegalTag(reason="it is blank")
+    if "|" in tag:
+        raise e.IllegalTag(reason="it contains |")
+    _check_text(tag, e.IllegalTag)
+
+
+def _check_message_group(group: str) -> None:
+    if not group.strip():
+        raise e.IllegalMessageGroup(reason="it is blank")
+    if len(group.encode()) > MESSAGE_GROUP_BYTES_MAX:
+        reason = f"longer than {MESSAGE_GROUP_BYTES_MAX} bytes"
+        raise e.IllegalMessageGroup(reason=reason)
+    _check_text(group, e.IllegalMessageGroup)
+
+
+def _check_properties(message: v2.Message, limits: Limits) -> None:
+    properties = message.user_properties
+    if len(properties) > limits.properties_count:
+        reason = f"{len(properties)} user properties, the limit is {limits.properties_count}"
+        raise e.PropertiesTooLarge(reason=reason)
+    system = message.system_properties
+    total = len(system.tag.encode()) + sum(len(key.encode()) for key in system.keys)
+    for name, value in properties.items():
+        if name in RESERVED:
+            raise e.IllegalProperty(name=name, reason="the name is reserved")
+        if not name or has_control(name) or has_control(value):
+            raise e.IllegalProperty(name=repr(name), reason="empty, or with control characters")
+        total += len(name.encode()) + len(value.encode())
+    if total > limits.properties_bytes:
+        reason = f"{total} bytes, the limit is {limits.properties_bytes}"
+        raise e.PropertiesTooLarge(reason=reason)
+
+
+def _check_text(text: str, error: type[e.BadRequest]) -> None:
+    if has_control(text):
+        raise error(reason="it contains control characters")
+
+
+def has_control(text: str) -> bool:
+    """ISO control characters, as Java's Character.isISOControl."""
+    return any(char < " " or "\x7f" <= char <= "\x9f" for char in text)

@@ -1,0 +1,57 @@
+"""Certificates for the TLS port: the operator's, or one made at start.
+
+Official clients that use TLS by default do not check certificates unless told to, so a
+self-signed one lets them in; whoever wants more than encryption configures their own.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+import grpc
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from popmq_common.config import ConfigError
+from popmq_proxy.config import ProxyConfig
+
+VALID_DAYS = 3650
+
+
+def credentials(config: ProxyConfig) -> grpc.ServerCredentials | None:
+    """None when no TLS port is asked for. Raises `ConfigError`."""
+    if not config.tls_port:
+        return None
+    if (config.tls_cert is None) != (config.tls_key is None):
+        raise ConfigError("POPMQ_PROXY_TLS_CERT and POPMQ_PROXY_TLS_KEY belong together")
+    if config.tls_cert is None or config.tls_key is None:
+        key, chain = self_signed()
+    else:
+        try:
+            key, chain = config.tls_key.read_bytes(), config.tls_cert.read_bytes()
+        except OSError as wrong:
+            raise ConfigError(f"the TLS certificate cannot be read: {wrong}") from wrong
+    return grpc.ssl_server_credentials([(key, chain)])
+
+
+def self_signed() -> tuple[bytes, bytes]:
+    """(key, certificate), both PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "popmq")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=VALID_DAYS))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    key_pem = key.private_bytes(
+        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return key_pem, certificate.public_bytes(pem)

@@ -1,0 +1,132 @@
+"""AckMessage, ChangeInvisibleDuration, ForwardMessageToDeadLetterQueue: by receipt handle."""
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+from popmq_common.errors import BadRequest, IllegalInvisibleTime, InvalidReceiptHandle, PopMQError
+from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.core import receipt, routes
+from popmq_proxy.core.receipt import Receipt
+from popmq_proxy.core.status import common, ok, status_of
+from popmq_proxy.rpc.context import CallContext, Upstream
+
+ENTRIES_MAX = 1_024
+
+_REFUSALS = {
+    link.LEASE_OUTCOME_EXPIRED: "its invisible time is over",
+    link.LEASE_OUTCOME_SUPERSEDED: "a newer handle of the message has taken its place",
+    link.LEASE_OUTCOME_UNKNOWN: "the broker knows no such lease",
+}
+
+
+class Ack:
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+
+    async def ack_message(
+        self, ctx: CallContext, request: service.AckMessageRequest
+    ) -> service.AckMessageResponse:
+        """One entry per handle, in order; all handles of a broker go there in one call."""
+        if not 1 <= len(request.entries) <= ENTRIES_MAX:
+            raise BadRequest(reason=f"{len(request.entries)} entries, 1 to {ENTRIES_MAX} allowed")
+        group, topic = ctx.stored(request.group), ctx.stored(request.topic)
+        statuses: list[v2.Status | None] = [None] * len(request.entries)
+        by_broker: dict[str, list[tuple[int, Receipt]]] = {}
+        for i, entry in enumerate(request.entries):
+            try:
+                handle = receipt.decode(entry.receipt_handle, group, topic)
+                by_broker.setdefault(handle.broker, []).append((i, handle))
+            except InvalidReceiptHandle as error:
+                statuses[i] = status_of(error)
+        for broker, numbered in by_broker.items():
+            await self._ack_at(broker, group, topic, numbered, statuses)
+        done = [status for status in statuses if status is not None]
+        return service.AckMessageResponse(
+            status=common(done),
+            entries=[
+                service.AckMessageResultEntry(
+                    message_id=entry.message_id, receipt_handle=entry.receipt_handle, status=status
+                )
+                for entry, status in zip(request.entries, done, strict=True)
+            ],
+        )
+
+    async def _ack_at(
+        self,
+        broker: str,
+        group: str,
+        topic: str,
+        numbered: list[tuple[int, Receipt]],
+        statuses: list[v2.Status | None],
+    ) -> None:
+        leases = [handle.lease for _, handle in numbered]
+        call = link.Call(ack=link.Ack(group=group, topic=topic, leases=leases))
+        try:
+            outcomes = list((await self._upstream.call(broker, call)).ack.outcomes)
+            found = [_status(outcome) for outcome in outcomes]
+        except PopMQError as error:
+            found = [status_of(error)] * len(numbered)
+        for (i, _), status in zip(numbered, found, strict=True):
+            statuses[i] = status
+
+    async def change_invisible_duration(
+        self, ctx: CallContext, request: service.ChangeInvisibleDurationRequest
+    ) -> service.ChangeInvisibleDurationResponse:
+        """The new handle, or the old one beside a status that is not OK."""
+        group, topic = ctx.stored(request.group), ctx.stored(request.topic)
+        try:
+            handle, status = await self._change(group, topic, request)
+        except PopMQError as error:
+            handle, status = request.receipt_handle, status_of(error)
+        return service.ChangeInvisibleDurationResponse(status=status, receipt_handle=handle)
+
+    async def _change(
+        self, group: str, topic: str, request: service.ChangeInvisibleDurationRequest
+    ) -> tuple[str, v2.Status]:
+        invisible_ms = request.invisible_duration.ToMilliseconds()
+        limit_ms = self._upstream.config.invisible_ms_max
+        if not 0 <= invisible_ms <= limit_ms:
+            what = "small" if invisible_ms < 0 else "large"
+            reason = f"the invisibleTime is too {what}: {invisible_ms} ms, 0 to {limit_ms} ms"
+            raise IllegalInvisibleTime(reason=reason)
+        old = receipt.decode(request.receipt_handle, group, topic)
+        change = link.ChangeInvisible(
+            group=group, topic=topic, lease=old.lease, invisible_ms=invisible_ms
+        )
+        reply = await self._upstream.call(old.broker, link.Call(change_invisible=change))
+        status = _status(reply.change_invisible.outcome)
+        if reply.change_invisible.outcome != link.LEASE_OUTCOME_DONE:
+            if status.code == v2.OK:  # acked meanwhile: nothing is left to change
+                error = InvalidReceiptHandle(reason="the message has been acknowledged")
+                status = status_of(error)
+            return request.receipt_handle, status
+        new = Receipt(old.broker, reply.change_invisible.lease)
+        return receipt.encode(new, group, topic), status
+
+    async def forward(
+        self, ctx: CallContext, request: service.ForwardMessageToDeadLetterQueueRequest
+    ) -> service.ForwardMessageToDeadLetterQueueResponse:
+        """OK also when the message is gone: clients repeat anything else for ever."""
+        group, topic = ctx.stored(request.group), ctx.stored(request.topic)
+        forward = link.ForwardDeadLetter(
+            group=group,
+            topic=topic,
+            message_id=request.message_id,
+            reason=f"forwarded by the consumer after {request.delivery_attempt} attempts",
+        )
+        if request.receipt_handle:
+            handle = receipt.decode(request.receipt_handle, group, topic)
+            forward.lease.CopyFrom(handle.lease)
+            brokers = [handle.broker]
+        else:
+            brokers = routes.readable_brokers(await self._upstream.topic_routes(topic))
+        for broker in brokers:
+            await self._upstream.call(broker, link.Call(forward_dead_letter=forward))
+        return service.ForwardMessageToDeadLetterQueueResponse(status=ok())
+
+
+def _status(outcome: "link.LeaseOutcome.ValueType") -> v2.Status:
+    if outcome == link.LEASE_OUTCOME_DONE:
+        return ok()
+    if outcome == link.LEASE_OUTCOME_ALREADY_ACKED:
+        return ok("already acked")
+    return status_of(InvalidReceiptHandle(reason=_REFUSALS[outcome]))

@@ -1,0 +1,111 @@
+"""Heartbeat, Telemetry, NotifyClientTermination: who is there and what it wants."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+from popmq_common.errors import BadRequest
+from popmq_common.names import check_group
+from popmq_proxy.core import settings as core_settings
+from popmq_proxy.core.settings import GroupSettings
+from popmq_proxy.core.status import ok
+from popmq_proxy.core.validate import check_user_topic
+from popmq_proxy.rpc.context import CallContext, Upstream
+from popmq_proxy.sessions import Answers, Session, end_stream
+
+REPEAT_S = 1.0
+"""The Node client misses Settings that come while it still asks for routes; they come again."""
+COMMANDS_MAX = 64
+
+
+class Client:
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+
+    async def heartbeat(
+        self, ctx: CallContext, request: service.HeartbeatRequest
+    ) -> service.HeartbeatResponse:
+        self._seen(ctx)
+        return service.HeartbeatResponse(status=ok())
+
+    async def terminate(
+        self, ctx: CallContext, request: service.NotifyClientTerminationRequest
+    ) -> service.NotifyClientTerminationResponse:
+        self._upstream.sessions.terminate(ctx.client_id)
+        return service.NotifyClientTerminationResponse(status=ok())
+
+    async def telemetry(
+        self, ctx: CallContext, commands: AsyncIterator[service.TelemetryCommand]
+    ) -> AsyncIterator[service.TelemetryCommand]:
+        """Answers each Settings at once, and once more a second after the first.
+
+        Raises what is wrong with the first Settings; the stream ends with it.
+        """
+        session = self._seen(ctx)
+        answers: Answers = asyncio.Queue(COMMANDS_MAX)
+        session.stream = answers
+        reading = asyncio.ensure_future(self._read(ctx, commands, answers))
+        try:
+            while (answer := await answers.get()) is not None:
+                yield answer
+            await reading  # raises what ended it
+        finally:
+            reading.cancel()
+            if session.stream is answers:
+                session.stream = None
+
+    async def _read(
+        self,
+        ctx: CallContext,
+        commands: AsyncIterator[service.TelemetryCommand],
+        answers: Answers,
+    ) -> None:
+        repeat: asyncio.TimerHandle | None = None
+        try:
+            async for command in commands:
+                session = self._seen(ctx)
+                if command.WhichOneof("command") != "settings":
+                    continue  # answers to commands of ours; there are none yet
+                answer = await self._settings(ctx, command.settings, session)
+                await answers.put(answer)
+                if repeat is None:
+                    loop = asyncio.get_running_loop()
+                    repeat = loop.call_later(REPEAT_S, _put_if_room, answers, answer)
+        finally:
+            if repeat is not None:
+                repeat.cancel()
+            end_stream(answers)
+
+    async def _settings(
+        self, ctx: CallContext, asked: v2.Settings, session: Session
+    ) -> service.TelemetryCommand:
+        kind = asked.WhichOneof("pub_sub")
+        if kind is None:
+            raise BadRequest(reason="Settings name neither publishing nor subscription")
+        group = GroupSettings()
+        if kind == "publishing":
+            for topic in asked.publishing.topics:
+                check_user_topic(ctx.stored(topic))
+        else:
+            name = ctx.stored(asked.subscription.group)
+            check_group(name)
+            found = await self._upstream.group(name)
+            group = GroupSettings(fifo=found.fifo, max_attempts=found.max_attempts)
+        config = self._upstream.config
+        merged = core_settings.merge(
+            asked,
+            group=group,
+            body_bytes_max=config.body_bytes_max,
+            poll_ms_max=config.poll_ms_max,
+        )
+        session.settings = asked
+        return service.TelemetryCommand(status=ok(), settings=merged)
+
+    def _seen(self, ctx: CallContext) -> Session:
+        return self._upstream.sessions.seen(ctx.client_id, self._upstream.clock.now_ms())
+
+
+def _put_if_room(answers: Answers, answer: service.TelemetryCommand) -> None:
+    if not answers.full():
+        answers.put_nowait(answer)

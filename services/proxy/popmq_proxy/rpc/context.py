@@ -1,0 +1,123 @@
+"""What a handler knows besides its request, and what all handlers share."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from popmq_common.clock import Clock
+from popmq_common.errors import ClientIdRequired, NoBroker, TopicNotFound
+from popmq_common.logs import Log
+from popmq_internal.v1 import link_pb2 as link
+from popmq_internal.v1 import nameserver_pb2 as ns
+from popmq_proxy.clients.brokers import Brokers
+from popmq_proxy.clients.nameservers import RouteCache
+from popmq_proxy.config import ProxyConfig
+from popmq_proxy.core.resource import stored_name
+from popmq_proxy.core.validate import check_user_topic
+from popmq_proxy.sessions import Sessions
+
+GROUP_KEPT_S = 20.0
+GROUPS_KEPT_MAX = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallContext:
+    """One RPC: who calls, and until when an answer is of use."""
+
+    metadata: Mapping[str, str]
+    peer: str
+    """The client's address, host:port."""
+    deadline_s: float | None
+    """On time.monotonic(); None: the client set none."""
+
+    @property
+    def client_id(self) -> str:
+        """Raises `ClientIdRequired`."""
+        client_id = self.metadata.get("x-mq-client-id", "")
+        if not client_id.strip():
+            raise ClientIdRequired()
+        return client_id
+
+    @property
+    def namespace(self) -> str:
+        return self.metadata.get("x-mq-namespace", "")
+
+    def remaining_ms(self) -> int | None:
+        if self.deadline_s is None:
+            return None
+        return int((self.deadline_s - time.monotonic()) * 1000)
+
+    def stored(self, resource: v2.Resource) -> str:
+        return stored_name(resource, self.namespace)
+
+
+class Upstream:
+    """Routes, brokers and group settings, as all handlers use them."""
+
+    def __init__(
+        self, *, config: ProxyConfig, routes: RouteCache, brokers: Brokers, clock: Clock, log: Log
+    ) -> None:
+        self.config = config
+        self.routes = routes
+        self.brokers = brokers
+        self.clock = clock
+        self.log = log
+        self.sessions = Sessions(config.sessions_max, config.session_expiry_ms)
+        self._groups: dict[str, tuple[float, link.GroupConfig]] = {}
+
+    async def topic_routes(self, topic: str) -> list[ns.QueueRoute]:
+        """Routes of a user's topic, made on first use if the configuration says so.
+
+        Raises `IllegalTopic`, `TopicNotFound`, `NameserverDown`.
+        """
+        check_user_topic(topic)
+        try:
+            return await self.routes.routes(topic)
+        except TopicNotFound:
+            if not self.config.create_topics or topic.startswith("%"):
+                raise
+        count = self.config.create_topic_queues
+        config = link.TopicConfig(
+            name=topic, read_queues=count, write_queues=count, perm=6, message_type="MIXED"
+        )
+        await self.on_all_brokers(link.Call(put_topic=link.PutTopic(topic=config)))
+        self.log.info("topic.created", topic=topic, queues=count, message_type="MIXED")
+        self.routes.forget(topic)
+        return await self.routes.routes(topic)
+
+    async def on_all_brokers(self, call: link.Call) -> dict[str, link.Reply]:
+        """The same call to every broker that is registered; the first failure is raised."""
+        replies = {}
+        registered = await self.routes.brokers()
+        if not registered:
+            raise NoBroker()
+        for info in registered:
+            own = link.Call()
+            own.CopyFrom(call)
+            replies[info.name] = await self.call(info.name, own)
+        return replies
+
+    async def call(self, broker: str, call: link.Call, timeout_ms: int | None = None) -> link.Reply:
+        return await self.brokers.call(broker, call, timeout_ms or self.config.call_timeout_ms)
+
+    async def group(self, group: str) -> link.GroupConfig:
+        """The group's settings, made with the defaults on first use, on every broker.
+
+        Raises `IllegalGroup`, `GroupNotFound`.
+        """
+        now_s = time.monotonic()
+        kept = self._groups.get(group)
+        if kept is not None and now_s - kept[0] < GROUP_KEPT_S:
+            return kept[1]
+        replies = await self.on_all_brokers(
+            link.Call(get_group=link.GetGroup(group=group, create=True))
+        )
+        config = next(iter(replies.values())).get_group.group
+        if len(self._groups) >= GROUPS_KEPT_MAX:
+            self._groups.clear()
+        self._groups[group] = (now_s, config)
+        return config
+
+    def forget_group(self, group: str) -> None:
+        self._groups.pop(group, None)

@@ -1,0 +1,168 @@
+"""ReceiveMessage: pop from one broker, stream what came.
+
+The order is status, messages, delivery timestamp; official clients rely on all three. When the
+client is gone before everything reached it, what it did not get is given back at once.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from itertools import count
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+from popmq_common.errors import BadRequest, IllegalFilter, NoPermission, NotServed, PopMQError
+from popmq_common.names import check_group
+from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.core import convert, routes, validate
+from popmq_proxy.core.status import ok
+from popmq_proxy.rpc.context import CallContext, Upstream
+
+BATCH_MAX = 32
+
+
+@dataclass(slots=True)
+class Delivery:
+    """What one receive took, and how much of it has left."""
+
+    broker: str = ""
+    group: str = ""
+    topic: str = ""
+    leases: list[link.LeaseRef] = field(default_factory=list)
+    sent: int = 0
+
+
+class Receive:
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+        self._turn = count()
+
+    async def receive_message(
+        self, ctx: CallContext, request: service.ReceiveMessageRequest
+    ) -> AsyncIterator[service.ReceiveMessageResponse]:
+        """Raises before the first response; closing the iterator early gives the rest back."""
+        delivery = Delivery()
+        popped = await self._pop(ctx, request, delivery)
+        try:
+            yield self._status(popped)
+            for message in popped:
+                converted = convert.incoming(
+                    message,
+                    topic=request.message_queue.topic,
+                    group=delivery.group,
+                    stored_topic=delivery.topic,
+                    broker=delivery.broker,
+                )
+                yield service.ReceiveMessageResponse(message=converted)
+                delivery.sent += 1
+            yield service.ReceiveMessageResponse(
+                delivery_timestamp=convert.timestamp(self._upstream.clock.now_ms())
+            )
+        finally:
+            if delivery.sent < len(delivery.leases):
+                await self._give_back(delivery)
+
+    def _status(self, popped: list[link.PoppedMessage]) -> service.ReceiveMessageResponse:
+        status = ok() if popped else v2.Status(code=v2.MESSAGE_NOT_FOUND, message="no new message")
+        return service.ReceiveMessageResponse(status=status)
+
+    async def _pop(
+        self, ctx: CallContext, request: service.ReceiveMessageRequest, delivery: Delivery
+    ) -> list[link.PoppedMessage]:
+        upstream = self._upstream
+        topic, group = ctx.stored(request.message_queue.topic), ctx.stored(request.group)
+        check_group(group)
+        found = await upstream.topic_routes(topic)
+        pop = self._pop_call(ctx, request, group, topic)
+        await upstream.group(group)  # made on first use
+        broker = self._broker(
+            request.message_queue.broker.name, topic, routes.readable_brokers(found)
+        )
+        delivery.broker, delivery.group, delivery.topic = broker, group, topic
+        session = upstream.sessions.seen(ctx.client_id, upstream.clock.now_ms())
+        timeout_ms = pop.poll_ms + upstream.config.call_timeout_ms
+        task = asyncio.ensure_future(upstream.call(broker, link.Call(pop=pop), timeout_ms))
+        session.polls.add(task)
+        try:
+            messages = list((await task).pop.messages)
+        except asyncio.CancelledError:
+            if _cancelled_from_outside():
+                task.cancel()
+                raise
+            return []  # the client said goodbye while its poll was open
+        finally:
+            session.polls.discard(task)
+        delivery.leases = [message.lease for message in messages]
+        return messages
+
+    def _pop_call(
+        self, ctx: CallContext, request: service.ReceiveMessageRequest, group: str, topic: str
+    ) -> link.Pop:
+        config = self._upstream.config
+        if request.batch_size < 1:
+            raise BadRequest(reason=f"batch size {request.batch_size}, at least 1 is needed")
+        kind, expression = _filter(request.filter_expression)
+        asked_ms = None
+        if request.HasField("long_polling_timeout"):
+            asked_ms = max(0, request.long_polling_timeout.ToMilliseconds())
+        settings_s = self._upstream.sessions.poll_s(ctx.client_id)
+        settings_ms = None if settings_s is None else int(settings_s * 1000)
+        return link.Pop(
+            group=group,
+            topic=topic,
+            batch_size=min(request.batch_size, BATCH_MAX),
+            invisible_ms=self._invisible_ms(request),
+            poll_ms=validate.poll_ms(asked_ms, settings_ms, ctx.remaining_ms(), config.poll_ms_max),
+            filter_kind=kind,
+            filter_expression=expression,
+            attempt_id=request.attempt_id,
+            client_id=ctx.client_id,
+        )
+
+    def _invisible_ms(self, request: service.ReceiveMessageRequest) -> int:
+        config = self._upstream.config
+        if request.auto_renew or not request.HasField("invisible_duration"):
+            return config.invisible_ms_default
+        invisible_ms = request.invisible_duration.ToMilliseconds()
+        validate.check_receive_invisible(
+            invisible_ms, config.invisible_ms_min, config.invisible_ms_max
+        )
+        return invisible_ms
+
+    def _broker(self, asked: str, topic: str, readable: list[str]) -> str:
+        """The broker the client names; any, in turn, when it names none that has the topic."""
+        if asked in readable:
+            return asked
+        if not readable:
+            raise NoPermission(topic=topic, action="readable")
+        return readable[next(self._turn) % len(readable)]
+
+    async def _give_back(self, delivery: Delivery) -> None:
+        release = link.Release(
+            group=delivery.group, topic=delivery.topic, leases=delivery.leases[delivery.sent :]
+        )
+        try:
+            await asyncio.shield(self._upstream.call(delivery.broker, link.Call(release=release)))
+        except PopMQError as failed:  # they come back when their time is over
+            self._upstream.log.warning(
+                "release.failed",
+                broker=delivery.broker,
+                count=len(release.leases),
+                reason=str(failed),
+            )
+
+
+def _filter(expression: v2.FilterExpression) -> tuple["link.FilterKind.ValueType", str]:
+    if expression.type == v2.SQL:
+        raise NotServed(what="An SQL filter")
+    text = expression.expression
+    if len(text) > 65_536:
+        raise IllegalFilter(expression=text[:40] + "…", reason="longer than 65,536 characters")
+    if text.strip() in ("", "*"):
+        return link.FILTER_KIND_ALL, ""
+    return link.FILTER_KIND_TAG, text
+
+
+def _cancelled_from_outside() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,84 @@
+"""Clients as this proxy knows them: settings, last sign of life, open polls, streams.
+
+Nothing hinges on it: a client that is unknown here, after a restart say, is served with defaults.
+"""
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+
+Answers = asyncio.Queue[service.TelemetryCommand | None]
+"""What a Telemetry stream still has to send; None ends it."""
+
+
+@dataclass(slots=True)
+class Session:
+    client_id: str
+    seen_ms: int
+    settings: v2.Settings | None = None
+    polls: "set[asyncio.Task[object]]" = field(default_factory=set)
+    stream: "Answers | None" = None
+
+
+class Sessions:
+    def __init__(self, count_max: int, expiry_ms: int) -> None:
+        self._count_max = count_max
+        self._expiry_ms = expiry_ms
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def seen(self, client_id: str, now_ms: int) -> Session:
+        """The client's session, made if it has none; the silent ones are forgotten."""
+        session = self._sessions.get(client_id)
+        if session is None:
+            session = self._sessions[client_id] = Session(client_id, now_ms)
+        session.seen_ms = now_ms
+        self._sessions.move_to_end(client_id)
+        self._forget_silent(now_ms)
+        return session
+
+    def get(self, client_id: str) -> Session | None:
+        return self._sessions.get(client_id)
+
+    def terminate(self, client_id: str) -> None:
+        """The client says goodbye: its open polls end with nothing."""
+        session = self._sessions.pop(client_id, None)
+        if session is not None:
+            for poll in session.polls:
+                poll.cancel()
+
+    def poll_s(self, client_id: str) -> float | None:
+        """The long polling time of the client's own settings."""
+        session = self._sessions.get(client_id)
+        if session is None or session.settings is None:
+            return None
+        subscription = session.settings.subscription
+        if not subscription.HasField("long_polling_timeout"):
+            return None
+        return subscription.long_polling_timeout.ToMilliseconds() / 1000
+
+    def end_all(self) -> None:
+        """The proxy stops: open polls and streams end."""
+        for client_id, session in list(self._sessions.items()):
+            if session.stream is not None:
+                end_stream(session.stream)
+            self.terminate(client_id)
+
+    def _forget_silent(self, now_ms: int) -> None:
+        while self._sessions:
+            client_id, oldest = next(iter(self._sessions.items()))
+            silent = now_ms - oldest.seen_ms > self._expiry_ms and oldest.stream is None
+            if not silent and len(self._sessions) <= self._count_max:
+                return
+            del self._sessions[client_id]
+
+
+def end_stream(answers: Answers) -> None:
+    if answers.full():
+        answers.get_nowait()
+    answers.put_nowait(None)
