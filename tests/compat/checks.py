@@ -1,0 +1,79 @@
+"""What every official client must see. Each client has a driver that runs a scenario by name and
+prints one JSON document; these checks are the same for all."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+from harness.processes import Server
+
+Driver = Callable[[str, Server, str, str], Any]
+SCENARIO_S = 100
+
+
+def run(command: list[str], env: dict[str, str] | None = None) -> Any:
+    done = subprocess.run(command, capture_output=True, timeout=SCENARIO_S, check=False, env=env)
+    output = done.stdout.decode()
+    assert done.returncode == 0, f"{' '.join(command)}\n{output}\n{done.stderr.decode()[-4000:]}"
+    return json.loads(output.strip().splitlines()[-1])
+
+
+def fresh(server: Server, max_attempts: int = 16) -> tuple[str, str]:
+    """A topic and a group that begins with its first message."""
+    name = uuid4().hex[:8]
+    topic, group = f"topic-{name}", f"group-{name}"
+    server.cli("topic", "create", topic, "--queues", "4")
+    server.cli("group", "create", group, "--from", "first", "--max-attempts", str(max_attempts))
+    return topic, group
+
+
+def check_round_trip(driver: Driver, server: Server) -> None:
+    """Ten messages are sent, received once, acked, and do not come again."""
+    seen = driver("round_trip", server, *fresh(server))
+    assert sorted(message["body"] for message in seen["messages"]) == [
+        f"body-{i} 中文 🏷" for i in range(10)
+    ]
+    assert sorted(message["id"] for message in seen["messages"]) == sorted(seen["sent"])
+    for message in seen["messages"]:
+        assert message["attempt"] == 1
+        assert message["tag"] == "blue"
+        assert message["keys"] == ["key-1", "key-2"]
+        assert message["properties"] == {"colour": "blau, naïve"}
+    assert seen["again"] == []
+
+
+def check_redelivery(driver: Driver, server: Server) -> None:
+    """Not acked in time: it comes again, with its attempt counted; the old handle is void."""
+    seen = driver("redelivery", server, *fresh(server))
+    assert [message["attempt"] for message in seen["messages"]] == [1, 2]
+    assert len({message["id"] for message in seen["messages"]}) == 1
+    assert seen["late_ack_refused"]
+
+
+def check_change_invisible(driver: Driver, server: Server) -> None:
+    """Held longer than its first invisible time, then acked with the new handle."""
+    seen = driver("change_invisible", server, *fresh(server))
+    assert seen["while_held"] == []
+    assert seen["after_ack"] == []
+
+
+def check_tag_filter(driver: Driver, server: Server) -> None:
+    """`A||Aa` gives these two and not BB, whose hash is the same as Aa's."""
+    seen = driver("tag_filter", server, *fresh(server))
+    assert sorted(message["tag"] for message in seen["messages"]) == ["A", "Aa"]
+
+
+def check_push(driver: Driver, server: Server) -> None:
+    """A push consumer gets each message once; one that failed comes again with attempt 2."""
+    seen = driver("push", server, *fresh(server))
+    attempts: dict[str, list[int]] = {}
+    for message in seen["messages"]:
+        attempts.setdefault(message["body"], []).append(message["attempt"])
+    failed = attempts.pop("body-3")
+    assert failed == [1, 2]
+    assert attempts == {f"body-{i}": [1] for i in range(10) if i != 3}
+
+
+CHECKS = [check_round_trip, check_redelivery, check_change_invisible, check_tag_filter, check_push]

@@ -1,0 +1,18 @@
+"""Every official client is checked against a standalone and against a cluster of processes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.processes import Server, cluster, standalone
+
+SHORT = {"POPMQ_PROXY_INVISIBLE_MS_MIN": "1000"}  # the default of 10 s would only take time
+
+
+@pytest.fixture(scope="module", params=["standalone", "cluster"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder: Path = tmp_path_factory.mktemp(request.param)
+    start = standalone if request.param == "standalone" else cluster
+    with start(folder, **SHORT) as running:
+        yield running

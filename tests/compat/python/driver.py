@@ -1,0 +1,156 @@
+"""Scenarios on the official Python client; runs in the client's own environment.
+
+    python driver.py SCENARIO ENDPOINT TOPIC GROUP
+"""
+
+import json
+import sys
+import threading
+import time
+
+from rocketmq import (
+    ClientConfiguration,
+    ConsumeResult,
+    Credentials,
+    FilterExpression,
+    Message,
+    MessageListener,
+    Producer,
+    PushConsumer,
+    SimpleConsumer,
+)
+
+_, scenario, endpoint, topic, group = sys.argv
+configuration = ClientConfiguration(endpoint, Credentials())
+
+
+def producer():
+    started = Producer(configuration, (topic,))
+    started.startup()
+    return started
+
+
+def consumer(expression="*"):
+    started = SimpleConsumer(
+        configuration, group, {topic: FilterExpression(expression)}, await_duration=2
+    )
+    started.startup()
+    return started
+
+
+def message(body, tag=None):
+    made = Message()
+    made.topic = topic
+    made.body = body.encode()
+    if tag:
+        made.tag = tag
+    return made
+
+
+def fields(received):
+    return {
+        "id": received.message_id,
+        "body": received.body.decode(),
+        "attempt": received.delivery_attempt,
+        "tag": received.tag,
+        "keys": sorted(received.keys),
+        "properties": dict(received.properties),
+    }
+
+
+def receive(started, count, seconds=15, invisible=20):
+    """Until `count` messages came or the time is over."""
+    found = []
+    end = time.monotonic() + seconds
+    while len(found) < count and time.monotonic() < end:
+        found += started.receive(32, invisible) or []
+    return found
+
+
+def round_trip():
+    sender, receiver = producer(), consumer()
+    sent = []
+    for i in range(10):
+        made = message(f"body-{i} 中文 🏷", "blue")
+        made.keys = "key-1"
+        made.keys = "key-2"
+        made.add_property("colour", "blau, naïve")
+        if i % 2:
+            sent.append(sender.send(made).message_id)
+        else:
+            sent.append(sender.send_async(made).result(5).message_id)
+    messages = receive(receiver, 10)
+    for one in messages:
+        receiver.ack(one)
+    again = receive(receiver, 1, seconds=3)
+    sender.shutdown()
+    receiver.shutdown()
+    return {"sent": sent, "messages": [fields(m) for m in messages], "again": [m.message_id for m in again]}
+
+
+def redelivery():
+    sender, receiver = producer(), consumer()
+    sender.send(message("once more"))
+    first = receive(receiver, 1, invisible=2)
+    second = receive(receiver, 1)
+    refused = False
+    try:
+        receiver.ack(first[0])
+    except Exception as error:
+        refused = "INVALID_RECEIPT_HANDLE" in repr(error) or "40013" in repr(error)
+    receiver.ack(second[0])
+    sender.shutdown()
+    receiver.shutdown()
+    return {"messages": [fields(m) for m in first + second], "late_ack_refused": refused}
+
+
+def change_invisible():
+    sender, receiver = producer(), consumer()
+    sender.send(message("hold me"))
+    held = receive(receiver, 1, invisible=2)[0]
+    receiver.change_invisible_duration(held, 8)
+    while_held = receive(receiver, 1, seconds=4)
+    receiver.ack(held)
+    after_ack = receive(receiver, 1, seconds=6)
+    sender.shutdown()
+    receiver.shutdown()
+    return {"while_held": [m.message_id for m in while_held], "after_ack": [m.message_id for m in after_ack]}
+
+
+def tag_filter():
+    sender, receiver = producer(), consumer(" A || Aa ")
+    for tag in ("A", "Aa", "BB", "C"):
+        sender.send(message(tag, tag))
+    messages = receive(receiver, 4, seconds=5)
+    for one in messages:
+        receiver.ack(one)
+    sender.shutdown()
+    receiver.shutdown()
+    return {"messages": [fields(m) for m in messages]}
+
+
+def push():
+    seen = []
+    done = threading.Event()
+
+    class Listener(MessageListener):
+        def consume(self, received):
+            seen.append(fields(received))
+            if len(seen) == 11:
+                done.set()
+            failed = received.body == b"body-3" and received.delivery_attempt == 1
+            return ConsumeResult.FAILURE if failed else ConsumeResult.SUCCESS
+
+    started = PushConsumer(configuration, group, Listener(), {topic: FilterExpression("*")})
+    started.startup()
+    sender = producer()
+    for i in range(10):
+        sender.send(message(f"body-{i}"))
+    done.wait(30)
+    time.sleep(2)  # anything that comes too often would come now
+    started.shutdown()
+    sender.shutdown()
+    return {"messages": seen}
+
+
+print(json.dumps(globals()[scenario]()), flush=True)

@@ -1,0 +1,151 @@
+"""PopMQ as real processes: what a user would start, and what a test may kill."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+START_S = 20.0
+STOP_S = 15.0
+POPMQ = str(Path(sys.executable).with_name("popmq"))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass
+class Process:
+    """One service; its output goes to a file that a failure shows."""
+
+    command: list[str]
+    env: Mapping[str, str]
+    log: Path
+    port: int
+    running: "subprocess.Popen[bytes] | None" = None
+
+    def start(self) -> None:
+        environ = {name: value for name, value in os.environ.items() if "POPMQ" not in name}
+        with open(self.log, "ab") as out:
+            self.running = subprocess.Popen(
+                [POPMQ, *self.command], env={**environ, **self.env}, stdout=out, stderr=out
+            )
+        self.wait_ready()
+
+    def wait_ready(self) -> None:
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline:
+            assert self.running is not None
+            if self.running.poll() is not None:
+                break
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return
+            except OSError:
+                time.sleep(0.02)  # nothing else tells that a process listens
+        raise AssertionError(f"{' '.join(self.command)} did not start:\n{self.log.read_text()}")
+
+    def kill(self) -> None:
+        """kill -9: no warning, no clean-up."""
+        assert self.running is not None
+        self.running.send_signal(signal.SIGKILL)
+        self.running.wait(STOP_S)
+
+    def stop(self) -> int:
+        assert self.running is not None
+        if self.running.poll() is None:
+            self.running.send_signal(signal.SIGTERM)
+        return self.running.wait(STOP_S)
+
+
+@dataclass
+class Server:
+    """Something a client can connect to, and the processes it is made of."""
+
+    endpoint: str
+    tls_endpoint: str
+    processes: dict[str, Process] = field(default_factory=dict)
+
+    def cli(self, *arguments: str) -> object:
+        """Run a popmq command against this server; its JSON."""
+        done = subprocess.run(
+            [POPMQ, *arguments, "--endpoint", self.endpoint, "--json"],
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return json.loads(done.stdout)
+
+
+@contextmanager
+def _running(server: Server) -> Iterator[Server]:
+    try:
+        for process in server.processes.values():
+            process.start()
+        yield server
+    finally:
+        for process in reversed(server.processes.values()):
+            if process.running is not None:
+                process.stop()
+
+
+@contextmanager
+def standalone(folder: Path, **env: str) -> Iterator[Server]:
+    port, tls_port = free_port(), free_port()
+    command = ["standalone", "--port", str(port), "--tls-port", str(tls_port)]
+    command += ["--data-dir", str(folder / "data"), "--json"]
+    process = Process(command, env, folder / "standalone.log", port)
+    server = Server(f"127.0.0.1:{port}", f"127.0.0.1:{tls_port}", {"standalone": process})
+    with _running(server):
+        yield server
+
+
+@contextmanager
+def cluster(folder: Path, brokers: int = 2, proxies: int = 2, **env: str) -> Iterator[Server]:
+    """A nameserver, brokers and proxies, each a process; clients use the first proxy."""
+    name_port = free_port()
+    nameserver = f"127.0.0.1:{name_port}"
+    processes = {
+        "nameserver": Process(
+            ["nameserver"],
+            {"POPMQ_NAMESERVER_PORT": str(name_port)},
+            folder / "nameserver.log",
+            name_port,
+        )
+    }
+    for i in range(brokers):
+        name = f"broker-{'abcdef'[i]}"
+        port = free_port()
+        settings = {
+            "POPMQ_BROKER_NAME": name,
+            "POPMQ_BROKER_PORT": str(port),
+            "POPMQ_BROKER_DATA_DIR": str(folder / name),
+            "POPMQ_BROKER_NAMESERVERS": nameserver,
+            **{key: value for key, value in env.items() if key.startswith("POPMQ_BROKER_")},
+        }
+        processes[name] = Process(["broker"], settings, folder / f"{name}.log", port)
+    ports = [(free_port(), free_port()) for _ in range(proxies)]
+    for i, (port, tls_port) in enumerate(ports):
+        settings = {
+            "POPMQ_PROXY_PORT": str(port),
+            "POPMQ_PROXY_TLS_PORT": str(tls_port),
+            "POPMQ_PROXY_NAMESERVERS": nameserver,
+            **{key: value for key, value in env.items() if key.startswith("POPMQ_PROXY_")},
+        }
+        processes[f"proxy-{i + 1}"] = Process(
+            ["proxy"], settings, folder / f"proxy-{i + 1}.log", port
+        )
+    port, tls_port = ports[0]
+    with _running(Server(f"127.0.0.1:{port}", f"127.0.0.1:{tls_port}", processes)) as server:
+        yield server
