@@ -97,7 +97,7 @@ def redelivery():
     try:
         receiver.ack(first[0])
     except Exception as error:
-        refused = "INVALID_RECEIPT_HANDLE" in repr(error) or "40013" in repr(error)
+        refused = getattr(error, "code", 0) == 40013
     receiver.ack(second[0])
     sender.shutdown()
     receiver.shutdown()

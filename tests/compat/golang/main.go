@@ -1,0 +1,225 @@
+// Scenarios on the official Go client.
+//
+//	driver SCENARIO ENDPOINT TOPIC GROUP
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sort"
+	"sync"
+	"time"
+
+	rmq "github.com/apache/rocketmq-clients/golang/v5"
+	"github.com/apache/rocketmq-clients/golang/v5/credentials"
+)
+
+var endpoint, topic, group string
+
+type fields struct {
+	ID         string            `json:"id"`
+	Body       string            `json:"body"`
+	Attempt    int32             `json:"attempt"`
+	Tag        *string           `json:"tag"`
+	Keys       []string          `json:"keys"`
+	Properties map[string]string `json:"properties"`
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func config() *rmq.Config {
+	return &rmq.Config{
+		Endpoint:      endpoint,
+		ConsumerGroup: group,
+		Credentials:   &credentials.SessionCredentials{},
+	}
+}
+
+func producer() rmq.Producer {
+	started, err := rmq.NewProducer(config(), rmq.WithTopics(topic))
+	check(err)
+	check(started.Start())
+	return started
+}
+
+func consumer(expression string) rmq.SimpleConsumer {
+	started, err := rmq.NewSimpleConsumer(config(),
+		rmq.WithSimpleAwaitDuration(2*time.Second),
+		rmq.WithSimpleSubscriptionExpressions(map[string]*rmq.FilterExpression{
+			topic: rmq.NewFilterExpression(expression),
+		}))
+	check(err)
+	check(started.Start())
+	return started
+}
+
+func send(sender rmq.Producer, message *rmq.Message) string {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	receipts, err := sender.Send(ctx, message)
+	check(err)
+	return receipts[0].MessageID
+}
+
+// receive goes on until count messages came or the time is over.
+func receive(started rmq.SimpleConsumer, count int, seconds int, invisible int) []*rmq.MessageView {
+	var found []*rmq.MessageView
+	end := time.Now().Add(time.Duration(seconds) * time.Second)
+	for len(found) < count && time.Now().Before(end) {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		messages, err := started.Receive(ctx, 32, time.Duration(invisible)*time.Second)
+		cancel()
+		var status *rmq.ErrRpcStatus
+		if err != nil && !(errors.As(err, &status) && status.Code == 40401) {
+			check(err)
+		}
+		found = append(found, messages...)
+	}
+	return found
+}
+
+func view(message *rmq.MessageView) fields {
+	keys := append([]string{}, message.GetKeys()...)
+	sort.Strings(keys)
+	return fields{
+		ID:         message.GetMessageId(),
+		Body:       string(message.GetBody()),
+		Attempt:    message.GetDeliveryAttempt(),
+		Tag:        message.GetTag(),
+		Keys:       keys,
+		Properties: message.GetProperties(),
+	}
+}
+
+func views(messages []*rmq.MessageView) []fields {
+	found := []fields{}
+	for _, message := range messages {
+		found = append(found, view(message))
+	}
+	return found
+}
+
+func ack(started rmq.SimpleConsumer, messages []*rmq.MessageView) {
+	for _, message := range messages {
+		check(started.Ack(context.Background(), message))
+	}
+}
+
+func roundTrip() any {
+	sender, receiver := producer(), consumer("*")
+	sent := []string{}
+	for i := 0; i < 10; i++ {
+		message := &rmq.Message{Topic: topic, Body: []byte(fmt.Sprintf("body-%d 中文 🏷", i))}
+		message.SetTag("blue")
+		message.SetKeys("key-1", "key-2")
+		message.AddProperty("colour", "blau, naïve")
+		sent = append(sent, send(sender, message))
+	}
+	messages := receive(receiver, 10, 15, 20)
+	ack(receiver, messages)
+	again := receive(receiver, 1, 3, 20)
+	check(sender.GracefulStop())
+	check(receiver.GracefulStop())
+	return map[string]any{"sent": sent, "messages": views(messages), "again": views(again)}
+}
+
+func redelivery() any {
+	sender, receiver := producer(), consumer("*")
+	send(sender, &rmq.Message{Topic: topic, Body: []byte("once more")})
+	first := receive(receiver, 1, 15, 2)
+	second := receive(receiver, 1, 15, 20)
+	// This client's Ack does not look at the status; a change of the same handle does.
+	err := receiver.ChangeInvisibleDuration(first[0], 10*time.Second)
+	ack(receiver, second)
+	check(sender.GracefulStop())
+	check(receiver.GracefulStop())
+	return map[string]any{
+		"messages":         append(views(first), views(second)...),
+		"late_ack_refused": err != nil,
+	}
+}
+
+func changeInvisible() any {
+	sender, receiver := producer(), consumer("*")
+	send(sender, &rmq.Message{Topic: topic, Body: []byte("hold me")})
+	held := receive(receiver, 1, 15, 2)
+	check(receiver.ChangeInvisibleDuration(held[0], 8*time.Second))
+	whileHeld := receive(receiver, 1, 4, 20)
+	ack(receiver, held)
+	afterAck := receive(receiver, 1, 6, 20)
+	check(sender.GracefulStop())
+	check(receiver.GracefulStop())
+	return map[string]any{"while_held": views(whileHeld), "after_ack": views(afterAck)}
+}
+
+func tagFilter() any {
+	sender, receiver := producer(), consumer(" A || Aa ")
+	for _, tag := range []string{"A", "Aa", "BB", "C"} {
+		message := &rmq.Message{Topic: topic, Body: []byte(tag)}
+		message.SetTag(tag)
+		send(sender, message)
+	}
+	messages := receive(receiver, 4, 5, 20)
+	ack(receiver, messages)
+	check(sender.GracefulStop())
+	check(receiver.GracefulStop())
+	return map[string]any{"messages": views(messages)}
+}
+
+func push() any {
+	var lock sync.Mutex
+	seen := []fields{}
+	done := make(chan struct{})
+	consume := func(message *rmq.MessageView) rmq.ConsumerResult {
+		lock.Lock()
+		defer lock.Unlock()
+		found := view(message)
+		seen = append(seen, found)
+		if len(seen) == 11 {
+			close(done)
+		}
+		if found.Body == "body-3" && found.Attempt == 1 {
+			return rmq.FAILURE
+		}
+		return rmq.SUCCESS
+	}
+	started, err := rmq.NewPushConsumer(config(),
+		rmq.WithPushAwaitDuration(5*time.Second),
+		rmq.WithPushSubscriptionExpressions(map[string]*rmq.FilterExpression{topic: rmq.SUB_ALL}),
+		rmq.WithPushMessageListener(&rmq.FuncMessageListener{Consume: consume}))
+	check(err)
+	check(started.Start())
+	sender := producer()
+	for i := 0; i < 10; i++ {
+		send(sender, &rmq.Message{Topic: topic, Body: []byte(fmt.Sprintf("body-%d", i))})
+	}
+	select {
+	case <-done:
+	case <-time.After(40 * time.Second):
+	}
+	time.Sleep(2 * time.Second) // anything that comes too often would come now
+	lock.Lock()
+	defer lock.Unlock()
+	return map[string]any{"messages": append([]fields{}, seen...)}
+}
+
+func main() {
+	scenario := os.Args[1]
+	endpoint, topic, group = os.Args[2], os.Args[3], os.Args[4]
+	rmq.ResetLogger()
+	scenarios := map[string]func() any{
+		"round_trip": roundTrip, "redelivery": redelivery, "change_invisible": changeInvisible,
+		"tag_filter": tagFilter, "push": push,
+	}
+	text, err := json.Marshal(scenarios[scenario]())
+	check(err)
+	fmt.Println(string(text))
+}

@@ -1,0 +1,146 @@
+// Scenarios on the official Node client.
+//
+//     node driver.mjs SCENARIO ENDPOINT TOPIC GROUP
+import { ConsumeResult, Producer, PushConsumer, SimpleConsumer } from 'rocketmq-client-nodejs';
+
+const [scenario, endpoints, topic, group] = process.argv.slice(2);
+const quiet = { info() {}, warn() {}, error() {}, debug() {}, log() {} };
+const pause = ms => new Promise(done => setTimeout(done, ms));
+
+async function producer() {
+  const started = new Producer({ endpoints, namespace: '', topics: [topic], logger: quiet });
+  await started.startup();
+  return started;
+}
+
+async function consumer(expression = '*') {
+  const started = new SimpleConsumer({
+    endpoints,
+    namespace: '',
+    consumerGroup: group,
+    subscriptions: new Map([[topic, expression]]),
+    awaitDuration: 2000,
+    logger: quiet,
+  });
+  await started.startup();
+  return started;
+}
+
+const message = (body, more = {}) => ({ topic, body: Buffer.from(body), ...more });
+
+const fields = received => ({
+  id: received.messageId,
+  body: received.body.toString(),
+  attempt: received.deliveryAttempt,
+  tag: received.tag,
+  keys: [...received.keys].sort(),
+  properties: Object.fromEntries(received.properties),
+});
+
+// Until `count` messages came or the time is over.
+async function receive(started, count, seconds = 15, invisible = 20) {
+  const found = [];
+  const end = Date.now() + seconds * 1000;
+  while (found.length < count && Date.now() < end) {
+    found.push(...await started.receive(32, invisible * 1000));
+  }
+  return found;
+}
+
+async function roundTrip() {
+  const sender = await producer();
+  const receiver = await consumer();
+  const sent = [];
+  for (let i = 0; i < 10; i++) {
+    const properties = new Map([['colour', 'blau, naïve']]);
+    const more = { tag: 'blue', keys: ['key-1', 'key-2'], properties };
+    sent.push((await sender.send(message(`body-${i} 中文 🏷`, more))).messageId);
+  }
+  const messages = await receive(receiver, 10);
+  for (const one of messages) await receiver.ack(one);
+  const again = await receive(receiver, 1, 3);
+  await sender.shutdown();
+  await receiver.shutdown();
+  return { sent, messages: messages.map(fields), again: again.map(one => one.messageId) };
+}
+
+async function redelivery() {
+  const sender = await producer();
+  const receiver = await consumer();
+  await sender.send(message('once more'));
+  const first = await receive(receiver, 1, 15, 2);
+  const second = await receive(receiver, 1);
+  let refused = false;
+  try {
+    await receiver.ack(first[0]);
+  } catch (error) {
+    refused = error.code === 40013;
+  }
+  await receiver.ack(second[0]);
+  await sender.shutdown();
+  await receiver.shutdown();
+  return { messages: [...first, ...second].map(fields), late_ack_refused: refused };
+}
+
+async function changeInvisible() {
+  const sender = await producer();
+  const receiver = await consumer();
+  await sender.send(message('hold me'));
+  const [held] = await receive(receiver, 1, 15, 2);
+  await receiver.changeInvisibleDuration(held, 8000);
+  const whileHeld = await receive(receiver, 1, 4);
+  await receiver.ack(held);
+  const afterAck = await receive(receiver, 1, 6);
+  await sender.shutdown();
+  await receiver.shutdown();
+  return { while_held: whileHeld.map(fields), after_ack: afterAck.map(fields) };
+}
+
+async function tagFilter() {
+  const sender = await producer();
+  const receiver = await consumer(' A || Aa ');
+  for (const tag of ['A', 'Aa', 'BB', 'C']) await sender.send(message(tag, { tag }));
+  const messages = await receive(receiver, 4, 5);
+  for (const one of messages) await receiver.ack(one);
+  await sender.shutdown();
+  await receiver.shutdown();
+  return { messages: messages.map(fields) };
+}
+
+async function push() {
+  const seen = [];
+  const started = new PushConsumer({
+    endpoints,
+    namespace: '',
+    consumerGroup: group,
+    subscriptions: new Map([[topic, '*']]),
+    logger: quiet,
+    messageListener: {
+      async consume(received) {
+        const found = fields(received);
+        seen.push(found);
+        const failed = found.body === 'body-3' && found.attempt === 1;
+        return failed ? ConsumeResult.FAILURE : ConsumeResult.SUCCESS;
+      },
+    },
+  });
+  await started.startup();
+  const sender = await producer();
+  for (let i = 0; i < 10; i++) await sender.send(message(`body-${i}`));
+  const end = Date.now() + 40_000;
+  while (seen.length < 11 && Date.now() < end) await pause(100);
+  await pause(2000); // anything that comes too often would come now
+  await sender.shutdown();
+  await started.shutdown();
+  return { messages: seen };
+}
+
+const scenarios = {
+  round_trip: roundTrip,
+  redelivery,
+  change_invisible: changeInvisible,
+  tag_filter: tagFilter,
+  push,
+};
+console.log(JSON.stringify(await scenarios[scenario]()));
+process.exit(0);

@@ -1,0 +1,37 @@
+"""The official Node client, unmodified, as an npm package of its own."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compat.checks import CHECKS, Driver, run
+from harness.processes import Server
+
+HERE = Path(__file__).parent
+
+pytestmark = pytest.mark.node
+
+
+@pytest.fixture(scope="session")
+def driver() -> Driver:
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        pytest.fail("node and npm are missing: install Node.js 18 or newer")
+    install = [npm, "install", "--no-package-lock", "--no-audit", "--no-fund", "--silent"]
+    subprocess.run(install, cwd=HERE, check=True, timeout=300)
+
+    def drive(scenario: str, server: Server, topic: str, group: str) -> Any:
+        return run([node, str(HERE / "driver.mjs"), scenario, server.endpoint, topic, group])
+
+    return drive
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_node_client(
+    check: Callable[[Driver, Server], None], driver: Driver, server: Server
+) -> None:
+    check(driver, server)
