@@ -47,12 +47,16 @@ class Client:
         namespace: str = "",
         credentials: Credentials | None = None,
         request_timeout_s: float = 3.0,
+        send_attempts: int = SEND_ATTEMPTS,
     ) -> None:
+        """`send_attempts`: how often a send is tried when no answer comes; a try whose answer was
+        lost leaves the message twice, with one id."""
         self._endpoint = endpoint
         self._tls = tls
         self._namespace = namespace
         self._credentials = credentials
         self._timeout_s = request_timeout_s
+        self._send_attempts = send_attempts
         self._client_id = f"{socket.gethostname()}@{os.getpid()}@{uuid.uuid4().hex[:12]}"
         self._ids = MessageIds(uuid.getnode(), os.getpid(), int(time.time()))
         self._routes: dict[str, tuple[float, list[v2.MessageQueue]]] = {}
@@ -120,7 +124,8 @@ class Client:
         response = await self._retrying(
             lambda: self._stub.SendMessage(
                 request, timeout=self._timeout_s, metadata=self.metadata()
-            )
+            ),
+            attempts=self._send_attempts,
         )
         if not response.entries:
             check(response.status)

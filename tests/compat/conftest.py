@@ -11,7 +11,9 @@ SHORT = {"POPMQ_PROXY_INVISIBLE_MS_MIN": "1000"}  # the default of 10 s would on
 
 
 @pytest.fixture(scope="module", params=["standalone", "cluster"])
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
     folder: Path = tmp_path_factory.mktemp(request.param)
     start = standalone if request.param == "standalone" else cluster
     with start(folder, **SHORT) as running:

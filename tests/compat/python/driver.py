@@ -1,6 +1,6 @@
 """Scenarios on the official Python client; runs in the client's own environment.
 
-    python driver.py SCENARIO ENDPOINT TOPIC GROUP
+python driver.py SCENARIO ENDPOINT TOPIC GROUP
 """
 
 import json
@@ -85,7 +85,11 @@ def round_trip():
     again = receive(receiver, 1, seconds=3)
     sender.shutdown()
     receiver.shutdown()
-    return {"sent": sent, "messages": [fields(m) for m in messages], "again": [m.message_id for m in again]}
+    return {
+        "sent": sent,
+        "messages": [fields(m) for m in messages],
+        "again": [m.message_id for m in again],
+    }
 
 
 def redelivery():
@@ -114,7 +118,10 @@ def change_invisible():
     after_ack = receive(receiver, 1, seconds=6)
     sender.shutdown()
     receiver.shutdown()
-    return {"while_held": [m.message_id for m in while_held], "after_ack": [m.message_id for m in after_ack]}
+    return {
+        "while_held": [m.message_id for m in while_held],
+        "after_ack": [m.message_id for m in after_ack],
+    }
 
 
 def tag_filter():

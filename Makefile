@@ -1,0 +1,72 @@
+# Every command a contributor needs. `make help` explains them.
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCES := services sdk pipelines proto/generate.py docs/generate_configuration.py
+FAST := tests/unit tests/property tests/scenarios tests/tidy
+.DEFAULT_GOAL := help
+.PHONY: help setup quickstart fmt check test it crash compat pipelines compose test-all proto docs clean
+
+help: ## this text
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+.venv/.ready: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --editable '.[server,pipelines]' --group dev
+	touch $@
+
+.venv-quickstart/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv-quickstart
+	.venv-quickstart/bin/pip install --quiet '.[server]'
+	touch $@
+
+setup: .venv/.ready ## make the environment .venv
+
+quickstart: .venv-quickstart/.ready ## install the server alone; send, receive and ack one message
+	.venv-quickstart/bin/popmq quickstart
+
+fmt: setup ## format the code
+	$(BIN)/ruff check --fix --quiet $(SOURCES) tests
+	$(BIN)/ruff format --quiet $(SOURCES) tests
+
+check: setup ## lint and types
+	$(BIN)/ruff check $(SOURCES) tests
+	$(BIN)/ruff format --check $(SOURCES) tests
+	$(BIN)/mypy $(SOURCES)
+	$(BIN)/mypy tests
+
+test: setup ## the fast tests, under a minute
+	$(BIN)/pytest -q -n 2 $(FAST)
+
+it: setup ## services together, in one process
+	$(BIN)/pytest -q tests/integration
+
+crash: setup ## kill -9 under load (POPMQ_CRASH_RUNS=20)
+	$(BIN)/pytest -q -s tests/crash
+
+test-all: check test it crash ## everything that needs nothing but Python
+	$(BIN)/pytest -q tests/compat/python
+
+compat: setup ## the official Node and Go clients
+	@command -v node npm >/dev/null || { echo 'make compat: install Node.js 18 or newer (apt-get install nodejs npm)'; exit 1; }
+	@command -v go >/dev/null || { echo 'make compat: install Go 1.25 or newer (https://go.dev/dl)'; exit 1; }
+	$(BIN)/pytest -q tests/compat/node tests/compat/golang
+
+pipelines: setup ## the audit on a local Spark
+	@command -v java >/dev/null || { echo 'make pipelines: install Java 17 (apt-get install openjdk-17-jre-headless)'; exit 1; }
+	$(BIN)/pytest -q tests/pipelines
+
+compose: setup ## the cluster in containers
+	@docker info >/dev/null 2>&1 || { echo 'make compose: a Docker engine is needed (https://docs.docker.com/engine/install)'; exit 1; }
+	$(BIN)/pytest -q -s tests/compose
+
+proto: setup ## write the stubs in proto/gen anew
+	$(BIN)/python proto/generate.py
+
+docs: setup ## write docs/configuration.md anew
+	$(BIN)/python docs/generate_configuration.py > docs/configuration.md
+
+clean: ## remove what the other commands made
+	rm -rf .venv .venv-quickstart .venv-compat-python .mypy_cache .pytest_cache .ruff_cache build dist tests/compat/node/node_modules

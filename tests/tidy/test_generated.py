@@ -1,0 +1,63 @@
+"""What is generated is fresh, and what must be complete is."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from popmq_common.errors import PopMQError, all_errors
+from popmq_proxy.core.status import CODES
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, check=False, timeout=100
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def test_stubs_are_what_the_protos_make(tmp_path: Path) -> None:
+    """Mend it with: make proto."""
+    run("proto/generate.py", "--into", str(tmp_path / "gen"))
+    made, kept = _texts(tmp_path / "gen"), _texts(ROOT / "proto" / "gen")
+    assert made.keys() == kept.keys()
+    assert [name for name in made if made[name] != kept[name]] == []
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    return {
+        os.fspath(path.relative_to(folder)): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def test_configuration_page_is_fresh() -> None:
+    """Mend it with: make docs."""
+    assert run("docs/generate_configuration.py") == (ROOT / "docs/configuration.md").read_text()
+
+
+def test_every_error_has_a_code_and_a_text() -> None:
+    errors = set(all_errors().values())
+    assert {error for error in errors if error not in CODES} == set()
+    assert {code for code in CODES if code not in errors} == set()
+    for error in errors - {PopMQError}:
+        assert (error.__doc__ or "").strip().endswith("."), error
+
+
+def test_the_repository_speaks_of_the_product_alone() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, check=True, timeout=30
+    ).stdout.decode()
+    words = ["/" + "work/", "." + "library", "arti" + "factory", "Cla" + "ude", "Anth" + "ropic"]
+    found = []
+    for name in listed.splitlines():
+        path = ROOT / name
+        if path.suffix in {".sum", ".json"} or not path.is_file():
+            continue
+        text = path.read_text(errors="replace")
+        found += [f"{name}: {word}" for word in words if word in text]
+    assert found == []
