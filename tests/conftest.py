@@ -2,5 +2,9 @@
 
 import os
 
+from popmq_common import logs
+
 for name in [name for name in os.environ if name.startswith("POPMQ_")]:
     del os.environ[name]
+
+logs.configure("error")

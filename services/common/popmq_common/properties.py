@@ -1,6 +1,6 @@
 """A record's property string ⇄ a dictionary.
 
-    name 0x01 value 0x02 name 0x01 value 0x02 …        UTF-8, at most 32,767 bytes
+    name 0x01 value 0x02 name 0x01 value 0x02 …        UTF-8, at most 32,747 bytes
 
 The last 0x02 may be missing. Items shorter than three characters, without 0x01 or with an empty
 name are passed over, as in RocketMQ.
@@ -13,7 +13,8 @@ from typing import Final
 
 from popmq_common.errors import PropertiesTooLarge
 
-PROPERTIES_BYTES_MAX: Final = 32_767
+PROPERTIES_BYTES_MAX: Final = 32_767 - 20
+"""A signed 16-bit length, less the checksum that the store appends."""
 NAME_END: Final = "\x01"
 VALUE_END: Final = "\x02"
 

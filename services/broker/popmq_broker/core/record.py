@@ -17,7 +17,13 @@
               i64    prepared_offset    the half message of a committed transaction
               i32    body_bytes, then the body
               u8|u16 topic_bytes, then the topic
-              i16    property_bytes, then the property string
+              i16    property_bytes, then the property string; its last item is
+                     "__CRC32#" 0x01, ten digits, 0x02: a checksum of all before it
+
+The checksum item is RocketMQ's `enabledAppendPropCRC`: CRC-32 without its top bit, in decimal,
+the lowest digit first. It is what tells a torn record from a whole one: the body's own checksum
+leaves topic and properties uncovered. Records without it, of a RocketMQ that does not write it,
+are read too; in those a zero byte among the properties shows the tear.
 
 A file ends with a blank: i32 remaining bytes, i32 blank magic, then anything. A record fits when
 its length plus 8 does not exceed what is left of the file, so there is always room for the blank.
@@ -39,6 +45,8 @@ MAGIC_V1: Final = 0xDAA320A7 - (1 << 32)
 MAGIC_V2: Final = 0xDAA320AB - (1 << 32)
 MAGIC_BLANK: Final = 0xCBD43194 - (1 << 32)
 BLANK_BYTES: Final = 8
+CHECKSUM_NAME: Final = b"__CRC32#\x01"
+CHECKSUM_BYTES: Final = 20
 TOPIC_BYTES_V1_MAX: Final = 127
 LOG_OFFSET_AT: Final = 28
 STORE_TIMESTAMP_AT_V4: Final = 56
@@ -89,7 +97,8 @@ def size_bytes(
     topic_bytes = len(topic.encode())
     length_bytes = 1 if topic_bytes <= TOPIC_BYTES_V1_MAX else 2
     hosts = len(born_host) + len(store_host)
-    return 74 + hosts + length_bytes + len(body) + topic_bytes + len(properties)
+    fixed = 74 + CHECKSUM_BYTES
+    return fixed + hosts + length_bytes + len(body) + topic_bytes + len(properties)
 
 
 def encode(record: Record) -> bytes:
@@ -105,7 +114,7 @@ def encode(record: Record) -> bytes:
     total = size_bytes(
         record.topic, record.body, record.properties, record.born_host, record.store_host
     )
-    return b"".join(
+    covered = b"".join(
         (
             _START.pack(
                 total,
@@ -126,10 +135,16 @@ def encode(record: Record) -> bytes:
             record.body,
             topic_length,
             topic,
-            _PROPERTY_BYTES.pack(len(record.properties)),
+            _PROPERTY_BYTES.pack(len(record.properties) + CHECKSUM_BYTES),
             record.properties,
         )
     )
+    return covered + _checksum(covered)
+
+
+def _checksum(covered: bytes) -> bytes:
+    digits = f"{zlib.crc32(covered) & 0x7FFFFFFF:010d}"[::-1]
+    return CHECKSUM_NAME + digits.encode() + b"\x02"
 
 
 def blank(remaining_bytes: int) -> bytes:
@@ -177,6 +192,12 @@ def decode(data: bytes, *, where: str, log_offset: int, check_crc: bool = True) 
         raise damaged(f"its parts take {at} of {total} bytes")
     if check_crc and body and zlib.crc32(body) & 0x7FFFFFFF != crc:
         raise damaged("the body's checksum is wrong")
+    if properties[-CHECKSUM_BYTES:].startswith(CHECKSUM_NAME):
+        if check_crc and _checksum(data[:-CHECKSUM_BYTES]) != data[-CHECKSUM_BYTES:]:
+            raise damaged("the record's checksum is wrong")
+        properties = properties[:-CHECKSUM_BYTES]
+    elif b"\0" in properties:
+        raise damaged("its properties were not written")
     return Record(
         topic=topic_text,
         queue_id=queue_id,

@@ -158,14 +158,13 @@ class Ack:
         """The new lease first, then the old one's end: a crash between them loses nothing."""
         state = self._state
         old = queue.leases[offset]
-        pop_time_ms = max(now_ms, old.pop_time_ms + 1)  # tells the two leases apart
         checkpoint = ck.Checkpoint(
             topic=queue.key.topic,
             group=queue.key.group,
             queue_id=queue.key.queue_id,
             start_offset=QueueOffset(offset),
             offsets=(offset,),
-            pop_time_ms=pop_time_ms,
+            pop_time_ms=now_ms,
             invisible_ms=invisible_ms,
             broker=state.config.name,
             generation=old.generation + 1,
@@ -177,7 +176,7 @@ class Ack:
         appended = state.store.append(drafts, now_ms, system=True)
         new = Lease(
             start_offset=offset,
-            pop_time_ms=pop_time_ms,
+            pop_time_ms=now_ms,
             invisible_ms=invisible_ms,
             revive_queue=old.revive_queue,
             revive_offset=appended[0].queue_offset,

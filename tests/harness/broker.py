@@ -1,0 +1,168 @@
+"""A real broker engine for tests: real files, a clock that is moved by hand, a disk that can lose
+what was not synced."""
+
+import asyncio
+import random
+import shutil
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+from popmq_broker.app import open_engine
+from popmq_broker.config import BrokerConfig
+from popmq_broker.engine.broker import Broker
+from popmq_common import hosts, properties
+from popmq_common.clock import VirtualClock
+from popmq_internal.v1 import link_pb2 as link
+
+T = TypeVar("T")
+TOPIC, GROUP = "t", "g"
+SEGMENT_BYTES = 8 * 1024  # small, so that files roll all the time
+
+
+class EngineDriver:
+    """Synchronous access to a broker on its own event loop."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self._folder = folder
+        self._generation = 0
+        self._settings = settings
+        self.clock = VirtualClock()
+        self.loop = asyncio.new_event_loop()
+        self.broker = self._open()
+
+    @property
+    def data_dir(self) -> Path:
+        return self._folder / f"data-{self._generation}"
+
+    def _open(self) -> Broker:
+        config = BrokerConfig(
+            data_dir=self.data_dir,
+            **{
+                "segment_bytes": SEGMENT_BYTES,
+                "queue_file_bytes": 200,
+                "disk_reserve_bytes": 0,
+                **self._settings,
+            },
+        )
+        return self.run(open_engine(config, self.clock))
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(asyncio.wait_for(work, 20))
+
+    def call(self, **body: Any) -> link.Reply:
+        return self.run(self.broker.handle(link.Call(**body)))
+
+    def start(self, **body: Any) -> "asyncio.Task[link.Reply]":
+        """A call whose answer is not waited for; it has been decided and appended."""
+
+        async def step() -> "asyncio.Task[link.Reply]":
+            task = asyncio.ensure_future(self.broker.handle(link.Call(**body)))
+            await asyncio.sleep(0)
+            return task
+
+        return self.run(step())
+
+    def make(self, queues: int = 2, max_attempts: int = 16, start: str = "FIRST") -> None:
+        topic = link.TopicConfig(
+            name=TOPIC, read_queues=queues, write_queues=queues, message_type="NORMAL"
+        )
+        self.call(put_topic=link.PutTopic(topic=topic))
+        group = link.GroupConfig(name=GROUP, max_attempts=max_attempts, consume_from=start)
+        self.call(put_group=link.PutGroup(group=group))
+
+    def send_body(self, body: str, tag: str | None = None) -> dict[str, Any]:
+        named = {properties.UNIQ_KEY: f"id-{body}", "colour": "blue"}
+        if tag:
+            named[properties.TAGS] = tag
+        record = link.OutgoingRecord(
+            queue_id=-1,
+            body=body.encode(),
+            properties=properties.encode(named),
+            born_timestamp_ms=7,
+            born_host=hosts.LOCAL,
+        )
+        return {"send": link.Send(topic=TOPIC, records=[record])}
+
+    def send(self, body: str, tag: str | None = None) -> None:
+        self.call(**self.send_body(body, tag))
+
+    def pop(
+        self, count: int = 32, invisible_ms: int = 10_000, expression: str = ""
+    ) -> list[link.PoppedMessage]:
+        return list(self.call(**pop_body(count, invisible_ms, expression)).pop.messages)
+
+    def ack(self, *leases: link.LeaseRef) -> list[int]:
+        request = link.Ack(group=GROUP, topic=TOPIC, leases=leases)
+        return list(self.call(ack=request).ack.outcomes)
+
+    def change(self, lease: link.LeaseRef, invisible_ms: int) -> link.ChangeInvisibleReply:
+        request = link.ChangeInvisible(
+            group=GROUP, topic=TOPIC, lease=lease, invisible_ms=invisible_ms
+        )
+        return self.call(change_invisible=request).change_invisible
+
+    def advance(self, ms: int) -> None:
+        """Time passes and whatever is due is revived."""
+        self.clock.advance(ms)
+        while self.run(self.broker.revive.revive_due()):
+            pass
+
+    def restart(self) -> None:
+        self.run(self.broker.close())
+        self.broker = self._open()
+
+    def hold_disk(self) -> None:
+        """From now on nothing more reaches the disk."""
+        self.broker.state.store._flusher.request = lambda log_offset: None  # type: ignore[method-assign]
+
+    def crash(self, rng: random.Random) -> None:
+        """Power off: of what was not synced any first part survives, maybe torn; then start."""
+        store = self.broker.state.store
+        kept = rng.randint(store.durable_end, store.log_end)
+        old = self.data_dir
+        self._generation += 1
+        shutil.copytree(old, self.data_dir)
+        _zero_behind(self.data_dir / "commitlog", kept)
+        self._abandon()
+        self.broker = self._open()
+
+    def _abandon(self) -> None:
+        async def cancel() -> None:
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+
+        self.loop.run_until_complete(cancel())
+        store = self.broker.state.store
+        store._flusher.close()
+        store._commit_log.close()
+        store._lock.release()
+
+    def close(self) -> None:
+        self._abandon()
+        self.loop.close()
+
+
+def pop_body(count: int, invisible_ms: int, expression: str = "") -> dict[str, Any]:
+    return {
+        "pop": link.Pop(
+            group=GROUP,
+            topic=TOPIC,
+            batch_size=count,
+            invisible_ms=invisible_ms,
+            filter_kind=link.FILTER_KIND_TAG if expression else link.FILTER_KIND_ALL,
+            filter_expression=expression,
+        )
+    }
+
+
+def _zero_behind(folder: Path, kept: int) -> None:
+    for path in folder.iterdir():
+        base = int(path.name)
+        size = path.stat().st_size
+        if base + size > kept:
+            with open(path, "r+b") as file:
+                file.truncate(max(0, kept - base))
+                file.truncate(size)
