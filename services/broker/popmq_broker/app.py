@@ -147,5 +147,6 @@ async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
     replay.load(state)
     broker = Broker(state)
     broker.topics.ensure_revive_topic()
+    broker.topics.restore()
     await broker.topics.save()
     return broker

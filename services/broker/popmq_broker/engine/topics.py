@@ -15,6 +15,7 @@ from popmq_broker.engine import journal
 from popmq_broker.engine.state import BrokerState
 from popmq_common.errors import BadRequest, IllegalQueueCount, TooManyRequests
 from popmq_common.names import (
+    DEAD_LETTER_PREFIX,
     MESSAGE_TYPES,
     RETRY_PREFIX,
     check_group,
@@ -67,6 +68,12 @@ class Topics:
         """A retry topic or dead letters, made on first use with one queue."""
         if name not in self._state.topics:
             self._put(tables.TopicConfig(name=name, read_queues=1, write_queues=1))
+
+    def restore(self) -> None:
+        """At start: retry topics and dead letters that a crash kept out of the table."""
+        for name in self._state.store.topics():
+            if name.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
+                self.ensure_system_copy_target(name)
 
     def ensure_revive_topic(self) -> None:
         count = self._state.config.revive_queues

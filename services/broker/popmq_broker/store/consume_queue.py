@@ -84,6 +84,8 @@ class ConsumeQueue:
 
     def cut(self, log_offset: int) -> None:
         """Drop the entries of records at or behind `log_offset`; entries grow with the log."""
+        while self._tail and self.entries(self.max_offset - 1, 1)[0].log_offset >= log_offset:
+            del self._tail[-ENTRY_BYTES:]
         last = self.entries(self._written - 1, 1)
         if not last or last[0].log_offset < log_offset:
             return

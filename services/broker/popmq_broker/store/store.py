@@ -221,6 +221,10 @@ class Store:
         self._waiting.append((end_offset, waiter))
         await waiter
 
+    def topics(self) -> set[str]:
+        """Names of all topics that have a queue."""
+        return {topic for topic, _ in self._queues}
+
     def min_offset(self, topic: str, queue_id: int) -> int:
         return self._queues.min_offset(topic, queue_id)
 
