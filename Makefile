@@ -34,8 +34,7 @@ fmt: setup ## format the code
 check: setup ## lint and types
 	$(BIN)/ruff check $(SOURCES) tests
 	$(BIN)/ruff format --check $(SOURCES) tests
-	$(BIN)/mypy $(SOURCES)
-	$(BIN)/mypy tests
+	$(BIN)/mypy $(SOURCES) tests
 
 test: setup ## the fast tests, under a minute
 	$(BIN)/pytest -q -n 2 $(FAST)

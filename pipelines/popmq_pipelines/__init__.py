@@ -1,0 +1,1 @@
+"""The audit: snapshots of a broker's files, reconciled by Spark."""

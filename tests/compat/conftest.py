@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from harness.processes import Server, cluster, standalone
 
 SHORT = {"POPMQ_PROXY_INVISIBLE_MS_MIN": "1000"}  # the default of 10 s would only take time
@@ -16,5 +15,5 @@ def server(
 ) -> Iterator[Server]:
     folder: Path = tmp_path_factory.mktemp(request.param)
     start = standalone if request.param == "standalone" else cluster
-    with start(folder, **SHORT) as running:
+    with start(folder, env=SHORT) as running:
         yield running

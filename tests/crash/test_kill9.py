@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-
 from harness.processes import Server, cluster
+
 from popmq import Client, PopMQClientError
 
 RUNS = int(os.environ.get("POPMQ_CRASH_RUNS", "20"))
 SENDERS = 4
 RECEIVERS = 4
 INVISIBLE_S = 2.0
-QUIET_S = 8.0  # nothing for this long, several invisible times: everything is drained
+QUIET_S = 8.0
 TOPIC, GROUP = "crash", "crash-group"
 ENV = {"POPMQ_PROXY_INVISIBLE_MS_MIN": "100", "POPMQ_BROKER_SEGMENT_BYTES": str(1 << 20)}
 
@@ -101,10 +101,17 @@ async def _campaign(server: Server, ledger: Ledger, rng: random.Random) -> None:
             await asyncio.to_thread(broker.start)
         await asyncio.sleep(1.0)
         stop.set()
-        last = -1
-        while last != (last := sum(map(len, ledger.received.values()))):
-            await asyncio.sleep(QUIET_S)
+        await _until_quiet(ledger)
         done.set()
+
+
+async def _until_quiet(ledger: Ledger) -> None:
+    """Until nothing has come for several invisible times: everything is drained."""
+    for _ in range(20):
+        before = sum(map(len, ledger.received.values()))
+        await asyncio.sleep(QUIET_S)
+        if before == sum(map(len, ledger.received.values())):
+            return
 
 
 @pytest.mark.timeout(300)
@@ -112,7 +119,7 @@ def test_what_was_answered_ok_survives_kill_9(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     ledger = Ledger()
-    with cluster(tmp_path, brokers=1, proxies=1, **ENV) as server:
+    with cluster(tmp_path, ENV, brokers=1, proxies=1) as server:
         server.cli("topic", "create", TOPIC, "--queues", "4")
         server.cli("group", "create", GROUP, "--from", "first", "--max-attempts", "1000")
         asyncio.run(_campaign(server, ledger, random.Random(seed)))

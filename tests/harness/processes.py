@@ -101,19 +101,22 @@ def _running(server: Server) -> Iterator[Server]:
 
 
 @contextmanager
-def standalone(folder: Path, **env: str) -> Iterator[Server]:
+def standalone(folder: Path, env: Mapping[str, str] | None = None) -> Iterator[Server]:
     port, tls_port = free_port(), free_port()
     command = ["standalone", "--port", str(port), "--tls-port", str(tls_port)]
     command += ["--data-dir", str(folder / "data"), "--json"]
-    process = Process(command, env, folder / "standalone.log", port)
+    process = Process(command, env or {}, folder / "standalone.log", port)
     server = Server(f"127.0.0.1:{port}", f"127.0.0.1:{tls_port}", {"standalone": process})
     with _running(server):
         yield server
 
 
 @contextmanager
-def cluster(folder: Path, brokers: int = 2, proxies: int = 2, **env: str) -> Iterator[Server]:
+def cluster(
+    folder: Path, env: Mapping[str, str] | None = None, *, brokers: int = 2, proxies: int = 2
+) -> Iterator[Server]:
     """A nameserver, brokers and proxies, each a process; clients use the first proxy."""
+    env = env or {}
     name_port = free_port()
     nameserver = f"127.0.0.1:{name_port}"
     processes = {

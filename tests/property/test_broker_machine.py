@@ -12,11 +12,11 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.broker import GROUP, TOPIC, EngineDriver, pop_body
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from harness.broker import GROUP, TOPIC, EngineDriver, pop_body
 from popmq_internal.v1 import link_pb2 as link
 
 DONE = link.LEASE_OUTCOME_DONE
@@ -92,9 +92,7 @@ class BrokerMachine(RuleBasedStateMachine):
     @rule(pick=st.randoms(use_true_random=False))
     def ack_stale(self, pick: random.Random) -> None:
         stale = [
-            told
-            for told in self.told.values()
-            if len(told.handles) > 1 and not told.change_unknown
+            told for told in self.told.values() if len(told.handles) > 1 and not told.change_unknown
         ]
         if stale:
             told = pick.choice(stale)

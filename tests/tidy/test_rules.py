@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-
 from tidy.rules import import_breaches, name_breaches, size_breaches
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from compat.checks import CHECKS, Driver, check_round_trip, run
 from harness.processes import Server
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from compat.checks import CHECKS, Driver, run
 from harness.processes import Server
 

@@ -1,0 +1,1 @@
+"""DataFrame → DataFrame, nothing else."""

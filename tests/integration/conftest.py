@@ -1,0 +1,81 @@
+"""A standalone in this process and a raw v2 client: what an official client would send, and what
+none would."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
+from popmq_broker.config import BrokerConfig
+from popmq_cli.standalone import standalone
+from popmq_common.clock import SystemClock
+from popmq_proxy.config import ProxyConfig
+
+
+@dataclass
+class Raw:
+    """One client's view of the server, message by message."""
+
+    stub: Any
+    endpoint: str
+    data_dir: Path
+    client_id: str = "test@1@1@1"
+
+    @property
+    def metadata(self) -> Sequence[tuple[str, str]]:
+        return (("x-mq-client-id", self.client_id),) if self.client_id else ()
+
+    async def call(self, method: str, request: Any, timeout: float = 10) -> Any:
+        return await getattr(self.stub, method)(request, timeout=timeout, metadata=self.metadata)
+
+    async def send(
+        self, topic: str, body: bytes = b"x", **system: Any
+    ) -> service.SendMessageResponse:
+        properties = system.pop("user_properties", {})
+        message = v2.Message(
+            topic=v2.Resource(name=topic),
+            body=body,
+            user_properties=properties,
+            system_properties=v2.SystemProperties(**{"message_id": "01AB", **system}),
+        )
+        response: service.SendMessageResponse = await self.call(
+            "SendMessage", service.SendMessageRequest(messages=[message])
+        )
+        return response
+
+    async def receive(
+        self, topic: str, group: str = "g", *, timeout: float = 10, poll_ms: int = 0, **fields: Any
+    ) -> list[service.ReceiveMessageResponse]:
+        request = service.ReceiveMessageRequest(
+            group=v2.Resource(name=group),
+            message_queue=v2.MessageQueue(topic=v2.Resource(name=topic)),
+            **{"batch_size": 32, **fields},
+        )
+        request.long_polling_timeout.FromMilliseconds(poll_ms)
+        call = self.stub.ReceiveMessage(request, timeout=timeout, metadata=self.metadata)
+        return [response async for response in call]
+
+    async def ack(self, topic: str, handle: str, group: str = "g") -> service.AckMessageResponse:
+        request = service.AckMessageRequest(
+            group=v2.Resource(name=group),
+            topic=v2.Resource(name=topic),
+            entries=[service.AckMessageEntry(message_id="01AB", receipt_handle=handle)],
+        )
+        response: service.AckMessageResponse = await self.call("AckMessage", request)
+        return response
+
+
+@pytest.fixture
+async def raw(tmp_path: Path) -> AsyncIterator[Raw]:
+    broker = BrokerConfig(data_dir=tmp_path / "data", disk_reserve_bytes=0)
+    proxy = ProxyConfig(port=0, invisible_ms_min=50)
+    async with standalone(broker, proxy, SystemClock()) as serving:
+        endpoint = f"127.0.0.1:{serving.proxy.port}"
+        async with grpc.aio.insecure_channel(endpoint) as channel:
+            yield Raw(service_grpc.MessagingServiceStub(channel), endpoint, tmp_path / "data")
