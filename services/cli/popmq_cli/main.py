@@ -23,6 +23,7 @@ COMMANDS = {
     "nameserver": ("services", "run_nameserver", "Run a nameserver."),
     "broker": ("services", "run_broker", "Run a broker."),
     "proxy": ("services", "run_proxy", "Run a proxy."),
+    "health": ("health", "health", "Is a service well? For health checks."),
     "completion": ("completion", "completion", "Print the completion script of a shell."),
 }
 

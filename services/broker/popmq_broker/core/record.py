@@ -142,6 +142,14 @@ def encode(record: Record) -> bytes:
     return covered + _checksum(covered)
 
 
+def _ends_with_checksum(properties: bytes) -> bool:
+    """Also when the item itself is damaged: its name need not be whole to be recognised."""
+    tail = properties[-CHECKSUM_BYTES:]
+    return len(tail) == CHECKSUM_BYTES and (
+        sum(a == b for a, b in zip(tail, CHECKSUM_NAME, strict=False)) >= len(CHECKSUM_NAME) - 2
+    )
+
+
 def _checksum(covered: bytes) -> bytes:
     digits = f"{zlib.crc32(covered) & 0x7FFFFFFF:010d}"[::-1]
     return CHECKSUM_NAME + digits.encode() + b"\x02"
@@ -192,7 +200,7 @@ def decode(data: bytes, *, where: str, log_offset: int, check_crc: bool = True) 
         raise damaged(f"its parts take {at} of {total} bytes")
     if check_crc and body and zlib.crc32(body) & 0x7FFFFFFF != crc:
         raise damaged("the body's checksum is wrong")
-    if properties[-CHECKSUM_BYTES:].startswith(CHECKSUM_NAME):
+    if _ends_with_checksum(properties):
         if check_crc and _checksum(data[:-CHECKSUM_BYTES]) != data[-CHECKSUM_BYTES:]:
             raise damaged("the record's checksum is wrong")
         properties = properties[:-CHECKSUM_BYTES]

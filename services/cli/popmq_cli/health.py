@@ -1,0 +1,47 @@
+"""popmq health: is a service of this cluster well? For health checks."""
+
+import urllib.error
+import urllib.request
+
+import click
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from popmq_cli.output import EXIT_UNREACHABLE, fail
+
+TIMEOUT_S = 3.0
+
+
+@click.command()
+@click.argument("target")
+def health(target: str) -> None:
+    """Exit 0 if the service at TARGET is well.
+
+    TARGET is HOST:PORT of a gRPC service, or a URL that must answer 200.
+    """
+    if target.startswith("http://"):
+        _http(target)
+    else:
+        _grpc(target)
+    click.echo(f"{target} is well.")
+
+
+def _http(url: str) -> None:
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_S):
+            return
+    except (urllib.error.URLError, OSError) as failed:
+        fail(f"{url} does not answer: {failed}", EXIT_UNREACHABLE)
+
+
+def _grpc(address: str) -> None:
+    with grpc.insecure_channel(address) as channel:
+        try:
+            answer = health_pb2_grpc.HealthStub(channel).Check(
+                health_pb2.HealthCheckRequest(), timeout=TIMEOUT_S
+            )
+        except grpc.RpcError as failed:
+            fail(f"{address} does not answer: {failed}", EXIT_UNREACHABLE)
+            return
+    if answer.status != health_pb2.HealthCheckResponse.SERVING:
+        fail(f"{address} is not serving")
