@@ -163,9 +163,10 @@ async def test_a_full_disk_is_refused_and_loses_nothing(
         return real_pwrite(file, data[:99], offset)
 
     real_pwrite = os.pwrite
-    with monkeypatch.context() as full, pytest.raises(DiskFull, match="nothing was stored"):
+    with monkeypatch.context() as full:
         full.setattr(os, "pwrite", half_then_full)
-        store.append([draft(b"refused"), draft(b"x" * 10)], 1)
+        with pytest.raises(DiskFull, match="nothing was stored"):
+            store.append([draft(b"refused"), draft(b"x" * 10)], 1)
     assert bodies(store) == [b"before"]
     await put(store, b"after")
     assert bodies(store) == [b"before", b"after"]

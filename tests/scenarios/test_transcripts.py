@@ -1,0 +1,161 @@
+"""Transcripts of a broker's behaviour: commands, a line of dashes, what they print.
+
+    topic [queues=1] [attempts=16] [from=first|last]     make topic and group
+    send BODY… [tag=T]          pop [N] [invisible=10s] [tag=EXPR]
+    ack NAME [NAME…]            change NAME 30s          release NAME      forward NAME
+    advance 10s                 restart                  show              delete
+A popped message gets the name of its body; its newest handle is NAME, older ones NAME', NAME''.
+"""
+
+import shlex
+from pathlib import Path
+
+import pytest
+from harness.broker import GROUP, TOPIC, EngineDriver
+
+from popmq_common.errors import PopMQError
+from popmq_internal.v1 import link_pb2 as link
+
+TRANSCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
+UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
+
+
+def duration_ms(text: str) -> int:
+    number = text.rstrip("msh")
+    return int(number) * UNITS_MS[text[len(number) :]]
+
+
+def split(line: str) -> list[str]:
+    """Words; only double quotes quote, so that a handle may be called a'."""
+    words = shlex.shlex(line, posix=True)
+    words.whitespace_split = True
+    words.quotes = '"'
+    words.commenters = ""
+    return list(words)
+
+
+class Stage:
+    def __init__(self, folder: Path) -> None:
+        self.driver = EngineDriver(folder)
+        self.handles: dict[str, link.LeaseRef] = {}
+
+    def run(self, line: str) -> list[str]:
+        verb, *words = split(line)
+        options = dict(word.split("=", 1) for word in words if "=" in word)
+        arguments = [word for word in words if "=" not in word]
+        try:
+            found: list[str] = getattr(self, f"do_{verb}")(arguments, options)
+        except PopMQError as error:
+            return [f"error {type(error).__name__}"]
+        return found
+
+    def do_topic(self, _: list[str], options: dict[str, str]) -> list[str]:
+        self.driver.make(
+            queues=int(options.get("queues", "1")),
+            max_attempts=int(options.get("attempts", "16")),
+            start=options.get("from", "first").upper(),
+        )
+        return []
+
+    def do_send(self, bodies: list[str], options: dict[str, str]) -> list[str]:
+        for body in bodies:
+            self.driver.send(body, options.get("tag"))
+        return []
+
+    def do_pop(self, arguments: list[str], options: dict[str, str]) -> list[str]:
+        count = int(arguments[0]) if arguments else 32
+        invisible_ms = duration_ms(options.get("invisible", "10s"))
+        lines = []
+        for message in self.driver.pop(count, invisible_ms, options.get("tag", "")):
+            name = message.body.decode()
+            self._handle(name, message.lease)
+            where = "retry" if message.lease.retry_mark else "topic"
+            lines.append(f"{name} attempt={message.delivery_attempt} from {where}")
+        return lines or ["nothing"]
+
+    def do_ack(self, names: list[str], _: dict[str, str]) -> list[str]:
+        outcomes = self.driver.ack(*(self.handles[name] for name in names))
+        return [outcome_name(outcome) for outcome in outcomes]
+
+    def do_change(self, arguments: list[str], _: dict[str, str]) -> list[str]:
+        name, time = arguments
+        reply = self.driver.change(self.handles[name], duration_ms(time))
+        if reply.HasField("lease"):
+            self._handle(name, reply.lease)
+        return [outcome_name(reply.outcome)]
+
+    def do_release(self, names: list[str], _: dict[str, str]) -> list[str]:
+        leases = [self.handles[name] for name in names]
+        self.driver.call(release=link.Release(group=GROUP, topic=TOPIC, leases=leases))
+        return []
+
+    def do_forward(self, names: list[str], _: dict[str, str]) -> list[str]:
+        forward = link.ForwardDeadLetter(group=GROUP, topic=TOPIC, lease=self.handles[names[0]])
+        self.driver.call(forward_dead_letter=forward)
+        return []
+
+    def do_advance(self, arguments: list[str], _: dict[str, str]) -> list[str]:
+        self.driver.advance(duration_ms(arguments[0]))
+        return []
+
+    def do_restart(self, _: list[str], __: dict[str, str]) -> list[str]:
+        self.driver.restart()
+        return []
+
+    def do_delete(self, _: list[str], __: dict[str, str]) -> list[str]:
+        self.driver.call(delete_topic=link.DeleteTopic(topic=TOPIC))
+        return []
+
+    def do_show(self, _: list[str], __: dict[str, str]) -> list[str]:
+        """What each topic holds, and where the group is in it."""
+        reply = self.driver.call(describe=link.Describe()).describe
+        lines = []
+        for topic in reply.topics:
+            if not topic.config.name.startswith("rmq_sys_"):
+                held = sum(queue.max_offset - queue.min_offset for queue in topic.queues)
+                lines.append(f"{topic.config.name}: {held} stored")
+        for group in reply.groups:
+            for queue in group.queues:
+                lines.append(
+                    f"{group.config.name} in {queue.topic}/{queue.queue_id}: "
+                    f"committed {queue.committed_offset}, {queue.in_flight} in flight"
+                )
+        return sorted(lines)
+
+    def _handle(self, name: str, lease: link.LeaseRef) -> None:
+        if name in self.handles:
+            self._handle(name + "'", self.handles[name])
+        self.handles[name] = lease
+
+
+def outcome_name(outcome: int) -> str:
+    name = next(key for key, value in link.LeaseOutcome.items() if value == outcome)
+    return name.removeprefix("LEASE_OUTCOME_").lower().replace("_", " ")
+
+
+def blocks(text: str) -> list[tuple[list[str], list[str]]]:
+    """(commands, expected lines) of each block; blocks are separated by blank lines."""
+    found = []
+    for block in text.split("\n\n"):
+        lines = [line for line in block.splitlines() if line and not line.startswith("#")]
+        if "----" in lines:
+            at = lines.index("----")
+            found.append((lines[:at], lines[at + 1 :]))
+        elif lines:
+            found.append((lines, []))
+    return found
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
+def test_transcript(path: Path, tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    try:
+        for commands, expected in blocks(path.read_text()):
+            printed = [line for command in commands for line in stage.run(command)]
+            assert printed == expected, f"{path.name}, after {commands}"
+    finally:
+        stage.driver.close()
+
+
+def test_there_are_transcripts() -> None:
+    assert len(TRANSCRIPTS) >= 6
