@@ -15,8 +15,9 @@ from popmq_internal.v1 import link_pb2 as link
 FRAME_BYTES_MAX: Final = 64 * MiB
 BATCH_BYTES: Final = 1 * MiB
 """A frame is closed when it has grown past this; one message alone may be larger."""
-PENDING_MAX: Final = 16_384
-"""Messages put but not yet written; more are refused."""
+PENDING_MAX: Final = 32_768
+"""Messages put but not yet written; more are refused. Above the calls a broker takes of one proxy,
+so that a reply always has room."""
 LENGTH = Struct(">I")
 
 

@@ -84,7 +84,7 @@ class Registrar:
         registered = False
         while True:
             try:
-                if self._changed.is_set() or not registered:
+                if self._changed.is_set() or not registered or self._topics_are_new():
                     self._changed.clear()
                     registered = await self.register()
                 else:
@@ -97,6 +97,11 @@ class Registrar:
                 await self._rest()
             else:
                 await asyncio.sleep(0.1)  # unknown there: register at once, but do not spin
+
+    def _topics_are_new(self) -> bool:
+        """Dead letter topics appear without anybody waiting for their announcement."""
+        version, _ = self._topics()
+        return version != self._broker.version
 
     async def register(self) -> bool:
         version, topics = self._topics()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_common.clock import Clock
-from popmq_common.errors import ClientIdRequired, NoBroker, TopicNotFound
+from popmq_common.errors import ClientIdRequired, NoBroker, TopicNotFound, Unavailable
 from popmq_common.logs import Log
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
@@ -81,7 +81,7 @@ class Upstream:
         config = link.TopicConfig(
             name=topic, read_queues=count, write_queues=count, perm=6, message_type="MIXED"
         )
-        await self.on_all_brokers(link.Call(put_topic=link.PutTopic(topic=config)))
+        await self.on_reachable_brokers(link.Call(put_topic=link.PutTopic(topic=config)))
         self.log.info("topic.created", topic=topic, queues=count, message_type="MIXED")
         self.routes.forget(topic)
         return await self.routes.routes(topic)
@@ -98,6 +98,25 @@ class Upstream:
             replies[info.name] = await self.call(info.name, own)
         return replies
 
+    async def on_reachable_brokers(self, call: link.Call) -> dict[str, link.Reply]:
+        """The same call to every broker, for what each can make later on first use.
+
+        One that is down holds up nothing; the error is raised when none answers.
+        """
+        replies: dict[str, link.Reply] = {}
+        failed: Unavailable | None = None
+        for info in await self.routes.brokers():
+            own = link.Call()
+            own.CopyFrom(call)
+            try:
+                replies[info.name] = await self.call(info.name, own)
+            except Unavailable as down:
+                self.log.warning("broker.passed_over", broker=info.name, reason=str(down))
+                failed = down
+        if not replies:
+            raise failed or NoBroker()
+        return replies
+
     async def call(self, broker: str, call: link.Call, timeout_ms: int | None = None) -> link.Reply:
         return await self.brokers.call(broker, call, timeout_ms or self.config.call_timeout_ms)
 
@@ -110,7 +129,7 @@ class Upstream:
         kept = self._groups.get(group)
         if kept is not None and now_s - kept[0] < GROUP_KEPT_S:
             return kept[1]
-        replies = await self.on_all_brokers(
+        replies = await self.on_reachable_brokers(
             link.Call(get_group=link.GetGroup(group=group, create=True))
         )
         config = next(iter(replies.values())).get_group.group

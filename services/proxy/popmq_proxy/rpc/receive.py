@@ -11,7 +11,14 @@ from itertools import count
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq_common.errors import BadRequest, IllegalFilter, NoPermission, NotServed, PopMQError
+from popmq_common.errors import (
+    BadRequest,
+    GroupNotFound,
+    IllegalFilter,
+    NoPermission,
+    NotServed,
+    PopMQError,
+)
 from popmq_common.names import check_group
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core import convert, routes, validate
@@ -81,7 +88,7 @@ class Receive:
         delivery.broker, delivery.group, delivery.topic = broker, group, topic
         session = upstream.sessions.seen(ctx.client_id, upstream.clock.now_ms())
         timeout_ms = pop.poll_ms + upstream.config.call_timeout_ms
-        task = asyncio.ensure_future(upstream.call(broker, link.Call(pop=pop), timeout_ms))
+        task = asyncio.ensure_future(self._pop_at(broker, pop, timeout_ms))
         session.polls.add(task)
         try:
             messages = list((await task).pop.messages)
@@ -94,6 +101,15 @@ class Receive:
             session.polls.discard(task)
         delivery.leases = [message.lease for message in messages]
         return messages
+
+    async def _pop_at(self, broker: str, pop: link.Pop, timeout_ms: int) -> link.Reply:
+        """A broker that was down when the group was made gets it now."""
+        try:
+            return await self._upstream.call(broker, link.Call(pop=pop), timeout_ms)
+        except GroupNotFound:
+            create = link.GetGroup(group=pop.group, create=True)
+            await self._upstream.call(broker, link.Call(get_group=create))
+            return await self._upstream.call(broker, link.Call(pop=pop), timeout_ms)
 
     def _pop_call(
         self, ctx: CallContext, request: service.ReceiveMessageRequest, group: str, topic: str

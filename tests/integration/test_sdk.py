@@ -1,0 +1,81 @@
+"""The SDK against a standalone: what an application sees."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import grpc
+import pytest
+from integration.conftest import Raw
+
+from popmq import Client, InvalidReceiptHandle, Message, RefusedByServer, SendReceipt
+from popmq_admin.v1 import admin_pb2 as admin
+from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
+
+
+@pytest.fixture
+async def client(raw: Raw) -> AsyncIterator[Client]:
+    async with Client(raw.endpoint) as connected:
+        yield connected
+
+
+async def make_group(raw: Raw, name: str, max_attempts: int = 16) -> None:
+    async with grpc.aio.insecure_channel(raw.endpoint) as channel:
+        group = admin.Group(name=name, max_attempts=max_attempts, consume_from="FIRST")
+        await admin_grpc.AdminStub(channel).CreateGroup(admin.CreateGroupRequest(group=group))
+
+
+async def test_send_receive_ack(raw: Raw, client: Client) -> None:
+    await make_group(raw, "g")
+    receipt = await client.send("t", b"hello", tag="a", keys=["k"], properties={"p": "v"})
+    (message,) = await client.receive("t", "g", wait_s=2)
+    assert (message.body, message.message_id) == (b"hello", receipt.message_id)
+    assert (message.tag, message.keys, message.properties) == ("a", ("k",), {"p": "v"})
+    assert message.delivery_attempt == 1
+    await client.ack(message)
+    assert await client.receive("t", "g", wait_s=0.1) == []
+
+
+async def test_several_in_one_request(raw: Raw, client: Client) -> None:
+    await make_group(raw, "g")
+    results = await client.send_many(
+        "t", [Message(body=b"1"), Message(body=b""), Message(body=b"3")]
+    )
+    assert isinstance(results[0], SendReceipt)
+    assert isinstance(results[1], RefusedByServer)
+    assert isinstance(results[2], SendReceipt)
+    messages = await client.receive("t", "g", wait_s=2)
+    assert sorted(message.body for message in messages) == [b"1", b"3"]
+    await client.ack(*messages)
+
+
+async def test_a_changed_message_is_acked_with_its_new_handle(raw: Raw, client: Client) -> None:
+    await make_group(raw, "g")
+    await client.send("t", b"x")
+    (message,) = await client.receive("t", "g", invisible_s=5, wait_s=2)
+    old = message.receipt_handle
+    await client.change_invisible(message, 30)
+    assert message.receipt_handle != old
+    new, message.receipt_handle = message.receipt_handle, old
+    with pytest.raises(InvalidReceiptHandle, match="newer handle"):
+        await client.ack(message)
+    message.receipt_handle = new
+    await client.ack(message)
+
+
+async def test_dead_letters_can_be_consumed_like_any_topic(raw: Raw, client: Client) -> None:
+    await make_group(raw, "g", max_attempts=1)
+    await make_group(raw, "undertaker")
+    receipt = await client.send("t", b"poison")
+    await client.receive("t", "g", invisible_s=0.1, wait_s=2)
+    dead = []
+    for _ in range(100):  # the topic is announced with the broker's next heartbeat
+        try:
+            dead = await client.receive("%DLQ%g", "undertaker", wait_s=1)
+        except RefusedByServer:
+            await asyncio.sleep(0.2)
+            continue
+        if dead:
+            break
+    (message,) = dead
+    assert (message.body, message.message_id) == (b"poison", receipt.message_id)
+    await client.ack(message)
