@@ -5,7 +5,7 @@ BIN := .venv/bin
 SOURCES := services sdk pipelines proto/generate.py docs/generate_configuration.py
 FAST := tests/unit tests/property tests/scenarios tests/tidy
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart fmt check test it crash compat pipelines compose test-all proto docs clean
+.PHONY: help setup quickstart fmt check test hunt it crash compat pipelines compose test-all proto docs clean
 
 help: ## this text
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -39,13 +39,16 @@ check: setup ## lint and types
 test: setup ## the fast tests, under a minute
 	$(BIN)/pytest -q -n 2 $(FAST)
 
+hunt: setup ## the state machine over the broker, long and with fresh seeds
+	$(BIN)/pytest -q --timeout 3600 --hypothesis-profile hunt tests/property
+
 it: setup ## services together, in one process
 	$(BIN)/pytest -q tests/integration
 
 crash: setup ## kill -9 under load (POPMQ_CRASH_RUNS=20)
 	$(BIN)/pytest -q -s tests/crash
 
-test-all: check test it crash ## everything that needs nothing but Python
+test-all: check test hunt it crash ## everything that needs nothing but Python
 	$(BIN)/pytest -q tests/compat/python
 
 compat: setup ## the official Node and Go clients

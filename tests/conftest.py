@@ -2,9 +2,20 @@
 
 import os
 
+from hypothesis import settings
+
 from popmq_common import logs
 
 for name in [name for name in os.environ if name.startswith("POPMQ_")]:
     del os.environ[name]
 
 logs.configure("error")
+
+# The fast suite is the same at every run; `make hunt` looks further, with fresh seeds.
+settings.register_profile(
+    "fast", derandomize=True, max_examples=60, stateful_step_count=40, deadline=None
+)
+settings.register_profile(
+    "hunt", max_examples=1_500, stateful_step_count=80, deadline=None, print_blob=True
+)
+settings.load_profile("fast")

@@ -46,8 +46,9 @@ async def proxy(
     links = brokers or LinkBrokers(routes.address, config.link_secret)
     upstream = Upstream(config=config, routes=routes, brokers=links, clock=clock, log=log)
     metrics = Metrics(upstream.sessions)
-    front = GrpcioFront(config, methods(upstream, config.port), metrics)
+    front = GrpcioFront(config, methods(upstream), metrics)
     port, tls_port = front.bind(tls.credentials(config))
+    upstream.port = port
     await front.start()
     try:
         async with MetricsServer(metrics.registry, config.host, config.metrics_port) as pages:

@@ -63,6 +63,8 @@ class Upstream:
         self.brokers = brokers
         self.clock = clock
         self.log = log
+        self.port = config.port
+        """Where clients without TLS come in; the real one once the front is bound."""
         self.sessions = Sessions(config.sessions_max, config.session_expiry_ms)
         self._groups: dict[str, tuple[float, link.GroupConfig]] = {}
 

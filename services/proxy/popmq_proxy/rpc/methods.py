@@ -44,8 +44,8 @@ class Methods:
     admin: Admin
 
 
-def methods(upstream: Upstream, own_port: int) -> Methods:
-    route, send, ack = Route(upstream, own_port), Send(upstream), Ack(upstream)
+def methods(upstream: Upstream) -> Methods:
+    route, send, ack = Route(upstream), Send(upstream), Ack(upstream)
     client = Client(upstream)
     unary: dict[str, tuple[Unary, type[Any]]] = {
         "QueryRoute": (route.query_route, service.QueryRouteResponse),

@@ -10,9 +10,8 @@ from popmq_proxy.rpc.context import CallContext, Upstream
 
 
 class Route:
-    def __init__(self, upstream: Upstream, own_port: int) -> None:
+    def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
-        self._own_port = own_port
 
     async def query_route(
         self, ctx: CallContext, request: service.QueryRouteRequest
@@ -39,5 +38,5 @@ class Route:
         """The door the client came through, so that it comes back the same way."""
         if asked.addresses and asked.scheme != v2.ADDRESS_SCHEME_UNSPECIFIED:
             return asked
-        address = v2.Address(host=self._upstream.config.host, port=self._own_port)
+        address = v2.Address(host=self._upstream.config.host, port=self._upstream.port)
         return v2.Endpoints(scheme=v2.IPv4, addresses=[address])

@@ -1,0 +1,58 @@
+"""flush=async is weaker, and says so."""
+
+from pathlib import Path
+
+import pytest
+from harness.broker import EngineDriver
+from prometheus_client import generate_latest
+
+from popmq_broker.config import Flush
+from popmq_broker.metrics import registry
+from popmq_common.errors import TooManyInFlight
+
+
+@pytest.mark.parametrize(("flush", "shown"), [(Flush.SYNC, "1.0"), (Flush.ASYNC, "0.0")])
+def test_both_modes_serve_and_the_metrics_tell_which(
+    tmp_path: Path, flush: Flush, shown: str
+) -> None:
+    driver = EngineDriver(tmp_path, flush=flush)
+    driver.make()
+    driver.send("a")
+    (message,) = driver.pop()
+    driver.ack(message.lease)
+    page = generate_latest(registry(driver.broker)).decode()
+    assert f"popmq_flush_sync {shown}" in page
+    assert 'popmq_messages_in_total{topic="t"} 1.0' in page
+    assert 'popmq_acks_total{consumer_group="g",outcome="done",topic="t"} 1.0' in page
+    assert 'popmq_consumer_lag_messages{consumer_group="g",topic="t"} 0.0' in page
+    driver.restart()
+    assert driver.pop() == []
+    driver.close()
+
+
+def test_lag_counts_what_is_ready_and_what_is_held(tmp_path: Path) -> None:
+    driver = EngineDriver(tmp_path)
+    driver.make()
+    for body in "abc":
+        driver.send(body)
+    driver.pop(2)
+    page = generate_latest(registry(driver.broker)).decode()
+    labels = '{consumer_group="g",topic="t"}'
+    assert f"popmq_consumer_ready_messages{labels} 1.0" in page
+    assert f"popmq_consumer_inflight_messages{labels} 2.0" in page
+    assert f"popmq_consumer_lag_messages{labels} 3.0" in page
+    driver.close()
+
+
+def test_the_in_flight_cap_is_a_typed_refusal(tmp_path: Path) -> None:
+    driver = EngineDriver(tmp_path, in_flight_max=2)
+    driver.make(queues=1)
+    for body in "abc":
+        driver.send(body)
+    held = driver.pop(32)
+    assert len(held) == 2
+    with pytest.raises(TooManyInFlight, match="holds 2 messages"):
+        driver.pop(32)
+    driver.ack(held[0].lease)
+    assert len(driver.pop(32)) == 1
+    driver.close()
