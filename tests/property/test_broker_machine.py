@@ -220,7 +220,7 @@ class BrokerMachine(RuleBasedStateMachine):
         return self.driver.clock.now_ms()
 
 
-# No shrinking: a run is a few milliseconds a step, and the transcript of the failure is short enough.
+# No shrinking: it takes minutes, and the transcript of a failure is short enough to read.
 BrokerMachine.TestCase.settings = settings(
     phases=[Phase.explicit, Phase.generate], suppress_health_check=[HealthCheck.too_slow]
 )

@@ -196,6 +196,10 @@ class NameserverDown(Unavailable):
     """No nameserver answers: {reason}."""
 
 
+class BrokerUnreachable(BrokerDown):
+    """Broker {broker} cannot be reached: {reason}. Nothing was sent to it."""
+
+
 class DeadlinePassed(Unavailable):
     """Broker {broker} did not answer within {timeout_ms} ms."""
 

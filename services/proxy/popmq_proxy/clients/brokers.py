@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Protocol
 
-from popmq_common.errors import BrokerDown, DeadlinePassed, PopMQError
+from popmq_common.errors import BrokerDown, BrokerUnreachable, DeadlinePassed, PopMQError
 from popmq_common.frames import FrameWriter, encode_frame, read_frame
 from popmq_common.wire import error_of
 from popmq_internal.v1 import link_pb2 as link
@@ -17,7 +17,8 @@ Address = Callable[[str], Awaitable[str]]
 
 class Brokers(Protocol):
     async def call(self, broker: str, call: link.Call, timeout_ms: int) -> link.Reply:
-        """The broker's reply. Raises the broker's error, `BrokerDown`, `DeadlinePassed`.
+        """The broker's reply. Raises the broker's error, `BrokerUnreachable` (nothing was sent),
+        `BrokerDown` and `DeadlinePassed` (nobody knows what became of the call).
 
         Cancelling the caller, or the time-out, ends a waiting pop at the broker too.
         """
@@ -35,7 +36,7 @@ class LocalBrokers:
     async def call(self, broker: str, call: link.Call, timeout_ms: int) -> link.Reply:
         handle = self._handlers.get(broker)
         if handle is None:
-            raise BrokerDown(broker=broker, reason="it does not belong to this server")
+            raise BrokerUnreachable(broker=broker, reason="it does not belong to this server")
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await handle(call)
@@ -78,15 +79,16 @@ class LinkBrokers:
                 writer.write(encode_frame(link.Frame(hello=link.Hello(secret=self._secret))))
                 frame = await read_frame(reader)
         except (OSError, TimeoutError) as failed:
-            raise BrokerDown(broker=broker, reason=str(failed) or "no answer") from failed
+            raise BrokerUnreachable(broker=broker, reason=str(failed) or "no answer") from failed
         if frame is None or not frame.HasField("hello"):
             writer.close()
             if frame is not None and frame.replies:
                 raise error_of(frame.replies[0].failure)
-            raise BrokerDown(broker=broker, reason="it closed the connection")
+            raise BrokerUnreachable(broker=broker, reason="it closed the connection")
         if frame.hello.name != broker:
             writer.close()
-            raise BrokerDown(broker=broker, reason=f"{frame.hello.name} answers at its address")
+            reason = f"{frame.hello.name} answers at its address"
+            raise BrokerUnreachable(broker=broker, reason=reason)
         return BrokerLink(broker, reader, writer)
 
     async def close(self) -> None:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import grpc
 
-from popmq_common.errors import BrokerDown, NameserverDown, TopicNotFound
+from popmq_common.errors import BrokerUnreachable, NameserverDown, TopicNotFound
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
 
@@ -126,11 +126,11 @@ class RouteCache:
         return await self._nameservers.brokers()
 
     async def address(self, broker: str) -> str:
-        """host:port of a broker's link. Raises `BrokerDown`."""
+        """host:port of a broker's link. Raises `BrokerUnreachable`."""
         for info in await self._nameservers.brokers():
             if info.name == broker:
                 return info.address
-        raise BrokerDown(broker=broker, reason="no nameserver knows it")
+        raise BrokerUnreachable(broker=broker, reason="no nameserver knows it")
 
     async def close(self) -> None:
         for task in self._asking.values():

@@ -5,6 +5,7 @@ from itertools import count
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common.errors import (
+    BrokerUnreachable,
     IllegalDeliveryTime,
     MessagesCorrupted,
     NoPermission,
@@ -43,49 +44,55 @@ class Send:
         topic = ctx.stored(validate.check_one_topic(messages))
         found = await self._upstream.topic_routes(topic)
         entries: list[service.SendResultEntry | None] = [None] * len(messages)
-        by_broker: dict[str, list[tuple[int, link.OutgoingRecord]]] = {}
-        fallback = self._next_place(topic, found)
+        batches: dict[tuple[str, bool], list[tuple[int, link.OutgoingRecord]]] = {}
+        free_place = self._next_place(topic, found)
         for i, message in enumerate(messages):
             try:
-                broker, record = self._prepare(ctx, topic, found, message, fallback)
-                by_broker.setdefault(broker, []).append((i, record))
+                kind = self._check(topic, found, message)
+                bound = kind == "FIFO"
+                broker, queue_id = self._bound_place(found, message) if bound else free_place
+                record = convert.outgoing(message, peer=ctx.peer, queue_id=queue_id)
+                batches.setdefault((broker, bound), []).append((i, record))
             except PopMQError as error:
                 entries[i] = service.SendResultEntry(
                     status=status_of(error), message_id=message.system_properties.message_id
                 )
-        for broker, numbered in by_broker.items():
-            await self._store(broker, topic, messages, numbered, entries)
+        for (broker, bound), numbered in batches.items():
+            others = (
+                [] if bound else [place for place in routes.writable(found) if place[0] != broker]
+            )
+            results = await self._store(broker, topic, [record for _, record in numbered], others)
+            for (i, _), (offset, status) in zip(numbered, results, strict=True):
+                message_id = messages[i].system_properties.message_id
+                entries[i] = service.SendResultEntry(
+                    status=status, message_id=message_id, offset=offset
+                )
         done = [entry for entry in entries if entry is not None]
         assert len(done) == len(messages)
         return service.SendMessageResponse(
             status=common([entry.status for entry in done]), entries=done
         )
 
-    def _prepare(
-        self,
-        ctx: CallContext,
-        topic: str,
-        found: Routes,
-        message: v2.Message,
-        fallback: Place,
-    ) -> tuple[str, link.OutgoingRecord]:
-        now_ms = self._upstream.clock.now_ms()
+    def _check(self, topic: str, found: Routes, message: v2.Message) -> str:
+        """The message's type. Raises what is wrong with it."""
         validate.check_message(message, self._limits)
         kind = validate.message_type(message)
         validate.check_type(topic, routes.topic_type(found), kind)
-        system = message.system_properties
         if kind == "TRANSACTION":
             raise NotServed(what="A transaction message")
         if kind == "DELAY":
-            if not convert.is_valid(system.delivery_timestamp):
+            due = message.system_properties.delivery_timestamp
+            if not convert.is_valid(due):
                 raise IllegalDeliveryTime(reason="it is no point in time")
-            if convert.millis(system.delivery_timestamp) > now_ms:
+            if convert.millis(due) > self._upstream.clock.now_ms():
                 raise NotServed(what="A message to be delivered later")
-        broker, queue_id = fallback
-        if kind == "FIFO":
-            queues = routes.writable(found)
-            broker, queue_id = routes.place_of_group(queues, system.message_group)
-        return broker, convert.outgoing(message, peer=ctx.peer, queue_id=queue_id)
+        return kind
+
+    def _bound_place(self, found: Routes, message: v2.Message) -> Place:
+        """Where all messages of its group are, whether that broker answers or not."""
+        return routes.place_of_group(
+            routes.writable(found), message.system_properties.message_group
+        )
 
     def _next_place(self, topic: str, found: Routes) -> Place:
         """Round robin over all queues; the messages of one request stay together."""
@@ -95,23 +102,24 @@ class Send:
         return queues[next(self._turn) % len(queues)]
 
     async def _store(
-        self,
-        broker: str,
-        topic: str,
-        messages: list[v2.Message],
-        numbered: list[tuple[int, link.OutgoingRecord]],
-        entries: list[service.SendResultEntry | None],
-    ) -> None:
-        call = link.Call(send=link.Send(topic=topic, records=[record for _, record in numbered]))
+        self, broker: str, topic: str, records: list[link.OutgoingRecord], others: list[Place]
+    ) -> list[tuple[int, v2.Status]]:
+        """(queue offset, status) of each record.
+
+        A broker that cannot be reached has got nothing: the records go to the next of the
+        `others`. One whose answer is lost may have them, so they are not sent again.
+        """
+        call = link.Call(send=link.Send(topic=topic, records=records))
         try:
-            results = list((await self._upstream.call(broker, call)).send.results)
-            statuses = [ok()] * len(results)
+            reply = await self._upstream.call(broker, call)
+        except BrokerUnreachable as error:
+            if not others:
+                return [(0, status_of(error))] * len(records)
+            next_broker, queue_id = others[next(self._turn) % len(others)]
+            for record in records:
+                record.queue_id = queue_id
+            rest = [place for place in others if place[0] != next_broker]
+            return await self._store(next_broker, topic, records, rest)
         except PopMQError as error:
-            results = [link.SendResult()] * len(numbered)
-            statuses = [status_of(error)] * len(numbered)
-        for (i, _), result, status in zip(numbered, results, statuses, strict=True):
-            entries[i] = service.SendResultEntry(
-                status=status,
-                message_id=messages[i].system_properties.message_id,
-                offset=result.queue_offset,
-            )
+            return [(0, status_of(error))] * len(records)
+        return [(result.queue_offset, ok()) for result in reply.send.results]

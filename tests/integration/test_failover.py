@@ -1,0 +1,85 @@
+"""One broker of two is down: sends of free messages go to the other at once, groups stay put."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import grpc
+import pytest
+from integration.conftest import Raw
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
+from popmq_common.clock import SystemClock
+from popmq_common.errors import BrokerDown, BrokerUnreachable
+from popmq_internal.v1 import link_pb2 as link
+from popmq_internal.v1 import nameserver_pb2 as ns
+from popmq_proxy.app import proxy
+from popmq_proxy.clients.nameservers import LocalNameservers
+from popmq_proxy.config import ProxyConfig
+
+
+class OneDown:
+    """Two brokers, of which one fails as it is told to."""
+
+    def __init__(self, failure: type[BrokerDown]) -> None:
+        self.stored: list[tuple[str, int]] = []
+        self._failure = failure
+
+    async def call(self, broker: str, call: link.Call, timeout_ms: int) -> link.Reply:
+        if broker == "broker-a":
+            raise self._failure(broker=broker, reason="it is down")
+        self.stored += [(broker, record.queue_id) for record in call.send.records]
+        results = [link.SendResult() for _ in call.send.records]
+        return link.Reply(send=link.SendReply(results=results))
+
+    async def close(self) -> None:
+        return
+
+
+def lookup(topic: str) -> list[ns.QueueRoute]:
+    config = link.TopicConfig(
+        name=topic, read_queues=2, write_queues=2, perm=6, message_type="MIXED"
+    )
+    return [
+        ns.QueueRoute(broker=ns.BrokerInfo(name=name), topic=config)
+        for name in ("broker-a", "broker-b")
+    ]
+
+
+@asynccontextmanager
+async def serving(brokers: OneDown) -> AsyncIterator[Raw]:
+    nameservers = LocalNameservers(lookup, lambda: [route.broker for route in lookup("")])
+    config = ProxyConfig(port=0)
+    async with (
+        proxy(config, SystemClock(), nameservers=nameservers, brokers=brokers) as running,
+        grpc.aio.insecure_channel(f"127.0.0.1:{running.port}") as channel,
+    ):
+        yield Raw(service_grpc.MessagingServiceStub(channel), "", None)  # type: ignore[arg-type]
+
+
+async def test_free_messages_go_to_the_broker_that_answers() -> None:
+    brokers = OneDown(BrokerUnreachable)
+    async with serving(brokers) as raw:
+        codes = [(await raw.send("t")).status.code for _ in range(8)]
+    assert codes == [v2.OK] * 8
+    assert {broker for broker, _ in brokers.stored} == {"broker-b"}
+
+
+@pytest.mark.parametrize("failure", [BrokerUnreachable, BrokerDown])
+async def test_a_message_group_stays_where_it_is(failure: type[BrokerDown]) -> None:
+    async with serving(OneDown(failure)) as raw:
+        codes = {
+            group: {(await raw.send("t", message_group=group)).status.code for _ in range(3)}
+            for group in "abcdefgh"
+        }
+    assert {frozenset(found) for found in codes.values()} == {
+        frozenset({v2.OK}),
+        frozenset({v2.PROXY_TIMEOUT}),
+    }
+
+
+async def test_a_lost_answer_is_not_sent_again() -> None:
+    """It may be stored: only the client, who knows the message id, may repeat it."""
+    async with serving(OneDown(BrokerDown)) as raw:
+        codes = {(await raw.send("t")).status.code for _ in range(8)}
+    assert codes == {v2.OK, v2.PROXY_TIMEOUT}
