@@ -1,5 +1,6 @@
 """PopMQ's client: send, receive, ack over apache.rocketmq.v2, with any server that speaks it."""
 
+from popmq._core.signature import Credentials
 from popmq.client import Client
 from popmq.errors import (
     GroupNotFound,
@@ -14,6 +15,7 @@ from popmq.message import Message, ReceivedMessage, SendReceipt
 
 __all__ = [
     "Client",
+    "Credentials",
     "GroupNotFound",
     "InvalidReceiptHandle",
     "Message",

@@ -179,9 +179,9 @@ async def test_receive_without_telemetry_is_served(raw: Raw) -> None:
 
 async def test_a_deadline_shorter_than_the_poll_is_kept(raw: Raw) -> None:
     began = time.monotonic()
-    responses = await raw.receive("t", timeout=1.5, poll_ms=20_000)
+    responses = await raw.receive("t", timeout=2.5, poll_ms=20_000)
     assert status(responses).code == v2.MESSAGE_NOT_FOUND
-    assert 0.9 < time.monotonic() - began < 1.5
+    assert 1.5 < time.monotonic() - began < 2.5
 
 
 async def test_an_empty_poll_is_held_its_whole_time(raw: Raw) -> None:

@@ -10,7 +10,7 @@ from integration.conftest import Raw
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq_common.clock import SystemClock
-from popmq_common.errors import BrokerDown, BrokerUnreachable
+from popmq_common.errors import BrokerDown, BrokerUnreachable, DiskFull, PopMQError
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.app import proxy
@@ -21,13 +21,13 @@ from popmq_proxy.config import ProxyConfig
 class OneDown:
     """Two brokers, of which one fails as it is told to."""
 
-    def __init__(self, failure: type[BrokerDown]) -> None:
+    def __init__(self, failure: type[PopMQError]) -> None:
         self.stored: list[tuple[str, int]] = []
         self._failure = failure
 
     async def call(self, broker: str, call: link.Call, timeout_ms: int) -> link.Reply:
         if broker == "broker-a":
-            raise self._failure(broker=broker, reason="it is down")
+            raise self._failure(broker=broker, reason="it is down", path="/data")
         self.stored += [(broker, record.queue_id) for record in call.send.records]
         results = [link.SendResult() for _ in call.send.records]
         return link.Reply(send=link.SendReply(results=results))
@@ -83,3 +83,11 @@ async def test_a_lost_answer_is_not_sent_again() -> None:
     async with serving(OneDown(BrokerDown)) as raw:
         codes = {(await raw.send("t")).status.code for _ in range(8)}
     assert codes == {v2.OK, v2.PROXY_TIMEOUT}
+
+
+async def test_a_full_disk_is_told_as_something_to_try_later() -> None:
+    async with serving(OneDown(DiskFull)) as raw:
+        statuses = [(await raw.send("t")).status for _ in range(4)]
+    refused = [status for status in statuses if status.code != v2.OK]
+    assert {status.code for status in refused} == {v2.TOO_MANY_REQUESTS}
+    assert "nothing was stored" in refused[0].message

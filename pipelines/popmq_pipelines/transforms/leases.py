@@ -14,7 +14,6 @@ from pyspark.sql import functions as F
 
 QUEUE = ["consumer_group", "topic", "queue_id"]
 LEASE = [*QUEUE, "queue_offset", "generation"]
-FINDING = [*QUEUE, "queue_offset", "generation", "finding", "due_ms"]
 
 
 def lease_states(

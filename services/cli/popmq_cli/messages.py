@@ -93,7 +93,7 @@ async def receive(
     as_json: bool,
 ) -> None:
     """Receive messages of TOPIC for a consumer group; without --ack they come again."""
-    await _ensure_group(endpoint, group, consume_from)
+    await ensure_group(endpoint, group, consume_from)
     async with Client(endpoint) as client:
         messages = await client.receive(
             topic,
@@ -128,7 +128,7 @@ async def receive(
 async def tail(topic: str, max_messages: int, endpoint: str, as_json: bool) -> None:
     """Print messages of TOPIC as they arrive, beside all other consumers, until Ctrl-C."""
     group = f"TAIL-{uuid.uuid4().hex[:12]}"
-    await _ensure_group(endpoint, group, "last", quiet=True)
+    await ensure_group(endpoint, group, "last", quiet=True)
     seen = 0
     try:
         async with Client(endpoint) as client:
@@ -149,7 +149,7 @@ async def tail(topic: str, max_messages: int, endpoint: str, as_json: bool) -> N
             await stub.DeleteGroup(admin.DeleteGroupRequest(name=group), timeout=TIMEOUT_S)
 
 
-async def _ensure_group(endpoint: str, group: str, start: str, *, quiet: bool = False) -> None:
+async def ensure_group(endpoint: str, group: str, start: str, *, quiet: bool = False) -> None:
     """A group that is new starts where the user says, not where the server's default is."""
     async with AdminClient(endpoint) as stub:
         try:

@@ -9,7 +9,7 @@ import click
 import uvloop
 
 from popmq import Client
-from popmq_cli.messages import _ensure_group
+from popmq_cli.messages import ensure_group
 from popmq_cli.output import document
 from popmq_cli.services import standalone_configs
 from popmq_cli.standalone import standalone
@@ -44,7 +44,7 @@ async def _quickstart(folder: Path, *, quiet: bool) -> dict[str, Any]:
         endpoint = f"127.0.0.1:{serving.proxy.port}"
         start_s = time.perf_counter() - began
         tell(f"Started   nameserver, broker, proxy at {endpoint} in {start_s:.2f} s")
-        await _ensure_group(endpoint, GROUP, "first", quiet=True)
+        await ensure_group(endpoint, GROUP, "first", quiet=True)
         async with Client(endpoint) as client:
             receipt = await client.send(TOPIC, b"hello, world")
             tell(f"Sent      {receipt.message_id} to topic {TOPIC}; it is on disk")

@@ -134,10 +134,6 @@ class ClientIdRequired(BadRequest):
     """The request lacks the metadata x-mq-client-id."""
 
 
-class UnknownClient(BadRequest):
-    """The server knows no settings of client {client_id}; it must open Telemetry and send them."""
-
-
 class NotServed(BadRequest):
     """{what} is not supported by this version of the server."""
 
@@ -178,10 +174,6 @@ class DiskFull(Refused):
 
 
 # --- Unavailable ---
-
-
-class NoRoute(Unavailable):
-    """No broker serves topic {topic} at the moment."""
 
 
 class NoBroker(Unavailable):

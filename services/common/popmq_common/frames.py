@@ -44,7 +44,6 @@ class FrameWriter:
         self._writer = writer
         self._pending: list[link.Call | link.Reply] = []
         self._filled = asyncio.Event()
-        self.frames_written = 0
 
     def put(self, message: link.Call | link.Reply) -> None:
         """Raises `TooManyRequests` when the other side does not keep up."""
@@ -58,7 +57,6 @@ class FrameWriter:
         while True:
             await self._filled.wait()
             self._writer.write(encode_frame(self._take()))
-            self.frames_written += 1
             await self._writer.drain()
 
     def _take(self) -> link.Frame:

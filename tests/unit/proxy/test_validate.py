@@ -16,9 +16,9 @@ from popmq_proxy.core.validate import poll_ms
         (0, 7_000, 30_000, 0),
         (20_000, None, 23_000, 20_000),
         (20_000, None, 20_000, 19_000),  # Rust: the deadline is the poll itself
-        (20_000, None, 3_000, 2_700),
-        (None, None, 6_000, 5_400),
-        (None, 20_000, 1_000, 900),
+        (20_000, None, 3_000, 2_400),
+        (None, None, 6_000, 5_000),
+        (None, 20_000, 1_000, 800),
         (10, None, 150, 10),
     ],
 )

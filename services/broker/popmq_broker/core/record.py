@@ -48,8 +48,6 @@ BLANK_BYTES: Final = 8
 CHECKSUM_NAME: Final = b"__CRC32#\x01"
 CHECKSUM_BYTES: Final = 20
 TOPIC_BYTES_V1_MAX: Final = 127
-LOG_OFFSET_AT: Final = 28
-STORE_TIMESTAMP_AT_V4: Final = 56
 _START = Struct(">iiiiiqqiq")
 _I32 = Struct(">i")
 _I64 = Struct(">q")
@@ -230,14 +228,6 @@ def peek(head: bytes) -> tuple[int, int]:
         return 0, 0
     total, magic = _BLANK.unpack_from(head)
     return total, magic
-
-
-def store_timestamp_ms(head: bytes) -> int:
-    """Store time of the record that begins at `head` (at least 76 bytes of it)."""
-    (sys_flag,) = _I32.unpack_from(head, 36)
-    at = STORE_TIMESTAMP_AT_V4 + (12 if sys_flag & SysFlag.BORN_HOST_V6 else 0)
-    (value,) = _I64.unpack_from(head, at)
-    return int(value)
 
 
 def _take(data: bytes, at: int, count: int) -> tuple[bytes, int]:

@@ -18,6 +18,8 @@ from popmq_proxy.core import receipt
 from popmq_proxy.core.validate import TYPE_NAMES
 
 COMPRESSED = 0x1
+DELIVER_NANOS = "DELIVER_NANOS"  # what milliseconds lose of a delivery time
+_SHOWN_AS_FIELDS = names.INTERNAL | {DELIVER_NANOS}
 _TYPES = {name: number for number, name in TYPE_NAMES.items()}
 
 
@@ -47,10 +49,6 @@ def outgoing(message: v2.Message, *, peer: str, queue_id: int) -> link.OutgoingR
         born_timestamp_ms=millis(system.born_timestamp),
         born_host=hosts.LOCAL,
     )
-
-
-DELIVER_NANOS = "DELIVER_NANOS"
-_SHOWN_AS_FIELDS = names.INTERNAL | {DELIVER_NANOS}
 
 
 def incoming(

@@ -16,7 +16,6 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 PRODUCER_ATTEMPTS = 3
 RECEIVE_BATCH = 32
 BACKOFF_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
-PRODUCERS = {v2.PRODUCER, v2.CLIENT_TYPE_UNSPECIFIED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_common import errors as e
-from popmq_common.names import check_topic
 from popmq_common.properties import RESERVED
 
 MESSAGE_GROUP_BYTES_MAX = 63
@@ -91,10 +90,6 @@ def check_one_topic(messages: list[v2.Message]) -> v2.Resource:
     return topic
 
 
-def check_user_topic(topic: str) -> None:
-    check_topic(topic)
-
-
 def check_receive_invisible(invisible_ms: int, min_ms: int, max_ms: int) -> None:
     """Raises `IllegalInvisibleTime` with the words official clients look for."""
     if invisible_ms < min_ms:
@@ -116,7 +111,7 @@ def poll_ms(
     wanted = asked_ms if asked_ms is not None else settings_ms
     if remaining_ms is None:
         return min(max_ms, wanted if wanted is not None else max_ms)
-    margin_ms = max(100, min(1_000, remaining_ms // 10))
+    margin_ms = max(100, min(1_000, remaining_ms // 5))
     room_ms = remaining_ms - margin_ms
     if room_ms < 0:
         reason = f"the deadline is {remaining_ms} ms away, at least {margin_ms} ms are needed"

@@ -6,11 +6,10 @@ from collections.abc import AsyncIterator
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common.errors import BadRequest
-from popmq_common.names import check_group
+from popmq_common.names import check_group, check_topic
 from popmq_proxy.core import settings as core_settings
 from popmq_proxy.core.settings import GroupSettings
 from popmq_proxy.core.status import ok
-from popmq_proxy.core.validate import check_user_topic
 from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.sessions import Answers, Session, end_stream
 
@@ -86,7 +85,7 @@ class Client:
         group = GroupSettings()
         if kind == "publishing":
             for topic in asked.publishing.topics:
-                check_user_topic(ctx.stored(topic))
+                check_topic(ctx.stored(topic))
         else:
             name = ctx.stored(asked.subscription.group)
             check_group(name)

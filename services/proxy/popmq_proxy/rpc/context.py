@@ -8,13 +8,13 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_common.clock import Clock
 from popmq_common.errors import ClientIdRequired, NoBroker, TopicNotFound, Unavailable
 from popmq_common.logs import Log
+from popmq_common.names import check_topic
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.clients.brokers import Brokers
 from popmq_proxy.clients.nameservers import RouteCache
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.core.resource import stored_name
-from popmq_proxy.core.validate import check_user_topic
 from popmq_proxy.sessions import Sessions
 
 GROUP_KEPT_S = 20.0
@@ -73,7 +73,7 @@ class Upstream:
 
         Raises `IllegalTopic`, `TopicNotFound`, `NameserverDown`.
         """
-        check_user_topic(topic)
+        check_topic(topic)
         try:
             return await self.routes.routes(topic)
         except TopicNotFound:

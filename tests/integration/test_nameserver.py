@@ -1,0 +1,80 @@
+"""Brokers and nameservers over real gRPC: register with each, expire, come back."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from popmq_broker.app import server
+from popmq_broker.config import BrokerConfig
+from popmq_common.clock import SystemClock, VirtualClock
+from popmq_internal.v1 import link_pb2 as link
+from popmq_nameserver.app import Nameserver, nameserver
+from popmq_nameserver.config import NameserverConfig
+from popmq_proxy.clients.nameservers import GrpcNameservers
+
+TOPIC = link.TopicConfig(name="t", read_queues=2, write_queues=2, perm=6, message_type="NORMAL")
+
+
+async def start(stack: AsyncExitStack, clock: SystemClock | VirtualClock) -> Nameserver:
+    config = NameserverConfig(port=0, expiry_ms=1_000)
+    return await stack.enter_async_context(nameserver(config, clock))
+
+
+async def until_registered(found: Nameserver) -> None:
+    async with asyncio.timeout(10):
+        while not found.table.brokers():  # noqa: ASYNC110 - nothing tells of a registration
+            await asyncio.sleep(0.02)
+
+
+def broker_config(tmp_path: Path, *nameservers: Nameserver) -> BrokerConfig:
+    return BrokerConfig(
+        data_dir=tmp_path,
+        port=0,
+        disk_reserve_bytes=0,
+        nameservers=tuple(f"127.0.0.1:{found.port}" for found in nameservers),
+    )
+
+
+async def test_a_topic_is_known_at_every_nameserver_when_its_creation_is_answered(
+    tmp_path: Path,
+) -> None:
+    async with AsyncExitStack() as stack:
+        names = [await start(stack, SystemClock()) for _ in range(2)]
+        running = await stack.enter_async_context(
+            server(broker_config(tmp_path, *names), SystemClock())
+        )
+        await running.broker.handle(link.Call(put_topic=link.PutTopic(topic=TOPIC)))
+        for found in names:
+            client = GrpcNameservers((f"127.0.0.1:{found.port}",))
+            (route,) = await client.lookup("t")
+            assert route.broker.address == f"127.0.0.1:{running.port}"
+            assert route.topic == TOPIC
+            await client.close()
+
+
+async def test_one_nameserver_is_gone_the_other_answers(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        left = await start(stack, SystemClock())
+        async with AsyncExitStack() as short_lived:
+            gone = await start(short_lived, SystemClock())
+            config = broker_config(tmp_path, gone, left)
+            running = await stack.enter_async_context(server(config, SystemClock()))
+            await until_registered(left)
+        await running.broker.handle(link.Call(put_topic=link.PutTopic(topic=TOPIC)))
+        client = GrpcNameservers((f"127.0.0.1:{gone.port}", f"127.0.0.1:{left.port}"))
+        assert [route.broker.name for route in await client.lookup("t")] == ["broker-a"]
+        await client.close()
+
+
+async def test_a_broker_that_stops_leaves_and_one_that_is_forgotten_registers_again(
+    tmp_path: Path,
+) -> None:
+    clock = VirtualClock()
+    async with AsyncExitStack() as stack:
+        found = await start(stack, clock)
+        async with server(broker_config(tmp_path, found), SystemClock()):
+            await until_registered(found)
+            clock.advance(1_001)
+            assert found.table.expire(clock.now_ms()) in (["broker-a"], [])
+            await until_registered(found)
+        assert found.table.brokers() == []
