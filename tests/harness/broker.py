@@ -114,7 +114,7 @@ class EngineDriver:
 
     def hold_disk(self) -> None:
         """From now on nothing more reaches the disk."""
-        self.broker.state.store._flusher.request = lambda log_offset: None  # type: ignore[method-assign]
+        self.broker.state.store._flusher.request = lambda position: None  # type: ignore[method-assign]
 
     def crash(self, rng: random.Random) -> None:
         """Power off: of what was not synced any first part survives, maybe torn; then start."""

@@ -12,6 +12,7 @@ There is no checksum: the record has one, and a lost queue file is rebuilt from 
 Source: RocketMQ ConsumeQueue (CQ_STORE_UNIT_SIZE), MessageExtBrokerInner.tagsString2tagsCode.
 """
 
+from functools import lru_cache
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -32,6 +33,11 @@ def encode(entry: QueueEntry) -> bytes:
     return _LAYOUT.pack(*entry)
 
 
+def pack(log_offset: int, size_bytes: int, tags_code: int) -> bytes:
+    """`encode` without a `QueueEntry`, for the append path."""
+    return _LAYOUT.pack(log_offset, size_bytes, tags_code)
+
+
 def decode_all(slots: bytes) -> list[QueueEntry]:
     """Consecutive slots; stops before the first that was never written."""
     assert len(slots) % ENTRY_BYTES == 0
@@ -43,6 +49,7 @@ def decode_all(slots: bytes) -> list[QueueEntry]:
     return entries
 
 
+@lru_cache(maxsize=4096)
 def tags_code(tag: str) -> int:
     """Java's `String.hashCode`: over UTF-16 units, 32 bits with sign. 0 without a tag."""
     value = 0

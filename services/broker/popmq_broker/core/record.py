@@ -31,12 +31,13 @@ its length plus 8 does not exceed what is left of the file, so there is always r
 Source: RocketMQ MessageExtEncoder, CommitLog.checkMessageAndReturnSize, MessageSysFlag.
 """
 
-import zlib
 from dataclasses import dataclass
 from enum import IntFlag
+from functools import lru_cache
 from struct import Struct
 from struct import error as StructError
 from typing import Final
+from zlib import crc32
 
 from popmq_common.errors import Corrupt
 from popmq_common.units import LogOffset, QueueOffset
@@ -49,13 +50,14 @@ CHECKSUM_NAME: Final = b"__CRC32#\x01"
 CHECKSUM_BYTES: Final = 20
 TOPIC_BYTES_V1_MAX: Final = 127
 _START = Struct(">iiiiiqqiq")
-_I32 = Struct(">i")
 _I64 = Struct(">q")
-_TRIES = Struct(">iq")
+_TRIES = Struct(">iqi")
 _PROPERTY_BYTES = Struct(">h")
 _TOPIC_BYTES_V2 = Struct(">H")
 _BLANK = Struct(">ii")
 assert _START.size == 48
+HOST_V6_BYTES: Final = 20
+_FIXED_BYTES: Final = 74 + CHECKSUM_BYTES
 
 
 class SysFlag(IntFlag):
@@ -65,6 +67,9 @@ class SysFlag(IntFlag):
     ROLLBACK = 0xC
     BORN_HOST_V6 = 0x10
     STORE_HOST_V6 = 0x20
+
+
+_HOSTS_V4_MASK: Final = ~0x30  # without the two bits for IPv6 hosts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,69 +93,103 @@ class Record:
     prepared_offset: int = 0
 
 
+@lru_cache(maxsize=4096)
+def topic_field(topic: str) -> bytes:
+    """The topic as a record holds it: its length in 1 or 2 bytes, then UTF-8."""
+    text = topic.encode()
+    if len(text) > TOPIC_BYTES_V1_MAX:
+        return _TOPIC_BYTES_V2.pack(len(text)) + text
+    return bytes((len(text),)) + text
+
+
 def size_bytes(
     topic: str, body: bytes, properties: bytes, born_host: bytes, store_host: bytes
 ) -> int:
     """Length of the record these make."""
-    topic_bytes = len(topic.encode())
-    length_bytes = 1 if topic_bytes <= TOPIC_BYTES_V1_MAX else 2
     hosts = len(born_host) + len(store_host)
-    fixed = 74 + CHECKSUM_BYTES
-    return fixed + hosts + length_bytes + len(body) + topic_bytes + len(properties)
+    return _FIXED_BYTES + hosts + len(body) + len(topic_field(topic)) + len(properties)
 
 
 def encode(record: Record) -> bytes:
     """The record's bytes; host lengths set the IPv6 bits of `sys_flag`."""
-    topic = record.topic.encode()
-    v2 = len(topic) > TOPIC_BYTES_V1_MAX
-    topic_length = _TOPIC_BYTES_V2.pack(len(topic)) if v2 else bytes((len(topic),))
-    sys_flag = record.sys_flag & ~(SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6)
-    if len(record.born_host) == 20:
-        sys_flag |= SysFlag.BORN_HOST_V6
-    if len(record.store_host) == 20:
-        sys_flag |= SysFlag.STORE_HOST_V6
-    total = size_bytes(
-        record.topic, record.body, record.properties, record.born_host, record.store_host
+    return pack(
+        record.topic,
+        record.queue_id,
+        record.queue_offset,
+        record.log_offset,
+        record.body,
+        record.properties,
+        record.sys_flag,
+        record.flag,
+        record.born_timestamp_ms,
+        record.born_host,
+        record.store_timestamp_ms,
+        record.store_host,
+        record.reconsume_times,
+        record.prepared_offset,
+    )
+
+
+def pack(
+    topic: str,
+    queue_id: int,
+    queue_offset: int,
+    log_offset: int,
+    body: bytes,
+    properties: bytes,
+    sys_flag: int,
+    flag: int,
+    born_timestamp_ms: int,
+    born_host: bytes,
+    store_timestamp_ms: int,
+    store_host: bytes,
+    reconsume_times: int,
+    prepared_offset: int,
+) -> bytes:
+    """`encode` without a `Record`, for the append path."""
+    field = topic_field(topic)
+    born_bytes, store_bytes = len(born_host), len(store_host)
+    sys_flag &= _HOSTS_V4_MASK
+    if born_bytes == HOST_V6_BYTES:
+        sys_flag |= SysFlag.BORN_HOST_V6.value
+    if store_bytes == HOST_V6_BYTES:
+        sys_flag |= SysFlag.STORE_HOST_V6.value
+    start = _START.pack(
+        _FIXED_BYTES + born_bytes + store_bytes + len(body) + len(field) + len(properties),
+        MAGIC_V1 if len(field) <= TOPIC_BYTES_V1_MAX + 1 else MAGIC_V2,
+        crc32(body) & 0x7FFFFFFF,
+        queue_id,
+        flag,
+        queue_offset,
+        log_offset,
+        sys_flag,
+        born_timestamp_ms,
     )
     covered = b"".join(
         (
-            _START.pack(
-                total,
-                MAGIC_V2 if v2 else MAGIC_V1,
-                zlib.crc32(record.body) & 0x7FFFFFFF if record.body else 0,
-                record.queue_id,
-                record.flag,
-                record.queue_offset,
-                record.log_offset,
-                sys_flag,
-                record.born_timestamp_ms,
-            ),
-            record.born_host,
-            _I64.pack(record.store_timestamp_ms),
-            record.store_host,
-            _TRIES.pack(record.reconsume_times, record.prepared_offset),
-            _I32.pack(len(record.body)),
-            record.body,
-            topic_length,
-            topic,
-            _PROPERTY_BYTES.pack(len(record.properties) + CHECKSUM_BYTES),
-            record.properties,
+            start,
+            born_host,
+            _I64.pack(store_timestamp_ms),
+            store_host,
+            _TRIES.pack(reconsume_times, prepared_offset, len(body)),
+            body,
+            field,
+            _PROPERTY_BYTES.pack(len(properties) + CHECKSUM_BYTES),
+            properties,
         )
     )
     return covered + _checksum(covered)
 
 
-def _ends_with_checksum(properties: bytes) -> bool:
-    """Also when the item itself is damaged: its name need not be whole to be recognised."""
-    tail = properties[-CHECKSUM_BYTES:]
-    return len(tail) == CHECKSUM_BYTES and (
-        sum(a == b for a, b in zip(tail, CHECKSUM_NAME, strict=False)) >= len(CHECKSUM_NAME) - 2
-    )
-
-
 def _checksum(covered: bytes) -> bytes:
-    digits = f"{zlib.crc32(covered) & 0x7FFFFFFF:010d}"[::-1]
+    digits = f"{crc32(covered) & 0x7FFFFFFF:010d}"[::-1]
     return CHECKSUM_NAME + digits.encode() + b"\x02"
+
+
+def _was_checksum(tail: bytes) -> bool:
+    """It is the checksum item, or was before it was damaged."""
+    same = sum(a == b for a, b in zip(tail, CHECKSUM_NAME, strict=False))
+    return len(tail) == CHECKSUM_BYTES and same >= len(CHECKSUM_NAME) - 2
 
 
 def blank(remaining_bytes: int) -> bytes:
@@ -164,48 +203,48 @@ def decode(data: bytes, *, where: str, log_offset: int, check_crc: bool = True) 
 
     `data` is exactly the record; lengths inside must add up to its length.
     """
-
-    def damaged(reason: str) -> Corrupt:
-        return Corrupt(path=where, offset=log_offset, reason=reason)
-
-    if len(data) < 91:
-        raise damaged(f"a record of {len(data)} bytes is too short")
-    total, magic, crc, queue_id, flag, queue_offset, own_offset, sys_flag, born_ms = (
-        _START.unpack_from(data)
-    )
-    if total != len(data) or magic not in (MAGIC_V1, MAGIC_V2):
-        raise damaged("no record begins here")
-    if own_offset != log_offset:
-        raise damaged(f"the record says it begins at {own_offset}")
-    at = _START.size
-    born_host, at = _take(data, at, 20 if sys_flag & SysFlag.BORN_HOST_V6 else 8)
     try:
-        (store_ms,) = _I64.unpack_from(data, at)
-        store_host, at = _take(data, at + 8, 20 if sys_flag & SysFlag.STORE_HOST_V6 else 8)
-        tries, prepared_offset = _TRIES.unpack_from(data, at)
-        (body_bytes,) = _I32.unpack_from(data, at + 12)
-        body, at = _take(data, at + 16, body_bytes)
+        total, magic, crc, queue_id, flag, queue_offset, own_offset, sys_flag, born_ms = (
+            _START.unpack_from(data)
+        )
+        if total != len(data) or (magic != MAGIC_V1 and magic != MAGIC_V2):
+            raise Corrupt(path=where, offset=log_offset, reason="no record begins here")
+        if own_offset != log_offset:
+            reason = f"the record says it begins at {own_offset}"
+            raise Corrupt(path=where, offset=log_offset, reason=reason)
+        born_end = 68 if sys_flag & 0x10 else 56  # SysFlag.BORN_HOST_V6
+        store_end = born_end + (28 if sys_flag & 0x20 else 16)  # SysFlag.STORE_HOST_V6
+        (store_ms,) = _I64.unpack_from(data, born_end)
+        tries, prepared_offset, body_bytes = _TRIES.unpack_from(data, store_end)
+        body_at = store_end + _TRIES.size
+        topic_at = body_at + body_bytes
+        body = data[body_at:topic_at]
         if magic == MAGIC_V1:
-            topic, at = _take(data, at + 1, data[at])
+            topic_end = topic_at + 1 + data[topic_at]
+            topic = _text(data[topic_at + 1 : topic_end])
         else:
-            topic, at = _take(data, at + 2, _TOPIC_BYTES_V2.unpack_from(data, at)[0])
-        (property_bytes,) = _PROPERTY_BYTES.unpack_from(data, at)
-        properties, at = _take(data, at + 2, property_bytes)
-        topic_text = topic.decode()
+            topic_end = topic_at + 2 + _TOPIC_BYTES_V2.unpack_from(data, topic_at)[0]
+            topic = _text(data[topic_at + 2 : topic_end])
+        (property_bytes,) = _PROPERTY_BYTES.unpack_from(data, topic_end)
+        end = topic_end + _PROPERTY_BYTES.size + property_bytes
     except (ValueError, IndexError, StructError) as wrong:
-        raise damaged(f"its lengths do not add up ({wrong})") from wrong
-    if at != total:
-        raise damaged(f"its parts take {at} of {total} bytes")
-    if check_crc and body and zlib.crc32(body) & 0x7FFFFFFF != crc:
-        raise damaged("the body's checksum is wrong")
-    if _ends_with_checksum(properties):
-        if check_crc and _checksum(data[:-CHECKSUM_BYTES]) != data[-CHECKSUM_BYTES:]:
-            raise damaged("the record's checksum is wrong")
+        reason = "its lengths do not add up"
+        raise Corrupt(path=where, offset=log_offset, reason=reason) from wrong
+    if end != total or body_bytes < 0 or property_bytes < 0:
+        reason = f"its parts take {end} of {total} bytes"
+        raise Corrupt(path=where, offset=log_offset, reason=reason)
+    properties = data[topic_end + _PROPERTY_BYTES.size : end]
+    tail = properties[-CHECKSUM_BYTES:]
+    if tail.startswith(CHECKSUM_NAME) or _was_checksum(tail):
+        if check_crc and tail != _checksum(data[:-CHECKSUM_BYTES]):
+            raise Corrupt(path=where, offset=log_offset, reason="the record's checksum is wrong")
         properties = properties[:-CHECKSUM_BYTES]
+    elif check_crc and crc32(body) & 0x7FFFFFFF != crc and body:
+        raise Corrupt(path=where, offset=log_offset, reason="the body's checksum is wrong")
     elif b"\0" in properties:
-        raise damaged("its properties were not written")
+        raise Corrupt(path=where, offset=log_offset, reason="its properties were not written")
     return Record(
-        topic=topic_text,
+        topic=topic,
         queue_id=queue_id,
         queue_offset=QueueOffset(queue_offset),
         log_offset=LogOffset(own_offset),
@@ -214,12 +253,22 @@ def decode(data: bytes, *, where: str, log_offset: int, check_crc: bool = True) 
         sys_flag=sys_flag,
         flag=flag,
         born_timestamp_ms=born_ms,
-        born_host=born_host,
+        born_host=data[48:born_end],
         store_timestamp_ms=store_ms,
-        store_host=store_host,
+        store_host=data[born_end + 8 : store_end],
         reconsume_times=tries,
         prepared_offset=prepared_offset,
     )
+
+
+def is_queued(record: Record) -> bool:
+    """It has its place in a queue: half messages and rollbacks of transactions have none."""
+    return not record.sys_flag & SysFlag.PREPARED.value
+
+
+@lru_cache(maxsize=4096)
+def _text(topic: bytes) -> str:
+    return topic.decode()
 
 
 def peek(head: bytes) -> tuple[int, int]:
@@ -228,9 +277,3 @@ def peek(head: bytes) -> tuple[int, int]:
         return 0, 0
     total, magic = _BLANK.unpack_from(head)
     return total, magic
-
-
-def _take(data: bytes, at: int, count: int) -> tuple[bytes, int]:
-    if count < 0 or at + count > len(data):
-        raise ValueError(f"{count} bytes wanted at {at} of {len(data)}")
-    return data[at : at + count], at + count

@@ -1,25 +1,38 @@
-"""After a stop or a crash: what the scan of the log found → what to do about it.
+"""After a stop or a crash: what was found of the log → what to do about it.
 
-The scan walks the records of the log to the first place where no whole, undamaged record begins.
-Two things decide: was that place below what the last checkpoint knew to be on disk, and is
-anything there at all?
+The mark is how far the last checkpoint knew the log to be on disk, a lower bound. Whatever lies
+below it must be there and whole: if it is not, a disk or a person has changed it, and starting
+would lose or invent messages silently. At and behind the mark anything may have happened: a disk
+that loses power keeps some of what was not synced and not the rest, in any order, so a hole may
+be followed by whole records. None of these was answered OK (an fdatasync that had ended would
+have kept what is before them), so the log ends at the first bad place.
 
-    found there          below the flushed mark     at or behind it
-    ---------------      ----------------------     -------------------------------------------
-    nothing (zeros)      REFUSE                     KEEP: the log ends here
-    damaged bytes        REFUSE                     TRUNCATE: a record that was being written
+A directory without a readable mark of ours (RocketMQ has written it, or the checkpoint is gone)
+is read from its first byte, and judged by what follows the bad place.
 
-    and if the last whole record is the first half of a pair (a copy without the ack record that
-    belongs to it): TRUNCATE before it, nobody was told of either.
+    bytes of a file                    below the mark   at or behind it      no mark
+    --------------------------------   --------------   ------------------   --------------------
+    it is missing before another       REFUSE           TRUNCATE there       REFUSE
+    it is shorter than segment_bytes   REFUSE           KEEP: they are       REFUSE; TRUNCATE if
+      (was being made, or cut back)                     zeros now            all from there is empty
+    it is longer                       REFUSE           REFUSE               REFUSE
 
-REFUSE: bytes that were on disk have changed; starting would serve or lose messages silently.
-Behind the mark nothing was answered OK (the mark is only a lower bound, but the first damaged
-place behind it is where the disk stopped keeping the order of writes, so nothing after it was
-answered either).
+    the first place where no           below the mark   at or behind it      no mark
+    whole record begins
+    --------------------------------   --------------   ------------------   --------------------
+    zeros to the end of the log        REFUSE           KEEP                 KEEP
+    damage, or zeros and then more     REFUSE           TRUNCATE there       TRUNCATE there
+      … and a whole record behind it   REFUSE           TRUNCATE there       REFUSE
+    none, but the last record, behind  (cannot be)      TRUNCATE before it   KEEP (not ours)
+      the mark, is half of a pair
 
-Source: RocketMQ CommitLog.recoverNormally, recoverAbnormally; which truncate in every case.
+The half of a pair is a copy of a message without the ack record that belongs to it: nobody was
+told of either.
+
+Differs from RocketMQ (CommitLog.recoverNormally, recoverAbnormally), which truncates in each case.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -30,27 +43,60 @@ class Verdict(Enum):
     REFUSE = "refuse"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scan:
-    end: int
-    """Log offset behind the last whole record."""
-    flushed: int
-    """Log offset up to which the last checkpoint knew the log to be on disk."""
-    damaged: bool
-    """Bytes other than zero follow the last whole record."""
-    half_pair_at: int | None
-    """Where the last record begins, if it is the first half of a pair."""
-
-
 @dataclass(frozen=True, slots=True)
 class Decision:
     verdict: Verdict
     log_end: int
+    """Where the log ends from now on; for REFUSE, the bad place."""
+    reason: str = ""
 
 
-def decide(scan: Scan) -> Decision:
-    if scan.end < scan.flushed:
-        return Decision(Verdict.REFUSE, scan.end)
-    if scan.half_pair_at is not None:
-        return Decision(Verdict.TRUNCATE, scan.half_pair_at)
-    return Decision(Verdict.TRUNCATE if scan.damaged else Verdict.KEEP, scan.end)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    end: int
+    """Log offset behind the last whole record."""
+    reason: str
+    """Why no whole record begins there."""
+    mark: int | None
+    damaged: bool
+    """Bytes other than zero follow."""
+    later_record_at: int | None = None
+    """A whole record that was found behind `end`; only looked for without a mark."""
+    half_pair_at: int | None = None
+    """Where the last record begins, if it is the first half of a pair."""
+
+
+def judge_files(found: Sequence[tuple[int, int]], segment_bytes: int, mark: int | None) -> Decision:
+    """The log's files, (first offset, size in bytes) in order; TRUNCATE drops from `log_end` on."""
+    expected = found[0][0] if found else 0
+    for base, size_bytes in found:
+        wrong_size = f"the file has {size_bytes} bytes, not the {segment_bytes} of segment_bytes"
+        if base % segment_bytes or size_bytes > segment_bytes:
+            return Decision(Verdict.REFUSE, base, wrong_size)
+        if base != expected:
+            refuse = mark is None or expected < mark
+            reason = f"the file before {base} is missing"
+            return Decision(Verdict.REFUSE if refuse else Verdict.TRUNCATE, expected, reason)
+        if size_bytes < segment_bytes and (mark is None or base + size_bytes < mark):
+            empty = mark is None and not any(size for start, size in found if start >= base)
+            return Decision(Verdict.TRUNCATE if empty else Verdict.REFUSE, base, wrong_size)
+        expected += segment_bytes
+    if mark is not None and mark > expected:
+        return Decision(Verdict.REFUSE, expected, f"the log was on disk up to {mark}")
+    return Decision(Verdict.KEEP, expected)
+
+
+def judge_scan(scan: Scan) -> Decision:
+    if scan.mark is not None and scan.end < scan.mark:
+        reason = f"{scan.reason}, but the log was on disk up to {scan.mark}"
+        return Decision(Verdict.REFUSE, scan.end, reason)
+    if scan.mark is None and scan.later_record_at is not None:
+        reason = f"{scan.reason}, but a record follows at {scan.later_record_at}"
+        return Decision(Verdict.REFUSE, scan.end, reason)
+    half_at = scan.half_pair_at
+    if half_at is not None and scan.mark is not None and half_at >= scan.mark:
+        reason = "the last record lacks the one that belongs to it"
+        return Decision(Verdict.TRUNCATE, half_at, reason)
+    if scan.damaged:
+        return Decision(Verdict.TRUNCATE, scan.end, scan.reason)
+    return Decision(Verdict.KEEP, scan.end)

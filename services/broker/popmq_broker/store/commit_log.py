@@ -3,11 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from popmq_broker.core import record as rec
 from popmq_broker.core.record import Record
+from popmq_broker.store.batch import Batch
 from popmq_broker.store.segments import Segments
-from popmq_common.errors import BadRequest, Corrupt, DiskFull
+from popmq_common.errors import Corrupt, DiskFull
+
+_MAGICS: Final = (rec.MAGIC_V1.to_bytes(4, signed=True), rec.MAGIC_V2.to_bytes(4, signed=True))
 
 
 @dataclass(slots=True)
@@ -16,17 +20,16 @@ class ScanEnd:
 
     end: int
     last: Record | None = None
+    reason: str = "nothing was written there"
 
 
 class CommitLog:
-    def __init__(self, folder: Path, segment_bytes: int) -> None:
-        self._segments = Segments(folder, segment_bytes)
-        self.end = self._segments.start
+    def __init__(self, segments: Segments) -> None:
+        self._segments = segments
+        self.start = segments.start
+        """The oldest record still there, or where the first one will be."""
+        self.end = segments.start
         """Where the next record begins; set by recovery."""
-
-    @property
-    def start(self) -> int:
-        return self._segments.start
 
     @property
     def segment_bytes(self) -> int:
@@ -38,52 +41,32 @@ class CommitLog:
     def base(self, offset: int) -> int:
         return self._segments.base(offset)
 
-    def place(self, sizes_bytes: list[int]) -> list[int]:
-        """Where records of these sizes go, rolling to the next file as needed.
+    def batch(self) -> Batch:
+        return Batch(self.end, self._segments.segment_bytes)
 
-        Raises `BadRequest` for a record that no file can hold.
+    def append(self, batch: Batch) -> None:
+        """Write all of `batch` or nothing.
+
+        Raises `DiskFull`: the log is as before. Another `OSError` leaves the log unusable.
         """
-        at = self.end
-        places = []
-        for size in sizes_bytes:
-            if size + rec.BLANK_BYTES > self.segment_bytes:
-                raise BadRequest(
-                    reason=f"a record of {size} bytes does not fit in a file of segment_bytes="
-                    f"{self.segment_bytes}"
-                )
-            file_end = self.base(at) + self.segment_bytes
-            if at + size + rec.BLANK_BYTES > file_end:
-                at = file_end
-            places.append(at)
-            at += size
-        return places
-
-    def append(self, places: list[int], records: list[bytes]) -> None:
-        """Write records where `place` put them; all or nothing. Raises `DiskFull`."""
-        old_end = self.end
         try:
-            at = self.end
-            run: list[bytes] = []
-            run_start = at
-            for place, data in zip(places, records, strict=True):
-                if place != at:  # the file is full: a blank, then the next one
-                    run.append(rec.blank(place - at))
-                    self._segments.write(run_start, b"".join(run))
-                    run, run_start = [], place
-                run.append(data)
-                at = place + len(data)
-            self._segments.write(run_start, b"".join(run))
+            for log_offset, data in batch.pieces():
+                self._segments.write(log_offset, data)
         except DiskFull:
-            self._segments.zero_from(old_end)
+            self._segments.zero_from(self.end)
             raise
-        self.end = at
+        self.end = batch.end
 
     def read(self, log_offset: int, size_bytes: int) -> Record | None:
         """None when retention has deleted it. Raises `Corrupt`."""
         if log_offset < self.start:
             return None
         data = self._segments.read(log_offset, size_bytes)
-        return rec.decode(data, where=str(self.path(log_offset)), log_offset=log_offset)
+        try:
+            return rec.decode(data, where="", log_offset=log_offset)
+        except Corrupt as wrong:  # the path is made only now: it costs as much as all the rest
+            reason = wrong.fields["reason"]
+            raise Corrupt(path=self.path(log_offset), offset=log_offset, reason=reason) from None
 
     def scan(self, start: int, into: ScanEnd) -> Iterator[tuple[Record, int]]:
         """(record, size) from `start`, a record's first byte, to where no whole record begins.
@@ -98,18 +81,39 @@ class CommitLog:
                 at = into.end = file_end
                 continue
             if total <= 0 or total > file_end - at:
+                if total or magic:
+                    into.reason = f"no record begins there, its length would be {total}"
                 return
             try:
                 data = self._segments.read(at, total)
-                record = rec.decode(data, where=str(self.path(at)), log_offset=at)
-            except Corrupt:
+                record = rec.decode(data, where="", log_offset=at)
+            except Corrupt as wrong:
+                into.reason = wrong.fields["reason"]
                 return
             at += total
             into.end, into.last = at, record
             yield record, total
 
+    def record_behind(self, offset: int) -> int | None:
+        """Where a whole record begins at or behind `offset`, after damage or a hole."""
+        for base, piece in self._segments.data_from(offset):
+            for place in _magic_places(piece):
+                if (at := base + place) >= offset and self._is_record(at):
+                    return at
+        return None
+
+    def _is_record(self, at: int) -> bool:
+        total, _ = rec.peek(self._segments.read(at, rec.BLANK_BYTES))
+        data = self._segments.read(at, total) if total > 0 else b""
+        try:
+            rec.decode(data, where="", log_offset=at)
+        except Corrupt:
+            return False
+        return True
+
     def is_blank_from(self, offset: int) -> bool:
-        return self._segments.is_zero_from(offset)
+        """Nothing but zeros follows; holes of sparse files are not read."""
+        return all(piece.count(0) == len(piece) for _, piece in self._segments.data_from(offset))
 
     def truncate(self, end: int) -> None:
         self._segments.zero_from(end)
@@ -119,3 +123,12 @@ class CommitLog:
 
     def close(self) -> None:
         self._segments.close()
+
+
+def _magic_places(piece: bytes) -> Iterator[int]:
+    """Where in `piece` records may begin: 4 bytes before a magic."""
+    for magic in _MAGICS:
+        at = piece.find(magic)
+        while at >= 0:
+            yield at - 4
+            at = piece.find(magic, at + 1)

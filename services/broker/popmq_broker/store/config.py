@@ -15,5 +15,13 @@ class StoreConfig:
     sync_flush: bool = True
     async_flush_interval_ms: int = 500
     checkpoint_interval_ms: int = 10_000
+    """How often the queues are brought to disk: what a start after a crash must read again."""
     disk_reserve_bytes: int = 256 * MiB
     store_host: bytes = hosts.LOCAL
+    unsynced_bytes_max: int = 256 * MiB
+    """Appended and not yet on disk; beyond it sends are refused."""
+    open_queue_files_max: int = 512
+    unwritten_entry_bytes_max: int = 64 * MiB
+    """Queue entries that a full disk does not take; beyond it nothing is appended."""
+    sync_seconds_max: float = 30.0
+    """An fdatasync that takes longer counts as failed."""

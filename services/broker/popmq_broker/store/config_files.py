@@ -2,18 +2,16 @@
 
     NAME       the current one          NAME.bak   the one before          NAME.tmp   being written
 
-The new text is on disk before it takes the name, and the old one keeps the name NAME.bak, so a
-crash at any moment leaves one that can be read.
+The new text is on disk before it takes the name, and the old one gets the name NAME.bak besides,
+so at any moment there is one that can be read.
 """
 
-import os
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-import aiofiles
-
-from popmq_broker.store.segments import disk_full, sync_folder
+from popmq_broker.store.files import Files
 from popmq_common.errors import Corrupt
 from popmq_common.logs import Log
 
@@ -21,25 +19,28 @@ T = TypeVar("T")
 
 
 class ConfigFiles:
-    def __init__(self, folder: Path, log: Log) -> None:
+    def __init__(self, files: Files, folder: Path, log: Log) -> None:
+        self._files = files
         self._folder = folder
         self._log = log
-        folder.mkdir(parents=True, exist_ok=True)
+        self._turn = asyncio.Lock()
+        files.make_folder(folder)
 
     def load(self, name: str, decode: Callable[[str], T]) -> T | None:
         """What `decode` makes of the file, or of its backup; None when there is neither.
 
-        Raises `Corrupt` when what is there cannot be decoded.
+        `decode` raises `Corrupt` or `ValueError` for what it cannot read. Raises `Corrupt` when
+        that holds for all that is there.
         """
         damaged: Corrupt | None = None
         for path in (self._folder / name, self._folder / f"{name}.bak"):
-            try:
-                value = decode(path.read_text())
-            except FileNotFoundError:
+            data = self._files.read(path)
+            if not data:  # RocketMQ, killed at the wrong moment, leaves an empty one
                 continue
-            except (Corrupt, UnicodeDecodeError) as wrong:
-                reason = Corrupt(path=path, offset=0, reason=str(wrong))
-                damaged = damaged or reason
+            try:
+                value = decode(data.decode())
+            except (Corrupt, ValueError) as wrong:
+                damaged = damaged or Corrupt(path=path, offset=0, reason=str(wrong))
                 self._log.warning("config.damaged", path=str(path), reason=str(wrong))
                 continue
             if damaged is not None:
@@ -50,20 +51,14 @@ class ConfigFiles:
         return None
 
     async def save(self, name: str, text: str) -> None:
-        """Raises `DiskFull`; then the file is as it was."""
+        """One at a time, in the order of the calls. Raises `DiskFull`; the file is as it was."""
         path = self._folder / name
-        fresh = self._folder / f"{name}.tmp"
-        try:
-            async with aiofiles.open(fresh, "w") as file:
-                await file.write(text)
-                await file.flush()
-                os.fsync(file.fileno())
-        except OSError as wrong:
-            full = disk_full(wrong, path)
-            if full is None:
+        async with self._turn:
+            saving = asyncio.ensure_future(
+                self._files.replace_async(path, text.encode(), keep=self._folder / f"{name}.bak")
+            )
+            try:
+                await asyncio.shield(saving)
+            except asyncio.CancelledError:
+                await saving  # its thread goes on: the next save must not meet it
                 raise
-            raise full from wrong
-        if path.exists():
-            os.replace(path, self._folder / f"{name}.bak")
-        os.replace(fresh, path)
-        sync_folder(self._folder)

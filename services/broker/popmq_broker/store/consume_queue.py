@@ -1,54 +1,85 @@
 """One queue's index over the log: entry n says where message n is.
 
-New entries gather in memory and are written now and then: the file can be rebuilt from the log.
-Files are opened for the moment of use, so thousands of queues cost no descriptors.
-
     consumequeue/TOPIC/QUEUE/00000000000000000000      20-byte entries, sparse
+
+New entries gather in memory and are written now and then: the files can be rebuilt from the log.
+
+     min_offset            written              max_offset          next_offset
+     │ in the files        │ in memory          │ appended,          │
+     ▼                     ▼                    ▼ not yet visible    ▼
+     ├─────────────────────┼────────────────────┼────────────────────┤
+
+A queue that does not begin at 0, because retention deleted its first messages before the queue
+was rebuilt, has RocketMQ's blanks (log offset 0, size 0x7FFFFFFF) before its first entry.
 """
 
-import os
-from itertools import pairwise
 from pathlib import Path
+from typing import Final
 
 from popmq_broker.core.queue_entry import ENTRY_BYTES, QueueEntry, decode_all
 from popmq_broker.core.queue_entry import encode as encode_entry
-from popmq_broker.store.segments import NAME_DIGITS, disk_full
+from popmq_broker.store.files import disk_full
+from popmq_broker.store.open_files import OpenFiles
+from popmq_broker.store.segments import name, numbered
 from popmq_common.errors import Corrupt
+from popmq_common.units import LogOffset
 
-TAIL_BYTES_MAX = 64 * 1024
+TAIL_BYTES_MAX: Final = 64 * 1024
+BLANK: Final = QueueEntry(LogOffset(0), 0x7FFFFFFF, 0)
 
 
 class ConsumeQueue:
-    def __init__(self, folder: Path, file_bytes: int) -> None:
-        """Raises `Corrupt` when a file in the middle is missing."""
+    def __init__(
+        self, open_files: OpenFiles, folder: Path, file_bytes: int, log_start: int
+    ) -> None:
+        """Raises `Corrupt` when a file is missing or has another size."""
         assert file_bytes % ENTRY_BYTES == 0
-        self._folder = folder
+        self.folder = folder
+        self._open_files = open_files
         self._file_bytes = file_bytes
-        self._bases = self._find_files()
-        self.min_offset = self._bases[0] // ENTRY_BYTES if self._bases else 0
         self._tail = bytearray()
+        self._flush_at_bytes = TAIL_BYTES_MAX
+        self._bases = self._find_files(log_start)
         self._written = self._find_end()
         """Offset of the first entry that is not in the files."""
+        self.min_offset = self._first_behind(log_start)
+        self.next_offset = self._written
+        """What the next appended message gets."""
 
     @property
     def max_offset(self) -> int:
-        """Offset of the next entry."""
+        """Behind the last visible entry."""
         return self._written + len(self._tail) // ENTRY_BYTES
 
-    def append(self, offset: int, entry: QueueEntry) -> None:
-        """Entries that are there already are passed over; a gap is `Corrupt`."""
-        if offset < self.max_offset:
-            return
-        if offset > self.max_offset:
-            raise Corrupt(
-                path=self._folder,
-                offset=offset,
-                reason=f"entries {self.max_offset} to {offset - 1} are missing",
-            )
-        self._tail += encode_entry(entry)
+    @property
+    def unwritten_bytes(self) -> int:
+        return len(self._tail)
+
+    def append(self, offset: int, entry: bytes) -> None:
+        """Make a message visible. Entries that are there already are passed over.
+
+        Raises `Corrupt` for a gap, and for another message under an offset that is taken.
+        """
+        if offset == self.max_offset:
+            self._tail += entry
+        elif offset > self.max_offset:
+            raise self._damaged(offset, f"entries from {self.max_offset} on are missing")
+        elif offset < self.min_offset:
+            raise self._damaged(offset, f"entries before {self.min_offset} are missing")
+        elif encode_entry(self.entries(offset, 1)[0]) != entry:
+            raise self._damaged(offset, "two messages have this offset")
+
+    def begin_at(self, offset: int) -> None:
+        """An empty queue whose first messages are gone begins here."""
+        assert self.max_offset == 0
+        assert not self._bases
+        in_file = offset % (self._file_bytes // ENTRY_BYTES)
+        self._written = offset - in_file
+        self._tail += encode_entry(BLANK) * in_file
+        self.min_offset = offset
 
     def entries(self, start: int, count: int) -> list[QueueEntry]:
-        """At most `count` consecutive entries from `start`, fewer at the end."""
+        """At most `count` consecutive entries from `start`, fewer at the end. Raises `Corrupt`."""
         count = min(count, self.max_offset - start)
         if count <= 0 or start < self.min_offset:
             return []
@@ -57,110 +88,131 @@ class ConsumeQueue:
         if from_files < count:
             at = (max(start, self._written) - self._written) * ENTRY_BYTES
             data += self._tail[at : at + (count - from_files) * ENTRY_BYTES]
-        return decode_all(data)
+        found = decode_all(data)
+        if len(found) != count:
+            raise self._damaged(start + len(found), "the entry was lost")
+        return found
 
     def needs_flush(self) -> bool:
-        return len(self._tail) >= TAIL_BYTES_MAX
+        return len(self._tail) >= self._flush_at_bytes
 
     def flush(self) -> list[Path]:
-        """Write what is in memory; returns the files written. Raises `DiskFull`."""
+        """Write what is in memory; returns the files written.
+
+        Raises `DiskFull`: what is not written stays in memory, the next try comes later.
+        """
         touched = []
+        self._flush_at_bytes = 2 * max(TAIL_BYTES_MAX, len(self._tail))
         while self._tail:
             at = self._written * ENTRY_BYTES
             base = at - at % self._file_bytes
             part = bytes(self._tail[: base + self._file_bytes - at])
             path = self._path(base)
             try:
-                self._write(path, base, at - base, part)
+                self._write(base, at - base, part)
             except OSError as wrong:
-                full = disk_full(wrong, path)
-                if full is None:
-                    raise
-                raise full from wrong
+                raise disk_full(wrong, path) or wrong from wrong
             del self._tail[: len(part)]
             self._written += len(part) // ENTRY_BYTES
             touched.append(path)
+        self._flush_at_bytes = TAIL_BYTES_MAX
         return touched
 
     def cut(self, log_offset: int) -> None:
-        """Drop the entries of records at or behind `log_offset`; entries grow with the log."""
-        while self._tail and self.entries(self.max_offset - 1, 1)[0].log_offset >= log_offset:
-            del self._tail[-ENTRY_BYTES:]
-        last = self.entries(self._written - 1, 1)
-        if not last or last[0].log_offset < log_offset:
-            return
-        low, high = self.min_offset, self._written
-        while low < high:
-            middle = (low + high) // 2
-            (entry,) = self.entries(middle, 1) or (None,)
-            if entry is None or entry.log_offset >= log_offset:
-                high = middle
-            else:
-                low = middle + 1
-        at = low * ENTRY_BYTES
-        for base in [base for base in self._bases if base >= at]:
-            self._path(base).unlink()
-            self._bases.remove(base)
-        if self._bases and at > self._bases[-1]:
-            with open(self._path(self._bases[-1]), "r+b") as file:
-                file.truncate(at - self._bases[-1])
-                file.truncate(self._file_bytes)
-        self._written = low
+        """Drop the entries of records at or behind `log_offset`; entries grow with the log.
 
-    def _write(self, path: Path, base: int, at: int, data: bytes) -> None:
-        if base not in self._bases:
-            self._folder.mkdir(parents=True, exist_ok=True)
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            if base not in self._bases:
-                os.ftruncate(file, self._file_bytes)
-                self._bases.append(base)
-            done = 0
-            while done < len(data):
-                done += os.pwrite(file, data[done:], at + done)
-        finally:
-            os.close(file)
+        Slots of the files behind the first such entry may hold anything; they are zeroed.
+        """
+        low = self._first_behind(log_offset)
+        if low > self._written:
+            del self._tail[(low - self._written) * ENTRY_BYTES :]
+        else:
+            self._tail.clear()
+            self._written = low
+            self._zero_files(low * ENTRY_BYTES)
+        self.min_offset = min(self.min_offset, low)
+        self.next_offset = low
+
+    def _zero_files(self, at: int) -> None:
+        for base in [base for base in self._bases if base >= at]:
+            self._open_files.remove(self._path(base))
+            self._bases.remove(base)
+        if self._bases and at < self._bases[-1] + self._file_bytes:
+            file = self._open_files.get(self._path(self._bases[-1]))
+            file.truncate(at - self._bases[-1])
+            file.truncate(self._file_bytes)
+
+    def last(self) -> QueueEntry | None:
+        found = self.entries(self.max_offset - 1, 1)
+        return found[0] if found else None
+
+    def _write(self, base: int, at: int, data: bytes) -> None:
+        if base in self._bases:
+            self._open_files.get(self._path(base)).pwrite(data, at)
+            return
+        self._open_files.disk.make_folder(self.folder)
+        self._open_files.get(self._path(base), size_bytes=self._file_bytes).pwrite(data, at)
+        self._bases.append(base)
 
     def _read(self, at: int, size_bytes: int) -> bytes:
         data = b""
         while size_bytes > 0:
             base = at - at % self._file_bytes
             part = min(size_bytes, base + self._file_bytes - at)
-            file = os.open(self._path(base), os.O_RDONLY)
-            try:
-                data += os.pread(file, part, at - base)
-            finally:
-                os.close(file)
+            data += self._open_files.get(self._path(base)).pread(part, at - base)
             at += part
             size_bytes -= part
         return data
 
-    def _find_files(self) -> list[int]:
-        if not self._folder.is_dir():
-            return []
-        names = [path.name for path in self._folder.iterdir()]
-        bases = sorted(int(name) for name in names if len(name) == NAME_DIGITS and name.isdigit())
-        for before, after in pairwise(bases):
-            if after != before + self._file_bytes:
-                path = self._path(after)
-                raise Corrupt(path=path, offset=after, reason="the file before it is missing")
-        return bases
+    def _find_files(self, log_start: int) -> list[int]:
+        found = numbered(self._open_files.disk, self.folder)
+        while found and found[-1].size_bytes == 0:  # was being made: its name came, its size not
+            self._open_files.remove(self._path(found.pop().base))
+        for i, (base, size_bytes) in enumerate(found):
+            first = found[0].base if log_start else 0
+            if base != first + i * self._file_bytes or base % self._file_bytes:
+                raise self._damaged(base // ENTRY_BYTES, f"the file before {base} is missing")
+            if size_bytes != self._file_bytes:
+                reason = f"file {base} has {size_bytes} bytes, not {self._file_bytes}"
+                raise self._damaged(base // ENTRY_BYTES, reason)
+        return [base for base, _ in found]
 
     def _find_end(self) -> int:
         """Entries are written in order, so those in use are a prefix of the last file."""
         if not self._bases:
             return 0
-        low, high = 0, self._file_bytes // ENTRY_BYTES
         base = self._bases[-1]
-        with open(self._path(base), "rb") as file:
-            while low < high:
-                middle = (low + high) // 2
-                slot = os.pread(file.fileno(), ENTRY_BYTES, middle * ENTRY_BYTES)
-                if len(slot) == ENTRY_BYTES and decode_all(slot):
-                    low = middle + 1
-                else:
-                    high = middle
+        low, high = 0, self._file_bytes // ENTRY_BYTES
+        while low < high:
+            middle = (low + high) // 2
+            if decode_all(self._read(base + middle * ENTRY_BYTES, ENTRY_BYTES)):
+                low = middle + 1
+            else:
+                high = middle
         return base // ENTRY_BYTES + low
 
+    def _first_behind(self, log_offset: int) -> int:
+        """Offset of the first entry of a record at or behind `log_offset`, else `max_offset`."""
+        low = self._bases[0] // ENTRY_BYTES if self._bases else self._written
+        high = self.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            slot = self._slot(middle)
+            if slot is None or (slot.log_offset >= log_offset and slot != BLANK):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _slot(self, offset: int) -> QueueEntry | None:
+        at = (offset - self._written) * ENTRY_BYTES
+        if at >= 0:
+            return decode_all(bytes(self._tail[at : at + ENTRY_BYTES]))[0]
+        found = decode_all(self._read(offset * ENTRY_BYTES, ENTRY_BYTES))
+        return found[0] if found else None
+
     def _path(self, base: int) -> Path:
-        return self._folder / f"{base:0{NAME_DIGITS}d}"
+        return self.folder / name(base)
+
+    def _damaged(self, offset: int, reason: str) -> Corrupt:
+        return Corrupt(path=self.folder, offset=offset, reason=reason)

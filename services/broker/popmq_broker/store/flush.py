@@ -9,60 +9,91 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from popmq_broker.store.commit_log import CommitLog
+
+
+class Position(NamedTuple):
+    """A place between two records of the log."""
+
+    log_end: int
+    log_ms: int
+    """Store time of the record before it."""
+    record_count: int
+    """Records appended before it since the store was opened."""
 
 
 class Flusher:
     def __init__(
         self,
         log: CommitLog,
-        done: Callable[[int, float], None],
-        fatal: Callable[[BaseException], None],
+        done: Callable[[Position, float], None],
+        failed: Callable[[BaseException], None],
     ) -> None:
-        """`done(log_offset, seconds)` runs on the event loop after each fdatasync."""
+        """Both run on the event loop: `done` with what is on disk now and the seconds it took;
+        after `failed` nothing is synced any more."""
         self._log = log
         self._done = done
-        self._fatal = fatal
+        self._failed = failed
         self._loop = asyncio.get_running_loop()
-        self._wanted = self._flushed = log.end
+        self._flushed = log.end
+        self._wanted = Position(log.end, 0, 0)
+        self._began: float | None = None
         self._closing = False
         self._state = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="popmq-flush", daemon=True)
         self._thread.start()
 
-    def request(self, log_offset: int) -> None:
-        """Bring the log to disk up to `log_offset`."""
+    def request(self, position: Position) -> None:
+        """Bring the log to disk up to `position`."""
         with self._state:
-            if log_offset > self._wanted:
-                self._wanted = log_offset
+            if position.log_end > self._wanted.log_end:
+                self._wanted = position
                 self._state.notify()
 
-    def close(self) -> None:
-        """Finish what was requested, then end the thread."""
+    def busy_seconds(self) -> float:
+        """How long the fdatasync under way has taken so far."""
+        began = self._began
+        return time.perf_counter() - began if began is not None else 0.0
+
+    def close(self, timeout_seconds: float = 30.0) -> None:
+        """Finish what was requested, then end the thread. Raises `TimeoutError`."""
         with self._state:
             self._closing = True
             self._state.notify()
-        self._thread.join()
+        self._thread.join(timeout_seconds)
+        if self._thread.is_alive():
+            raise TimeoutError(f"fdatasync has not returned for {timeout_seconds} s")
+
+    def abandon(self) -> None:
+        """Forget what was requested: the fdatasync under way is the last one."""
+        with self._state:
+            self._wanted = Position(self._flushed, 0, 0)
+            self._closing = True
+            self._state.notify()
 
     def _run(self) -> None:
         while True:
             with self._state:
-                while self._wanted == self._flushed and not self._closing:
+                while self._wanted.log_end <= self._flushed and not self._closing:
                     self._state.wait()
-                if self._wanted == self._flushed:
-                    return
-                start, end = self._flushed, self._wanted
-            began = time.perf_counter()
+                start, wanted = self._flushed, self._wanted
+            if wanted.log_end <= start:
+                return
+            began = self._began = time.perf_counter()
             try:
-                self._log.sync(start, end)
+                self._log.sync(start, wanted.log_end)
             except BaseException as failed:
-                self._fatal(failed)
+                self._call(self._failed, failed)
                 return
-            seconds = time.perf_counter() - began
+            self._began = None
             with self._state:
-                self._flushed = end
-            try:
-                self._loop.call_soon_threadsafe(self._done, end, seconds)
-            except RuntimeError:  # the loop has ended; nobody waits any more
-                return
+                self._flushed = wanted.log_end
+            self._call(self._done, wanted, time.perf_counter() - began)
+
+    def _call(self, callback: Callable[..., None], *values: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(callback, *values)
+        except RuntimeError:  # the loop has ended; nobody waits any more
+            return

@@ -1,47 +1,83 @@
 """All ConsumeQueues of a store: opened from the directory, or made when first written."""
 
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from popmq_broker.core.queue_entry import QueueEntry
 from popmq_broker.store.consume_queue import ConsumeQueue
+from popmq_broker.store.files import Files
+from popmq_broker.store.open_files import OpenFiles
+from popmq_common.errors import Corrupt, DiskFull
 
 QueueId = tuple[str, int]
 
 
 class Queues:
-    def __init__(self, folder: Path, file_bytes: int) -> None:
+    def __init__(
+        self,
+        files: Files,
+        folder: Path,
+        *,
+        file_bytes: int,
+        open_max: int,
+        unwritten_bytes_max: int,
+        log_start: int,
+    ) -> None:
+        """Raises `Corrupt` when a queue's files are not what was written."""
+        self.full = False
+        """The disk takes no more entries, and memory must not either."""
+        self._unwritten_bytes_max = unwritten_bytes_max
         self._folder = folder
         self._file_bytes = file_bytes
+        self._log_start = log_start
+        self._open_files = OpenFiles(files, open_max)
         self._queues: dict[QueueId, ConsumeQueue] = {}
-        self._next: dict[QueueId, int] = {}
+        self._unwritten: dict[QueueId, ConsumeQueue] = {}
         self._unsynced: set[Path] = set()
-        folder.mkdir(parents=True, exist_ok=True)
-        for topic in sorted(folder.iterdir()):
-            for queue in sorted(topic.iterdir()):
-                if queue.name.isdigit():
-                    self._queues[topic.name, int(queue.name)] = ConsumeQueue(queue, file_bytes)
+        for topic in files.names(folder):
+            for number in files.names(folder / topic):
+                if number.isascii() and number.isdigit():
+                    self._make((topic, int(number)))
 
     def __iter__(self) -> Iterator[QueueId]:
         return iter(self._queues)
 
+    def _make(self, queue: QueueId) -> ConsumeQueue:
+        topic, number = queue
+        if not _is_legal(queue):
+            raise Corrupt(path=self._folder, offset="?", reason=f"no queue can be {queue!r}")
+        made = self._queues[queue] = ConsumeQueue(
+            self._open_files, self._folder / topic / str(number), self._file_bytes, self._log_start
+        )
+        return made
+
     def next_offset(self, queue: QueueId) -> int:
         """The offset the next appended message gets; ahead of the visible end until dispatched."""
-        known = self._next.get(queue)
-        return known if known is not None else self.max_offset(*queue)
+        known = self._queues.get(queue)
+        if known is not None:
+            return known.next_offset
+        assert _is_legal(queue), queue
+        return 0
 
     def took(self, queue: QueueId, next_offset: int) -> None:
-        self._next[queue] = next_offset
+        (self._queues.get(queue) or self._make(queue)).next_offset = next_offset
 
-    def dispatch(self, topic: str, queue_id: int, offset: int, entry: QueueEntry) -> None:
-        queue = self._queues.get((topic, queue_id))
-        if queue is None:
-            folder = self._folder / topic / str(queue_id)
-            queue = self._queues[topic, queue_id] = ConsumeQueue(folder, self._file_bytes)
-        queue.append(offset, entry)
-        if queue.needs_flush():
-            self._unsynced.update(queue.flush())
+    def dispatch(self, items: Sequence[tuple[QueueId, int, bytes]]) -> None:
+        """Make messages visible: queue, queue offset, entry. Raises `Corrupt`."""
+        for key, offset, entry in items:
+            queue = self._queues[key]
+            queue.append(offset, entry)
+            self._unwritten[key] = queue
+            if queue.needs_flush():
+                self._flush_quietly(queue)
+
+    def recover(self, key: QueueId, offset: int, entry: bytes, *, may_begin: bool) -> None:
+        """`dispatch` at start-up; `may_begin`: a queue's first messages may be gone."""
+        queue = self._queues.get(key) or self._make(key)
+        if may_begin and queue.max_offset == 0 and offset > 0:
+            queue.begin_at(offset)
+        self.dispatch([(key, offset, entry)])
+        queue.next_offset = queue.max_offset
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         queue = self._queues.get((topic, queue_id))
@@ -55,30 +91,61 @@ class Queues:
         queue = self._queues.get((topic, queue_id))
         return queue.entries(start, count) if queue else []
 
+    def last_entries(self) -> Iterator[tuple[QueueId, int, QueueEntry]]:
+        """(queue, offset, entry) of each queue's last message."""
+        for key, queue in self._queues.items():
+            last = queue.last()
+            if last is not None:
+                yield key, queue.max_offset - 1, last
+
     def cut(self, log_offset: int) -> None:
         """Forget everything that points at or behind `log_offset`."""
         for queue in self._queues.values():
             queue.cut(log_offset)
 
-    def flush(self) -> set[Path]:
-        """Write what is in memory; returns the files that are not yet synced."""
-        for queue in self._queues.values():
+    def _flush_quietly(self, queue: ConsumeQueue) -> None:
+        """A full disk is no error here: entries wait in memory, up to `full`."""
+        try:
             self._unsynced.update(queue.flush())
+        except DiskFull:
+            self._tell_full()
+
+    def _tell_full(self) -> None:
+        waiting_bytes = sum(queue.unwritten_bytes for queue in self._unwritten.values())
+        self.full = waiting_bytes > self._unwritten_bytes_max
+
+    def flush(self) -> set[Path]:
+        """Write what is in memory; returns the files that are not yet synced. Raises `DiskFull`.
+
+        If they cannot be synced, they are given back to `not_synced`.
+        """
+        try:
+            for key, queue in list(self._unwritten.items()):
+                self._unsynced.update(queue.flush())
+                del self._unwritten[key]
+        except DiskFull:
+            self._tell_full()
+            raise
+        self.full = False
         touched, self._unsynced = self._unsynced, set()
         return touched
 
+    def not_synced(self, paths: set[Path]) -> None:
+        self._unsynced |= paths
 
-def sync_files(paths: set[Path]) -> None:
-    """fdatasync each file, and the folders they are in."""
+    def close(self) -> None:
+        self._open_files.close()
+
+
+def _is_legal(queue: QueueId) -> bool:
+    """It can be the name of a folder."""
+    topic, number = queue
+    return topic not in ("", ".", "..") and "/" not in topic and "\0" not in topic and number >= 0
+
+
+def sync_files(files: Files, paths: set[Path]) -> None:
+    """fdatasync each file, and the folder it is in."""
     for path in paths:
-        file = os.open(path, os.O_RDWR)
-        try:
-            os.fdatasync(file)
-        finally:
-            os.close(file)
-    for folder in {parent for path in paths for parent in list(path.parents)[:3]}:
-        file = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(file)
-        finally:
-            os.close(file)
+        files.sync(path)
+    for folder in {path.parent for path in paths}:
+        files.sync_folder(folder)

@@ -4,43 +4,45 @@ A file's name is the 20-digit offset of its first byte. Writes go through the pa
 pwrite, so a full disk is an error of the write and not a signal; reads come from a mapping.
 """
 
-import errno
-import mmap
-import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final, NamedTuple
 
-from popmq_common.errors import Corrupt, DiskFull
+from popmq_broker.store.files import File, Files, disk_full
 
-NAME_DIGITS = 20
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+NAME_DIGITS: Final = 20
+SEARCH_BYTES: Final = 1 << 20
 
 
-def disk_full(wrong: OSError, path: Path) -> DiskFull | None:
-    """The typed error for `wrong`, if that is what it means."""
-    return DiskFull(path=path) if wrong.errno in _FULL else None
+class Found(NamedTuple):
+    """A file as the directory shows it."""
+
+    base: int
+    size_bytes: int
+
+
+def numbered(files: Files, folder: Path) -> list[Found]:
+    """The files of `folder` whose names are offsets, in order; other names are passed over."""
+    return [
+        Found(int(name), files.size(folder / name))
+        for name in files.names(folder)
+        if len(name) == NAME_DIGITS and name.isascii() and name.isdigit()
+    ]
+
+
+def name(base: int) -> str:
+    return f"{base:0{NAME_DIGITS}d}"
 
 
 class Segments:
-    def __init__(self, folder: Path, segment_bytes: int) -> None:
-        """Opens what is there. Raises `Corrupt` when files are missing or of another size."""
+    def __init__(self, files: Files, folder: Path, segment_bytes: int, found: list[Found]) -> None:
+        """Opens `found`: whole files without a gap; recovery has seen to that."""
         self.folder = folder
         self.segment_bytes = segment_bytes
-        self._files: dict[int, int] = {}
-        self._maps: dict[int, mmap.mmap] = {}
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in sorted(folder.iterdir()):
-            if len(path.name) == NAME_DIGITS and path.name.isdigit():
-                self._open_existing(path)
-
-    def _open_existing(self, path: Path) -> None:
-        base = int(path.name)
-        size = path.stat().st_size
-        if size != self.segment_bytes:
-            reason = f"the file has {size} bytes, not {self.segment_bytes} (segment_bytes)"
-            raise Corrupt(path=path, offset=base, reason=reason)
-        if self._files and base != max(self._files) + self.segment_bytes:
-            raise Corrupt(path=path, offset=base, reason="the file before it is missing")
-        self._files[base] = os.open(path, os.O_RDWR)
+        self._disk = files
+        self._files = {
+            base: files.open(folder / name(base), size_bytes=segment_bytes) for base, _ in found
+        }
 
     @property
     def start(self) -> int:
@@ -52,7 +54,7 @@ class Segments:
         return max(self._files) + self.segment_bytes if self._files else 0
 
     def path(self, offset: int) -> Path:
-        return self.folder / f"{self.base(offset):0{NAME_DIGITS}d}"
+        return self.folder / name(self.base(offset))
 
     def base(self, offset: int) -> int:
         return offset - offset % self.segment_bytes
@@ -62,94 +64,65 @@ class Segments:
         base = self.base(offset)
         assert offset + len(data) <= base + self.segment_bytes
         try:
-            file = self._files.get(base)
-            if file is None:
-                file = self._create(base)
-            done = 0
-            while done < len(data):
-                done += os.pwrite(file, data[done:] if done else data, offset - base + done)
+            file = self._files.get(base) or self._create(base)
+            file.pwrite(data, offset - base)
         except OSError as wrong:
-            full = disk_full(wrong, self.path(offset))
-            if full is None:
-                raise
-            raise full from wrong
+            raise disk_full(wrong, self.path(offset)) or wrong from wrong
 
-    def _create(self, base: int) -> int:
-        file = os.open(self.path(base), os.O_RDWR | os.O_CREAT, 0o644)
+    def _create(self, base: int) -> File:
+        path = self.path(base)
         try:
-            os.ftruncate(file, self.segment_bytes)
+            file = self._disk.open(path, size_bytes=self.segment_bytes)
         except OSError:
-            os.close(file)
-            self.path(base).unlink()
+            self._disk.remove(path)
             raise
         self._files[base] = file
-        sync_folder(self.folder)
+        self._disk.sync_folder(self.folder)
         return file
 
     def read(self, offset: int, size_bytes: int) -> bytes:
-        """Bytes within one file; empty when the file does not exist."""
-        base = self.base(offset)
+        """Bytes within one file; fewer at its end, none when it does not exist."""
+        base = offset - offset % self.segment_bytes
         file = self._files.get(base)
-        if file is None:
-            return b""
-        mapped = self._maps.get(base)
-        if mapped is None:
-            mapped = mmap.mmap(file, self.segment_bytes, prot=mmap.PROT_READ)
-            self._maps[base] = mapped
-        at = offset - base
-        return mapped[at : at + size_bytes]
+        return file.mapped(size_bytes, offset - base) if file is not None else b""
 
     def zero_from(self, offset: int) -> None:
-        """Make everything from `offset` on unwritten again; later files are removed."""
-        for base in [base for base in self._files if base > offset]:
-            self._close(base)
-            self.path(base).unlink()
+        """Make everything from `offset` on unwritten again, also on disk; later files go."""
+        gone = sorted(base for base in self._files if base > offset)
+        for base in reversed(gone):
+            self._files.pop(base).close()
+            self._disk.remove(self.path(base))
         file = self._files.get(self.base(offset))
         if file is not None:
-            os.ftruncate(file, offset - self.base(offset))
-            os.ftruncate(file, self.segment_bytes)
+            file.truncate(offset - self.base(offset))
+            file.truncate(self.segment_bytes)
+            file.fdatasync()
+        if gone:
+            self._disk.sync_folder(self.folder)
 
-    def is_zero_from(self, offset: int) -> bool:
-        """Nothing but zeros from `offset` to the end; holes of sparse files are not read."""
-        for base, file in self._files.items():
-            at = max(0, offset - base)
-            while at < self.segment_bytes:
-                try:
-                    at = os.lseek(file, at, os.SEEK_DATA)
-                except OSError as wrong:
-                    if wrong.errno == errno.ENXIO:  # only a hole is left
-                        break
-                    raise
-                chunk = os.pread(file, 1 << 20, at)
-                if chunk.count(0) != len(chunk):
-                    return False
-                at += len(chunk)
-        return True
+    def data_from(self, offset: int) -> Iterator[tuple[int, bytes]]:
+        """(offset, bytes) of what is not a hole; pieces overlap by 4 bytes and stay in a file."""
+        for base in sorted(self._files):
+            file = self._files[base]
+            at: int | None = max(0, offset - base)
+            while at is not None and at < self.segment_bytes:
+                at = file.next_data(at)
+                if at is None:
+                    break
+                piece = file.pread(SEARCH_BYTES, at)
+                yield base + at, piece
+                at += max(1, len(piece) - 4 if len(piece) == SEARCH_BYTES else len(piece))
 
     def sync(self, start: int, end: int) -> None:
-        """fdatasync every file that [start, end) touches."""
+        """fdatasync every file that [start, end) touches; may run in another thread."""
         base = self.base(start)
         while base < end:
             file = self._files.get(base)
             if file is not None:
-                os.fdatasync(file)
+                file.fdatasync()
             base += self.segment_bytes
 
     def close(self) -> None:
-        for base in list(self._files):
-            self._close(base)
-
-    def _close(self, base: int) -> None:
-        mapped = self._maps.pop(base, None)
-        if mapped is not None:
-            mapped.close()
-        os.close(self._files.pop(base))
-
-
-def sync_folder(folder: Path) -> None:
-    """Make names that were added to or replaced in `folder` durable."""
-    file = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+        for file in self._files.values():
+            file.close()
+        self._files = {}

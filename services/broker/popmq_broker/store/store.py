@@ -8,69 +8,33 @@ take back. With async flush messages are visible at once and durable some time l
 """
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from popmq_broker.core import record as rec
 from popmq_broker.core.queue_entry import QueueEntry
-from popmq_broker.core.record import Record
+from popmq_broker.core.queue_entry import pack as pack_entry
+from popmq_broker.core.record import Record, SysFlag
 from popmq_broker.store import checkpoint_file
-from popmq_broker.store.checkpoint_file import CheckpointFile
+from popmq_broker.store.batch import Batch
+from popmq_broker.store.checkpoint_file import Marks
 from popmq_broker.store.commit_log import CommitLog
 from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.config_files import ConfigFiles
-from popmq_broker.store.flush import Flusher
-from popmq_broker.store.lock_file import LockFile
+from popmq_broker.store.drafts import Appended, Arrival, Draft, Pending
+from popmq_broker.store.files import Files, Lock
+from popmq_broker.store.flush import Flusher, Position
 from popmq_broker.store.queues import QueueId, Queues, sync_files
-from popmq_common.errors import DiskFull, StoreClosed
+from popmq_common.errors import DiskFull, StoreClosed, TooManyRequests
 from popmq_common.logs import Log
-from popmq_common.units import LogOffset, QueueOffset
 
-FREE_SPACE_CHECK_MS = 1_000
+__all__ = ["Appended", "Arrival", "Draft", "Store"]
+
+FREE_SPACE_CHECK_MS: Final = 1_000
+MARK_INTERVAL_MS: Final = 1_000
+_PREPARED: Final = SysFlag.PREPARED.value
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """A record before it has a place and a time."""
-
-    topic: str
-    queue_id: int
-    body: bytes
-    properties: bytes
-    tags_code: int
-    sys_flag: int
-    flag: int
-    born_timestamp_ms: int
-    born_host: bytes
-    reconsume_times: int = 0
-
-
-class Appended(NamedTuple):
-    log_offset: int
-    end_offset: int
-    queue_offset: int
-    store_timestamp_ms: int
-
-
-class Arrival(NamedTuple):
-    """A message that has become visible."""
-
-    topic: str
-    queue_id: int
-    queue_offset: int
-    tags_code: int
-
-
-class Pending(NamedTuple):
-    """A record that is appended but not yet in its queue."""
-
-    end_offset: int
-    arrival: Arrival
-    entry: QueueEntry
 
 
 class Store:
@@ -80,10 +44,12 @@ class Store:
         self,
         *,
         config: StoreConfig,
-        lock: LockFile,
+        files: Files,
+        lock: Lock,
         commit_log: CommitLog,
         queues: Queues,
         config_files: ConfigFiles,
+        marks: Marks,
         log: Log,
         fatal: Callable[[BaseException], None],
     ) -> None:
@@ -92,20 +58,24 @@ class Store:
         self.synced: Callable[[float, int], None] = lambda _seconds, _records: None
         """Called after each fdatasync with its duration and the records it covered."""
         self._config = config
+        self._files = files
         self._lock = lock
         self._log = log
         self._commit_log = commit_log
         self._queues = queues
         self._config_files = config_files
-        self._durable_end = commit_log.end
+        self._fatal = fatal
+        self._marks = marks
+        self._last_store_ms = marks.log_ms
+        self._record_count = 0
+        self._durable = Position(commit_log.end, marks.log_ms, 0)
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._pending: deque[Pending] = deque()
-        self._last_store_ms = 0
-        self._space_checked_ms = 0
+        self._space_checked_ms: int | None = None
         self._space_left = True
-        self._closed = False
+        self._closed = self._failed = False
         self._kick: asyncio.Handle | None = None
-        self._flusher = Flusher(commit_log, self._on_synced, fatal)
+        self._flusher = Flusher(commit_log, self._on_synced, self._fail)
 
     @property
     def log_end(self) -> int:
@@ -117,106 +87,155 @@ class Store:
 
     @property
     def durable_end(self) -> int:
-        return self._durable_end
+        return self._durable.log_end
 
     def append(
         self, drafts: Sequence[Draft], now_ms: int, *, system: bool = False
     ) -> list[Appended]:
         """Append all drafts or none; they get consecutive offsets in their queues.
 
-        Raises `DiskFull` (nothing has changed then), `StoreClosed`. The disk's reserve is for
-        `system` records: leases and acks, which must work when sends no longer do.
+        Raises `DiskFull`, `TooManyRequests`, `BadRequest` for a record that no file can hold
+        (nothing has changed then), `StoreClosed`. The disk's reserve is for `system` records:
+        leases and acks, which must work when sends no longer do.
         """
-        if self._closed:
-            raise StoreClosed()
-        if not system:
-            self._check_space(now_ms)
+        self._check_room(now_ms, system=system)
         now_ms = max(now_ms, self._last_store_ms)  # store times never go back
-        sizes = [
-            rec.size_bytes(d.topic, d.body, d.properties, d.born_host, self._config.store_host)
-            for d in drafts
-        ]
-        places = self._commit_log.place(sizes)
+        batch = self._commit_log.batch()
         next_offsets: dict[QueueId, int] = {}
-        data: list[bytes] = []
         appended: list[Appended] = []
-        for draft, place, size in zip(drafts, places, sizes, strict=True):
+        items: list[tuple[QueueId, int, bytes]] = []
+        arrivals: list[Arrival] = []
+        for draft in drafts:
             queue = (draft.topic, draft.queue_id)
-            offset = next_offsets.get(queue)
-            if offset is None:
-                offset = self._queues.next_offset(queue)
-            next_offsets[queue] = offset + 1
-            data.append(self._encode(draft, place, offset, now_ms))
+            offset = 0
+            queued = not draft.sys_flag & _PREPARED
+            if queued:
+                known = next_offsets.get(queue)
+                offset = self._queues.next_offset(queue) if known is None else known
+                next_offsets[queue] = offset + 1
+            place, size = self._place(batch, draft, offset, now_ms)
             appended.append(Appended(place, place + size, offset, now_ms))
-        self._commit_log.append(places, data)
+            if queued:
+                items.append((queue, offset, pack_entry(place, size, draft.tags_code)))
+                arrivals.append(Arrival(*queue, offset, draft.tags_code))
+        self._write(batch)
         self._last_store_ms = now_ms
+        self._record_count += len(appended)
         for queue, next_offset in next_offsets.items():
             self._queues.took(queue, next_offset)
-        self._remember(drafts, appended, sizes)
+        self._pending.append(Pending(batch.end, items, arrivals))
+        if self._kick is None:  # one flush per turn of the loop
+            self._kick = asyncio.get_running_loop().call_soon(self._ask_flush)
         return appended
 
-    def _encode(self, draft: Draft, place: int, queue_offset: int, now_ms: int) -> bytes:
-        return rec.encode(
-            Record(
-                topic=draft.topic,
-                queue_id=draft.queue_id,
-                queue_offset=QueueOffset(queue_offset),
-                log_offset=LogOffset(place),
-                body=draft.body,
-                properties=draft.properties,
-                sys_flag=draft.sys_flag,
-                flag=draft.flag,
-                born_timestamp_ms=draft.born_timestamp_ms,
-                born_host=draft.born_host,
-                store_timestamp_ms=now_ms,
-                store_host=self._config.store_host,
-                reconsume_times=draft.reconsume_times,
+    def _place(self, batch: Batch, draft: Draft, offset: int, now_ms: int) -> tuple[int, int]:
+        store_host = self._config.store_host
+        topic, body, properties = draft.topic, draft.body, draft.properties
+        size = rec.size_bytes(topic, body, properties, draft.born_host, store_host)
+        place = batch.place(size)
+        batch.add(
+            rec.pack(
+                topic,
+                draft.queue_id,
+                offset,
+                place,
+                body,
+                properties,
+                draft.sys_flag,
+                draft.flag,
+                draft.born_timestamp_ms,
+                draft.born_host,
+                now_ms,
+                store_host,
+                draft.reconsume_times,
+                0,
             )
         )
+        return place, size
 
-    def _remember(
-        self, drafts: Sequence[Draft], appended: Sequence[Appended], sizes: Sequence[int]
-    ) -> None:
-        """The records wait for their dispatch; one flush is asked for per turn of the loop."""
-        for draft, at, size in zip(drafts, appended, sizes, strict=True):
-            arrival = Arrival(draft.topic, draft.queue_id, at.queue_offset, draft.tags_code)
-            entry = QueueEntry(LogOffset(at.log_offset), size, draft.tags_code)
-            self._pending.append(Pending(at.end_offset, arrival, entry))
-        if self._kick is None:
-            self._kick = asyncio.get_running_loop().call_soon(self._ask_flush)
+    def _write(self, batch: Batch) -> None:
+        try:
+            self._commit_log.append(batch)
+        except OSError as failed:  # the log's end may hold anything
+            self._fail(failed)
+            raise StoreClosed() from failed
+
+    def _check_room(self, now_ms: int, *, system: bool) -> None:
+        if self._closed:
+            raise StoreClosed()
+        if self._queues.full:
+            raise DiskFull(path=self._config.data_dir)
+        if system:
+            return
+        limit = self._config.unsynced_bytes_max
+        if self._commit_log.end - self._durable.log_end > limit:
+            raise TooManyRequests(what="bytes that wait for the disk", limit=limit)
+        since = self._space_checked_ms
+        if since is None or not 0 <= now_ms - since < FREE_SPACE_CHECK_MS:
+            self._space_checked_ms = now_ms
+            free_bytes = self._files.free_bytes(self._config.data_dir)
+            self._space_left = free_bytes > self._config.disk_reserve_bytes
+        if not self._space_left:
+            raise DiskFull(path=self._config.data_dir)
 
     def _ask_flush(self) -> None:
         self._kick = None
         if self._config.sync_flush:
-            self._flusher.request(self._commit_log.end)
+            self._flusher.request(self._position())
         else:
             self._dispatch(self._commit_log.end)
 
-    def _on_synced(self, end_offset: int, seconds: float) -> None:
-        before = len(self._pending)
-        self._durable_end = end_offset
+    def _position(self) -> Position:
+        return Position(self._commit_log.end, self._last_store_ms, self._record_count)
+
+    def _on_synced(self, position: Position, seconds: float) -> None:
+        if self._failed:
+            return
+        before, self._durable = self._durable, position
         if self._config.sync_flush:
-            self._dispatch(end_offset)
-        self.synced(seconds, before - len(self._pending))
-        while self._waiting and self._waiting[0][0] <= end_offset:
-            _, waiter = self._waiting.popleft()
+            self._dispatch(position.log_end)
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= position.log_end:
+            _, waiter = waiting.popleft()
             if not waiter.done():
                 waiter.set_result(None)
+        self.synced(seconds, position.record_count - before.record_count)
 
     def _dispatch(self, end_offset: int) -> None:
+        """Messages up to `end_offset` become visible."""
         arrivals: list[Arrival] = []
         pending = self._pending
-        while pending and pending[0].end_offset <= end_offset:
-            _, arrival, entry = pending.popleft()
-            self._queues.dispatch(arrival.topic, arrival.queue_id, arrival.queue_offset, entry)
-            arrivals.append(arrival)
-        if arrivals:
-            self.arrivals(arrivals)
+        try:
+            while pending and pending[0].end_offset <= end_offset:
+                _, items, arrived = pending.popleft()
+                self._queues.dispatch(items)
+                arrivals += arrived
+            if arrivals:
+                self.arrivals(arrivals)
+        except Exception as failed:  # stored, but not to be found: only a new start can help
+            self._fail(failed)
+
+    def _fail(self, failed: BaseException) -> None:
+        """Nobody knows what the disk holds: nothing is answered any more."""
+        if self._failed:
+            return
+        self._closed = self._failed = True
+        while self._waiting:
+            _, waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_exception(StoreClosed())
+        self._fatal(failed)
 
     async def durable(self, end_offset: int) -> None:
-        """Return when the log is on disk up to `end_offset`; at once with async flush."""
-        if end_offset <= self._durable_end or not self._config.sync_flush:
+        """Return when the log is on disk up to `end_offset`; at once with async flush.
+
+        Raises `StoreClosed` when the disk has failed.
+        """
+        if self._failed:
+            raise StoreClosed()
+        if end_offset <= self._durable.log_end or not self._config.sync_flush:
             return
+        assert end_offset <= self._commit_log.end
         waiter = asyncio.get_running_loop().create_future()
         self._waiting.append((end_offset, waiter))
         await waiter
@@ -233,6 +252,7 @@ class Store:
         return self._queues.max_offset(topic, queue_id)
 
     def entries(self, topic: str, queue_id: int, start: int, count: int) -> list[QueueEntry]:
+        """At most `count` entries of visible messages from offset `start`. Raises `Corrupt`."""
         return self._queues.entries(topic, queue_id, start, count)
 
     def read(self, log_offset: int, size_bytes: int) -> Record | None:
@@ -240,6 +260,8 @@ class Store:
         return self._commit_log.read(log_offset, size_bytes)
 
     def load_config(self, name: str, decode: Callable[[str], T]) -> T | None:
+        """None when there is no such file. Raises `Corrupt` when neither it nor its backup can
+        be decoded."""
         return self._config_files.load(name, decode)
 
     async def save_config(self, name: str, text: str) -> None:
@@ -247,52 +269,80 @@ class Store:
         await self._config_files.save(name, text)
 
     async def run(self) -> None:
-        """Checkpoints, and with async flush the flushing, for ever."""
-        interval_ms = self._config.checkpoint_interval_ms
-        if not self._config.sync_flush:
-            interval_ms = min(interval_ms, self._config.async_flush_interval_ms)
-        waited_ms = 0
+        """Marks and checkpoints, and with async flush the flushing, for ever."""
+        config = self._config
+        step_ms = min(MARK_INTERVAL_MS, config.checkpoint_interval_ms)
+        if not config.sync_flush:
+            step_ms = min(step_ms, config.async_flush_interval_ms)
+        mark_ms = checkpoint_ms = 0
         while True:
-            await asyncio.sleep(interval_ms / 1000)
-            waited_ms += interval_ms
-            self._flusher.request(self._commit_log.end)
-            if waited_ms >= self._config.checkpoint_interval_ms:
-                waited_ms = 0
-                await self._checkpoint()
+            await asyncio.sleep(step_ms / 1000)
+            mark_ms += step_ms
+            checkpoint_ms += step_ms
+            self._flusher.request(self._position())
+            if self._flusher.busy_seconds() > config.sync_seconds_max:
+                self._fail(TimeoutError(f"fdatasync runs for over {config.sync_seconds_max} s"))
+            if checkpoint_ms >= config.checkpoint_interval_ms:
+                mark_ms = checkpoint_ms = 0
+                await self.checkpoint()
+            elif mark_ms >= MARK_INTERVAL_MS:
+                mark_ms = 0
+                await self._mark(self._marks.queues_end, self._marks.queues_ms)
 
-    async def _checkpoint(self) -> None:
-        """Bring the queues to disk and write down how far they and the log are."""
-        log_end = self._durable_end if self._config.sync_flush else self._commit_log.end
+    async def checkpoint(self) -> bool:
+        """Bring the queues to disk and write down how far they and the log are.
+
+        False when the disk is full: the marks stay where they were.
+        """
+        end, ms, _ = self._durable
         try:
             touched = self._queues.flush()
-            await asyncio.to_thread(sync_files, touched)
         except DiskFull as full:
             self._log.warning("checkpoint.postponed", reason=str(full))
-            return
-        flushed = min(log_end, self._durable_end)
-        values = CheckpointFile(
-            store_timestamp_ms=self._last_store_ms, flushed=flushed, queues_flushed=flushed
-        )
-        await asyncio.to_thread(checkpoint_file.save, self._config.data_dir / "checkpoint", values)
+            return False
+        try:
+            await asyncio.to_thread(sync_files, self._files, touched)
+        except BaseException:
+            self._queues.not_synced(touched)
+            raise
+        await self._mark(end, ms)
+        return True
+
+    async def _mark(self, queues_end: int, queues_ms: int) -> None:
+        end, ms, _ = self._durable
+        marks = Marks(log_end=end, queues_end=queues_end, log_ms=ms, queues_ms=queues_ms)
+        if marks != self._marks:
+            path = self._config.data_dir / "checkpoint"
+            await asyncio.to_thread(checkpoint_file.save, self._files, path, marks)
+            self._marks = marks
 
     async def close(self) -> None:
         """Everything to disk; the next start finds a clean stop."""
         if self._closed:
             return
         self._closed = True
-        self._flusher.request(self._commit_log.end)
-        await asyncio.to_thread(self._flusher.close)
-        await asyncio.sleep(0)  # let the flusher's last call run
+        self._flusher.request(self._position())
+        await asyncio.to_thread(self._flusher.close, self._config.sync_seconds_max)
+        await asyncio.sleep(0)  # the flusher's last call runs before this goes on
+        if self._failed:
+            return
         self._dispatch(self._commit_log.end)
-        await self._checkpoint()
-        self._commit_log.close()
-        (self._config.data_dir / "abort").unlink(missing_ok=True)
-        self._lock.release()
+        if await self.checkpoint():
+            abort = self._config.data_dir / "abort"
+            self._files.remove(abort)
+            self._files.sync_folder(abort.parent)
+        self._release()
 
-    def _check_space(self, now_ms: int) -> None:
-        if now_ms - self._space_checked_ms >= FREE_SPACE_CHECK_MS:
-            self._space_checked_ms = now_ms
-            disk = os.statvfs(self._config.data_dir)
-            self._space_left = disk.f_bavail * disk.f_frsize > self._config.disk_reserve_bytes
-        if not self._space_left:
-            raise DiskFull(path=self._config.data_dir)
+    def abandon(self) -> None:
+        """Let go of everything and bring nothing to disk, as a killed process does."""
+        self._closed = self._failed = True
+        if self._kick is not None:
+            self._kick.cancel()
+        self._flusher.abandon()
+        self._flusher.close(self._config.sync_seconds_max)
+        self._release()
+
+    def _release(self) -> None:
+        self._commit_log.close()
+        self._queues.close()
+        self._lock.release()

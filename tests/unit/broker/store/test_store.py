@@ -1,250 +1,313 @@
-"""What a store does with torn, damaged, full and shared disks."""
+"""The store from outside: append, durable, visible, read, restart, two processes."""
 
 import asyncio
 import errno
 import os
-import subprocess
 import sys
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from harness.memory_files import Inode, MemoryFiles
+from harness.store import ROOT, SMALL, draft, messages, opened, put, running
 
-from popmq_broker.core.record import Record
-from popmq_broker.engine.send import tag_of
+from popmq_broker.core.queue_entry import tags_code
+from popmq_broker.core.record import SysFlag
 from popmq_broker.store.config import StoreConfig
-from popmq_broker.store.open import open_store
-from popmq_broker.store.store import Arrival, Draft, Store
-from popmq_common import hosts, logs
-from popmq_common.errors import BadRequest, Corrupt, DirectoryInUse, DiskFull
+from popmq_broker.store.files import OsFiles
+from popmq_broker.store.store import Arrival
+from popmq_common.errors import (
+    BadRequest,
+    Corrupt,
+    DirectoryInUse,
+    DiskFull,
+    StoreClosed,
+    TooManyRequests,
+)
 
-SEGMENT_BYTES = 1024
-
-
-def never(record: Record) -> bool:
-    return False
-
-
-def fatal(failed: BaseException) -> None:
-    raise failed
+NOW_MS = 1_700_000_000_000
 
 
-async def opened(folder: Path) -> Store:
-    config = StoreConfig(
-        data_dir=folder,
-        segment_bytes=SEGMENT_BYTES,
-        queue_file_bytes=100,
-        disk_reserve_bytes=0,
-    )
-    return await open_store(
-        config, logs.get("test"), tag_of=tag_of, is_first_of_pair=never, fatal=fatal
-    )
+@pytest.fixture
+def disk() -> MemoryFiles:
+    return MemoryFiles()
 
 
-def draft(body: bytes, queue_id: int = 0) -> Draft:
-    return Draft(
-        topic="t",
-        queue_id=queue_id,
-        body=body,
-        properties=b"TAGS\x01a\x02",
-        tags_code=97,
-        sys_flag=0,
-        flag=0,
-        born_timestamp_ms=1,
-        born_host=hosts.LOCAL,
-    )
+async def test_offsets_are_dense_per_queue(disk: MemoryFiles) -> None:
+    async with running(disk) as store:
+        drafts = [draft(queue_id=0), draft(queue_id=1), draft(queue_id=0), draft(topic="bills")]
+        first = store.append(drafts, NOW_MS)
+        assert [at.queue_offset for at in first] == [0, 0, 1, 0]
+        assert await put(store, draft(queue_id=0)) == [2]
+        assert first[0].log_offset == 0
+        assert first[1].log_offset == first[0].end_offset
+        assert store.topics() == {"bills", "orders"}
 
 
-async def put(store: Store, *bodies: bytes) -> None:
-    appended = store.append([draft(body) for body in bodies], 1)
-    await store.durable(appended[-1].end_offset)
+async def test_an_unknown_queue_is_empty_and_stays_unknown(disk: MemoryFiles) -> None:
+    async with running(disk) as store:
+        assert (store.min_offset("none", 3), store.max_offset("none", 3)) == (0, 0)
+        assert store.entries("none", 3, 0, 10) == []
+        assert store.topics() == set()
 
 
-def bodies(store: Store) -> list[bytes]:
-    entries = store.entries("t", 0, 0, 1_000)
-    records = [store.read(entry.log_offset, entry.size_bytes) for entry in entries]
-    return [record.body for record in records if record is not None]
+async def test_a_message_is_visible_only_when_it_is_on_disk(disk: MemoryFiles) -> None:
+    arrived: list[Arrival] = []
+    async with running(disk) as store:
+        store.arrivals = arrived.extend
+        with disk.held_syncs():
+            (at,) = store.append([draft(b"a", tag="red")], NOW_MS)
+            waiting = asyncio.ensure_future(store.durable(at.end_offset))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert store.max_offset("orders", 0) == 0
+            assert store.entries("orders", 0, 0, 1) == []
+            assert not waiting.done()
+            assert store.log_end == at.end_offset > store.durable_end
+        await waiting
+        assert arrived == [Arrival("orders", 0, 0, tags_code("red"))]
+        assert messages(store) == [b"a"]
+        assert store.durable_end == at.end_offset
 
 
-def abandon(store: Store) -> None:
-    """As if the process had died."""
-    store._flusher.close()
-    store._commit_log.close()
-    store._lock.release()
+async def test_what_came_during_an_fdatasync_waits_for_the_next() -> None:
+    class Gated(MemoryFiles):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gate: threading.Semaphore | None = None
+            self.reached = threading.Semaphore(0)
+
+        def fdatasync(self, inode: Inode, life: int) -> None:
+            self.reached.release()
+            assert self.gate is None or self.gate.acquire(timeout=10)
+            super().fdatasync(inode, life)
+
+    disk = Gated()
+    async with running(disk) as store:
+        gate, disk.reached = threading.Semaphore(0), threading.Semaphore(0)
+        disk.gate = gate
+        (first,) = store.append([draft(b"a")], NOW_MS)
+        waiting = asyncio.ensure_future(store.durable(first.end_offset))
+        await asyncio.to_thread(disk.reached.acquire)
+        (second,) = store.append([draft(b"b")], NOW_MS)
+        gate.release()
+        await waiting
+        assert messages(store) == [b"a"]
+        assert store.durable_end == first.end_offset
+        gate.release()
+        await store.durable(second.end_offset)
+        assert messages(store) == [b"a", b"b"]
+        disk.gate = None
 
 
-async def test_messages_are_there_after_a_restart(tmp_path: Path) -> None:
-    wanted = [f"message {i}".encode() for i in range(60)]  # several segments and queue files
-    store = await opened(tmp_path)
-    await put(store, *wanted)
-    await store.close()
-    store = await opened(tmp_path)
-    assert bodies(store) == wanted
-    await put(store, b"more")
-    assert bodies(store) == [*wanted, b"more"]
-    assert len(list((tmp_path / "commitlog").iterdir())) > 3
-    await store.close()
-
-
-async def test_nothing_is_visible_before_it_is_durable(tmp_path: Path) -> None:
-    store = await opened(tmp_path)
-    seen: list[Arrival] = []
-    store.arrivals = seen.extend
-    (at,) = store.append([draft(b"x")], 1)
-    assert store.max_offset("t", 0) == 0
-    assert seen == []
-    await store.durable(at.end_offset)
-    assert store.max_offset("t", 0) == 1
-    assert seen == [Arrival("t", 0, 0, 97)]
-    await store.close()
-
-
-async def test_a_torn_tail_is_cut_at_every_byte(tmp_path: Path) -> None:
-    store = await opened(tmp_path / "whole")
-    await put(store, b"one", b"two")
-    (last,) = store.append([draft(b"three")], 1)
-    await store.durable(last.end_offset)
-    abandon(store)
-    log = (tmp_path / "whole/commitlog" / f"{0:020d}").read_bytes()
-    for kept in range(last.log_offset, last.end_offset):
-        folder = tmp_path / str(kept)
-        (folder / "commitlog").mkdir(parents=True)
-        torn = log[:kept].ljust(SEGMENT_BYTES, b"\0")
-        if torn == log:
-            continue
-        (folder / "commitlog" / f"{0:020d}").write_bytes(torn)
-        again = await opened(folder)
-        assert bodies(again) == [b"one", b"two"]
-        await put(again, b"four")
-        assert bodies(again) == [b"one", b"two", b"four"]
-        await again.close()
-
-
-async def test_damage_in_the_middle_is_refused_naming_file_and_offset(tmp_path: Path) -> None:
-    store = await opened(tmp_path)
-    await put(store, b"one", b"two", b"three")
-    await store.close()
-    path = tmp_path / "commitlog" / f"{0:020d}"
-    data = bytearray(path.read_bytes())
-    at = data.index(b"two")
-    data[at] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(Corrupt, match=f"{path} is damaged at offset"):
-        await opened(tmp_path)
-
-
-async def test_a_missing_segment_is_refused(tmp_path: Path) -> None:
-    store = await opened(tmp_path)
-    await put(store, *[b"x" * 100 for _ in range(20)])
-    await store.close()
-    (tmp_path / "commitlog" / f"{SEGMENT_BYTES:020d}").unlink()
-    with pytest.raises(Corrupt, match="the file before it is missing"):
-        await opened(tmp_path)
-
-
-async def test_lost_queue_files_after_a_crash_are_rebuilt(tmp_path: Path) -> None:
-    store = await opened(tmp_path)
-    await put(store, b"one", b"two")
-    abandon(store)
-    assert not list((tmp_path / "consumequeue").iterdir())
-    again = await opened(tmp_path)
-    assert bodies(again) == [b"one", b"two"]
-    await again.close()
-
-
-async def test_a_full_disk_is_refused_and_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = await opened(tmp_path)
-    await put(store, b"before")
-
-    def half_then_full(file: int, data: bytes, offset: int) -> int:
-        if len(data) < 100:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return real_pwrite(file, data[:99], offset)
-
-    real_pwrite = os.pwrite
-    with monkeypatch.context() as full:
-        full.setattr(os, "pwrite", half_then_full)
-        with pytest.raises(DiskFull, match="nothing was stored"):
-            store.append([draft(b"refused"), draft(b"x" * 10)], 1)
-    assert bodies(store) == [b"before"]
-    await put(store, b"after")
-    assert bodies(store) == [b"before", b"after"]
-    await store.close()
-    store = await opened(tmp_path)
-    assert bodies(store) == [b"before", b"after"]
-    await store.close()
-
-
-async def test_the_reserve_is_for_leases_and_acks(tmp_path: Path) -> None:
-    config = StoreConfig(data_dir=tmp_path, segment_bytes=4096, disk_reserve_bytes=1 << 62)
-    store = await open_store(
-        config, logs.get("test"), tag_of=tag_of, is_first_of_pair=never, fatal=fatal
-    )
-    with pytest.raises(DiskFull):
-        store.append([draft(b"x")], 10_000)
-    assert store.append([draft(b"x")], 10_000, system=True)
-    await store.close()
-
-
-async def test_a_record_no_file_can_hold_is_refused(tmp_path: Path) -> None:
-    store = await opened(tmp_path)
-    with pytest.raises(BadRequest, match="segment_bytes"):
-        store.append([draft(b"x" * SEGMENT_BYTES)], 1)
-    await store.close()
-
-
-async def test_a_directory_in_use_names_the_holder(tmp_path: Path) -> None:
-    store = await opened(tmp_path)
-    script = (
-        "import sys; from pathlib import Path; from popmq_broker.store.lock_file import LockFile\n"
-        "try: LockFile(Path(sys.argv[1]))\n"
-        "except Exception as error: print(type(error).__name__, error)"
-    )
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", script, str(tmp_path), stdout=subprocess.PIPE
-    )
-    found = (await process.communicate())[0].decode()
-    assert found.startswith("DirectoryInUse")
-    assert f"process {os.getpid()}" in found
-    await store.close()
-    again = await opened(tmp_path)
-    await again.close()
-
-
-async def test_many_waiters_share_an_fdatasync(tmp_path: Path) -> None:
-    store = await opened(tmp_path)
+async def test_appends_that_wait_share_one_fdatasync(disk: MemoryFiles) -> None:
     batches: list[int] = []
-    store.synced = lambda _seconds, records: batches.append(records)
-    await asyncio.gather(*(put(store, b"x") for _ in range(200)))
-    assert sum(batches) == 200
-    assert len(batches) < 20
+    async with running(disk) as store:
+        store.synced = lambda seconds, records: batches.append(records)
+        with disk.held_syncs():
+            await_first = asyncio.ensure_future(put(store, draft()))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            others = [asyncio.ensure_future(put(store, draft())) for _ in range(10)]
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        await asyncio.gather(await_first, *others)
+        assert sum(batches) == 11
+        assert len(batches) <= 3
+
+
+async def test_async_flush_answers_and_shows_at_once(disk: MemoryFiles) -> None:
+    async with running(disk, sync_flush=False) as store:
+        with disk.held_syncs():
+            (at,) = store.append([draft(b"a")], NOW_MS)
+            await store.durable(at.end_offset)
+            await asyncio.sleep(0)
+            assert messages(store) == [b"a"]
+            assert store.durable_end == 0
+    async with running(disk) as store:
+        assert messages(store) == [b"a"]
+
+
+async def test_store_times_never_go_back_not_even_over_a_restart(disk: MemoryFiles) -> None:
+    async with running(disk) as store:
+        first = store.append([draft()], NOW_MS)
+        second = store.append([draft()], NOW_MS - 500)
+        await store.durable(second[0].end_offset)
+        assert first[0].store_timestamp_ms == second[0].store_timestamp_ms == NOW_MS
+    async with running(disk) as store:
+        (third,) = store.append([draft()], NOW_MS - 900)
+        await store.durable(third.end_offset)
+        assert third.store_timestamp_ms == NOW_MS
+
+
+async def test_a_restart_keeps_messages_and_offsets(disk: MemoryFiles) -> None:
+    bodies = [b"m%d" % i for i in range(40)]  # many segments and queue files
+    async with running(disk) as store:
+        for body in bodies[:20]:
+            await put(store, draft(body, queue_id=1))
+        end = store.log_end
+    async with running(disk) as store:
+        assert store.log_end == store.durable_end == end
+        assert messages(store, queue_id=1) == bodies[:20]
+        for offset, body in enumerate(bodies[20:], 20):
+            assert await put(store, draft(body, queue_id=1)) == [offset]
+        assert messages(store, queue_id=1) == bodies
+
+
+async def test_half_messages_are_in_the_log_but_in_no_queue(disk: MemoryFiles) -> None:
+    half = draft(b"half", sys_flag=SysFlag.PREPARED.value)
+    async with running(disk) as store:
+        appended = store.append([half, draft(b"a")], NOW_MS)
+        await store.durable(appended[-1].end_offset)
+        assert [at.queue_offset for at in appended] == [0, 0]
+        assert messages(store) == [b"a"]
+        record = store.read(0, appended[0].end_offset)
+        assert record is not None
+        assert record.body == b"half"
+    disk.damage(ROOT / "checkpoint", 0, bytes(4096))
+    async with running(disk) as store:  # also when the queues are made from the log
+        assert messages(store) == [b"a"]
+
+
+async def test_reading_beside_a_record_is_told(disk: MemoryFiles) -> None:
+    async with running(disk) as store:
+        (at,) = store.append([draft()], NOW_MS)
+        await store.durable(at.end_offset)
+        with pytest.raises(Corrupt, match="no record begins here"):
+            store.read(1, at.end_offset - 1)
+        with pytest.raises(Corrupt):
+            store.read(at.end_offset, 100)
+
+
+async def test_a_record_that_no_file_can_hold_is_refused(disk: MemoryFiles) -> None:
+    async with running(disk) as store:
+        await put(store, draft(b"a"))
+        with pytest.raises(BadRequest, match="segment_bytes=1024"):
+            store.append([draft(b"b"), draft(b"x" * 1_000)], NOW_MS)
+        assert await put(store, draft(b"c")) == [1]
+        assert messages(store) == [b"a", b"c"]
+
+
+async def test_what_waits_for_the_disk_is_bounded(disk: MemoryFiles) -> None:
+    async with running(disk, unsynced_bytes_max=200) as store:
+        with disk.held_syncs():
+            store.append([draft(b"a" * 200)], NOW_MS)
+            with pytest.raises(TooManyRequests):
+                store.append([draft(b"b")], NOW_MS)
+            (last,) = store.append([draft(b"c")], NOW_MS, system=True)
+        await store.durable(last.end_offset)
+        assert await put(store, draft(b"d")) == [2]
+
+
+async def test_a_closed_store_takes_nothing(disk: MemoryFiles) -> None:
+    store = await opened(disk)
+    await put(store, draft(b"a"))
+    await store.close()
+    await store.close()
+    with pytest.raises(StoreClosed):
+        store.append([draft()], NOW_MS)
+
+
+async def test_closing_brings_to_disk_what_nobody_waited_for(disk: MemoryFiles) -> None:
+    store = await opened(disk)
+    store.append([draft(b"a")], NOW_MS)
+    await store.close()
+    disk.crash()
+    async with running(disk) as store:
+        assert messages(store) == [b"a"]
+
+
+async def test_abort_is_there_while_it_runs(disk: MemoryFiles) -> None:
+    async with running(disk):
+        assert disk.read(ROOT / "abort") == b"%d\n" % os.getpid()
+    assert not disk.exists(ROOT / "abort")
+
+
+async def test_checkpoints_are_made_beside(disk: MemoryFiles) -> None:
+    """After one of them, a start has nothing to read again."""
+    looked = asyncio.Event()
+
+    class Watched(MemoryFiles):
+        def sync(self, path: Path) -> None:
+            super().sync(path)
+            loop.call_soon_threadsafe(looked.set)
+
+    loop = asyncio.get_running_loop()
+    disk = Watched()
+    store = await opened(disk, checkpoint_interval_ms=1)
+    await put(store, draft(b"a"))
+    beside = asyncio.ensure_future(store.run())
+    async with asyncio.timeout(5):
+        await looked.wait()
+    beside.cancel()
+    await asyncio.gather(beside, return_exceptions=True)
+    assert disk.size(ROOT / "consumequeue" / "orders" / "0" / ("0" * 20)) == 80
     await store.close()
 
 
-async def test_a_damaged_configuration_file_falls_back_to_the_one_before(tmp_path: Path) -> None:
-    store = await opened(tmp_path)
-    await store.save_config("x.json", "1")
-    await store.save_config("x.json", "2")
-    path = tmp_path / "config" / "x.json"
+class TestRealFiles:
+    @pytest.fixture
+    def config(self, tmp_path: Path) -> StoreConfig:
+        return replace(SMALL, data_dir=tmp_path / "data" / "deep")
 
-    def decode(text: str) -> int:
-        if not text.isdigit():
-            raise Corrupt(path="x.json", offset=0, reason="no number")
-        return int(text)
+    async def test_the_same_on_a_real_disk(self, config: StoreConfig) -> None:
+        bodies = [b"m%d" % i * 20 for i in range(30)]
+        async with running(OsFiles(), config=config) as store:
+            for body in bodies:
+                await put(store, draft(body))
+            assert messages(store) == bodies
+        store = await opened(OsFiles(), config)
+        await put(store, draft(b"last"))
+        store.abandon()  # as kill -9
+        async with running(OsFiles(), config=config) as store:
+            assert messages(store) == [*bodies, b"last"]
+            assert (config.data_dir / "commitlog" / f"{1024:020d}").stat().st_size == 1024
+            assert (config.data_dir / "lock").read_text() == f"{os.getpid()}\n"
 
-    assert store.load_config("x.json", decode) == 2
-    path.write_text("")
-    assert store.load_config("x.json", decode) == 1
-    path.with_suffix(".json.bak").write_text("?")
-    with pytest.raises(Corrupt):
-        store.load_config("x.json", decode)
-    assert store.load_config("none.json", decode) is None
-    await store.close()
+    async def test_a_real_disk_that_is_full(
+        self, config: StoreConfig, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real_pwrite = os.pwrite
 
+        def a_part_then_full(file: int, data: bytes, offset: int) -> int:
+            if len(data) < 100:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return real_pwrite(file, data[:99], offset)
 
-async def test_two_stores_of_one_process_do_not_share_a_directory(tmp_path: Path) -> None:
-    store = await opened(tmp_path)
-    with pytest.raises(DirectoryInUse):
-        await opened(tmp_path)
-    await store.close()
+        async with running(OsFiles(), config=config) as store:
+            await put(store, draft(b"a"))
+            with monkeypatch.context() as full:
+                full.setattr(os, "pwrite", a_part_then_full)
+                with pytest.raises(DiskFull, match="nothing was stored"):
+                    store.append([draft(b"b"), draft(b"c")], NOW_MS)
+            await put(store, draft(b"d"))
+        async with running(OsFiles(), config=config) as store:
+            assert messages(store) == [b"a", b"d"]
+
+    async def test_a_second_process_is_told_who_has_the_directory(
+        self, config: StoreConfig
+    ) -> None:
+        program = (
+            "import sys, pathlib; from popmq_broker.store.files import OsFiles;"
+            "OsFiles().lock(pathlib.Path(sys.argv[1]) / 'lock'); print('held', flush=True);"
+            "sys.stdin.read()"
+        )
+        config.data_dir.mkdir(parents=True)
+        other = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", program, str(config.data_dir)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert other.stdout is not None
+        assert await other.stdout.readline() == b"held\n"
+        with pytest.raises(DirectoryInUse, match=f"process {other.pid}"):
+            await opened(OsFiles(), config)
+        await other.communicate(b"")  # its input ends
+        async with running(OsFiles(), config=config) as store:
+            assert await put(store, draft()) == [0]
+
+    async def test_two_stores_of_one_process_exclude_each_other(self, config: StoreConfig) -> None:
+        async with running(OsFiles(), config=config):
+            with pytest.raises(DirectoryInUse):
+                await opened(OsFiles(), config)
