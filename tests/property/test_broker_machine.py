@@ -7,6 +7,7 @@ grows by one per counted delivery · I13 all of it over restarts and crashes tha
 synced.
 """
 
+import asyncio
 import random
 import tempfile
 from dataclasses import dataclass, field
@@ -132,23 +133,38 @@ class BrokerMachine(RuleBasedStateMachine):
         getattr(self, f"_unanswered_{work}")()
         self.driver.crash(self.rng)
 
+    def _unpromised(self, call: "asyncio.Task[link.Reply]") -> None:
+        """While nothing reaches the disk, no answer may rely on it."""
+        if not call.done():
+            return
+        reply = call.result()
+        assert not reply.send.results, "a send was answered before it was on disk"
+        assert not reply.pop.messages, "a pop was answered before its checkpoint was on disk"
+        assert DONE not in reply.ack.outcomes, "an ack was answered before it was on disk"
+        assert reply.change_invisible.outcome != DONE, "a change was answered before it was on disk"
+
     def _unanswered_send(self) -> None:
         body = self._next_body()
         self.told[body] = Told(body, certain=False)
-        self.driver.start(**self.driver.send_body(body))
+        self._forget_who_was_popped()
+        self._unpromised(self.driver.start(**self.driver.send_body(body)))
+        seen = self.driver.start(**pop_body(32, 1_000))
+        assert not seen.done() or body not in str(seen.result()), "visible before it is on disk"
 
     def _unanswered_pop(self) -> None:
-        self.driver.start(**pop_body(4, 1_000))
-        for told in self.told.values():  # whoever got it, nobody knows
+        self._unpromised(self.driver.start(**pop_body(4, 1_000)))
+        self._forget_who_was_popped()
+
+    def _forget_who_was_popped(self) -> None:
+        """An unanswered pop took some of them; whether that is remembered, nobody knows."""
+        for told in self.told.values():
             told.attempt_certain = False
-            if not told.handles or self._now() >= told.held_until_ms:
-                told.held_until_ms = max(told.held_until_ms, 0)
 
     def _unanswered_ack(self) -> None:
         for told in self.told.values():
             if told.handles and not told.acked:
                 request = link.Ack(group=GROUP, topic=TOPIC, leases=[told.handles[-1]])
-                self.driver.start(ack=request)
+                self._unpromised(self.driver.start(ack=request))
                 told.ack_unknown = True
                 return
 
@@ -158,7 +174,7 @@ class BrokerMachine(RuleBasedStateMachine):
                 request = link.ChangeInvisible(
                     group=GROUP, topic=TOPIC, lease=told.handles[-1], invisible_ms=50_000
                 )
-                self.driver.start(change_invisible=request)
+                self._unpromised(self.driver.start(change_invisible=request))
                 told.change_unknown = True
                 return
 

@@ -3,10 +3,11 @@
     topic [queues=1] [attempts=16] [from=first|last]     make topic and group
     send BODY… [tag=T]          pop [N] [invisible=10s] [tag=EXPR]
     ack NAME [NAME…]            change NAME 30s          release NAME      forward NAME
-    advance 10s                 restart                  show              delete
+    advance 10s                 restart     crash        show              delete
 A popped message gets the name of its body; its newest handle is NAME, older ones NAME', NAME''.
 """
 
+import random
 import shlex
 from pathlib import Path
 
@@ -100,6 +101,10 @@ class Stage:
 
     def do_restart(self, _: list[str], __: dict[str, str]) -> list[str]:
         self.driver.restart()
+        return []
+
+    def do_crash(self, _: list[str], __: dict[str, str]) -> list[str]:
+        self.driver.crash(random.Random(1))
         return []
 
     def do_delete(self, _: list[str], __: dict[str, str]) -> list[str]:
