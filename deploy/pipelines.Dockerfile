@@ -1,14 +1,23 @@
-# The audit: export a broker's files, reconcile them with Spark.
-FROM python:3.11-slim-bookworm
-RUN apt-get update && apt-get install -y --no-install-recommends openjdk-17-jre-headless \
-    && rm -rf /var/lib/apt/lists/*
+# The audit: export a broker's files, reconcile them with Spark. It needs Java, the services do not.
+FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
+RUN python -m venv --without-pip /opt/popmq
 COPY pyproject.toml README.md ./
 COPY proto/gen proto/gen
 COPY services services
 COPY sdk sdk
 COPY pipelines pipelines
-RUN python -m venv /opt/popmq && /opt/popmq/bin/pip install --no-cache-dir '.[pipelines]'
-ENV PATH=/opt/popmq/bin:$PATH
-ENTRYPOINT ["python", "-m", "popmq_pipelines"]
-CMD ["--help"]
+RUN pip --python /opt/popmq/bin/python install --no-cache-dir --disable-pip-version-check '.[pipelines]'
+
+FROM python:3.11-slim-bookworm
+RUN apt-get update && apt-get install -y --no-install-recommends openjdk-17-jre-headless \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=build /opt/popmq /opt/popmq
+# The brokers' user: their files are read as what they are. Spark asks for the user's name.
+RUN useradd --uid 10001 --no-create-home popmq && mkdir /audit && chown popmq /audit
+COPY --chmod=755 deploy/audit.sh /usr/local/bin/audit
+ENV PATH=/opt/popmq/bin:$PATH PYTHONDONTWRITEBYTECODE=1 SPARK_LOCAL_DIRS=/audit/spark
+USER popmq
+WORKDIR /audit
+VOLUME /audit
+ENTRYPOINT ["audit"]

@@ -3,15 +3,17 @@
 import argparse
 import json
 import sys
+import traceback
 from dataclasses import asdict
 from pathlib import Path
 
 EXIT_CODES = {"PASS": 0, "FAIL": 1, "INCOMPLETE": 4}
+EXIT_CRASHED = 70  # no verdict at all; must not look like FAIL
 INSTALL = "the audit needs the pipelines extra: pip install 'popmq[pipelines]'"
 
 
 def main() -> int:
-    """Exit codes: 0 PASS, 1 FAIL, 2 usage, 4 INCOMPLETE."""
+    """Exit codes: 0 PASS, 1 FAIL, 2 usage, 4 INCOMPLETE, 70 crashed without a verdict."""
     parser = argparse.ArgumentParser(prog="popmq_pipelines", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     exporting = commands.add_parser("export", help="write a snapshot of a broker's data directory")
@@ -85,4 +87,8 @@ def _fail(text: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except Exception:
+        traceback.print_exc()
+        sys.exit(EXIT_CRASHED)

@@ -3,6 +3,7 @@
 from popmq._core.signature import Credentials
 from popmq.client import Client
 from popmq.errors import (
+    BrokerUnavailable,
     GroupNotFound,
     InvalidReceiptHandle,
     PopMQClientError,
@@ -14,6 +15,7 @@ from popmq.errors import (
 from popmq.message import Message, ReceivedMessage, SendReceipt
 
 __all__ = [
+    "BrokerUnavailable",
     "Client",
     "Credentials",
     "GroupNotFound",

@@ -7,7 +7,9 @@ async with Client("127.0.0.1:8081") as client:
 """
 
 import asyncio
+import logging
 import os
+import random
 import socket
 import time
 import uuid
@@ -25,11 +27,12 @@ from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq._core import convert
 from popmq._core.ids import MessageIds
 from popmq._core.signature import Credentials, metadata
-from popmq.errors import PopMQClientError, ServerUnreachable, check
+from popmq.errors import BrokerUnavailable, PopMQClientError, ServerUnreachable, check
 from popmq.message import Message, ReceivedMessage, SendReceipt
 from popmq.telemetry import Telemetry
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 SEND_ATTEMPTS = 3
 BACKOFF_S = 0.05
 MESSAGE_BYTES_MAX = 130 * 1024 * 1024
@@ -60,7 +63,7 @@ class Client:
         self._client_id = f"{socket.gethostname()}@{os.getpid()}@{uuid.uuid4().hex[:12]}"
         self._ids = MessageIds(uuid.getnode(), os.getpid(), int(time.time()))
         self._routes: dict[str, tuple[float, list[v2.MessageQueue]]] = {}
-        self._turn = 0
+        self._turn = random.randrange(1 << 16)
 
     async def __aenter__(self) -> Self:
         options = [
@@ -143,19 +146,33 @@ class Client:
     ) -> list[ReceivedMessage]:
         """Up to `max_messages` of one broker; an empty list when none came within `wait_s`.
 
-        Each call asks the next broker of the topic. `filter` is a tag, `a||b`, or `*`.
+        The brokers of the topic are asked in turn, beginning with another one at each call: first
+        each for what is there, then one is waited at. `filter` is a tag, `a||b`, or `*`.
         """
         await self._telemetry.subscribe(self._resource(topic), self._resource(group), filter)
         brokers = await self._brokers(topic)
         self._turn += 1
-        queue = brokers[self._turn % len(brokers)]
+        order = [brokers[(self._turn + i) % len(brokers)] for i in range(len(brokers))]
         request = service.ReceiveMessageRequest(
             group=self._resource(group),
-            message_queue=queue,
             filter_expression=v2.FilterExpression(type=v2.TAG, expression=filter),
             batch_size=max_messages,
         )
         request.invisible_duration.FromMilliseconds(int(invisible_s * 1000))
+        for queue in order[1:]:
+            try:
+                found = await self._receive_at(request, queue, wait_s=0.0)
+            except BrokerUnavailable as down:  # the others may have something
+                log.info("%s was passed over: %s", queue.broker.name, down)
+                continue
+            if found:
+                return found
+        return await self._receive_at(request, order[0], wait_s=wait_s)
+
+    async def _receive_at(
+        self, request: service.ReceiveMessageRequest, queue: v2.MessageQueue, *, wait_s: float
+    ) -> list[ReceivedMessage]:
+        request.message_queue.CopyFrom(queue)
         request.long_polling_timeout.FromMilliseconds(int(wait_s * 1000))
         return await self._retrying(lambda: self._receive_once(request, wait_s), attempts=1)
 

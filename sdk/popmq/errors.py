@@ -42,11 +42,16 @@ class TooManyRequests(RefusedByServer):
     retriable = True
 
 
+class BrokerUnavailable(RefusedByServer):
+    retriable = True
+
+
 _BY_CODE: dict[int, type[RefusedByServer]] = {
     v2.TOPIC_NOT_FOUND: TopicNotFound,
     v2.CONSUMER_GROUP_NOT_FOUND: GroupNotFound,
     v2.INVALID_RECEIPT_HANDLE: InvalidReceiptHandle,
     v2.TOO_MANY_REQUESTS: TooManyRequests,
+    v2.PROXY_TIMEOUT: BrokerUnavailable,
 }
 
 

@@ -3,7 +3,7 @@
     topic [queues=1] [attempts=16] [from=first|last]     make topic and group
     send BODY… [tag=T]          pop [N] [invisible=10s] [tag=EXPR]
     ack NAME [NAME…]            change NAME 30s          release NAME      forward NAME
-    advance 10s                 restart     crash        show              delete
+    advance 10s    later 10s    restart     crash        show              delete
 A popped message gets the name of its body; its newest handle is NAME, older ones NAME', NAME''.
 """
 
@@ -97,6 +97,11 @@ class Stage:
 
     def do_advance(self, arguments: list[str], _: dict[str, str]) -> list[str]:
         self.driver.advance(duration_ms(arguments[0]))
+        return []
+
+    def do_later(self, arguments: list[str], _: dict[str, str]) -> list[str]:
+        """Time passes, but the revival has not run yet."""
+        self.driver.clock.advance(duration_ms(arguments[0]))
         return []
 
     def do_restart(self, _: list[str], __: dict[str, str]) -> list[str]:

@@ -1,7 +1,8 @@
 """popmq health: is a service of this cluster well? For health checks."""
 
-import urllib.error
 import urllib.request
+from http.client import HTTPException
+from urllib.error import HTTPError
 
 import click
 import grpc
@@ -30,8 +31,11 @@ def _http(url: str) -> None:
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_S):
             return
-    except (urllib.error.URLError, OSError) as failed:
-        fail(f"{url} does not answer: {failed}", EXIT_UNREACHABLE)
+    except HTTPError as refused:
+        with refused:  # it holds the connection
+            fail(f"{url} is not well: {refused}", EXIT_UNREACHABLE)
+    except (OSError, HTTPException) as failed:  # URLError is an OSError
+        fail(f"{url} is not well: {failed!r}", EXIT_UNREACHABLE)
 
 
 def _grpc(address: str) -> None:
@@ -41,7 +45,8 @@ def _grpc(address: str) -> None:
                 health_pb2.HealthCheckRequest(), timeout=TIMEOUT_S
             )
         except grpc.RpcError as failed:
-            fail(f"{address} does not answer: {failed}", EXIT_UNREACHABLE)
+            reason = failed.details() if isinstance(failed, grpc.Call) else failed
+            fail(f"{address} does not answer: {reason}", EXIT_UNREACHABLE)
             return
     if answer.status != health_pb2.HealthCheckResponse.SERVING:
         fail(f"{address} is not serving")

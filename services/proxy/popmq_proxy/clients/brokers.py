@@ -161,6 +161,7 @@ class BrokerLink:
         for waiter in self._waiting.values():
             if not waiter.done():
                 waiter.set_exception(BrokerDown(broker=self._broker, reason=reason))
+        self._tasks[0].cancel()  # the writer; the reader is who tells
         self._writer.close()
 
     async def close(self) -> None:

@@ -1,0 +1,83 @@
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import grpc
+import pytest
+from click.testing import CliRunner, Result
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import HealthServicer
+from harness.processes import free_port
+
+from popmq_cli.health import health
+from popmq_cli.output import EXIT_FAILED, EXIT_UNREACHABLE
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+def probe(target: str) -> Result:
+    return CliRunner().invoke(health, [target])
+
+
+@contextmanager
+def grpc_service(status: "health_pb2.HealthCheckResponse.ServingStatus") -> Iterator[str]:
+    server = grpc.server(ThreadPoolExecutor(1))
+    servicer = HealthServicer()
+    servicer.set("", status)
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.stop(None).wait()
+
+
+@contextmanager
+def http_service(answer: bytes) -> Iterator[str]:
+    class Answer(BaseHTTPRequestHandler):
+        def handle(self) -> None:
+            self.rfile.readline()
+            self.wfile.write(answer)
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/metrics"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_serving_is_well() -> None:
+    with grpc_service(SERVING) as target:
+        assert probe(target).exit_code == 0
+
+
+def test_not_serving_is_not() -> None:
+    with grpc_service(NOT_SERVING) as target:
+        assert probe(target).exit_code == EXIT_FAILED
+
+
+def test_a_page_is_well() -> None:
+    with http_service(b"HTTP/1.0 200 OK\r\n\r\n") as target:
+        assert probe(target).exit_code == 0
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.0 500 Oh\r\n\r\n", b"\0\0\x12", b""])
+def test_any_other_answer_is_not_and_takes_one_line(answer: bytes) -> None:
+    with http_service(answer) as target:
+        result = probe(target)
+    assert result.exit_code == EXIT_UNREACHABLE
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("target", ["127.0.0.1:{}", "http://127.0.0.1:{}/"])
+def test_nobody_there_takes_one_line(target: str) -> None:
+    result = probe(target.format(free_port()))
+    assert result.exit_code == EXIT_UNREACHABLE
+    assert result.stderr.count("\n") == 1, result.stderr

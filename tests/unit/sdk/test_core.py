@@ -1,0 +1,59 @@
+"""Ids, metadata and errors as official clients have them."""
+
+import re
+
+import pytest
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from popmq import errors
+from popmq._core.ids import MessageIds
+from popmq._core.signature import Credentials, metadata
+
+
+def test_message_ids() -> None:
+    ids = MessageIds(mac=0x0123456789AB, pid=0x1234, now_s=1_609_459_200 + 10)
+    first, second = ids.next(), ids.next()
+    assert first == "01" + "0123456789AB" + "1234" + "0000000A" + "00000000"
+    assert second.endswith("00000001")
+    assert re.fullmatch("[0-9A-F]{34}", second)
+
+
+def test_the_signature_covers_the_date() -> None:
+    fields = dict(
+        metadata(
+            client_id="c",
+            namespace="n",
+            request_id="r",
+            date_time="20260101T000000Z",
+            version="1",
+            credentials=Credentials("ak", "sk"),
+        )
+    )
+    assert fields["x-mq-client-id"] == "c"
+    assert fields["authorization"] == (
+        "MQv2-HMAC-SHA1 Credential=ak, SignedHeaders=x-mq-date-time, "
+        "Signature=7D48B06369ADC2335751B3604F89EA92F419DAB4"
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "retriable"),
+    [
+        (v2.TOPIC_NOT_FOUND, errors.TopicNotFound, False),
+        (v2.INVALID_RECEIPT_HANDLE, errors.InvalidReceiptHandle, False),
+        (v2.TOO_MANY_REQUESTS, errors.TooManyRequests, True),
+        (v2.PROXY_TIMEOUT, errors.BrokerUnavailable, True),
+        (v2.FORBIDDEN, errors.RefusedByServer, False),
+    ],
+)
+def test_errors_by_code(
+    code: "v2.Code.ValueType", error: type[errors.RefusedByServer], retriable: bool
+) -> None:
+    with pytest.raises(error, match="why") as raised:
+        errors.check(v2.Status(code=code, message="why"))
+    assert raised.value.code == code
+    assert raised.value.retriable is retriable
+
+
+def test_ok_is_no_error() -> None:
+    errors.check(v2.Status(code=v2.OK))
