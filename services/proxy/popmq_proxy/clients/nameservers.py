@@ -102,6 +102,7 @@ class RouteCache:
         self._nameservers = nameservers
         self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._asking: dict[str, asyncio.Task[list[ns.QueueRoute]]] = {}
+        self._addresses: dict[str, str] = {}
 
     async def routes(self, topic: str) -> list[ns.QueueRoute]:
         """Raises `TopicNotFound`, `NameserverDown` when nothing is known and nobody answers."""
@@ -126,11 +127,19 @@ class RouteCache:
         return await self._nameservers.brokers()
 
     async def address(self, broker: str) -> str:
-        """host:port of a broker's link. Raises `BrokerUnreachable`."""
-        for info in await self._nameservers.brokers():
-            if info.name == broker:
-                return info.address
-        raise BrokerUnreachable(broker=broker, reason="no nameserver knows it")
+        """host:port of a broker's link, the last known while no nameserver answers.
+
+        Raises `BrokerUnreachable`.
+        """
+        try:
+            found = await self._nameservers.brokers()
+            self._addresses = {info.name: info.address for info in found}
+        except NameserverDown as down:
+            if broker not in self._addresses:
+                raise BrokerUnreachable(broker=broker, reason=str(down)) from down
+        if broker not in self._addresses:
+            raise BrokerUnreachable(broker=broker, reason="no nameserver knows it")
+        return self._addresses[broker]
 
     async def close(self) -> None:
         for task in self._asking.values():

@@ -1,0 +1,59 @@
+"""Routes are remembered, and kept while no nameserver answers."""
+
+import pytest
+
+from popmq_common.errors import BrokerUnreachable, NameserverDown, TopicNotFound
+from popmq_internal.v1 import nameserver_pb2 as ns
+from popmq_proxy.clients.nameservers import RouteCache
+
+
+class Names:
+    def __init__(self) -> None:
+        self.down = False
+        self.topics = {"t"}
+        self.lookups = 0
+
+    async def lookup(self, topic: str) -> list[ns.QueueRoute]:
+        self.lookups += 1
+        if self.down:
+            raise NameserverDown(reason="gone")
+        info = ns.BrokerInfo(name="b", address="h:1")
+        return [ns.QueueRoute(broker=info)] if topic in self.topics else []
+
+    async def brokers(self) -> list[ns.BrokerInfo]:
+        if self.down:
+            raise NameserverDown(reason="gone")
+        return [ns.BrokerInfo(name="b", address="h:1")]
+
+    async def close(self) -> None:
+        return
+
+
+async def test_what_is_known_outlives_the_nameserver() -> None:
+    names = Names()
+    cache = RouteCache(names)
+    routes = await cache.routes("t")
+    assert await cache.address("b") == "h:1"
+    names.down = True
+    assert await cache.routes("t") == routes
+    assert await cache.address("b") == "h:1"
+    assert names.lookups == 1
+    with pytest.raises(NameserverDown):
+        await cache.routes("other")
+    with pytest.raises(BrokerUnreachable, match="gone"):
+        await cache.address("c")
+
+
+async def test_a_topic_made_a_moment_ago_is_asked_for_again() -> None:
+    names = Names()
+    cache = RouteCache(names)
+    with pytest.raises(TopicNotFound):
+        await cache.routes("new")
+    names.topics.add("new")
+    cache.forget("new")
+    assert len(await cache.routes("new")) == 1
+
+
+async def test_an_unknown_broker_is_told() -> None:
+    with pytest.raises(BrokerUnreachable, match="no nameserver knows it"):
+        await RouteCache(Names()).address("c")
