@@ -48,7 +48,7 @@ it: setup ## services together, in one process
 crash: setup ## kill -9 under load (POPMQ_CRASH_RUNS=20)
 	$(BIN)/pytest -q -s tests/crash
 
-test-all: check test hunt it crash ## everything that needs nothing but Python
+test-all: check test it crash ## everything that needs nothing but Python
 	$(BIN)/pytest -q tests/compat/python
 
 compat: setup ## the official Node and Go clients
