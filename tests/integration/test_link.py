@@ -9,6 +9,7 @@ import pytest
 from popmq_broker.rpc.link import LinkServer
 from popmq_common import logs
 from popmq_common.errors import BrokerDown, DeadlinePassed, NotAuthorized, TopicNotFound
+from popmq_common.frames import read_frame
 from popmq_common.wire import UnknownFailure
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.brokers import LinkBrokers
@@ -48,6 +49,27 @@ async def test_many_calls_at_a_time_each_get_their_own_reply() -> None:
         calls = [link.Call(get_group=link.GetGroup(group=str(i))) for i in range(500)]
         replies = await asyncio.gather(*(brokers.call("b", call, 5_000) for call in calls))
     assert [reply.get_group.group.name for reply in replies] == [str(i) for i in range(500)]
+
+
+async def test_calls_of_one_moment_share_frames_and_a_lone_call_does_not_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes: list[int] = []
+
+    async def counted(reader: asyncio.StreamReader) -> link.Frame | None:
+        frame = await read_frame(reader)
+        if frame is not None and frame.calls:
+            sizes.append(len(frame.calls))
+        return frame
+
+    monkeypatch.setattr("popmq_common.frames.read_frame", counted)
+    async with linked(echo) as (brokers, _):
+        await brokers.call("b", link.Call(send=link.Send()), 5_000)
+        calls = [link.Call(send=link.Send()) for _ in range(500)]
+        await asyncio.gather(*(brokers.call("b", call, 5_000) for call in calls))
+    assert sizes[0] == 1
+    assert sum(sizes) == 501
+    assert len(sizes) <= 5
 
 
 async def test_an_error_arrives_as_itself_and_a_bug_as_a_failure() -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from popmq_broker.app import server
 from popmq_broker.config import BrokerConfig
+from popmq_broker.engine.register import GrpcAnnouncer
 from popmq_common.clock import SystemClock, VirtualClock
 from popmq_internal.v1 import link_pb2 as link
+from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_nameserver.app import Nameserver, nameserver
 from popmq_nameserver.config import NameserverConfig
 from popmq_proxy.clients.nameservers import GrpcNameservers
@@ -78,3 +80,41 @@ async def test_a_broker_that_stops_leaves_and_one_that_is_forgotten_registers_ag
             assert found.table.expire(clock.now_ms()) in (["broker-a"], [])
             await until_registered(found)
         assert found.table.brokers() == []
+
+
+def registration(epoch_ms: int, address: str) -> ns.RegisterRequest:
+    broker = ns.BrokerInfo(name="b", address=address, epoch_ms=epoch_ms, version=1)
+    return ns.RegisterRequest(broker=broker, topics=[TOPIC])
+
+
+async def test_a_newer_process_wins_and_a_silent_one_is_not_handed_out() -> None:
+    clock = VirtualClock()
+    async with AsyncExitStack() as stack:
+        found = await start(stack, clock)
+        old, new = (GrpcAnnouncer(f"127.0.0.1:{found.port}") for _ in range(2))
+        client = GrpcNameservers((f"127.0.0.1:{found.port}",))
+        assert await old.register(registration(1, "old:1"))
+        assert await new.register(registration(2, "new:1"))
+        assert not await old.register(registration(1, "old:1"))
+        assert not await old.heartbeat(registration(1, "old:1").broker)
+        await old.unregister(registration(1, "old:1").broker)
+        assert [route.broker.address for route in await client.lookup("t")] == ["new:1"]
+        clock.advance(1_000)
+        assert [broker.address for broker in await client.brokers()] == ["new:1"]
+        clock.advance(1)
+        assert await client.lookup("t") == []
+        assert await client.brokers() == []
+        assert not await new.heartbeat(registration(2, "new:1").broker)
+        await new.unregister(registration(2, "new:1").broker)
+        await client.close()
+
+
+async def test_a_registration_larger_than_grpc_takes_by_default_is_taken() -> None:
+    topics = [link.TopicConfig(name=f"{number:0120}") for number in range(40_000)]
+    async with AsyncExitStack() as stack:
+        found = await start(stack, VirtualClock())
+        announcer = GrpcAnnouncer(f"127.0.0.1:{found.port}")
+        request = ns.RegisterRequest(broker=ns.BrokerInfo(name="b"), topics=topics)
+        assert request.ByteSize() > 4 * 1024 * 1024
+        assert await announcer.register(request)
+        await announcer.unregister(request.broker)

@@ -11,8 +11,8 @@ from grpc_health.v1._async import HealthServicer
 
 from popmq_common import logs
 from popmq_common.clock import Clock
-from popmq_common.logs import Log
 from popmq_common.metrics_http import MetricsServer
+from popmq_common.units import MiB
 from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
 from popmq_nameserver.config import NameserverConfig
 from popmq_nameserver.core.route_table import RouteTable
@@ -20,6 +20,7 @@ from popmq_nameserver.rpc import NameserverRpc
 
 EXPIRE_EVERY_S = 1.0
 GRACE_S = 1.0
+REGISTRATION_BYTES_MAX = 64 * MiB  # gRPC's own limit, 4 MiB, is some 40,000 topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +37,19 @@ async def nameserver(config: NameserverConfig, clock: Clock) -> AsyncIterator[Na
     log = logs.get("nameserver")
     table = RouteTable(config.expiry_ms)
     rpc = NameserverRpc(table, clock, log)
-    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    server = grpc.aio.server(
+        options=[
+            ("grpc.so_reuseport", 0),
+            ("grpc.max_receive_message_length", REGISTRATION_BYTES_MAX),
+        ]
+    )
     ns_grpc.add_NameserverServicer_to_server(rpc, server)  # type: ignore[no-untyped-call, unused-ignore]
     health = HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
     port = server.add_insecure_port(f"{config.host}:{config.port}")
     await server.start()
     await health.set("", health_pb2.HealthCheckResponse.SERVING)
-    expiring = asyncio.create_task(_expire(table, clock, log))
+    expiring = asyncio.create_task(_expire(rpc))
     try:
         async with MetricsServer(rpc.registry, config.host, config.metrics_port):
             log.info("nameserver.started", port=port)
@@ -54,8 +60,7 @@ async def nameserver(config: NameserverConfig, clock: Clock) -> AsyncIterator[Na
         log.info("nameserver.stopped")
 
 
-async def _expire(table: RouteTable, clock: Clock, log: Log) -> None:
+async def _expire(rpc: NameserverRpc) -> None:
     while True:
         await asyncio.sleep(EXPIRE_EVERY_S)
-        for name in table.expire(clock.now_ms()):
-            log.warning("broker.expired", broker=name)
+        rpc.expire()

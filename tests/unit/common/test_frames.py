@@ -23,6 +23,10 @@ class Sink:
         await self.may_drain.wait()
 
 
+def large_call(size_bytes: int) -> link.Call:
+    return link.Call(send=link.Send(records=[link.OutgoingRecord(body=bytes(size_bytes))]))
+
+
 async def frames(data: bytes) -> list[link.Frame]:
     reader = asyncio.StreamReader()
     reader.feed_data(data)
@@ -62,13 +66,75 @@ async def test_a_large_frame_is_closed() -> None:
     assert [len(frame.calls) for frame in found] == [2, 2]
 
 
-async def test_the_bound_is_a_typed_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_bound_is_a_typed_refusal_of_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("popmq_common.frames.PENDING_MAX", 2)
+    monkeypatch.setattr("popmq_common.frames.REFUSED_MAX", 3)
     writer = FrameWriter(Sink())  # type: ignore[arg-type]
+    writer.check_room()
     writer.put(link.Call())
     writer.put(link.Call())
-    with pytest.raises(TooManyRequests):
-        writer.put(link.Call())
+    with pytest.raises(TooManyRequests, match="limit is 2"):
+        writer.check_room()
+    writer.put(link.Reply())  # ends something that was begun
+    with pytest.raises(TooManyRequests, match="limit is 3"):
+        writer.put(link.Reply())
+
+
+async def test_the_bound_counts_bytes_and_room_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("popmq_common.frames.PENDING_BYTES_MAX", 1_000)
+    sink = Sink()
+    sink.may_drain.set()
+    writer = FrameWriter(sink)  # type: ignore[arg-type]
+    writer.put(large_call(1_000))
+    with pytest.raises(TooManyRequests, match="bytes waiting"):
+        writer.check_room()
+    running = asyncio.create_task(writer.run())
+    await asyncio.wait_for(writer.flush(), 5)
+    writer.check_room()
+    running.cancel()
+
+
+async def test_what_no_frame_can_hold_is_refused_and_nothing_of_it_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("popmq_common.frames.FRAME_BYTES_MAX", 3_000)
+    sink = Sink()
+    sink.may_drain.set()
+    writer = FrameWriter(sink)  # type: ignore[arg-type]
+    with pytest.raises(BadRequest, match="the link's limit is 3000"):
+        writer.put(large_call(3_000))
+    for _ in range(2):
+        writer.put(large_call(2_000))
+    running = asyncio.create_task(writer.run())
+    await asyncio.wait_for(writer.flush(), 5)
+    running.cancel()
+    assert [len(frame.calls) for frame in await frames(b"".join(sink.written))] == [1, 1]
+
+
+async def test_a_call_may_be_reused_as_soon_as_it_is_put() -> None:
+    sink = Sink()
+    sink.may_drain.set()
+    writer = FrameWriter(sink)  # type: ignore[arg-type]
+    call = link.Call(id=1)
+    writer.put(call)
+    call.id = 2
+    writer.put(call)
+    running = asyncio.create_task(writer.run())
+    await asyncio.wait_for(writer.flush(), 5)
+    running.cancel()
+    (frame,) = await frames(b"".join(sink.written))
+    assert [call.id for call in frame.calls] == [1, 2]
+
+
+async def test_bytes_that_are_no_frame_are_an_error() -> None:
+    with pytest.raises(BadRequest, match="a frame that is none"):
+        await frames(LENGTH.pack(3) + b"\xff\xff\xff")
+
+
+async def test_a_connection_that_the_system_breaks_is_the_end() -> None:
+    reader = asyncio.StreamReader()
+    reader.set_exception(TimeoutError("the peer's machine is gone"))
+    assert await read_frame(reader) is None
 
 
 async def test_a_frame_is_read_at_any_split() -> None:

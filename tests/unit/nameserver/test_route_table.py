@@ -1,5 +1,8 @@
 """Routes: the newest registration of a broker wins, the silent ones disappear."""
 
+import pytest
+
+from popmq_common.errors import TooManyRequests
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_nameserver.core.route_table import RouteTable
@@ -59,3 +62,16 @@ def test_a_heartbeat_of_other_topics_asks_for_registration() -> None:
     table = RouteTable(1000)
     table.register(broker(version=1), topics("t"), now_ms=0)
     assert not table.heartbeat(broker(version=2), now_ms=1)
+
+
+def test_the_number_of_brokers_is_bounded_and_known_ones_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("popmq_nameserver.core.route_table.BROKERS_MAX", 1)
+    table = RouteTable(1000)
+    table.register(broker("a"), topics("t"), now_ms=0)
+    with pytest.raises(TooManyRequests, match="brokers"):
+        table.register(broker("b"), topics("t"), now_ms=0)
+    assert table.register(broker("a", version=2), topics("t"), now_ms=1)
+    table.expire(now_ms=2000)
+    assert table.register(broker("b"), topics("t"), now_ms=2000)

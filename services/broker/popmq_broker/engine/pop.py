@@ -34,6 +34,7 @@ from popmq_internal.v1 import link_pb2 as link
 RETRY_FIRST_EVERY = 5
 SCAN_ENTRIES = 1024  # read from a queue at a time
 SCAN_ENTRIES_MAX = 16_384  # looked at in one queue before other work gets its turn
+REPLY_BYTES_MAX = 16 << 20  # stored bytes of one pop, so that its reply fits into a frame
 
 
 @dataclass(slots=True)
@@ -149,6 +150,7 @@ class Pop:
         capped = 0
         picks: list[Pick] = []
         missing = request.batch_size
+        room_bytes = REPLY_BYTES_MAX
         for key in self._keys(request):
             queue = state.group_queue(key)
             is_new = queue is None
@@ -158,9 +160,12 @@ class Pop:
             if room <= 0:
                 capped = max(capped, len(queue.leases))
                 continue
-            pick = self._scan(queue, is_new, min(missing, room), wanted)
+            pick = self._scan(queue, is_new, min(missing, room), room_bytes, wanted)
             pick.marks_start = is_new and not pick.offsets and self._begins_last(key)
             missing -= len(pick.offsets)
+            room_bytes -= sum(entry.size_bytes for entry in pick.entries)
+            if room_bytes <= 0:
+                missing = 0
             picks.append(pick)
         return picks, capped
 
@@ -189,7 +194,10 @@ class Pop:
         group = self._state.group(key.group)
         return group.consume_from is ConsumeFrom.LAST and not key.topic.startswith(RETRY_PREFIX)
 
-    def _scan(self, queue: GroupQueue, is_new: bool, want: int, wanted: Filter) -> Pick:
+    def _scan(
+        self, queue: GroupQueue, is_new: bool, want: int, room_bytes: int, wanted: Filter
+    ) -> Pick:
+        """Up to `want` messages and until `room_bytes` are used up; the first always fits."""
         store = self._state.store
         _, topic, queue_id = queue.key
         at = max(queue.position, self._state.min_offset(topic, queue_id))
@@ -199,19 +207,20 @@ class Pop:
             return pick
         scan_end = at + SCAN_ENTRIES_MAX
         chunk = want if wanted is None else SCAN_ENTRIES
-        while at < min(end, scan_end) and len(pick.offsets) < want:
+        while at < min(end, scan_end) and len(pick.offsets) < want and room_bytes > 0:
             entries = store.entries(topic, queue_id, at, min(chunk, end - at))
             if not entries:
                 end = at
                 break
             for entry in entries:
-                if len(pick.offsets) == want:
+                if len(pick.offsets) == want or room_bytes <= 0:
                     break
                 record = self._matching(entry, wanted)
                 if record is not None:
                     pick.entries.append(entry)
                     pick.records.append(record)
                     pick.offsets.append(at)
+                    room_bytes -= entry.size_bytes
                 at += 1
         pick.next_offset = at
         pick.more = at < end

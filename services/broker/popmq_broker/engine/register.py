@@ -17,6 +17,14 @@ from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
 
 HEARTBEAT_S = 5.0
 CALL_S = 3.0
+RETRY_S = 1.0  # after a call that failed
+AGAIN_S = 0.1  # before registering where the broker is unknown: soon, but without spinning
+CHANNEL_OPTIONS = (
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.min_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+)
+"""gRPC's own backoff goes up to two minutes, in which a nameserver that is back is not seen."""
 
 
 class Announcer(Protocol):
@@ -30,7 +38,7 @@ class Announcer(Protocol):
 class GrpcAnnouncer:
     def __init__(self, address: str) -> None:
         self.address = address
-        self._channel = grpc.aio.insecure_channel(address)
+        self._channel = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
         self._stub = ns_grpc.NameserverStub(self._channel)
 
     async def register(self, request: ns.RegisterRequest) -> bool:
@@ -70,6 +78,8 @@ class Registrar:
         self._log = log
         self._changed = asyncio.Event()
         self._reachable = True
+        self._refused = False
+        self._registering = asyncio.Lock()
 
     async def announce(self) -> None:
         """Register the topics as they are now; if that fails, `run` goes on trying."""
@@ -93,10 +103,13 @@ class Registrar:
             except ConnectionError as failed:
                 registered = False
                 self._note(failed)
-            if registered or not self._reachable:
-                await self._rest()
-            else:
-                await asyncio.sleep(0.1)  # unknown there: register at once, but do not spin
+            await self._rest(self._pause_s(registered))
+
+    def _pause_s(self, registered: bool) -> float:
+        if not self._reachable:
+            return RETRY_S
+        # refused: another process has the name; perhaps it goes away, but not because we ask often
+        return HEARTBEAT_S if registered or self._refused else AGAIN_S
 
     def _topics_are_new(self) -> bool:
         """Dead letter topics appear without anybody waiting for their announcement."""
@@ -104,13 +117,20 @@ class Registrar:
         return version != self._broker.version
 
     async def register(self) -> bool:
-        version, topics = self._topics()
-        self._broker.version = version
-        info = ns.BrokerInfo()
-        info.CopyFrom(self._broker)
-        accepted = await self._announcer.register(ns.RegisterRequest(broker=info, topics=topics))
-        if not accepted:
-            self._log.error("register.refused", reason="a newer process has this broker's name")
+        """False: refused. One at a time, or an older list could arrive after a newer one."""
+        async with self._registering:
+            version, topics = self._topics()
+            self._broker.version = version
+            info = ns.BrokerInfo()
+            info.CopyFrom(self._broker)
+            request = ns.RegisterRequest(broker=info, topics=topics)
+            accepted = await self._announcer.register(request)
+        if accepted == self._refused:  # a line per change of state
+            if accepted:
+                self._log.warning("register.accepted")
+            else:
+                self._log.error("register.refused", reason="a newer process has this broker's name")
+        self._refused = not accepted
         return accepted
 
     async def stop(self) -> None:
@@ -119,9 +139,9 @@ class Registrar:
         except ConnectionError as failed:
             self._note(failed)
 
-    async def _rest(self) -> None:
+    async def _rest(self, pause_s: float) -> None:
         try:
-            async with asyncio.timeout(HEARTBEAT_S if self._reachable else 1.0):
+            async with asyncio.timeout(pause_s):
                 await self._changed.wait()
         except TimeoutError:
             return

@@ -2,37 +2,74 @@
 
 import asyncio
 import hmac
+import ssl
 from collections.abc import Awaitable, Callable
 
-from popmq_common.errors import NotAuthorized, PopMQError, TooManyRequests
-from popmq_common.frames import FrameWriter, encode_frame, read_frame
+from popmq_common.errors import (
+    BadRequest,
+    BrokerUnreachable,
+    NotAuthorized,
+    PopMQError,
+    TooManyRequests,
+)
+from popmq_common.frames import (
+    FrameWriter,
+    converse,
+    encode_frame,
+    read_frame,
+    watch_silence,
+)
 from popmq_common.logs import Log
+from popmq_common.units import KiB
 from popmq_common.wire import failure_of
 from popmq_internal.v1 import link_pb2 as link
 
 CALLS_MAX = 20_000  # under way per connection; a proxy with that many has lost its clients
+CONNECTIONS_MAX = 1_000
+GREETING_S = 5.0
+GREETING_BYTES_MAX = 64 * KiB
+"""What is read of a peer before it has shown the secret."""
 GRACE_S = 5.0
 Handle = Callable[[link.Call], Awaitable[link.Reply]]
 
 
 class LinkServer:
-    def __init__(self, handle: Handle, *, name: str, secret: str, log: Log) -> None:
+    def __init__(
+        self,
+        handle: Handle,
+        *,
+        name: str,
+        secret: str,
+        log: Log,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """`handle` raises errors of popmq_common.errors; anything else is a bug and is logged."""
         self._handle = handle
         self._name = name
         self._secret = secret
         self._log = log
+        self._tls = tls
         self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections: dict[asyncio.Task[None], Connection | None] = {}
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
-        self._server = await asyncio.start_server(self._connected, host, port)
+        self._server = await asyncio.start_server(self._connected, host, port, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
-    async def stop(self) -> None:
-        """Take no more connections, let calls finish for a while, then cut them off."""
+    async def stop(self, grace_s: float = GRACE_S) -> None:
+        """Take no more connections and calls, let calls finish for a while, then cut them off.
+
+        Waiting pops do not hold it up: they end at once, with nothing taken.
+        """
         assert self._server is not None
         self._server.close()
+        draining = [c.drain() for c in self._connections.values() if c is not None]
+        try:
+            async with asyncio.timeout(grace_s):
+                await asyncio.gather(*draining)
+        except TimeoutError:
+            self._log.warning("link.cut_off", grace_s=grace_s)
         for task in self._connections:
             task.cancel()
         if self._connections:
@@ -41,31 +78,40 @@ class LinkServer:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._connections.add(task)
+        if len(self._connections) >= CONNECTIONS_MAX:
+            self._log.warning("link.refused", reason="too many connections", limit=CONNECTIONS_MAX)
+            writer.close()
+            return
+        self._connections[task] = None
         try:
+            watch_silence(writer)
             if await self._greet(reader, writer):
-                await Connection(self._handle, reader, writer, self._log).serve()
-        except (ConnectionError, PopMQError) as broken:
+                connection = Connection(self._handle, reader, writer, self._name, self._log)
+                self._connections[task] = connection
+                await connection.serve()
+        except (OSError, PopMQError) as broken:
             self._log.info("link.broken", reason=str(broken))
         except asyncio.CancelledError:
             pass  # stop() ends connections this way; the server must not log it as an error
         finally:
-            self._connections.discard(task)
+            del self._connections[task]
             writer.close()
 
     async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """The first frame shows the secret; ours tells the name, or why not."""
-        frame = await read_frame(reader)
+        """The first frame shows the secret; ours tells the name, or why not.
+
+        Raises `BadRequest`, `TimeoutError` (an `OSError`) for a peer that says nothing.
+        """
+        async with asyncio.timeout(GREETING_S):
+            frame = await read_frame(reader, GREETING_BYTES_MAX)
         if frame is None or not frame.HasField("hello"):
             return False
         if not hmac.compare_digest(frame.hello.secret.encode(), self._secret.encode()):
             self._log.warning("link.refused", peer=str(writer.get_extra_info("peername")))
             refusal = link.Reply(failure=failure_of(NotAuthorized()))
             writer.write(encode_frame(link.Frame(replies=[refusal])))
-            await writer.drain()
             return False
         writer.write(encode_frame(link.Frame(hello=link.Hello(name=self._name))))
-        await writer.drain()
         return True
 
 
@@ -77,48 +123,99 @@ class Connection:
         handle: Handle,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
+        name: str,
         log: Log,
     ) -> None:
         self._handle = handle
         self._reader = reader
+        self._writer = writer
         self._out = FrameWriter(writer)
+        self._name = name
         self._log = log
         self._calls: dict[int, asyncio.Task[None]] = {}
+        self._pops: set[int] = set()
+        self._stopping = False
 
     async def serve(self) -> None:
-        """Until the proxy is gone; its waiting calls end with it."""
-        writing = asyncio.create_task(self._out.run())
+        """Until the proxy is gone; its calls end with it. Raises `OSError`, `BadRequest`,
+        `TooManyRequests` for a proxy that sends and does not read."""
         try:
-            while (frame := await read_frame(self._reader)) is not None:
-                for call in frame.calls:
-                    self._accept(call)
+            await converse(self._reader, self._out, self._receive)
         finally:
-            writing.cancel()
-            for task in self._calls.values():
+            calls = list(self._calls.values())
+            for task in calls:
                 task.cancel()
-            await asyncio.gather(writing, *self._calls.values(), return_exceptions=True)
+            await asyncio.gather(*calls, return_exceptions=True)
 
-    def _accept(self, call: link.Call) -> None:
-        if call.WhichOneof("body") == "cancel":
-            task = self._calls.get(call.cancel.call_id)
-            if task is not None:
-                task.cancel()
-            return
-        if len(self._calls) >= CALLS_MAX:
-            refused = TooManyRequests(what="calls of one proxy", limit=CALLS_MAX)
+    async def drain(self) -> None:
+        """Refuse new calls, end waiting pops, and wait for the others and their replies."""
+        self._stopping = True
+        for call_id in self._pops:
+            self._calls[call_id].cancel()
+        if self._calls:
+            await asyncio.wait(self._calls.values())
+        await self._out.flush()
+
+    def _receive(self, frame: link.Frame) -> None:
+        for call in frame.calls:
+            kind = call.WhichOneof("body")
+            if kind == "cancel":
+                task = self._calls.get(call.cancel.call_id)
+                if task is not None:
+                    task.cancel()
+            else:
+                self._accept(call, kind)
+
+    def _accept(self, call: link.Call, kind: str | None) -> None:
+        if call.id in self._calls:
+            raise BadRequest(reason=f"call id {call.id} is in use")
+        try:
+            self._check_accepts()
+        except PopMQError as refused:
             self._out.put(link.Reply(id=call.id, failure=failure_of(refused)))
             return
-        self._calls[call.id] = asyncio.create_task(self._serve(call))
+        if kind == "pop":
+            self._pops.add(call.id)
+        task = self._calls[call.id] = asyncio.create_task(self._serve(call))
+        # not by the task itself: one that is cancelled before its first step never runs
+        task.add_done_callback(lambda _: self._forget(call.id))
+
+    def _check_accepts(self) -> None:
+        if self._stopping:
+            raise self._stops()
+        if len(self._calls) >= CALLS_MAX:
+            raise TooManyRequests(what="calls of one proxy", limit=CALLS_MAX)
+        self._out.check_room()
+
+    def _stops(self) -> BrokerUnreachable:
+        return BrokerUnreachable(broker=self._name, reason="it is stopping")
+
+    def _forget(self, call_id: int) -> None:
+        del self._calls[call_id]
+        self._pops.discard(call_id)
 
     async def _serve(self, call: link.Call) -> None:
         try:
             reply = await self._handle(call)
+            reply.id = call.id
         except PopMQError as error:
             reply = link.Reply(id=call.id, failure=failure_of(error))
+        except asyncio.CancelledError:
+            if not (self._stopping and call.id in self._pops):
+                raise
+            reply = link.Reply(id=call.id, failure=failure_of(self._stops()))
         except Exception as bug:
             self._log.exception("call.crashed", kind=call.WhichOneof("body"))
             failure = link.Failure(error=type(bug).__name__, fields={"text": str(bug)})
             reply = link.Reply(id=call.id, failure=failure)
-        finally:
-            del self._calls[call.id]
-        self._out.put(reply)
+        self._answer(reply)
+
+    def _answer(self, reply: link.Reply) -> None:
+        try:
+            self._out.put(reply)
+        except BadRequest as too_large:  # fails this call, not all the others of the connection
+            self._log.error("reply.refused", kind=reply.WhichOneof("body"), reason=str(too_large))
+            self._answer(link.Reply(id=reply.id, failure=failure_of(too_large)))
+        except TooManyRequests as jammed:
+            self._log.warning("link.broken", reason=str(jammed))
+            self._writer.transport.abort()

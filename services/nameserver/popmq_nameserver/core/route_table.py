@@ -13,8 +13,11 @@ topic that was deleted disappears from the routes.
 
 from dataclasses import dataclass
 
+from popmq_common.errors import TooManyRequests
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
+
+BROKERS_MAX = 1_000
 
 
 @dataclass(slots=True)
@@ -37,12 +40,17 @@ class RouteTable:
         return f"<RouteTable [{names}]>"
 
     def register(self, broker: ns.BrokerInfo, topics: list[link.TopicConfig], now_ms: int) -> bool:
-        """False: a newer process of that name, or newer topics of this one, are registered."""
+        """False: a newer process of that name, or newer topics of this one, are registered.
+
+        Raises `TooManyRequests` for a new name beyond `BROKERS_MAX`.
+        """
         known = self._registrations.get(broker.name)
         if known is not None:
             order = (broker.epoch_ms, broker.version)
             if order < (known.broker.epoch_ms, known.broker.version):
                 return False
+        elif len(self._registrations) >= BROKERS_MAX:
+            raise TooManyRequests(what="brokers", limit=BROKERS_MAX)
         by_name = {topic.name: topic for topic in topics}
         self._registrations[broker.name] = Registration(broker, by_name, now_ms)
         return True

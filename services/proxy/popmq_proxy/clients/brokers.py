@@ -1,16 +1,22 @@
 """Calls to brokers: over the link, or in the same process."""
 
 import asyncio
+import ssl
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from itertools import count
+from dataclasses import dataclass
 from typing import Protocol
 
-from popmq_common.errors import BrokerDown, BrokerUnreachable, DeadlinePassed, PopMQError
-from popmq_common.frames import FrameWriter, encode_frame, read_frame
+from popmq_common.errors import BrokerUnreachable, DeadlinePassed, PopMQError
+from popmq_common.frames import encode_frame, read_frame, watch_silence
 from popmq_common.wire import error_of
 from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.clients.broker_link import BrokerLink
 
 CONNECT_S = 3.0
+BACKOFF_S = 0.1  # after the first failure to connect, doubled by each further one
+BACKOFF_S_MAX = 1.0
+FAILURES_MAX = 1_000  # remembered; broker names also come from clients, in receipt handles
 Handle = Callable[[link.Call], Awaitable[link.Reply]]
 Address = Callable[[str], Awaitable[str]]
 
@@ -18,7 +24,8 @@ Address = Callable[[str], Awaitable[str]]
 class Brokers(Protocol):
     async def call(self, broker: str, call: link.Call, timeout_ms: int) -> link.Reply:
         """The broker's reply. Raises the broker's error, `BrokerUnreachable` (nothing was sent),
-        `BrokerDown` and `DeadlinePassed` (nobody knows what became of the call).
+        `BrokerDown` and `DeadlinePassed` (nobody knows what became of the call), and
+        `TooManyRequests` when the broker does not keep up.
 
         Cancelling the caller, or the time-out, ends a waiting pop at the broker too.
         """
@@ -47,125 +54,128 @@ class LocalBrokers:
         return
 
 
-class LinkBrokers:
-    """One connection per broker, made on first use and again after it broke."""
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a broker could not be reached, and until when nobody tries again."""
 
-    def __init__(self, address: Address, secret: str) -> None:
-        """`address` gives a broker's host:port; raises `BrokerDown` for an unknown one."""
+    error: PopMQError
+    backoff_s: float
+    retry_at_s: float
+
+
+class LinkBrokers:
+    """One connection per broker, made on first use and again after it broke.
+
+    After a failure to connect, calls fail at once for a moment instead of queueing up behind
+    one hopeless attempt after the other.
+    """
+
+    def __init__(self, address: Address, secret: str, tls: ssl.SSLContext | None = None) -> None:
+        """`address` gives a broker's host:port; raises `BrokerUnreachable` for an unknown one."""
         self._address = address
         self._secret = secret
-        self._links: dict[str, asyncio.Task[BrokerLink]] = {}
+        self._tls = tls
+        self._closed = False
+        self._links: dict[str, BrokerLink] = {}
+        self._connecting: dict[str, asyncio.Task[BrokerLink]] = {}
+        self._failures: OrderedDict[str, Failure] = OrderedDict()
 
     async def call(self, broker: str, call: link.Call, timeout_ms: int) -> link.Reply:
+        connected: BrokerLink | None = None
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 connected = await self._link(broker)
                 return await connected.call(call)
         except TimeoutError:
+            if connected is None:
+                reason = f"no connection within {timeout_ms} ms"
+                raise BrokerUnreachable(broker=broker, reason=reason) from None
             raise DeadlinePassed(broker=broker, timeout_ms=timeout_ms) from None
 
-    async def _link(self, broker: str) -> "BrokerLink":
-        """Shared by all who ask at once; one that failed or broke is made anew."""
-        task = self._links.get(broker)
-        if task is None or (task.done() and (task.exception() or task.result().broken)):
-            task = self._links[broker] = asyncio.create_task(self._connect(broker))
+    async def _link(self, broker: str) -> BrokerLink:
+        """The open one, or the attempt that all share who ask at once."""
+        found = self._links.get(broker)
+        if found is not None and not found.broken:
+            return found
+        task = self._connecting.get(broker)
+        if task is None:
+            self._check_may_try(broker)
+            task = self._connecting[broker] = asyncio.create_task(self._connect(broker))
+            task.add_done_callback(_retrieve)
         return await asyncio.shield(task)
 
-    async def _connect(self, broker: str) -> "BrokerLink":
-        host, _, port = (await self._address(broker)).rpartition(":")
+    def _check_may_try(self, broker: str) -> None:
+        if self._closed:
+            raise BrokerUnreachable(broker=broker, reason="the proxy is stopping")
+        failure = self._failures.get(broker)
+        if failure is not None and asyncio.get_running_loop().time() < failure.retry_at_s:
+            raise type(failure.error)(**failure.error.fields)
+
+    async def _connect(self, broker: str) -> BrokerLink:
+        try:
+            made = await self._open(broker, await self._address(broker))
+        except PopMQError as error:
+            self._links.pop(broker, None)
+            self._note(broker, error)
+            raise
+        finally:
+            del self._connecting[broker]
+        self._failures.pop(broker, None)
+        self._links[broker] = made
+        return made
+
+    def _note(self, broker: str, error: PopMQError) -> None:
+        before = self._failures.pop(broker, None)
+        backoff_s = BACKOFF_S if before is None else min(before.backoff_s * 2, BACKOFF_S_MAX)
+        retry_at_s = asyncio.get_running_loop().time() + backoff_s
+        self._failures[broker] = Failure(error, backoff_s, retry_at_s)
+        if len(self._failures) > FAILURES_MAX:
+            self._failures.popitem(last=False)
+
+    async def _open(self, broker: str, address: str) -> BrokerLink:
+        """Raises `BrokerUnreachable`, `NotAuthorized`."""
+        host, _, port = address.rpartition(":")
         try:
             async with asyncio.timeout(CONNECT_S):
-                reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-                writer.write(encode_frame(link.Frame(hello=link.Hello(secret=self._secret))))
-                frame = await read_frame(reader)
-        except (OSError, TimeoutError) as failed:
+                reader, writer = await asyncio.open_connection(
+                    host.strip("[]"), int(port), ssl=self._tls
+                )
+                try:
+                    await self._greet(broker, reader, writer)
+                except BaseException:
+                    writer.close()
+                    raise
+        except (OSError, ValueError) as failed:  # time-outs are among them
             raise BrokerUnreachable(broker=broker, reason=str(failed) or "no answer") from failed
+        return BrokerLink(broker, reader, writer)
+
+    async def _greet(
+        self, broker: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        watch_silence(writer)
+        writer.write(encode_frame(link.Frame(hello=link.Hello(secret=self._secret))))
+        try:
+            frame = await read_frame(reader)
+        except PopMQError as wrong:
+            raise BrokerUnreachable(broker=broker, reason=str(wrong)) from wrong
         if frame is None or not frame.HasField("hello"):
-            writer.close()
             if frame is not None and frame.replies:
                 raise error_of(frame.replies[0].failure)
             raise BrokerUnreachable(broker=broker, reason="it closed the connection")
         if frame.hello.name != broker:
-            writer.close()
             reason = f"{frame.hello.name} answers at its address"
             raise BrokerUnreachable(broker=broker, reason=reason)
-        return BrokerLink(broker, reader, writer)
 
     async def close(self) -> None:
-        for task in self._links.values():
-            if task.done() and not task.cancelled() and task.exception() is None:
-                await task.result().close()
-            else:
-                task.cancel()
-
-
-class BrokerLink:
-    """One connection: calls out, replies in, paired by id."""
-
-    def __init__(
-        self, broker: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        self.broken = False
-        self._broker = broker
-        self._reader = reader
-        self._writer = writer
-        self._out = FrameWriter(writer)
-        self._ids = count(1)
-        self._waiting: dict[int, asyncio.Future[link.Reply]] = {}
-        self._tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._read())]
-
-    async def call(self, call: link.Call) -> link.Reply:
-        if self.broken:
-            raise BrokerDown(broker=self._broker, reason="the connection broke")
-        call.id = next(self._ids)
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiting[call.id] = waiter
-        try:
-            self._out.put(call)
-            reply: link.Reply = await waiter
-        except asyncio.CancelledError:
-            self._cancel(call.id)
-            raise
-        finally:
-            self._waiting.pop(call.id, None)
-        if reply.WhichOneof("body") == "failure":
-            raise error_of(reply.failure)
-        return reply
-
-    def _cancel(self, call_id: int) -> None:
-        try:
-            self._out.put(link.Call(cancel=link.Cancel(call_id=call_id)))
-        except PopMQError:
-            return  # the link is jammed; the broker's own time limit ends the call
-
-    async def _write(self) -> None:
-        try:
-            await self._out.run()
-        except ConnectionError as broken:
-            self._break(str(broken))
-
-    async def _read(self) -> None:
-        reason = "it closed the connection"
-        try:
-            while (frame := await read_frame(self._reader)) is not None:
-                for reply in frame.replies:
-                    waiter = self._waiting.get(reply.id)
-                    if waiter is not None and not waiter.done():
-                        waiter.set_result(reply)
-        except PopMQError as broken:
-            reason = str(broken)
-        self._break(reason)
-
-    def _break(self, reason: str) -> None:
-        self.broken = True
-        for waiter in self._waiting.values():
-            if not waiter.done():
-                waiter.set_exception(BrokerDown(broker=self._broker, reason=reason))
-        self._tasks[0].cancel()  # the writer; the reader is who tells
-        self._writer.close()
-
-    async def close(self) -> None:
-        self._break("the proxy is stopping")
-        for task in self._tasks:
+        self._closed = True
+        connecting = list(self._connecting.values())
+        for task in connecting:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*connecting, return_exceptions=True)
+        await asyncio.gather(*(made.close() for made in self._links.values()))
+
+
+def _retrieve(task: "asyncio.Task[BrokerLink]") -> None:
+    """Those who waited have been told; perhaps none of them waits any more."""
+    if not task.cancelled():
+        task.exception()

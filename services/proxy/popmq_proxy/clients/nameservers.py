@@ -14,9 +14,16 @@ from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
 
 REFRESH_S = 20.0
+RETRY_S = 1.0  # between attempts while no nameserver answers and the old answers are used
 MISSING_S = 1.0  # a topic that was missing may have been made a moment ago
 ROUTES_MAX = 20_000
 LOOKUP_S = 3.0
+CHANNEL_OPTIONS = (
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.min_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+)
+"""gRPC's own backoff goes up to two minutes, in which a nameserver that is back is not seen."""
 
 
 class Nameservers(Protocol):
@@ -54,7 +61,9 @@ class GrpcNameservers:
     """Several nameservers, asked in turn; the one that answered last is asked first."""
 
     def __init__(self, addresses: tuple[str, ...]) -> None:
-        self._channels = [grpc.aio.insecure_channel(address) for address in addresses]
+        self._channels = [
+            grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) for address in addresses
+        ]
         self._stubs = [ns_grpc.NameserverStub(channel) for channel in self._channels]
 
     async def lookup(self, topic: str) -> list[ns.QueueRoute]:
@@ -93,38 +102,58 @@ class GrpcNameservers:
 class Entry:
     routes: list[ns.QueueRoute]
     fetched_s: float
+    refresh_s: float  # when it is asked again
 
 
 class RouteCache:
     """Answers from memory; asks again after `REFRESH_S`, and keeps the old answer on failure."""
 
-    def __init__(self, nameservers: Nameservers) -> None:
+    def __init__(
+        self, nameservers: Nameservers, now_s: Callable[[], float] = time.monotonic
+    ) -> None:
         self._nameservers = nameservers
+        self._now_s = now_s
         self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._asking: dict[str, asyncio.Task[list[ns.QueueRoute]]] = {}
-        self._addresses: dict[str, str] = {}
+        self._brokers: list[ns.BrokerInfo] = []
+        self._brokers_retry_s = 0.0
+        self._down = ""
+        """Why the last answer about brokers is an old one; empty: it is not."""
 
     async def routes(self, topic: str) -> list[ns.QueueRoute]:
         """Raises `TopicNotFound`, `NameserverDown` when nothing is known and nobody answers."""
         entry = self._entries.get(topic)
-        age_s = time.monotonic() - entry.fetched_s if entry else 0.0
-        if entry is None or (not entry.routes and age_s > MISSING_S):
+        now_s = self._now_s()
+        if entry is None or (not entry.routes and now_s - entry.fetched_s > MISSING_S):
             routes = await self._ask(topic)
         else:
             routes = entry.routes
             self._entries.move_to_end(topic)
-            if age_s > REFRESH_S and topic not in self._asking:
-                self._start(topic).add_done_callback(_ignore_failure)
+            if routes and now_s > entry.refresh_s:
+                entry.refresh_s = now_s + RETRY_S
+                self._start(topic)
         if not routes:
             raise TopicNotFound(topic=topic)
         return routes
 
     def forget(self, topic: str) -> None:
-        """The topic has just been changed."""
+        """The topic has just been changed; an answer that is still on its way may be older."""
         self._entries.pop(topic, None)
+        self._asking.pop(topic, None)
 
     async def brokers(self) -> list[ns.BrokerInfo]:
-        return await self._nameservers.brokers()
+        """By name; the last answer while no nameserver gives one. Raises `NameserverDown`."""
+        if self._down and self._now_s() < self._brokers_retry_s:
+            return self._brokers
+        try:
+            self._brokers = await self._nameservers.brokers()
+            self._down = ""
+        except NameserverDown as down:
+            if not self._brokers:
+                raise
+            self._down = str(down)
+            self._brokers_retry_s = self._now_s() + RETRY_S
+        return self._brokers
 
     async def address(self, broker: str) -> str:
         """host:port of a broker's link, the last known while no nameserver answers.
@@ -132,40 +161,38 @@ class RouteCache:
         Raises `BrokerUnreachable`.
         """
         try:
-            found = await self._nameservers.brokers()
-            self._addresses = {info.name: info.address for info in found}
+            known = await self.brokers()
         except NameserverDown as down:
-            if broker not in self._addresses:
-                raise BrokerUnreachable(broker=broker, reason=str(down)) from down
-        if broker not in self._addresses:
-            raise BrokerUnreachable(broker=broker, reason="no nameserver knows it")
-        return self._addresses[broker]
+            raise BrokerUnreachable(broker=broker, reason=str(down)) from down
+        for info in known:
+            if info.name == broker:
+                return info.address
+        raise BrokerUnreachable(broker=broker, reason=self._down or "no nameserver knows it")
 
     async def close(self) -> None:
-        for task in self._asking.values():
+        asking = list(self._asking.values())
+        for task in asking:
             task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
         await self._nameservers.close()
 
     async def _ask(self, topic: str) -> list[ns.QueueRoute]:
         return await asyncio.shield(self._asking.get(topic) or self._start(topic))
 
     def _start(self, topic: str) -> "asyncio.Task[list[ns.QueueRoute]]":
-        task = self._asking[topic] = asyncio.create_task(self._fetch(topic))
+        task = self._asking[topic] = asyncio.create_task(self._nameservers.lookup(topic))
+        task.add_done_callback(lambda done: self._asked(topic, done))
         return task
 
-    async def _fetch(self, topic: str) -> list[ns.QueueRoute]:
-        try:
-            routes = await self._nameservers.lookup(topic)
-        finally:
+    def _asked(self, topic: str, task: "asyncio.Task[list[ns.QueueRoute]]") -> None:
+        """A refresh that failed leaves the old routes in place; a later use tries again."""
+        wanted = self._asking.get(topic) is task
+        if wanted:
             del self._asking[topic]
-        self._entries[topic] = Entry(routes, time.monotonic())
+        if task.cancelled() or task.exception() is not None or not wanted:
+            return
+        now_s = self._now_s()
+        self._entries[topic] = Entry(task.result(), now_s, now_s + REFRESH_S)
         self._entries.move_to_end(topic)
         if len(self._entries) > ROUTES_MAX:
             self._entries.popitem(last=False)
-        return routes
-
-
-def _ignore_failure(task: "asyncio.Task[list[ns.QueueRoute]]") -> None:
-    """A refresh that failed leaves the old routes in place; the next use tries again."""
-    if not task.cancelled():
-        task.exception()

@@ -56,3 +56,20 @@ def test_the_in_flight_cap_is_a_typed_refusal(tmp_path: Path) -> None:
     driver.ack(held[0].lease)
     assert len(driver.pop(32)) == 1
     driver.close()
+
+
+def test_a_pop_of_large_messages_stops_before_its_reply_is_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("popmq_broker.engine.pop.REPLY_BYTES_MAX", 1_000)
+    driver = EngineDriver(tmp_path)
+    driver.make(queues=2)
+    bodies = [str(number) * 400 for number in range(8)]
+    for body in bodies:
+        driver.send(body)
+    got = []
+    while messages := driver.pop(32):
+        assert len(messages) <= 3
+        got += [message.body.decode() for message in messages]
+    assert sorted(got) == bodies
+    driver.close()

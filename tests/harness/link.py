@@ -1,0 +1,85 @@
+"""Both ends of a link for tests: a server, a client, and peers that do what they like."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from popmq_broker.rpc.link import LinkServer
+from popmq_common import logs
+from popmq_common.frames import encode_frame, read_frame
+from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.clients.brokers import LinkBrokers
+
+Handle = Callable[[link.Call], Awaitable[link.Reply]]
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+SEND = link.Call(send=link.Send())
+LOG = logs.get("test")
+
+
+async def done(call: link.Call) -> link.Reply:
+    return link.Reply(done=link.Done())
+
+
+def at(port: int, tls: ssl.SSLContext | None = None) -> LinkBrokers:
+    async def address(broker: str) -> str:
+        return f"127.0.0.1:{port}"
+
+    return LinkBrokers(address, "", tls)
+
+
+@asynccontextmanager
+async def serving(handle: Handle) -> AsyncIterator[tuple[LinkServer, LinkBrokers]]:
+    server = LinkServer(handle, name="b", secret="", log=LOG)
+    await server.start("127.0.0.1", 0)
+    brokers = at(server.port)
+    try:
+        yield server, brokers
+    finally:
+        await brokers.close()
+        await server.stop()
+
+
+@asynccontextmanager
+async def talking(talk: Talk) -> AsyncIterator[LinkBrokers]:
+    """A broker that does what it likes, once it has greeted."""
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await read_frame(reader)
+            writer.write(encode_frame(link.Frame(hello=link.Hello(name="b"))))
+            await talk(reader, writer)
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    brokers = at(server.sockets[0].getsockname()[1])
+    try:
+        yield brokers
+    finally:
+        await brokers.close()
+        server.close()
+
+
+async def next_call(reader: asyncio.StreamReader) -> link.Call:
+    frame = await read_frame(reader)
+    assert frame is not None
+    (call,) = frame.calls
+    return call
+
+
+@asynccontextmanager
+async def raw(server: LinkServer) -> AsyncIterator[tuple[asyncio.StreamReader, Any]]:
+    """A proxy that has been greeted, frame by frame."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    try:
+        writer.write(encode_frame(link.Frame(hello=link.Hello())))
+        assert await read_frame(reader) is not None
+        yield reader, writer
+    finally:
+        writer.close()
+
+
+def sends(*ids: int) -> bytes:
+    return encode_frame(link.Frame(calls=[link.Call(id=i, send=link.Send()) for i in ids]))

@@ -1,0 +1,113 @@
+"""Whatever is put arrives, once and in order, however it is batched and however the bytes come."""
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from popmq_common import frames
+from popmq_common.frames import FrameWriter, encode_entry, read_frame
+from popmq_internal.v1 import link_pb2 as link
+
+BATCH_BYTES = 1_000  # instead of 1 MiB, so that bodies need not be large
+
+
+class Wire:
+    """A stream writer that keeps everything."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    async def drain(self) -> None:
+        await asyncio.sleep(0)
+
+
+bodies = st.one_of(
+    st.binary(max_size=300),
+    st.sampled_from([bytes(100), bytes(127), bytes(BATCH_BYTES), bytes(16_384)]),
+)
+calls = st.builds(
+    lambda number, body: link.Call(
+        id=number, send=link.Send(topic="t", records=[link.OutgoingRecord(body=body)])
+    ),
+    st.integers(0, 2**64 - 1),
+    bodies,
+)
+replies = st.builds(
+    lambda number, body: link.Reply(
+        id=number, pop=link.PopReply(messages=[link.PoppedMessage(body=body)])
+    ),
+    st.integers(0, 2**64 - 1),
+    bodies,
+)
+
+
+@given(st.one_of(calls, replies))
+def test_an_entry_is_a_frame_of_its_own(message: link.Call | link.Reply) -> None:
+    frame = link.Frame()
+    if isinstance(message, link.Call):
+        frame.calls.append(message)
+    else:
+        frame.replies.append(message)
+    assert encode_entry(message) == frame.SerializeToString()
+
+
+async def transmit(
+    messages: list[link.Call | link.Reply], pauses: list[bool], cuts: list[int]
+) -> list[link.Frame]:
+    """Put with pauses in between, which let frames go out; feed the bytes cut at any place."""
+    wire = Wire()
+    writer = FrameWriter(wire)  # type: ignore[arg-type]
+    running = asyncio.create_task(writer.run())
+    for message, pause in zip(messages, pauses, strict=False):
+        writer.put(message)
+        if pause:
+            await asyncio.sleep(0)
+    for message in messages[len(pauses) :]:
+        writer.put(message)
+    await asyncio.wait_for(writer.flush(), 10)
+    running.cancel()
+    reader = asyncio.StreamReader()
+    places = [0, *sorted(cut % (len(wire.data) + 1) for cut in cuts), len(wire.data)]
+    reading = asyncio.create_task(_all(reader))
+    for start, end in pairwise(places):
+        reader.feed_data(wire.data[start:end])
+        await asyncio.sleep(0)
+    reader.feed_eof()
+    return await reading
+
+
+async def _all(reader: asyncio.StreamReader) -> list[link.Frame]:
+    found = []
+    while (frame := await read_frame(reader)) is not None:
+        found.append(frame)
+    return found
+
+
+@given(
+    st.lists(st.one_of(calls, replies), max_size=30),
+    st.lists(st.booleans(), max_size=30),
+    st.lists(st.integers(0, 2**24), max_size=8),
+)
+def test_everything_arrives_in_order(
+    messages: list[link.Call | link.Reply], pauses: list[bool], cuts: list[int]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frames, "BATCH_BYTES", BATCH_BYTES)
+        found = asyncio.run(transmit(messages, pauses, cuts))
+    assert [call for frame in found for call in frame.calls] == [
+        message for message in messages if isinstance(message, link.Call)
+    ]
+    assert [reply for frame in found for reply in frame.replies] == [
+        message for message in messages if isinstance(message, link.Reply)
+    ]
+    for frame in found:
+        sizes = [len(encode_entry(call)) for call in frame.calls]
+        sizes += [len(encode_entry(reply)) for reply in frame.replies]
+        # a frame is closed by the message that takes it past the bound
+        assert sum(sizes) - max(sizes) < BATCH_BYTES

@@ -1,0 +1,154 @@
+"""Routes are remembered, refreshed behind the answer, and kept while no nameserver answers."""
+
+import asyncio
+
+import pytest
+
+from popmq_common.errors import BrokerUnreachable, NameserverDown, TopicNotFound
+from popmq_internal.v1 import nameserver_pb2 as ns
+from popmq_proxy.clients.nameservers import MISSING_S, REFRESH_S, RETRY_S, RouteCache
+
+
+class Scripted:
+    """Nameservers that answer as they are told to."""
+
+    def __init__(self) -> None:
+        self.addresses = {"b": "h:1"}
+        self.down = False
+        self.asked = 0
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+
+    async def lookup(self, topic: str) -> list[ns.QueueRoute]:
+        found = [ns.QueueRoute(broker=broker) for broker in await self.brokers()]
+        await self.may_answer.wait()
+        return found
+
+    async def brokers(self) -> list[ns.BrokerInfo]:
+        self.asked += 1
+        if self.down:
+            raise NameserverDown(reason="a test")
+        return [ns.BrokerInfo(name=n, address=a) for n, a in sorted(self.addresses.items())]
+
+    async def close(self) -> None:
+        return
+
+
+class Cached:
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.nameservers = Scripted()
+        self.cache = RouteCache(self.nameservers, lambda: self.now_s)
+
+    async def names(self, topic: str = "t") -> list[str]:
+        return [route.broker.name for route in await self.cache.routes(topic)]
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_an_answer_is_used_until_it_is_old_and_refreshed_behind_the_caller() -> None:
+    cached = Cached()
+    assert await cached.names() == ["b"]
+    cached.nameservers.addresses = {"c": "h:2"}
+    cached.now_s += REFRESH_S
+    assert await cached.names() == ["b"]
+    await settle()
+    assert cached.nameservers.asked == 1
+    cached.now_s += 0.1
+    assert await cached.names() == ["b"]
+    await settle()
+    assert await cached.names() == ["c"]
+    assert cached.nameservers.asked == 2
+
+
+async def test_while_no_nameserver_answers_routes_stay_and_are_asked_for_with_pauses() -> None:
+    cached = Cached()
+    await cached.names()
+    cached.nameservers.down = True
+    cached.now_s += REFRESH_S + 1
+    for _ in range(10):
+        assert await cached.names() == ["b"]
+        await settle()
+    assert cached.nameservers.asked == 2
+    cached.now_s += RETRY_S + 0.1
+    await cached.names()
+    await settle()
+    assert cached.nameservers.asked == 3
+    with pytest.raises(NameserverDown):
+        await cached.names("never seen")
+
+
+async def test_a_missing_topic_is_remembered_for_a_second_only() -> None:
+    cached = Cached()
+    cached.nameservers.addresses = {}
+    for _ in range(3):
+        with pytest.raises(TopicNotFound):
+            await cached.names()
+    assert cached.nameservers.asked == 1
+    cached.nameservers.addresses = {"b": "h:1"}
+    cached.now_s += MISSING_S + 0.1
+    assert await cached.names() == ["b"]
+
+
+async def test_an_answer_from_before_a_change_is_not_remembered() -> None:
+    cached = Cached()
+    cached.nameservers.addresses = {}
+    cached.nameservers.may_answer.clear()
+    early = asyncio.create_task(cached.names())
+    await settle()
+    cached.nameservers.addresses = {"b": "h:1"}
+    cached.cache.forget("t")
+    late = asyncio.create_task(cached.names())
+    await settle()
+    cached.nameservers.may_answer.set()
+    with pytest.raises(TopicNotFound):
+        await early
+    assert await late == ["b"]
+    assert await cached.names() == ["b"]
+
+
+async def test_who_asks_at_the_same_time_shares_a_question_that_outlives_any_of_them() -> None:
+    cached = Cached()
+    cached.nameservers.may_answer.clear()
+    tasks = [asyncio.create_task(cached.names()) for _ in range(10)]
+    await settle()
+    tasks[0].cancel()
+    await settle()
+    cached.nameservers.may_answer.set()
+    assert await asyncio.gather(*tasks[1:]) == [["b"]] * 9
+    assert cached.nameservers.asked == 1
+
+
+async def test_the_least_used_topics_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("popmq_proxy.clients.nameservers.ROUTES_MAX", 2)
+    cached = Cached()
+    for topic in ("a", "b", "a", "c"):
+        await cached.names(topic)
+    asked = cached.nameservers.asked
+    await cached.names("a")
+    assert cached.nameservers.asked == asked
+    await cached.names("b")
+    assert cached.nameservers.asked == asked + 1
+
+
+async def test_a_broker_is_found_again_while_no_nameserver_answers() -> None:
+    cached = Cached()
+    cached.nameservers.down = True
+    with pytest.raises(BrokerUnreachable, match="No nameserver answers"):
+        await cached.cache.address("b")
+    cached.nameservers.down = False
+    assert await cached.cache.address("b") == "h:1"
+    cached.nameservers.down = True
+    asked = cached.nameservers.asked
+    for _ in range(5):
+        assert await cached.cache.address("b") == "h:1"
+    assert cached.nameservers.asked == asked + 1
+    with pytest.raises(BrokerUnreachable):
+        await cached.cache.address("other")
+    cached.nameservers.down = False
+    cached.nameservers.addresses = {"b": "h:9"}
+    cached.now_s += RETRY_S + 0.1
+    assert await cached.cache.address("b") == "h:9"
