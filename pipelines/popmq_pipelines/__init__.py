@@ -1,1 +1,1 @@
-"""The audit: snapshots of a broker's files, reconciled by Spark."""
+"""The audit: read-only snapshots of a broker's files, and what Spark finds in them."""

@@ -1,89 +1,109 @@
-"""python -m popmq_pipelines export|reconcile: snapshots and their audit."""
+"""python -m popmq_pipelines: snapshots of a broker's data directory, and their audit.
+
+Exit codes: 0 done or PASS, 1 FAIL, 2 it could not be run, 4 INCOMPLETE, 70 it crashed.
+"""
 
 import argparse
 import json
+import os
 import sys
 import traceback
 from dataclasses import asdict
 from pathlib import Path
 
-EXIT_CODES = {"PASS": 0, "FAIL": 1, "INCOMPLETE": 4}
-EXIT_CRASHED = 70  # no verdict at all; must not look like FAIL
-INSTALL = "the audit needs the pipelines extra: pip install 'popmq[pipelines]'"
+USAGE = 2
+CRASHED = 70  # no verdict at all; must not look like FAIL
+_PACKAGES = {"pyspark", "py4j", "pyarrow"}
 
 
-def main() -> int:
-    """Exit codes: 0 PASS, 1 FAIL, 2 usage, 4 INCOMPLETE, 70 crashed without a verdict."""
-    parser = argparse.ArgumentParser(prog="popmq_pipelines", description=__doc__)
+def main(arguments: list[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    run = {"export": _export, "reconcile": _reconcile, "show": _show}[options.command]
+    try:
+        return run(options)
+    except ModuleNotFoundError as missing:
+        name = (missing.name or "").partition(".")[0]
+        if name not in _PACKAGES:
+            raise
+        return _fail(f"{name} is not installed: pip install 'popmq[pipelines]'")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m popmq_pipelines", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    exporting = commands.add_parser("export", help="write a snapshot of a broker's data directory")
-    exporting.add_argument("--data-dir", type=Path, required=True)
-    exporting.add_argument("--out", type=Path, required=True)
-    judging = commands.add_parser("reconcile", help="audit a snapshot with Spark")
-    judging.add_argument("--snapshot", type=Path, required=True)
-    judging.add_argument("--out", type=Path)
-    judging.add_argument("--grace-s", type=float, default=60.0)
-    judging.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    return _export(options) if options.command == "export" else _reconcile(options)
+    export = commands.add_parser("export", help="write a snapshot of a data directory, read-only")
+    export.add_argument("--data-dir", type=Path, required=True)
+    export.add_argument("--out", type=Path, required=True, help="a new directory")
+    export.add_argument("--snapshot-id", help="default: broker, time and end of the log")
+    reconcile = commands.add_parser("reconcile", help="audit a snapshot with Spark")
+    reconcile.add_argument("--snapshot", type=Path, required=True)
+    reconcile.add_argument("--out", type=Path, help="directory of the tables; default: none")
+    reconcile.add_argument("--grace-s", type=float, default=60.0, help="default: %(default)s")
+    reconcile.add_argument("--json", action="store_true", help="print the report as JSON")
+    show = commands.add_parser("show", help="all that a snapshot knows about one message")
+    show.add_argument("--snapshot", type=Path, required=True)
+    show.add_argument("--topic", required=True)
+    show.add_argument("--queue", type=int, required=True)
+    show.add_argument("--offset", type=int, required=True)
+    return parser
 
 
 def _export(options: argparse.Namespace) -> int:
+    from popmq_pipelines.export import CannotExport, export
+
     try:
-        from popmq_pipelines.export import SnapshotExists, export
-    except ModuleNotFoundError as missing:
-        return _fail(f"{missing.name} is not installed; {INSTALL}")
-    try:
-        manifest = export(options.data_dir, options.out)
-    except (SnapshotExists, FileNotFoundError) as wrong:
+        manifest = export(options.data_dir, options.out, options.snapshot_id)
+    except (CannotExport, OSError) as wrong:
         return _fail(str(wrong))
-    rows = ", ".join(f"{told['rows']} {name}" for name, told in manifest["files"].items())
-    print(f"Snapshot {options.out}: {rows}.")
+    print(f"Snapshot {manifest.snapshot_id} in {options.out}")
+    for table, told in manifest.files.items():
+        print(f"  {told['rows']:>10}  {table}")
+    for problem in manifest.problems:
+        print(f"  incomplete: {problem}")
     return 0
 
 
 def _reconcile(options: argparse.Namespace) -> int:
+    from popmq_pipelines import io, report_text, session
+    from popmq_pipelines.jobs.reconcile import reconcile
+
+    if not options.snapshot.is_dir():
+        return _fail(f"{options.snapshot} is no directory")
+    if options.grace_s < 0:
+        return _fail(f"--grace-s {options.grace_s}: at least 0 is needed")
+    snapshot = io.open_snapshot(options.snapshot)
     try:
-        from popmq_pipelines.reconcile import Verdict, reconcile
-        from popmq_pipelines.session import JavaMissing, session
-        from popmq_pipelines.snapshot import open_snapshot
-    except ModuleNotFoundError as missing:
-        return _fail(f"{missing.name} is not installed; {INSTALL}")
-    try:
-        spark = session("popmq-reconcile")
-    except JavaMissing as missing:
+        spark = session.start("popmq-reconcile", os.environ)
+    except session.JavaMissing as missing:
         return _fail(str(missing))
-    snapshot = open_snapshot(options.snapshot)
-    verdict: Verdict = reconcile(spark, snapshot, options.out, grace_ms=int(options.grace_s * 1000))
-    spark.stop()
+    try:
+        grace_ms = int(options.grace_s * 1000)
+        report = reconcile(spark, snapshot, options.out, grace_ms=grace_ms)
+    finally:
+        spark.stop()
     if options.json:
-        print(json.dumps(asdict(verdict)))
+        print(json.dumps(asdict(report)))
     else:
-        _show(asdict(verdict))
-    return EXIT_CODES[verdict.verdict]
+        print(report_text.text(report, options.snapshot))
+    return report.verdict.exit_code
 
 
-def _show(verdict: dict[str, object]) -> None:
-    print(f"{verdict['verdict']}: snapshot {verdict['snapshot']}")
-    problems, leases, findings = verdict["problems"], verdict["leases"], verdict["findings"]
-    assert isinstance(problems, tuple)
-    assert isinstance(leases, dict)
-    assert isinstance(findings, list)
-    for problem in problems:
-        print(f"  {problem}")
-    for state, count in leases.items():
-        print(f"  {count:>10}  {state}")
-    for found in findings[:20]:
-        place = f"{found['topic']} queue {found['queue_id']} offset {found['queue_offset']}"
-        print(f"  {place}, group {found['consumer_group']}: {found['finding']}")
-    hidden = len(findings) - 20
-    if hidden > 0:
-        print(f"  … and {hidden} more: --json shows up to 1,000, findings.parquet has all")
+def _show(options: argparse.Namespace) -> int:
+    from popmq_pipelines import show
+
+    try:
+        found = show.history(options.snapshot, options.topic, options.queue, options.offset)
+    except FileNotFoundError as wrong:
+        return _fail(str(wrong))
+    if not found:
+        return _fail(f"nothing of {options.topic} queue {options.queue} offset {options.offset}")
+    print("\n".join(show.lines(found)))
+    return 0
 
 
 def _fail(text: str) -> int:
     print(f"popmq_pipelines: {text}", file=sys.stderr)
-    return 2
+    return USAGE
 
 
 if __name__ == "__main__":
@@ -91,4 +111,4 @@ if __name__ == "__main__":
         sys.exit(main())
     except Exception:
         traceback.print_exc()
-        sys.exit(EXIT_CRASHED)
+        sys.exit(CRASHED)

@@ -1,191 +1,143 @@
 """Write a snapshot of a broker's data directory: Parquet per table, the manifest last.
 
-A snapshot without a manifest was not finished; with one, every file's rows and SHA-256 are in it,
-so whoever reads it knows that nothing is missing.
+Nothing in the directory is touched. Of a live broker it takes first the marks and the committed
+offsets, then the log: so the log tells at least what the marks do.
 
-    manifest.json   snapshot, broker's cluster, log_end, as_of_ms, live, schema version, files
+`as_of_ms` is the time at which leases are judged. A broker that runs has revived what was due, so
+it is now, taken before the log is read; one that is stopped revives nothing, so it is the time of
+its last record. `running_since_ms` lets the audit give a broker that has just started its time.
 """
 
 import fcntl
-import hashlib
-import json
-import os
 import time
-from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from popmq_broker.core import checkpoint as ck
 from popmq_broker.core import offsets
-from popmq_broker.core.record import Record
-from popmq_common import properties as names
+from popmq_common.errors import Corrupt
 from popmq_common.names import REVIVE_PREFIX
-from popmq_pipelines.log_reader import records
-from popmq_pipelines.tables import SCHEMA_VERSION, TABLES, Row
+from popmq_pipelines import manifest as manifests
+from popmq_pipelines.columns import SCHEMA_VERSION, SNAPSHOT_TABLES
+from popmq_pipelines.log_reader import LogScan, flushed_mark
+from popmq_pipelines.manifest import MANIFEST, Manifest
+from popmq_pipelines.parquet_table import TableWriter
+from popmq_pipelines.rows import entry, offset_rows
 
-MANIFEST = "manifest.json"
-ROWS_PER_GROUP = 50_000
-_ARROW = {
-    "string": pa.string(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "boolean": pa.bool_(),
-}
+PROBLEMS_MAX: Final = 20  # of one kind; one is enough to make an audit incomplete
 
 
-class SnapshotExists(Exception):
-    """A snapshot is never written over: choose another directory."""
+class CannotExport(Exception):
+    """There is nothing to export, or the snapshot exists already."""
 
 
-def export(data_dir: Path, into: Path) -> dict[str, Any]:
-    """The manifest. Raises `SnapshotExists`, `FileNotFoundError`."""
-    if (into / MANIFEST).exists():
-        raise SnapshotExists(f"{into} holds a snapshot already; choose another directory")
-    log_files = data_dir / "commitlog"
-    if not log_files.is_dir():
-        raise FileNotFoundError(f"{data_dir} is no data directory: it has no commitlog/")
+@dataclass(slots=True)
+class _Seen:
+    """What the pass over the log finds out besides rows."""
+
+    broker: str = ""
+    cluster: str = ""
+    first_ms: int = 0
+    last_ms: int = 0
+    undecodable: list[str] = field(default_factory=list)
+
+
+def export(data_dir: Path, into: Path, snapshot_id: str | None = None) -> Manifest:
+    """Raises `CannotExport`. A snapshot that exists is never written over."""
+    _check(data_dir, into, snapshot_id)
+    now_ms = time.time_ns() // 1_000_000
+    running_since_ms = _running_since_ms(data_dir)
+    flushed = flushed_mark(data_dir)
+    table, problems = _load_offsets(data_dir)
+    scan = LogScan(data_dir / "commitlog", flushed=max(flushed, table.log_end))
     into.mkdir(parents=True, exist_ok=True)
-    live = _is_live(data_dir)
-    writers = {name: TableWriter(into / f"{name}.parquet", name) for name in TABLES}
-    last: Record | None = None
-    count = 0
-    for record in records(log_files):
-        last = record
-        count += 1
-        for table, row in rows_of(record):
-            writers[table].add(row)
-    for row in _offset_rows(data_dir):
-        writers["offsets"].add(row)
-    last_ms = last.store_timestamp_ms if last else 0
-    manifest = {
-        "snapshot": into.name,
-        "schemaVersion": SCHEMA_VERSION,
-        "live": live,
-        # A broker that does not run revives nothing: its leases are judged as of its last record.
-        "asOfMs": time.time_ns() // 1_000_000 if live else last_ms,
-        "logEnd": last.log_offset if last else 0,
-        "records": count,
-        "files": {name: writer.close() for name, writer in writers.items()},
-    }
-    fresh = into / f"{MANIFEST}.tmp"
-    fresh.write_text(json.dumps(manifest, indent=1, sort_keys=True))
-    os.replace(fresh, into / MANIFEST)
+    seen, files = _write_tables(scan, table, into)
+    if scan.problem is not None:
+        problems.append(scan.problem)
+    as_of_ms = now_ms if running_since_ms else seen.last_ms
+    manifest = Manifest(
+        schema_version=SCHEMA_VERSION,
+        code_version=manifests.code_version(),
+        snapshot_id=snapshot_id or manifests.make_id(seen.broker, as_of_ms, scan.end),
+        broker=seen.broker,
+        cluster=seen.cluster,
+        log_start=scan.start,
+        log_end=scan.end,
+        log_first_ms=seen.first_ms,
+        offsets_log_end=table.log_end,
+        as_of_ms=as_of_ms,
+        running_since_ms=running_since_ms,
+        problems=problems + seen.undecodable,
+        files=files,
+    )
+    manifests.write(into, manifest)
     return manifest
 
 
-def rows_of(record: Record) -> Iterator[tuple[str, Row]]:
-    """(table, row) of everything one record says."""
-    if not record.topic.startswith(REVIVE_PREFIX):
-        yield "messages", _message_row(record)
-        return
-    tag = names.decode(record.properties).get(names.TAGS)
-    where = f"log offset {record.log_offset}"
-    if tag == ck.CHECKPOINT_TAG:
-        yield from _checkpoint_rows(ck.decode_checkpoint(record.body, where=where), record)
-    elif tag in (ck.ACK_TAG, ck.BATCH_ACK_TAG):
-        ack = ck.decode_ack(record.body, where=where)
-        for offset in ack.offsets:
-            yield (
-                "acks",
-                {
-                    "consumer_group": ack.group,
-                    "topic": ack.topic,
-                    "queue_id": ack.queue_id,
-                    "queue_offset": offset,
-                    "generation": ack.generation,
-                    "expired": ack.expired,
-                    "log_offset": record.log_offset,
-                },
-            )
+def _check(data_dir: Path, into: Path, snapshot_id: str | None) -> None:
+    if snapshot_id is not None and not manifests.is_legal_id(snapshot_id):
+        raise CannotExport(f"illegal snapshot id {snapshot_id!r}: letters, digits, . _ - only")
+    if not (data_dir / "commitlog").is_dir():
+        raise CannotExport(f"{data_dir} is no data directory: it has no commitlog/")
+    if into.resolve().is_relative_to(data_dir.resolve()):
+        raise CannotExport(f"{into} is inside the data directory; choose another place")
+    if (into / MANIFEST).exists():
+        raise CannotExport(f"{into} holds a snapshot already; choose another directory")
 
 
-def _message_row(record: Record) -> Row:
-    return {
-        "topic": record.topic,
-        "queue_id": record.queue_id,
-        "queue_offset": record.queue_offset,
-        "log_offset": record.log_offset,
-        "size_bytes": len(record.body),
-        "store_timestamp_ms": record.store_timestamp_ms,
-        "message_id": names.decode(record.properties).get(names.UNIQ_KEY, ""),
-        "reconsume_times": record.reconsume_times,
-    }
+def _write_tables(
+    scan: LogScan, table: offsets.OffsetTable, into: Path
+) -> tuple[_Seen, dict[str, dict[str, Any]]]:
+    seen = _Seen()
+    with ExitStack() as stack:
+        writers = {name: stack.enter_context(TableWriter(into, name)) for name in SNAPSHOT_TABLES}
+        for row in offset_rows(table):
+            writers["consume_offsets"].add(row)
+        previous: int | None = None
+        for stored in scan:
+            record = stored.record
+            seen.first_ms = seen.first_ms or record.store_timestamp_ms
+            seen.last_ms = max(seen.last_ms, record.store_timestamp_ms)
+            try:
+                found = entry(stored, previous)
+            except Corrupt as wrong:
+                if len(seen.undecodable) < PROBLEMS_MAX:
+                    seen.undecodable.append(str(wrong))
+            else:
+                for name, row in found.rows:
+                    writers[name].add(row)
+                seen.broker = found.broker or seen.broker
+            if record.topic.startswith(REVIVE_PREFIX):
+                seen.cluster = record.topic.removeprefix(REVIVE_PREFIX)
+            previous = record.log_offset
+    return seen, {name: writer.description() for name, writer in writers.items()}
 
 
-def _checkpoint_rows(checkpoint: ck.Checkpoint, record: Record) -> Iterator[tuple[str, Row]]:
-    key = {
-        "consumer_group": checkpoint.group,
-        "topic": checkpoint.topic,
-        "queue_id": checkpoint.queue_id,
-        "log_offset": record.log_offset,
-    }
-    if not checkpoint.offsets:
-        yield "moves", {**key, "position": checkpoint.start_offset}
-    for offset in checkpoint.offsets:
-        yield (
-            "checkpoints",
-            {
-                **key,
-                "queue_offset": offset,
-                "generation": checkpoint.generation,
-                "pop_time_ms": checkpoint.pop_time_ms,
-                "due_ms": checkpoint.due_ms,
-            },
-        )
-
-
-def _offset_rows(data_dir: Path) -> Iterator[Row]:
+def _load_offsets(data_dir: Path) -> tuple[offsets.OffsetTable, list[str]]:
     path = data_dir / "config" / "consumerOffset.json"
-    if not path.exists():
-        return
-    for key, offset in offsets.decode(path.read_text(), where=str(path)).offsets.items():
-        yield {
-            "consumer_group": key.group,
-            "topic": key.topic,
-            "queue_id": key.queue_id,
-            "committed_offset": offset,
-        }
+    try:
+        return offsets.decode(path.read_text(), where=str(path)), []
+    except FileNotFoundError:
+        return offsets.OffsetTable(0, {}), []  # an empty table makes the audit incomplete
+    except (Corrupt, UnicodeDecodeError) as wrong:
+        return offsets.OffsetTable(0, {}), [str(wrong)]
 
 
-def _is_live(data_dir: Path) -> bool:
-    """Whether a broker holds the directory's lock."""
+def _running_since_ms(data_dir: Path) -> int:
+    """When the broker that holds the directory was started; 0: none does.
+
+    A cleanly stopped broker has removed `abort`. Whether a killed one left it can only be seen by
+    trying the lock, shared and for a moment.
+    """
+    if not (data_dir / "abort").exists():
+        return 0
     try:
         with open(data_dir / "lock", "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:  # held; the holder wrote its id into it when it started
+                return (data_dir / "lock").stat().st_mtime_ns // 1_000_000
     except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False
-
-
-class TableWriter:
-    """One Parquet file, written in row groups, so memory does not grow with the log."""
-
-    def __init__(self, path: Path, table: str) -> None:
-        self._path = path
-        fields = [(name, _ARROW[kind]) for name, kind in TABLES[table].items()]
-        self._schema = pa.schema(fields)
-        self._writer = pq.ParquetWriter(path, self._schema)
-        self._rows: list[Row] = []
-        self._count = 0
-
-    def add(self, row: Row) -> None:
-        self._rows.append(row)
-        if len(self._rows) >= ROWS_PER_GROUP:
-            self._flush()
-
-    def _flush(self) -> None:
-        self._writer.write_table(pa.Table.from_pylist(self._rows, schema=self._schema))
-        self._count += len(self._rows)
-        self._rows.clear()
-
-    def close(self) -> dict[str, Any]:
-        """What the manifest says of the file."""
-        self._flush()
-        self._writer.close()
-        digest = hashlib.sha256(self._path.read_bytes()).hexdigest()
-        return {"file": self._path.name, "rows": self._count, "sha256": digest}
+        return 0
+    return 0

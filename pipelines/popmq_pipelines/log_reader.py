@@ -1,41 +1,124 @@
-"""Reads the CommitLog of a data directory without touching it, of a live broker too.
+"""Read the CommitLog of a data directory without touching it, also while a broker writes to it.
 
-The scan ends where no whole record begins: at the end of the log, or at a record that is just
-being written.
+A scan goes from the first file on to where no whole record begins. That place is the end of the
+log if the broker says so, or if it lies behind everything the broker knew to be on disk: there a
+record may be half written. Anywhere else it is damage, and what lies behind it went unread, so
+`LogScan.problem` says it: an audit of half a log must not be green.
+
+Files are read, not mapped: a mapped file that the broker shortens would end the reader.
 """
 
-import mmap
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from struct import Struct
+from typing import BinaryIO, Final, NamedTuple
 
 from popmq_broker.core import record as rec
 from popmq_broker.core.record import Record
 from popmq_common.errors import Corrupt
 
-
-def records(commit_log: Path) -> Iterator[Record]:
-    """Every record, oldest first. Raises `FileNotFoundError` when there is no CommitLog."""
-    for path in sorted(path for path in commit_log.iterdir() if path.name.isdigit()):
-        base = int(path.name)
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
-            ended = yield from _file_records(data, base, str(path))
-        if not ended:
-            return
+READ_BUFFER_BYTES: Final = 1 << 20
+_FLUSHED = Struct(">q")
+_FLUSHED_AT: Final = 24  # of the file `checkpoint`: the log is on disk up to here
+_BODY_CRC = Struct(">i")
+_BODY_CRC_AT: Final = 8
 
 
-def _file_records(data: mmap.mmap, base: int, where: str) -> Generator[Record, None, bool]:
-    """Returns whether the file ended with a blank, so that the next one goes on."""
-    at = 0
-    while at + rec.BLANK_BYTES <= len(data):
-        total, magic = rec.peek(data[at : at + rec.BLANK_BYTES])
-        if magic == rec.MAGIC_BLANK:
-            return True
-        if not 0 < total <= len(data) - at:
-            return False
-        try:
-            record = rec.decode(data[at : at + total], where=where, log_offset=base + at)
-        except Corrupt:
-            return False
-        yield record
-        at += total
-    return True
+class Stored(NamedTuple):
+    record: Record
+    size_bytes: int
+    body_crc: int
+
+
+class _File(NamedTuple):
+    path: Path
+    base: int
+    size_bytes: int
+    begun: bool
+
+
+class LogScan:
+    """One pass over the log. `end` and `problem` hold once the iteration is over."""
+
+    def __init__(self, folder: Path, *, flushed: int = 0) -> None:
+        """`flushed`: what is known to be on disk. Raises `FileNotFoundError`: no such folder."""
+        self._files = _list_files(folder)
+        self._flushed = flushed
+        self.start = self._files[0].base if self._files else 0
+        self.end = self.start
+        self.problem: str | None = None
+
+    def __iter__(self) -> Iterator[Stored]:
+        self.end, self.problem = self.start, None
+        for i, file in enumerate(self._files):
+            if file.base != self.end:
+                if file.begun:
+                    self.problem = f"the log has no file for offsets {self.end} to {file.base}"
+                return
+            complete = yield from self._records(file)
+            if not complete:
+                self._judge_end(self._files[i + 1 :])
+                return
+        self._judge_end([])
+
+    def _records(self, file: _File) -> Generator[Stored, None, bool]:
+        """Returns whether the file ended as a full one does, so that the next one goes on."""
+        with open(file.path, "rb", buffering=READ_BUFFER_BYTES) as source:
+            at = 0
+            while at + rec.BLANK_BYTES <= file.size_bytes:
+                remaining = file.size_bytes - at
+                head = source.read(rec.BLANK_BYTES)
+                total, magic = rec.peek(head)
+                if magic == rec.MAGIC_BLANK and total == remaining:
+                    self.end = file.base + file.size_bytes
+                    return True
+                if not rec.BLANK_BYTES < total <= remaining:
+                    return False
+                stored = _decode(source, head, total, file, at)
+                if stored is None:
+                    return False
+                at += total
+                self.end = file.base + at
+                yield stored
+        return False
+
+    def _judge_end(self, later: list[_File]) -> None:
+        if self.end < self._flushed:
+            self.problem = (
+                f"no whole record at log offset {self.end}, but the log is on disk "
+                f"up to {self._flushed}"
+            )
+        elif any(file.begun for file in later):
+            self.problem = f"no whole record at log offset {self.end}, but later files hold some"
+
+
+def flushed_mark(data_dir: Path) -> int:
+    """Up to where the broker last knew the log to be on disk; 0 when it never said."""
+    try:
+        page = (data_dir / "checkpoint").read_bytes()
+    except FileNotFoundError:
+        return 0
+    if len(page) < _FLUSHED_AT + _FLUSHED.size:
+        return 0
+    (flushed,) = _FLUSHED.unpack_from(page, _FLUSHED_AT)
+    return max(0, int(flushed))
+
+
+def _list_files(folder: Path) -> list[_File]:
+    """Listed before anything is read: a file that is begun now has full ones before it."""
+    files = []
+    for path in sorted(path for path in folder.iterdir() if path.name.isdigit()):
+        with open(path, "rb") as source:
+            head = source.read(rec.BLANK_BYTES)
+        files.append(_File(path, int(path.name), path.stat().st_size, any(head)))
+    return files
+
+
+def _decode(source: BinaryIO, head: bytes, total: int, file: _File, at: int) -> Stored | None:
+    data = head + source.read(total - len(head))
+    try:
+        record = rec.decode(data, where=str(file.path), log_offset=file.base + at)
+    except Corrupt:
+        return None
+    (body_crc,) = _BODY_CRC.unpack_from(data, _BODY_CRC_AT)
+    return Stored(record, total, body_crc)

@@ -1,151 +1,151 @@
-"""The audit of a real broker's files: PASS when all is well, FAIL with the offset, INCOMPLETE."""
+"""The audit from end to end: verdicts, tables, and snapshots that are not whole."""
 
-import hashlib
-import json
-import warnings
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from harness.broker import EngineDriver
+from harness.audit import LONG_MS, Bench, found, healthy
+from harness.log_writer import GROUP, RETRY, REVIVE, TOPIC, LogWriter, resign
 from pyspark.sql import SparkSession
 
-from popmq_pipelines.export import MANIFEST, SnapshotExists, export
-from popmq_pipelines.reconcile import Verdict, reconcile
-from popmq_pipelines.session import session
-from popmq_pipelines.snapshot import open_snapshot
+from popmq_broker.core import offsets
+from popmq_broker.core.offsets import OffsetTable, QueueKey
+from popmq_common.names import REVIVE_GROUP
+from popmq_pipelines.columns import AUDIT_TABLES
+from popmq_pipelines.manifest import MANIFEST, digest
+from popmq_pipelines.verdict import Verdict
 
-pytestmark = [
-    pytest.mark.pipelines,
-    # Spark's own sockets and temporary files, closed by its finalizers.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
-GRACE_MS = 60_000
+pytestmark = pytest.mark.pipelines
 
 
-@pytest.fixture(scope="session")
-def spark(monkeypatch_session: pytest.MonkeyPatch) -> Iterator[SparkSession]:
-    monkeypatch_session.setenv("POPMQ_SPARK_MASTER", "local[2]")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        started = session("tests")
-        started.conf.set("spark.sql.shuffle.partitions", "2")
-        yield started
-        started.stop()
+def test_a_healthy_log_passes(bench: Bench) -> None:
+    healthy(bench.log)
+    report = bench.audit()
+    assert found(report) == []
+    assert report.verdict is Verdict.PASS
+    assert report.lease_states == {
+        "acked": 4,
+        "dead": 1,
+        "in_flight": 1,
+        "retried": 1,
+        "superseded": 2,
+    }
+    states = {
+        (row["topic"], row["queue_offset"]): (row["state"], row["lease_count"])
+        for row in bench.table("recon_message_state")
+    }
+    assert states == {
+        (TOPIC, 0): ("acked", 1),
+        (TOPIC, 1): ("acked", 1),
+        (TOPIC, 2): ("acked", 1),
+        (TOPIC, 3): ("retried", 1),
+        (TOPIC, 4): ("acked", 3),
+        (TOPIC, 5): ("in_flight", 1),
+        (RETRY, 0): ("dead", 1),
+    }
+    (run,) = bench.table("recon_run")
+    assert (run["verdict"], run["finding_count"], run["lease_count"]) == ("PASS", 0, 9)
+    assert (run["broker"], run["cluster"], run["log_end"]) == ("broker-a", "test", bench.log.end)
+
+    check_the_books(bench)
 
 
-@pytest.fixture(scope="session")
-def monkeypatch_session() -> Iterator[pytest.MonkeyPatch]:
-    with pytest.MonkeyPatch.context() as patch:
-        yield patch
-
-
-@pytest.fixture
-def history(tmp_path: Path) -> Path:
-    """A broker's life: acks, a change, an expiry with its retry, dead letters, one in flight."""
-    driver = EngineDriver(tmp_path)
-    driver.make(max_attempts=2)
-    for i in range(20):
-        driver.send(f"m{i}")
-    messages = driver.pop(10, 1_000)
-    driver.ack(*(message.lease for message in messages[:6]))
-    held = driver.change(messages[6].lease, 5_000)
-    driver.ack(held.lease)
-    driver.advance(2_000)  # 7, 8, 9 go to the retry topic
-    for message in driver.pop(32, 1_000):
-        if message.delivery_attempt == 1:
-            driver.ack(message.lease)
-    driver.advance(2_000)  # their second attempt is the last: dead letters
-    driver.clock.advance(200_000)
-    driver.send("late")
-    driver.pop(5, 600_000)  # in flight when the broker stops
-    driver.run(driver.broker.close())
-    driver.loop.close()
-    return driver.data_dir
-
-
-def judge(spark: SparkSession, snapshot: Path) -> Verdict:
-    return reconcile(spark, open_snapshot(snapshot), snapshot / "result", grace_ms=GRACE_MS)
-
-
-def drop_row(snapshot: Path, table: str, number: int) -> dict[str, object]:
-    """Take one row out of an exported table, and make the manifest agree with the file."""
-    path = snapshot / f"{table}.parquet"
-    rows = pq.read_table(path)
-    taken: dict[str, object] = rows.slice(number, 1).to_pylist()[0]
-    keep = [i for i in range(rows.num_rows) if i != number]
-    pq.write_table(rows.take(keep), path)
-    manifest = json.loads((snapshot / MANIFEST).read_text())
-    manifest["files"][table]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
-    (snapshot / MANIFEST).write_text(json.dumps(manifest))
-    return taken
-
-
-def test_a_clean_history_passes(spark: SparkSession, history: Path, tmp_path: Path) -> None:
-    export(history, tmp_path / "snap")
-    verdict = judge(spark, tmp_path / "snap")
-    assert verdict.findings == []
-    assert verdict.verdict == "PASS"
-    assert set(verdict.leases) == {"acked", "redelivered", "in flight"}
-    assert verdict.leases["in flight"] == 1
-    assert json.loads((tmp_path / "snap/result/verdict.json").read_text())["verdict"] == "PASS"
-
-
-def test_a_missing_ack_fails_and_is_named(
-    spark: SparkSession, history: Path, tmp_path: Path
-) -> None:
-    export(history, tmp_path / "snap")
-    taken = drop_row(tmp_path / "snap", "acks", 0)
-    verdict = judge(spark, tmp_path / "snap")
-    assert verdict.verdict == "FAIL"
-    (found,) = verdict.findings
-    assert found["finding"] == "lease is overdue, neither acked nor redelivered"
-    for column in ("consumer_group", "topic", "queue_id", "queue_offset"):
-        assert found[column] == taken[column]
-
-
-def test_a_missing_checkpoint_fails(spark: SparkSession, history: Path, tmp_path: Path) -> None:
-    export(history, tmp_path / "snap")
-    taken = drop_row(tmp_path / "snap", "checkpoints", 0)
-    (found,) = judge(spark, tmp_path / "snap").findings
-    assert found["finding"] == "ack without a checkpoint"
-    assert found["queue_offset"] == taken["queue_offset"]
-
-
-def test_a_missing_message_fails(spark: SparkSession, history: Path, tmp_path: Path) -> None:
-    export(history, tmp_path / "snap")
-    drop_row(tmp_path / "snap", "messages", 0)
-    verdict = judge(spark, tmp_path / "snap")
-    assert {found["finding"] for found in verdict.findings} == {
-        "lease of a message that is not stored"
+def check_the_books(bench: Bench) -> None:
+    counted = ("acked", "in_flight", "retried", "dead", "voided", "overdue", "uncopied")
+    rows = bench.table("recon_balance")
+    assert {row["topic"] for row in rows} == {TOPIC, RETRY}
+    for row in rows:
+        assert row["stored"] == sum(row[name] for name in counted) + row["not_leased"]
+    (orders,) = [row for row in rows if row["topic"] == TOPIC]
+    assert (orders["stored"], orders["acked"], orders["not_leased"]) == (6, 4, 0)
+    revive = {row["queue_id"]: row for row in bench.table("recon_revive")}
+    assert sum(row["lease_count"] for row in revive.values()) == 9
+    assert sum(row["in_flight_count"] for row in revive.values()) == 1
+    assert {i: row["end_offset"] for i, row in revive.items()} == {
+        i: bench.log.stored[REVIVE, i] for i in (0, 1)
     }
 
 
-@pytest.mark.parametrize("damage", ["missing", "changed", "no manifest"])
-def test_a_snapshot_that_is_not_whole_says_nothing(
-    spark: SparkSession, history: Path, tmp_path: Path, damage: str
-) -> None:
-    export(history, tmp_path / "snap")
-    if damage == "missing":
-        (tmp_path / "snap/acks.parquet").unlink()
-    elif damage == "changed":
-        with open(tmp_path / "snap/acks.parquet", "ab") as file:
-            file.write(b"x")
-    else:
-        (tmp_path / "snap" / MANIFEST).unlink()
-    verdict = judge(spark, tmp_path / "snap")
-    assert verdict.verdict == "INCOMPLETE"
-    assert verdict.problems
+def test_an_ack_taken_out_of_the_export_fails_and_is_named(bench: Bench) -> None:
+    healthy(bench.log)
+    bench.export()
+    taken = take_row(bench.snapshot, "pop_acks", 0)
+    report = bench.judge()
+    assert report.verdict is Verdict.FAIL
+    assert found(report) == [
+        ("journal record not exported", REVIVE, None, 1, 0),
+        ("lease overdue", taken["topic"], taken["consumer_group"], 0, taken["queue_offset"]),
+    ]
 
 
-def test_an_empty_log_is_not_green(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "data/commitlog").mkdir(parents=True)
-    export(tmp_path / "data", tmp_path / "snap")
-    assert judge(spark, tmp_path / "snap").verdict == "INCOMPLETE"
+def test_a_checkpoint_taken_out_of_the_export_fails(bench: Bench) -> None:
+    healthy(bench.log)
+    bench.export()
+    taken = take_row(bench.snapshot, "pop_checkpoints", 0)
+    assert found(bench.judge()) == [
+        ("ack without checkpoint", TOPIC, GROUP, 0, taken["queue_offset"])
+    ]
 
 
-def test_a_snapshot_is_never_written_over(history: Path, tmp_path: Path) -> None:
-    export(history, tmp_path / "snap")
-    with pytest.raises(SnapshotExists):
-        export(history, tmp_path / "snap")
+def take_row(snapshot: Path, table: str, number: int) -> dict[str, Any]:
+    """Take a row out of an exported table, and make the manifest agree with the file."""
+    path = snapshot / f"{table}.parquet"
+    rows = pq.read_table(path, partitioning=None)
+    taken: dict[str, Any] = rows.slice(number, 1).to_pylist()[0]
+    pq.write_table(rows.take([i for i in range(rows.num_rows) if i != number]), path)
+    resign(snapshot / MANIFEST, table, sha256=digest(path), rows=rows.num_rows - 1)
+    return taken
+
+
+def test_offsets_that_would_skip_a_live_lease_at_the_next_start_fail(bench: Bench) -> None:
+    for i in range(2):
+        bench.log.send(f"m{i}")
+    bench.log.ack(bench.log.pop(0))  # revive queue 0 offset 0, and 1 offset 0
+    bench.log.pop(1)  # revive queue 0 offset 1
+    key = QueueKey(REVIVE_GROUP, REVIVE, 0)
+    table = OffsetTable(bench.log.end, {**bench.log.positions, key: 1})
+    bench.log.write_offsets(offsets.encode(table, bench.log.now_ms))
+    assert found(bench.audit()) == [("replay would skip", TOPIC, GROUP, 0, 1)]
+
+
+def test_a_log_whose_beginning_was_deleted_passes(spark: SparkSession, tmp_path: Path) -> None:
+    """Of leases and messages before the first record nothing is known."""
+    log = LogWriter(tmp_path / "data", start=4_096)
+    log.stored[TOPIC, 0] = 10
+    log.stored[REVIVE, 0] = log.stored[REVIVE, 1] = 5
+    before = log.now_ms - 5
+    log.send("m10")
+    lease = log.pop(10)
+    log.ack(replace(lease, offsets=(9,), pop_time_ms=before))
+    log.ack(lease)
+    log.pop(8, invisible_ms=1)  # revive has yet to look at it
+    log.pass_time(LONG_MS)
+    log.save_offsets()
+    report = Bench(spark, tmp_path, log).audit()
+    assert (report.verdict, report.lease_states) == (Verdict.PASS, {"acked": 1, "deleted": 1})
+
+
+def test_a_live_log_may_end_in_the_middle_of_a_pair_or_of_a_record(bench: Bench) -> None:
+    healthy(bench.log)
+    bench.log.copy("m5")
+    bench.log.write_raw(b"\0\0\0\xf0\xda\xa3\x20\xa7 half of a record")
+    assert bench.audit().verdict is Verdict.PASS
+
+
+def test_an_incomplete_run_leaves_no_tables_of_an_earlier_one(bench: Bench) -> None:
+    healthy(bench.log)
+    assert bench.audit().verdict is Verdict.PASS
+    (bench.snapshot / "pop_acks.parquet").unlink()
+    assert bench.judge().verdict is Verdict.INCOMPLETE
+    left = {path.parent.name for path in bench.out.glob("*/snapshot_id=s1")}
+    assert left == {"recon_run"}
+
+
+def test_a_second_run_gives_the_same_tables(bench: Bench) -> None:
+    healthy(bench.log)
+    bench.export()
+    first = (bench.judge(), {name: bench.table(name) for name in AUDIT_TABLES})
+    second = (bench.judge(), {name: bench.table(name) for name in AUDIT_TABLES})
+    assert first == second

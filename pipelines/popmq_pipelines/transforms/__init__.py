@@ -1,1 +1,1 @@
-"""DataFrame → DataFrame, nothing else."""
+"""DataFrame → DataFrame: no session, no path, no `collect`."""

@@ -1,0 +1,1 @@
+"""Read, transform, write: no logic here."""

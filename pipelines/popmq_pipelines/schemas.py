@@ -1,0 +1,26 @@
+"""`columns` as Spark's types. Nothing is ever inferred: every read and every result uses these."""
+
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from popmq_pipelines.columns import AUDIT_TABLES, SNAPSHOT_TABLES
+
+_TYPES: dict[str, DataType] = {
+    "string": StringType(),
+    "int": IntegerType(),
+    "bigint": LongType(),
+    "boolean": BooleanType(),
+}
+
+
+def struct(table: str) -> StructType:
+    """Of a table of a snapshot or of an audit."""
+    columns = SNAPSHOT_TABLES.get(table) or AUDIT_TABLES[table]
+    return StructType([StructField(c.name, _TYPES[c.kind], c.nullable) for c in columns])

@@ -1,0 +1,28 @@
+"""One Spark for all tests of the audit: two threads, two partitions, UTC."""
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from harness.audit import Bench
+from harness.log_writer import LogWriter
+from pyspark.sql import SparkSession
+
+from popmq_pipelines import session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    with warnings.catch_warnings():
+        # Spark's launcher leaves the pipe to its Java process to the garbage collector.
+        warnings.simplefilter("ignore", ResourceWarning)
+        started = session.start("tests", {session.MASTER: "local[2]"}, shuffle_partitions=2)
+    started.conf.set("spark.sql.codegen.wholeStage", "false")  # compiling takes longer than running
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def bench(spark: SparkSession, tmp_path: Path) -> Bench:
+    return Bench(spark, tmp_path, LogWriter(tmp_path / "data"))

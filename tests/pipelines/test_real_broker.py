@@ -1,0 +1,85 @@
+"""The audit of what a real broker engine wrote: a life with everything in it, and crashes."""
+
+import random
+from pathlib import Path
+
+import pytest
+from harness.broker import EngineDriver
+from pyspark.sql import SparkSession
+
+from popmq_pipelines import io
+from popmq_pipelines.export import export
+from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
+from popmq_pipelines.verdict import Report, Verdict
+
+pytestmark = pytest.mark.pipelines
+
+
+def audit(spark: SparkSession, data_dir: Path, folder: Path) -> Report:
+    export(data_dir, folder / "snapshot")
+    snapshot = io.open_snapshot(folder / "snapshot")
+    return reconcile(spark, snapshot, folder / "audit", grace_ms=GRACE_MS)
+
+
+def live(driver: EngineDriver) -> None:
+    """Acks, a change, an expiry with its retry, dead letters; all of it long over."""
+    for i in range(20):
+        driver.send(f"m{i}")
+    messages = driver.pop(10, 1_000)
+    driver.ack(*(message.lease for message in messages[:6]))
+    held = driver.change(messages[6].lease, 5_000)
+    driver.ack(held.lease)
+    driver.advance(2_000)  # three go to the retry topic
+    for message in driver.pop(32, 1_000):
+        if message.delivery_attempt == 1:
+            driver.ack(message.lease)
+    driver.advance(2_000)  # their second attempt is the last: dead letters
+    driver.clock.advance(2 * GRACE_MS)
+
+
+def test_a_whole_life_passes(spark: SparkSession, tmp_path: Path) -> None:
+    driver = EngineDriver(tmp_path)
+    driver.make(max_attempts=2)
+    live(driver)
+    driver.send("late")
+    driver.pop(5, 600_000)  # in flight when the broker stops
+    driver.run(driver.broker.close())
+    driver.loop.close()
+    report = audit(spark, driver.data_dir, tmp_path)
+    assert report.findings == []
+    assert report.verdict is Verdict.PASS
+    assert report.lease_states == {
+        "acked": 17,
+        "dead": 3,
+        "in_flight": 1,
+        "retried": 3,
+        "superseded": 1,
+    }
+
+
+def test_crashes_leave_nothing_unaccounted(spark: SparkSession, tmp_path: Path) -> None:
+    """After each the broker goes on with what was on disk; the last one ends it."""
+    rng = random.Random(5)
+    driver = EngineDriver(tmp_path)
+    driver.make(max_attempts=2)
+    for i in range(6):
+        for j in range(8):
+            driver.send(f"m{i}-{j}")
+        messages = driver.pop(10, 1_000)
+        driver.ack(*(message.lease for message in messages[::2]))
+        driver.crash(rng)
+        driver.advance(1_500)
+        driver.ack(*(message.lease for message in driver.pop(3, 1_000)))
+    driver.advance(5_000)
+    driver.run(driver.broker.offsets.write())
+    driver.crash(rng)
+    driver.clock.advance(2 * GRACE_MS)
+    driver.send("the last record")
+    driver.run(driver.broker.offsets.write())
+    data_dir = driver.data_dir
+    driver.close()
+    report = audit(spark, data_dir, tmp_path)
+    assert report.findings == []
+    assert report.verdict is Verdict.PASS
+    assert report.lease_states["acked"] > 20
+    assert report.lease_states["retried"] > 10
