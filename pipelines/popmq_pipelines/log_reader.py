@@ -13,9 +13,9 @@ from pathlib import Path
 from struct import Struct
 from typing import BinaryIO, Final, NamedTuple
 
-from popmq_broker.core import record as rec
-from popmq_broker.core.record import Record
+from popmq_common import record as rec
 from popmq_common.errors import Corrupt
+from popmq_common.record import Record
 
 READ_BUFFER_BYTES: Final = 1 << 20
 _FLUSHED = Struct(">q")

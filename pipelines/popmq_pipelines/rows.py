@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from popmq_broker.core import checkpoint as ck
 from popmq_broker.core import offsets
-from popmq_broker.core.record import Record
 from popmq_common import properties as names
 from popmq_common.names import REVIVE_PREFIX
+from popmq_common.record import Record
 from popmq_pipelines.log_reader import Stored
 
 Row = tuple[object, ...]

@@ -1,4 +1,5 @@
-"""Every official client is checked against a standalone and against a cluster of processes."""
+"""Every official client is checked against a standalone and a cluster of processes, each with both
+fronts."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +10,15 @@ from harness.processes import Server, cluster, standalone
 SHORT = {"POPMQ_PROXY_INVISIBLE_MS_MIN": "1000"}  # the default of 10 s would only take time
 
 
-@pytest.fixture(scope="module", params=["standalone", "cluster"])
+@pytest.fixture(
+    scope="module",
+    params=["standalone-grpcio", "standalone-envoy", "cluster-grpcio", "cluster-envoy"],
+)
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
     folder: Path = tmp_path_factory.mktemp(request.param)
-    start = standalone if request.param == "standalone" else cluster
-    with start(folder, env=SHORT) as running:
+    kind, _, front = request.param.partition("-")
+    start = standalone if kind == "standalone" else cluster
+    with start(folder, env=SHORT, front=front) as running:
         yield running

@@ -6,18 +6,48 @@ import random
 import shutil
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig
 from popmq_broker.engine.broker import Broker
 from popmq_common import hosts, properties
 from popmq_common.clock import VirtualClock
+from popmq_common.receipt import Receipt
+from popmq_common.receipt import decode as decode_receipt
+from popmq_common.record import Record
+from popmq_common.record import decode as decode_record
 from popmq_internal.v1 import link_pb2 as link
 
 T = TypeVar("T")
 TOPIC, GROUP = "t", "g"
 SEGMENT_BYTES = 8 * 1024  # small, so that files roll all the time
+
+
+class Popped(NamedTuple):
+    """A message as a pop hands it out."""
+
+    handle: str
+    receipt: Receipt
+    record: Record
+
+    @property
+    def body(self) -> bytes:
+        return self.record.body
+
+    @property
+    def properties(self) -> bytes:
+        return self.record.properties
+
+    @property
+    def delivery_attempt(self) -> int:
+        return self.record.reconsume_times + 1
+
+
+def popped(message: link.PoppedMessage) -> Popped:
+    receipt = decode_receipt(message.handle)
+    record = decode_record(message.record, where="pop", log_offset=receipt.log_offset)
+    return Popped(message.handle, receipt, record)
 
 
 class EngineDriver:
@@ -90,16 +120,17 @@ class EngineDriver:
 
     def pop(
         self, count: int = 32, invisible_ms: int = 10_000, expression: str = ""
-    ) -> list[link.PoppedMessage]:
-        return list(self.call(**pop_body(count, invisible_ms, expression)).pop.messages)
+    ) -> list["Popped"]:
+        reply = self.call(**pop_body(count, invisible_ms, expression))
+        return [popped(message) for message in reply.pop.messages]
 
-    def ack(self, *leases: link.LeaseRef) -> list[int]:
-        request = link.Ack(group=GROUP, topic=TOPIC, leases=leases)
+    def ack(self, *handles: str) -> list[int]:
+        request = link.Ack(group=GROUP, topic=TOPIC, handles=handles)
         return list(self.call(ack=request).ack.outcomes)
 
-    def change(self, lease: link.LeaseRef, invisible_ms: int) -> link.ChangeInvisibleReply:
+    def change(self, handle: str, invisible_ms: int) -> link.ChangeInvisibleReply:
         request = link.ChangeInvisible(
-            group=GROUP, topic=TOPIC, lease=lease, invisible_ms=invisible_ms
+            group=GROUP, topic=TOPIC, handle=handle, invisible_ms=invisible_ms
         )
         return self.call(change_invisible=request).change_invisible
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from popmq_broker.core import checkpoint as ck
-from popmq_broker.core import offsets, record
+from popmq_broker.core import offsets
 from popmq_broker.core.offsets import OffsetTable, QueueKey
-from popmq_common import hosts, names, properties
+from popmq_common import hosts, names, properties, record
 from popmq_common.units import LogOffset, QueueOffset
 
 TOPIC, GROUP, BROKER, CLUSTER = "orders", "billing", "broker-a", "test"
@@ -185,7 +185,7 @@ class LogWriter:
         if len(data) + record.BLANK_BYTES > remaining:
             self.write_raw(record.blank(remaining))
             self.end = base + SEGMENT_BYTES
-            data = record.encode(replace(draft, log_offset=LogOffset(self.end)))
+            data = record.encode(draft._replace(log_offset=LogOffset(self.end)))
         self.write_raw(data)
         self.end += len(data)
         self.stored[topic, queue_id] += 1

@@ -100,10 +100,18 @@ def _running(server: Server) -> Iterator[Server]:
                 process.stop()
 
 
+def _ports(front: str) -> tuple[int, int]:
+    """(port, port for TLS); Envoy takes both kinds of clients on one."""
+    port = free_port()
+    return port, port if front == "envoy" else free_port()
+
+
 @contextmanager
-def standalone(folder: Path, env: Mapping[str, str] | None = None) -> Iterator[Server]:
-    port, tls_port = free_port(), free_port()
-    command = ["standalone", "--port", str(port), "--tls-port", str(tls_port)]
+def standalone(
+    folder: Path, env: Mapping[str, str] | None = None, *, front: str = "grpcio"
+) -> Iterator[Server]:
+    port, tls_port = _ports(front)
+    command = ["standalone", "--front", front, "--port", str(port), "--tls-port", str(tls_port)]
     command += ["--data-dir", str(folder / "data"), "--json"]
     process = Process(command, env or {}, folder / "standalone.log", port)
     server = Server(f"127.0.0.1:{port}", f"127.0.0.1:{tls_port}", {"standalone": process})
@@ -113,7 +121,12 @@ def standalone(folder: Path, env: Mapping[str, str] | None = None) -> Iterator[S
 
 @contextmanager
 def cluster(
-    folder: Path, env: Mapping[str, str] | None = None, *, brokers: int = 2, proxies: int = 2
+    folder: Path,
+    env: Mapping[str, str] | None = None,
+    *,
+    brokers: int = 2,
+    proxies: int = 2,
+    front: str = "grpcio",
 ) -> Iterator[Server]:
     """A nameserver, brokers and proxies, each a process; clients use the first proxy."""
     env = env or {}
@@ -138,9 +151,10 @@ def cluster(
             **{key: value for key, value in env.items() if key.startswith("POPMQ_BROKER_")},
         }
         processes[name] = Process(["broker"], settings, folder / f"{name}.log", port)
-    ports = [(free_port(), free_port()) for _ in range(proxies)]
+    ports = [_ports(front) for _ in range(proxies)]
     for i, (port, tls_port) in enumerate(ports):
         settings = {
+            "POPMQ_PROXY_FRONT": front,
             "POPMQ_PROXY_PORT": str(port),
             "POPMQ_PROXY_TLS_PORT": str(tls_port),
             "POPMQ_PROXY_NAMESERVERS": nameserver,

@@ -10,13 +10,13 @@ import structlog
 from harness.memory_files import MemoryFiles
 
 from popmq_broker.core.queue_entry import tags_code
-from popmq_broker.core.record import Record
 from popmq_broker.engine.send import tag_of
 from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.files import Files
 from popmq_broker.store.open import open_store
 from popmq_broker.store.store import Draft, Store
 from popmq_common import hosts, logs
+from popmq_common.record import Record
 
 ROOT = Path("/disk/popmq")
 SEGMENT_BYTES = 1024

@@ -2,6 +2,7 @@
 none would."""
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq_broker.config import BrokerConfig
 from popmq_cli.standalone import standalone
 from popmq_common.clock import SystemClock
+from popmq_common.config import to_env
 from popmq_proxy.config import ProxyConfig
+from popmq_proxy.front.envoy import envoy_front
 
 
 @dataclass
@@ -71,11 +74,24 @@ class Raw:
         return response
 
 
-@pytest.fixture
-async def raw(tmp_path: Path) -> AsyncIterator[Raw]:
-    broker = BrokerConfig(data_dir=tmp_path / "data", disk_reserve_bytes=0)
-    proxy = ProxyConfig(port=0, invisible_ms_min=50)
+@asynccontextmanager
+async def _through_grpcio(broker: BrokerConfig, proxy: ProxyConfig) -> AsyncIterator[int]:
     async with standalone(broker, proxy, SystemClock()) as serving:
-        endpoint = f"127.0.0.1:{serving.proxy.port}"
+        yield serving.proxy.port
+
+
+@asynccontextmanager
+async def _through_envoy(broker: BrokerConfig, proxy: ProxyConfig) -> AsyncIterator[int]:
+    environ = {**to_env(broker, "POPMQ_BROKER_"), **to_env(proxy, "POPMQ_PROXY_")}
+    async with envoy_front(proxy, "popmq_cli.standalone:envoy_application", environ) as serving:
+        yield serving.port
+
+
+@pytest.fixture(params=[_through_grpcio, _through_envoy], ids=["grpcio", "envoy"])
+async def raw(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Raw]:
+    broker = BrokerConfig(data_dir=tmp_path / "data", disk_reserve_bytes=0)
+    proxy = ProxyConfig(port=0, invisible_ms_min=50, log_level="error")
+    async with request.param(broker, proxy) as port:
+        endpoint = f"127.0.0.1:{port}"
         async with grpc.aio.insecure_channel(endpoint) as channel:
             yield Raw(service_grpc.MessagingServiceStub(channel), endpoint, tmp_path / "data")

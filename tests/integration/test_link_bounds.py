@@ -91,7 +91,7 @@ async def test_a_reply_too_large_for_the_link_fails_its_own_call_only(
             await large_is_out.wait()
             return await done(call)
         large_is_out.set()
-        messages = [link.PoppedMessage(body=bytes(6_000)) for _ in range(2)]
+        messages = [link.PoppedMessage(record=bytes(6_000)) for _ in range(2)]
         return link.Reply(pop=link.PopReply(messages=messages))
 
     async with serving(handle) as (_, brokers):

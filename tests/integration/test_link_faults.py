@@ -96,7 +96,7 @@ async def test_broken_connections_leave_nothing_behind() -> None:
 
 async def test_a_stopping_broker_writes_all_its_replies() -> None:
     async def large(call: link.Call) -> link.Reply:
-        return link.Reply(pop=link.PopReply(messages=[link.PoppedMessage(body=bytes(1 << 20))]))
+        return link.Reply(pop=link.PopReply(messages=[link.PoppedMessage(record=bytes(1 << 20))]))
 
     async with serving(large) as (server, _), raw(server) as (reader, writer):
         writer.write(sends(*range(1, 41)))  # more than fits into the sockets' buffers
@@ -125,8 +125,7 @@ async def test_what_a_pop_brings_after_it_was_given_up_is_given_back() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         pop = await next_call(reader)
         assert (await next_call(reader)).cancel.call_id == pop.id
-        lease = link.LeaseRef(queue_offset=5, generation=1)
-        popped = link.PopReply(messages=[link.PoppedMessage(lease=lease)])
+        popped = link.PopReply(messages=[link.PoppedMessage(handle="h5")])
         writer.write(encode_frame(link.Frame(replies=[link.Reply(id=pop.id, pop=popped)])))
         released.put_nowait((await next_call(reader)).release)
 
@@ -135,7 +134,7 @@ async def test_what_a_pop_brings_after_it_was_given_up_is_given_back() -> None:
             await brokers.call("b", link.Call(pop=link.Pop(group="g", topic="t")), 50)
         release = await asyncio.wait_for(released.get(), 5)
     assert (release.group, release.topic) == ("g", "t")
-    assert [lease.queue_offset for lease in release.leases] == [5]
+    assert list(release.handles) == ["h5"]
 
 
 async def test_what_a_pop_brings_in_the_moment_it_is_given_up_is_given_back() -> None:
@@ -151,13 +150,13 @@ async def test_what_a_pop_brings_in_the_moment_it_is_given_up_is_given_back() ->
         pop = link.Call(pop=link.Pop(group="g", topic="t"))
         task = asyncio.create_task(brokers.call("b", pop, 60_000))
         await called.wait()
-        popped = link.PopReply(messages=[link.PoppedMessage(lease=link.LeaseRef(queue_offset=5))])
+        popped = link.PopReply(messages=[link.PoppedMessage(handle="h5")])
         brokers._links["b"]._receive(link.Frame(replies=[link.Reply(id=pop.id, pop=popped)]))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         release = await asyncio.wait_for(released.get(), 5)
-    assert [lease.queue_offset for lease in release.leases] == [5]
+    assert list(release.handles) == ["h5"]
 
 
 async def test_only_pops_are_cancelled_at_the_broker() -> None:

@@ -26,13 +26,13 @@ def live(driver: EngineDriver) -> None:
     for i in range(20):
         driver.send(f"m{i}")
     messages = driver.pop(10, 1_000)
-    driver.ack(*(message.lease for message in messages[:6]))
-    held = driver.change(messages[6].lease, 5_000)
-    driver.ack(held.lease)
+    driver.ack(*(message.handle for message in messages[:6]))
+    held = driver.change(messages[6].handle, 5_000)
+    driver.ack(held.handle)
     driver.advance(2_000)  # three go to the retry topic
     for message in driver.pop(32, 1_000):
         if message.delivery_attempt == 1:
-            driver.ack(message.lease)
+            driver.ack(message.handle)
     driver.advance(2_000)  # their second attempt is the last: dead letters
     driver.clock.advance(2 * GRACE_MS)
 
@@ -66,10 +66,10 @@ def test_crashes_leave_nothing_unaccounted(spark: SparkSession, tmp_path: Path) 
         for j in range(8):
             driver.send(f"m{i}-{j}")
         messages = driver.pop(10, 1_000)
-        driver.ack(*(message.lease for message in messages[::2]))
+        driver.ack(*(message.handle for message in messages[::2]))
         driver.crash(rng)
         driver.advance(1_500)
-        driver.ack(*(message.lease for message in driver.pop(3, 1_000)))
+        driver.ack(*(message.handle for message in driver.pop(3, 1_000)))
     driver.advance(5_000)
     driver.run(driver.broker.offsets.write())
     driver.crash(rng)

@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.broker import GROUP, TOPIC, EngineDriver, pop_body
+from harness.broker import GROUP, TOPIC, EngineDriver, Popped, pop_body
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -37,7 +37,7 @@ class Told:
     attempt_certain: bool = True
     change_unknown: bool = False
     """Its newest handle may have been replaced by one that nobody has."""
-    handles: list[link.LeaseRef] = field(default_factory=list)
+    handles: list[str] = field(default_factory=list)
     """All that were given out, the newest last."""
 
 
@@ -111,7 +111,7 @@ class BrokerMachine(RuleBasedStateMachine):
             assert self._now() < told.held_until_ms
             assert not told.acked
             told.change_unknown = False
-            told.handles.append(reply.lease)
+            told.handles.append(reply.handle)
             told.held_until_ms = self._now() + invisible_ms
 
     @rule(ms=st.sampled_from([1, 99, 100, 1_000, 30_000]))
@@ -166,7 +166,7 @@ class BrokerMachine(RuleBasedStateMachine):
     def _unanswered_ack(self) -> None:
         for told in self.told.values():
             if told.handles and not told.acked:
-                request = link.Ack(group=GROUP, topic=TOPIC, leases=[told.handles[-1]])
+                request = link.Ack(group=GROUP, topic=TOPIC, handles=[told.handles[-1]])
                 self._unpromised(self.driver.start(ack=request))
                 told.ack_unknown = True
                 return
@@ -175,7 +175,7 @@ class BrokerMachine(RuleBasedStateMachine):
         for told in self.told.values():
             if told.handles and not told.acked and self._now() < told.held_until_ms:
                 request = link.ChangeInvisible(
-                    group=GROUP, topic=TOPIC, lease=told.handles[-1], invisible_ms=50_000
+                    group=GROUP, topic=TOPIC, handle=told.handles[-1], invisible_ms=50_000
                 )
                 self._unpromised(self.driver.start(change_invisible=request))
                 told.change_unknown = True
@@ -195,7 +195,7 @@ class BrokerMachine(RuleBasedStateMachine):
             assert queue.committed <= queue.position
             assert all(offset < queue.position for offset in queue.leases)
 
-    def _received(self, messages: list[link.PoppedMessage]) -> None:
+    def _received(self, messages: list[Popped]) -> None:
         for message in messages:
             body = message.body.decode()
             told = self.told[body]
@@ -209,9 +209,8 @@ class BrokerMachine(RuleBasedStateMachine):
             told.attempt_certain = True
             told.certain = True
             told.ack_unknown = told.change_unknown = False
-            lease = message.lease
-            told.handles.append(lease)
-            told.held_until_ms = lease.pop_time_ms + lease.invisible_ms
+            told.handles.append(message.handle)
+            told.held_until_ms = message.receipt.pop_time_ms + message.receipt.invisible_ms
 
     def _drain(self) -> None:
         """Whatever was promised comes, once time passes."""
@@ -221,7 +220,9 @@ class BrokerMachine(RuleBasedStateMachine):
             self._received(messages)
             if messages:
                 for message in messages:
-                    self._acked(self.told[message.body.decode()], self.driver.ack(message.lease)[0])
+                    self._acked(
+                        self.told[message.body.decode()], self.driver.ack(message.handle)[0]
+                    )
             elif not self.driver.broker.state.leases.live_count:
                 break
         missing = [

@@ -40,7 +40,7 @@ calls = st.builds(
 )
 replies = st.builds(
     lambda number, body: link.Reply(
-        id=number, pop=link.PopReply(messages=[link.PoppedMessage(body=body)])
+        id=number, pop=link.PopReply(messages=[link.PoppedMessage(record=body)])
     ),
     st.integers(0, 2**64 - 1),
     bodies,

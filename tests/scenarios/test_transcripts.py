@@ -38,7 +38,7 @@ def split(line: str) -> list[str]:
 class Stage:
     def __init__(self, folder: Path) -> None:
         self.driver = EngineDriver(folder)
-        self.handles: dict[str, link.LeaseRef] = {}
+        self.handles: dict[str, str] = {}
 
     def run(self, line: str) -> list[str]:
         verb, *words = split(line)
@@ -69,8 +69,8 @@ class Stage:
         lines = []
         for message in self.driver.pop(count, invisible_ms, options.get("tag", "")):
             name = message.body.decode()
-            self._handle(name, message.lease)
-            where = "retry" if message.lease.retry_mark else "topic"
+            self._handle(name, message.handle)
+            where = "retry" if message.receipt.retry_mark else "topic"
             lines.append(f"{name} attempt={message.delivery_attempt} from {where}")
         return lines or ["nothing"]
 
@@ -81,17 +81,17 @@ class Stage:
     def do_change(self, arguments: list[str], _: dict[str, str]) -> list[str]:
         name, time = arguments
         reply = self.driver.change(self.handles[name], duration_ms(time))
-        if reply.HasField("lease"):
-            self._handle(name, reply.lease)
+        if reply.handle:
+            self._handle(name, reply.handle)
         return [outcome_name(reply.outcome)]
 
     def do_release(self, names: list[str], _: dict[str, str]) -> list[str]:
-        leases = [self.handles[name] for name in names]
-        self.driver.call(release=link.Release(group=GROUP, topic=TOPIC, leases=leases))
+        handles = [self.handles[name] for name in names]
+        self.driver.call(release=link.Release(group=GROUP, topic=TOPIC, handles=handles))
         return []
 
     def do_forward(self, names: list[str], _: dict[str, str]) -> list[str]:
-        forward = link.ForwardDeadLetter(group=GROUP, topic=TOPIC, lease=self.handles[names[0]])
+        forward = link.ForwardDeadLetter(group=GROUP, topic=TOPIC, handle=self.handles[names[0]])
         self.driver.call(forward_dead_letter=forward)
         return []
 
@@ -132,10 +132,10 @@ class Stage:
                 )
         return sorted(lines)
 
-    def _handle(self, name: str, lease: link.LeaseRef) -> None:
+    def _handle(self, name: str, handle: str) -> None:
         if name in self.handles:
             self._handle(name + "'", self.handles[name])
-        self.handles[name] = lease
+        self.handles[name] = handle
 
 
 def outcome_name(outcome: int) -> str:

@@ -27,6 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "popmq_proxy.app",
         "popmq_proxy.clients",
         "popmq_proxy.config",
+        "popmq_proxy.front",
     },
 }
 """Package → what of ours it may import; itself always."""

@@ -5,7 +5,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from popmq_broker.core.record import SysFlag
+from popmq_common.record import SysFlag
 from popmq_pipelines.transforms.findings import finding
 
 PREPARED: Final = SysFlag.PREPARED.value  # half messages and rollbacks too: they are in no queue

@@ -16,8 +16,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from popmq_broker.config import Flush
-from popmq_broker.core.stats import Histogram
 from popmq_broker.engine.broker import Broker
+from popmq_common.histogram import Histogram
 
 
 def registry(broker: Broker) -> CollectorRegistry:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,19 +12,28 @@ import click
 from popmq_broker.app import server
 from popmq_broker.config import BrokerConfig, Flush
 from popmq_cli.output import document, fail
-from popmq_cli.standalone import Standalone, standalone
+from popmq_cli.standalone import METRICS_PORT_VARIABLE, Standalone, standalone
 from popmq_common import logs
 from popmq_common.clock import SystemClock
-from popmq_common.config import ConfigError, from_env, unknown_variables
+from popmq_common.config import ConfigError, from_env, to_env, unknown_variables
 from popmq_common.errors import PopMQError
 from popmq_common.serve import run_until_stopped
 from popmq_nameserver.app import nameserver
 from popmq_nameserver.config import NameserverConfig
 from popmq_proxy.app import proxy
-from popmq_proxy.config import ProxyConfig
+from popmq_proxy.config import Front, ProxyConfig
+from popmq_proxy.front.envoy import EnvoyFront, envoy_front
 
 T = TypeVar("T")
 Start = Callable[[], AbstractAsyncContextManager[object]]
+
+
+_FRONT = click.option(
+    "--front",
+    type=click.Choice([front.value for front in Front]),
+    default=None,
+    help="What speaks HTTP/2 to clients.  [default: POPMQ_PROXY_FRONT, else grpcio]",
+)
 
 
 def standalone_configs(
@@ -34,6 +44,7 @@ def standalone_configs(
     data_dir: Path,
     create_topics: bool,
     flush: str,
+    front: str = "grpcio",
 ) -> tuple[BrokerConfig, ProxyConfig]:
     """Both configurations: the environment's, overridden by what the command line says."""
     environ = dict(os.environ)
@@ -43,6 +54,7 @@ def standalone_configs(
     environ["POPMQ_PROXY_PORT"] = str(port)
     environ["POPMQ_PROXY_TLS_PORT"] = str(tls_port)
     environ["POPMQ_PROXY_CREATE_TOPICS"] = str(create_topics)
+    environ["POPMQ_PROXY_FRONT"] = front
     return (
         _config(BrokerConfig, "POPMQ_BROKER_", environ),
         _config(ProxyConfig, "POPMQ_PROXY_", environ),
@@ -52,7 +64,12 @@ def standalone_configs(
 @click.command("standalone")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=8081, show_default=True, help="Port for clients; 0: a free one.")
-@click.option("--tls-port", default=0, help="Port for clients with TLS.  [default: none]")
+@click.option(
+    "--tls-port",
+    default=0,
+    help="Port for clients with TLS; with envoy they use --port too.  [default: none]",
+)
+@_FRONT
 @click.option(
     "--data-dir",
     type=click.Path(path_type=Path, file_okay=False),
@@ -79,6 +96,7 @@ def run_standalone(
     host: str,
     port: int,
     tls_port: int,
+    front: str | None,
     data_dir: Path,
     no_create_topics: bool,
     flush: str,
@@ -94,32 +112,46 @@ def run_standalone(
         data_dir=data_dir,
         create_topics=not no_create_topics,
         flush=flush,
+        front=front or os.environ.get("POPMQ_PROXY_FRONT", Front.GRPCIO.value),
     )
 
     def start() -> AbstractAsyncContextManager[object]:
-        return standalone(broker_config, proxy_config, SystemClock(), metrics_port=metrics_port)
+        if proxy_config.front is Front.GRPCIO:
+            return standalone(broker_config, proxy_config, SystemClock(), metrics_port=metrics_port)
+        environ = {**to_env(broker_config, "POPMQ_BROKER_"), **to_env(proxy_config, "POPMQ_PROXY_")}
+        environ[METRICS_PORT_VARIABLE] = str(metrics_port)
+        environ["POPMQ_PROXY_LOG_LEVEL"] = log_level
+        one = replace(proxy_config, workers=1)  # the broker is in there, and there is one of it
+        return envoy_front(one, "popmq_cli.standalone:envoy_application", environ)
 
     def ready(serving: object) -> None:
-        assert isinstance(serving, Standalone)
-        _announce(serving, host, as_json)
+        if isinstance(serving, EnvoyFront):
+            port = tls_port = serving.port
+        else:
+            assert isinstance(serving, Standalone)
+            port, tls_port = serving.proxy.port, serving.proxy.tls_port
+        _announce(_facts(host, port, tls_port, metrics_port, broker_config), as_json)
 
     _run(start, log_level, ready)
 
 
-def _announce(serving: Standalone, host: str, as_json: bool) -> None:
-    facts = {
-        "endpoint": f"{host}:{serving.proxy.port}",
-        "tlsEndpoint": f"{host}:{serving.proxy.tls_port}" if serving.proxy.tls_port else None,
-        "metrics": f"http://{host}:{serving.metrics_port}/metrics"
-        if serving.metrics_port
-        else None,
-        "dataDir": str(serving.broker.data_dir.resolve()),
-        "flush": serving.broker.flush.value,
+def _facts(
+    host: str, port: int, tls_port: int, metrics_port: int, broker: BrokerConfig
+) -> dict[str, str | None]:
+    return {
+        "endpoint": f"{host}:{port}",
+        "tlsEndpoint": f"{host}:{tls_port}" if tls_port else None,
+        "metrics": f"http://{host}:{metrics_port}/metrics" if metrics_port else None,
+        "dataDir": str(broker.data_dir.resolve()),
+        "flush": broker.flush.value,
     }
+
+
+def _announce(facts: dict[str, str | None], as_json: bool) -> None:
     if as_json:
         document(facts)
         return
-    durable = serving.broker.flush is Flush.SYNC
+    durable = facts["flush"] == Flush.SYNC.value
     promise = "OK means on disk" if durable else "a crash loses the last half second"
     click.echo("PopMQ standalone: any RocketMQ 5 client can talk to it.")
     click.echo(f"  clients    {facts['endpoint']}")
@@ -142,10 +174,31 @@ def run_broker(check_config: bool) -> None:
 
 @click.command("proxy")
 @click.option("--check-config", is_flag=True, help="Only check the environment.")
-def run_proxy(check_config: bool) -> None:
+@_FRONT
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 256),
+    default=None,
+    help="Processes that share the port; envoy only.  [default: POPMQ_PROXY_WORKERS, else 1]",
+)
+def run_proxy(check_config: bool, front: str | None, workers: int | None) -> None:
     """Run a proxy, configured by POPMQ_PROXY_… variables."""
-    config = _config(ProxyConfig, "POPMQ_PROXY_", os.environ)
-    _serve(lambda: proxy(config, SystemClock()), config.log_level, "POPMQ_PROXY_", check_config)
+    environ = dict(os.environ)
+    if front is not None:
+        environ["POPMQ_PROXY_FRONT"] = front
+    if workers is not None:
+        environ["POPMQ_PROXY_WORKERS"] = str(workers)
+    config = _config(ProxyConfig, "POPMQ_PROXY_", environ)
+
+    def start() -> AbstractAsyncContextManager[object]:
+        if config.front is Front.ENVOY:
+            environ = to_env(config, "POPMQ_PROXY_")
+            return envoy_front(config, "popmq_proxy.envoy_main:app", environ)
+        if config.workers > 1:
+            raise ConfigError("several workers need the Envoy front: popmq proxy --front envoy")
+        return proxy(config, SystemClock())
+
+    _serve(start, config.log_level, "POPMQ_PROXY_", check_config)
 
 
 @click.command("nameserver")

@@ -1,5 +1,6 @@
 """Nameserver, broker and proxy in one process, on one port: the same code, joined by calls."""
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -7,16 +8,20 @@ from dataclasses import dataclass
 from popmq_broker import metrics as broker_metrics
 from popmq_broker.app import engine, registered
 from popmq_broker.config import BrokerConfig
-from popmq_common.clock import Clock
+from popmq_common import logs
+from popmq_common.clock import Clock, SystemClock
+from popmq_common.config import from_env
 from popmq_common.metrics_http import MetricsServer
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_nameserver.core.route_table import RouteTable
-from popmq_proxy.app import Proxy, proxy
+from popmq_proxy.app import Proxy, envoy_app, handlers, proxy
 from popmq_proxy.clients.brokers import LocalBrokers
 from popmq_proxy.clients.nameservers import LocalNameservers
 from popmq_proxy.config import ProxyConfig
+from popmq_proxy.front.lifespan import Built, LifespanApp
 
 NEVER_MS = 1 << 62  # the one broker of this process cannot be gone while the process lives
+METRICS_PORT_VARIABLE = "POPMQ_STANDALONE_METRICS_PORT"
 
 
 class LocalAnnouncer:
@@ -40,7 +45,30 @@ class LocalAnnouncer:
 class Standalone:
     proxy: Proxy
     metrics_port: int
-    broker: BrokerConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a proxy of the same process talks to."""
+
+    nameservers: LocalNameservers
+    brokers: LocalBrokers
+    metrics_port: int
+
+
+@asynccontextmanager
+async def broker_beside(
+    config: BrokerConfig, clock: Clock, *, host: str, metrics_port: int
+) -> AsyncIterator[Beside]:
+    """A nameserver and a broker in this process. Raises `DirectoryInUse`, `Corrupt`."""
+    table = RouteTable(NEVER_MS)
+    async with engine(config, clock) as broker:
+        pages = MetricsServer(broker_metrics.registry(broker), host, metrics_port)
+        announcer = LocalAnnouncer(table, clock)
+        async with registered(broker, "in-process", [announcer], clock), pages:
+            await broker.topics.announce()
+            nameservers = LocalNameservers(table.lookup, table.brokers)
+            yield Beside(nameservers, LocalBrokers({broker.name: broker.handle}), pages.port)
 
 
 @asynccontextmanager
@@ -48,15 +76,33 @@ async def standalone(
     broker_config: BrokerConfig, proxy_config: ProxyConfig, clock: Clock, *, metrics_port: int = 0
 ) -> AsyncIterator[Standalone]:
     """Serve until the context is left. Raises `DirectoryInUse`, `Corrupt`, `RuntimeError`."""
-    table = RouteTable(NEVER_MS)
-    async with engine(broker_config, clock) as broker:
-        pages = MetricsServer(broker_metrics.registry(broker), proxy_config.host, metrics_port)
-        announcer = LocalAnnouncer(table, clock)
-        async with registered(broker, "in-process", [announcer], clock), pages:
-            await broker.topics.announce()
-            nameservers = LocalNameservers(table.lookup, table.brokers)
-            brokers = LocalBrokers({broker.name: broker.handle})
-            async with proxy(
-                proxy_config, clock, nameservers=nameservers, brokers=brokers
-            ) as front:
-                yield Standalone(front, pages.port, broker_config)
+    async with (
+        broker_beside(
+            broker_config, clock, host=proxy_config.host, metrics_port=metrics_port
+        ) as beside,
+        proxy(proxy_config, clock, nameservers=beside.nameservers, brokers=beside.brokers) as front,
+    ):
+        yield Standalone(front, beside.metrics_port)
+
+
+@asynccontextmanager
+async def _in_envoy() -> AsyncIterator[Built]:
+    broker_config = from_env(BrokerConfig, "POPMQ_BROKER_", os.environ)
+    proxy_config = from_env(ProxyConfig, "POPMQ_PROXY_", os.environ)
+    logs.configure(proxy_config.log_level)
+    metrics_port = int(os.environ.get(METRICS_PORT_VARIABLE, "0"))
+    clock = SystemClock()
+    async with (
+        broker_beside(
+            broker_config, clock, host=proxy_config.host, metrics_port=metrics_port
+        ) as beside,
+        handlers(
+            proxy_config, clock, nameservers=beside.nameservers, brokers=beside.brokers
+        ) as inner,
+        envoy_app(proxy_config, inner) as app,
+    ):
+        yield Built(app, inner.drain, {"metrics_port": beside.metrics_port})
+
+
+envoy_application = LifespanApp(_in_envoy)
+"""What Envoy runs, configured by the environment."""

@@ -43,6 +43,20 @@ def from_env(cls: type[T], prefix: str, environ: Mapping[str, str]) -> T:
     return cls(**values)
 
 
+def to_env(values: Any, prefix: str) -> dict[str, str]:
+    """The variables that `from_env` reads as `values`; what is None has none."""
+    environ = {}
+    for field in dataclasses.fields(values):
+        value = getattr(values, field.name)
+        if value is None:
+            continue
+        if isinstance(value, Enum):
+            value = value.value
+        text = ",".join(value) if isinstance(value, tuple) else str(value)
+        environ[prefix + field.name.upper()] = text
+    return environ
+
+
 def unknown_variables(cls: type, prefix: str, environ: Mapping[str, str]) -> list[str]:
     """Variables with our prefix that mean nothing; worth a warning, not an error."""
     known = {prefix + field.name.upper() for field in dataclasses.fields(cls)}

@@ -149,6 +149,10 @@ class GroupNotFound(NotFound):
     """Consumer group {group} does not exist; it is made by: popmq group create {group}."""
 
 
+class ServiceNotFound(NotFound):
+    """There is no service {service} here."""
+
+
 # --- Refused ---
 
 

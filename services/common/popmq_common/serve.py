@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import uvloop
 
@@ -13,6 +14,8 @@ def run_until_stopped(
     ready: Callable[[object], Awaitable[None] | None] | None = None,
 ) -> None:
     """Enter the service's context, wait for SIGTERM or SIGINT, leave it.
+
+    A service with a future `ended` may end by itself; then `RuntimeError` is raised.
 
     Leaving the context is the drain: the service stops accepting, finishes, flushes.
     """
@@ -32,4 +35,12 @@ async def _serve(
             waiting = ready(service)
             if waiting is not None:
                 await waiting
-        await stop.wait()
+        stopping = asyncio.create_task(stop.wait())
+        ended: asyncio.Future[int] | None = getattr(service, "ended", None)
+        waited: set[asyncio.Future[Any]] = {stopping} if ended is None else {stopping, ended}
+        try:
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+        if ended is not None and ended.done():
+            raise RuntimeError(f"a process of this service ended with status {ended.result()}")

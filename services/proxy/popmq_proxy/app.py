@@ -1,5 +1,6 @@
 """Build a proxy from its configuration; the only file that knows all parts."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,10 +12,12 @@ from popmq_proxy.clients.brokers import Brokers, LinkBrokers
 from popmq_proxy.clients.nameservers import GrpcNameservers, Nameservers, RouteCache
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.front import tls
+from popmq_proxy.front.asgi import GrpcApp
 from popmq_proxy.front.grpcio import GrpcioFront
+from popmq_proxy.front.rpcs import Rpc, rpcs
 from popmq_proxy.metrics import Metrics
 from popmq_proxy.rpc.context import Upstream
-from popmq_proxy.rpc.methods import methods
+from popmq_proxy.rpc.methods import Methods, methods
 
 DRAIN_S = 5.0
 
@@ -28,6 +31,47 @@ class Proxy:
     metrics_port: int
 
 
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """A proxy without its front."""
+
+    upstream: Upstream
+    methods: Methods
+    rpcs: list[Rpc]
+    metrics_port: int
+
+    def drain(self) -> None:
+        """Not healthy any more, and waiting polls and streams end."""
+        self.methods.health.stop()
+        self.upstream.sessions.end_all()
+
+
+@asynccontextmanager
+async def handlers(
+    config: ProxyConfig,
+    clock: Clock,
+    *,
+    nameservers: Nameservers | None = None,
+    brokers: Brokers | None = None,
+) -> AsyncIterator[Handlers]:
+    """Everything behind the front, until the context is left.
+
+    Without `nameservers` and `brokers` those of the configuration are used.
+    """
+    log = logs.get("proxy")
+    routes = RouteCache(nameservers or GrpcNameservers(config.nameservers))
+    links = brokers or LinkBrokers(routes.address, config.link_secret)
+    upstream = Upstream(config=config, routes=routes, brokers=links, clock=clock, log=log)
+    found = methods(upstream)
+    metrics = Metrics(upstream.sessions)
+    try:
+        async with MetricsServer(metrics.registry, config.host, config.metrics_port) as pages:
+            yield Handlers(upstream, found, rpcs(found, metrics), pages.port)
+    finally:
+        await links.close()
+        await routes.close()
+
+
 @asynccontextmanager
 async def proxy(
     config: ProxyConfig,
@@ -36,27 +80,38 @@ async def proxy(
     nameservers: Nameservers | None = None,
     brokers: Brokers | None = None,
 ) -> AsyncIterator[Proxy]:
-    """Serve until the context is left; then open polls end and calls finish.
+    """Serve through grpcio until the context is left; then open polls end and calls finish.
 
-    Without `nameservers` and `brokers` those of the configuration are used. Raises `ConfigError`,
-    `RuntimeError` when a port is taken.
+    Raises `ConfigError`, `RuntimeError` when a port is taken.
     """
     log = logs.get("proxy")
-    routes = RouteCache(nameservers or GrpcNameservers(config.nameservers))
-    links = brokers or LinkBrokers(routes.address, config.link_secret)
-    upstream = Upstream(config=config, routes=routes, brokers=links, clock=clock, log=log)
-    metrics = Metrics(upstream.sessions)
-    front = GrpcioFront(config, methods(upstream), metrics)
-    port, tls_port = front.bind(tls.credentials(config))
-    upstream.port = port
-    await front.start()
+    async with handlers(config, clock, nameservers=nameservers, brokers=brokers) as inner:
+        front = GrpcioFront(config, inner.rpcs)
+        port, tls_port = front.bind(tls.credentials(config))
+        inner.upstream.port = port
+        await front.start()
+        log.info("proxy.started", port=port, tls_port=tls_port, metrics_port=inner.metrics_port)
+        try:
+            yield Proxy(port, tls_port, inner.metrics_port)
+        finally:
+            inner.drain()
+            await front.stop(DRAIN_S)
+    log.info("proxy.stopped")
+
+
+@asynccontextmanager
+async def envoy_app(config: ProxyConfig, inner: Handlers) -> AsyncIterator[GrpcApp]:
+    """The application that Envoy serves."""
+    app = GrpcApp(
+        inner.rpcs,
+        inner.upstream.log,
+        rpcs_max=config.rpcs_max,
+        request_bytes_max=config.request_bytes_max,
+        received_bytes_max=config.received_bytes_max,
+    )
+    watching = asyncio.create_task(app.watch_clients())
     try:
-        async with MetricsServer(metrics.registry, config.host, config.metrics_port) as pages:
-            log.info("proxy.started", port=port, tls_port=tls_port, metrics_port=pages.port)
-            yield Proxy(port, tls_port, pages.port)
+        yield app
     finally:
-        upstream.sessions.end_all()
-        await front.stop(DRAIN_S)
-        await links.close()
-        await routes.close()
-        log.info("proxy.stopped")
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)

@@ -1,17 +1,28 @@
 """Every knob of a proxy: variable POPMQ_PROXY_ and the field's name in capitals."""
 
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from popmq_common.units import KiB, MiB
 
 
+class Front(Enum):
+    GRPCIO = "grpcio"
+    ENVOY = "envoy"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyConfig:
+    front: Front = Front.GRPCIO
+    """What speaks HTTP/2: grpcio in this process, or envoy with this proxy inside it, which takes
+    a fraction of the CPU time."""
+    workers: int = 1
+    """Processes that share the port; envoy only."""
     host: str = "127.0.0.1"
     """Address the gRPC server listens on."""
     port: int = 8081
-    """Port for clients without TLS; 0: any free one."""
+    """Port for clients; 0: any free one. With envoy clients with and without TLS use it."""
     tls_port: int = 0
     """Port for clients with TLS, the default of the Java, Go, C# and C++ clients; 0: none."""
     tls_cert: Path | None = None
@@ -23,7 +34,10 @@ class ProxyConfig:
     link_secret: str = ""
     """Shared secret shown to the brokers."""
     metrics_port: int = 0
-    """Port of /metrics; 0: none."""
+    """Port of /metrics; 0: none. Worker n of envoy's uses the port n above."""
+    envoy_admin_port: int = 0
+    """Port of Envoy's own statistics, on 127.0.0.1; 0: any free one. Worker n uses the port n
+    above."""
     log_level: str = "info"
     """debug, info, warning or error."""
     create_topics: bool = True
@@ -48,6 +62,12 @@ class ProxyConfig:
     """Longest time a receive is held when there is nothing."""
     call_timeout_ms: int = 5_000
     """How long a broker may take to answer, waiting polls apart."""
+    request_bytes_max: int = 130 * MiB
+    """Largest request as a whole; it has room for a batch of large messages."""
+    received_bytes_max: int = 512 * MiB
+    """Bytes held of all requests that are not whole yet; envoy only."""
+    connections_max: int = 20_000
+    """Connections of clients at a time; envoy only."""
     rpcs_max: int = 20_000
     """RPCs under way at a time; more are refused by the server."""
     sessions_max: int = 100_000

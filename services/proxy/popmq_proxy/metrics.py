@@ -1,27 +1,67 @@
-"""The proxy's /metrics."""
+"""The proxy's /metrics: counted as plain numbers, put into Prometheus's form at a scrape."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+import time
+from collections import Counter
+from collections.abc import Iterable
 
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from popmq_common.histogram import Histogram
 from popmq_proxy.sessions import Sessions
 
-LATENCY_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0, 30.0)
+RPC_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0, 30.0)
 
 
-class Metrics:
+class RpcStats:
+    """One RPC's figures."""
+
+    def __init__(self) -> None:
+        self.seconds = Histogram(RPC_S)
+        self.in_progress = 0
+        self.codes: Counter[int] = Counter()
+
+    def begin(self) -> float:
+        self.in_progress += 1
+        return time.perf_counter()
+
+    def end(self, began_s: float, code: int | None) -> None:
+        """`code`: the status the client got, None when it got none."""
+        self.in_progress -= 1
+        self.seconds.observe(time.perf_counter() - began_s)
+        if code is not None:
+            self.codes[code] += 1
+
+
+class Metrics(Collector):
     def __init__(self, sessions: Sessions) -> None:
         self.registry = CollectorRegistry()
-        self.rpc_seconds = Histogram(
-            "popmq_rpc_seconds",
-            "Time of an RPC, waiting polls included",
-            ["method"],
-            buckets=LATENCY_S,
-            registry=self.registry,
+        self.rpcs: dict[str, RpcStats] = {}
+        self._sessions = sessions
+        self.registry.register(self)
+
+    def rpc(self, name: str) -> RpcStats:
+        return self.rpcs.setdefault(name, RpcStats())
+
+    def collect(self) -> Iterable[Metric]:
+        seconds = HistogramMetricFamily(
+            "popmq_rpc_seconds", "Time of an RPC, waiting polls included", labels=["method"]
         )
-        self.rpc_status = Counter(
-            "popmq_rpc_status", "RPCs by status code", ["method", "code"], registry=self.registry
+        status = CounterMetricFamily(
+            "popmq_rpc_status", "RPCs by status code", labels=["method", "code"]
         )
-        self.rpcs_now = Gauge(
-            "popmq_rpcs_in_progress", "RPCs under way", ["method"], registry=self.registry
-        )
-        clients = Gauge("popmq_clients", "Clients this proxy knows", registry=self.registry)
-        clients.set_function(lambda: len(sessions))
+        now = GaugeMetricFamily("popmq_rpcs_in_progress", "RPCs under way", labels=["method"])
+        for name, stats in self.rpcs.items():
+            buckets = stats.seconds.cumulative()
+            seconds.add_metric([name], buckets=buckets, sum_value=stats.seconds.total)
+            now.add_metric([name], stats.in_progress)
+            for code, count in list(stats.codes.items()):
+                status.add_metric([name, str(code)], count)
+        yield from (seconds, status, now)
+        yield GaugeMetricFamily("popmq_clients", "Clients this proxy knows", len(self._sessions))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from harness.log_writer import SEGMENT_BYTES, LogWriter
 
-from popmq_broker.core import record
+from popmq_common import record
 from popmq_pipelines.log_reader import LogScan, flushed_mark
 
 

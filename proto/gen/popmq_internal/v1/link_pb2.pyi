@@ -478,96 +478,24 @@ class Pop(_message.Message):
 Global___Pop: _TypeAlias = Pop  # noqa: Y015
 
 @_typing.final
-class LeaseRef(_message.Message):
-    """Which lease of which message: the fields of a receipt handle but for the broker's name."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    START_OFFSET_FIELD_NUMBER: _builtins.int
-    POP_TIME_MS_FIELD_NUMBER: _builtins.int
-    INVISIBLE_MS_FIELD_NUMBER: _builtins.int
-    REVIVE_QUEUE_FIELD_NUMBER: _builtins.int
-    RETRY_MARK_FIELD_NUMBER: _builtins.int
-    QUEUE_ID_FIELD_NUMBER: _builtins.int
-    QUEUE_OFFSET_FIELD_NUMBER: _builtins.int
-    LOG_OFFSET_FIELD_NUMBER: _builtins.int
-    GENERATION_FIELD_NUMBER: _builtins.int
-    start_offset: _builtins.int
-    """first offset of the checkpoint"""
-    pop_time_ms: _builtins.int
-    invisible_ms: _builtins.int
-    revive_queue: _builtins.int
-    retry_mark: _builtins.int
-    """0 the topic itself, 1 the group's retry topic"""
-    queue_id: _builtins.int
-    queue_offset: _builtins.int
-    log_offset: _builtins.int
-    generation: _builtins.int
-    """1 for the first lease of this copy of the message, then 2, 3 …"""
-    def __init__(
-        self,
-        *,
-        start_offset: _builtins.int = ...,
-        pop_time_ms: _builtins.int = ...,
-        invisible_ms: _builtins.int = ...,
-        revive_queue: _builtins.int = ...,
-        retry_mark: _builtins.int = ...,
-        queue_id: _builtins.int = ...,
-        queue_offset: _builtins.int = ...,
-        log_offset: _builtins.int = ...,
-        generation: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "invisible_ms", b"invisible_ms", "log_offset", b"log_offset", "pop_time_ms", b"pop_time_ms", "queue_id", b"queue_id", "queue_offset", b"queue_offset", "retry_mark", b"retry_mark", "revive_queue", b"revive_queue", "start_offset", b"start_offset"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___LeaseRef: _TypeAlias = LeaseRef  # noqa: Y015
-
-@_typing.final
 class PoppedMessage(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
-    LEASE_FIELD_NUMBER: _builtins.int
-    BODY_FIELD_NUMBER: _builtins.int
-    PROPERTIES_FIELD_NUMBER: _builtins.int
-    SYS_FLAG_FIELD_NUMBER: _builtins.int
-    FLAG_FIELD_NUMBER: _builtins.int
-    BORN_TIMESTAMP_MS_FIELD_NUMBER: _builtins.int
-    BORN_HOST_FIELD_NUMBER: _builtins.int
-    STORE_TIMESTAMP_MS_FIELD_NUMBER: _builtins.int
-    STORE_HOST_FIELD_NUMBER: _builtins.int
-    DELIVERY_ATTEMPT_FIELD_NUMBER: _builtins.int
-    body: _builtins.bytes
-    properties: _builtins.bytes
-    sys_flag: _builtins.int
-    flag: _builtins.int
-    born_timestamp_ms: _builtins.int
-    born_host: _builtins.bytes
-    store_timestamp_ms: _builtins.int
-    store_host: _builtins.bytes
-    delivery_attempt: _builtins.int
-    """from 1"""
-    @_builtins.property
-    def lease(self) -> Global___LeaseRef: ...
+    HANDLE_FIELD_NUMBER: _builtins.int
+    RECORD_FIELD_NUMBER: _builtins.int
+    handle: _builtins.str
+    """the receipt handle of its lease, popmq_common/receipt.py"""
+    record: _builtins.bytes
+    """as it lies in the CommitLog, checked, popmq_common/record.py"""
     def __init__(
         self,
         *,
-        lease: Global___LeaseRef | None = ...,
-        body: _builtins.bytes = ...,
-        properties: _builtins.bytes = ...,
-        sys_flag: _builtins.int = ...,
-        flag: _builtins.int = ...,
-        born_timestamp_ms: _builtins.int = ...,
-        born_host: _builtins.bytes = ...,
-        store_timestamp_ms: _builtins.int = ...,
-        store_host: _builtins.bytes = ...,
-        delivery_attempt: _builtins.int = ...,
+        handle: _builtins.str = ...,
+        record: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "born_host", b"born_host", "born_timestamp_ms", b"born_timestamp_ms", "delivery_attempt", b"delivery_attempt", "flag", b"flag", "lease", b"lease", "properties", b"properties", "store_host", b"store_host", "store_timestamp_ms", b"store_timestamp_ms", "sys_flag", b"sys_flag"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["handle", b"handle", "record", b"record"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -601,22 +529,22 @@ class Ack(_message.Message):
 
     GROUP_FIELD_NUMBER: _builtins.int
     TOPIC_FIELD_NUMBER: _builtins.int
-    LEASES_FIELD_NUMBER: _builtins.int
+    HANDLES_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     topic: _builtins.str
     """the topic the client consumes, never the retry topic"""
     @_builtins.property
-    def leases(self) -> _containers.RepeatedCompositeFieldContainer[Global___LeaseRef]: ...
+    def handles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
         group: _builtins.str = ...,
         topic: _builtins.str = ...,
-        leases: _abc.Iterable[Global___LeaseRef] | None = ...,
+        handles: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "leases", b"leases", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "handles", b"handles", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -650,25 +578,24 @@ class ChangeInvisible(_message.Message):
 
     GROUP_FIELD_NUMBER: _builtins.int
     TOPIC_FIELD_NUMBER: _builtins.int
-    LEASE_FIELD_NUMBER: _builtins.int
+    HANDLE_FIELD_NUMBER: _builtins.int
     INVISIBLE_MS_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     topic: _builtins.str
+    handle: _builtins.str
     invisible_ms: _builtins.int
     """0: visible at once"""
-    @_builtins.property
-    def lease(self) -> Global___LeaseRef: ...
     def __init__(
         self,
         *,
         group: _builtins.str = ...,
         topic: _builtins.str = ...,
-        lease: Global___LeaseRef | None = ...,
+        handle: _builtins.str = ...,
         invisible_ms: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "invisible_ms", b"invisible_ms", "lease", b"lease", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "handle", b"handle", "invisible_ms", b"invisible_ms", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -679,21 +606,19 @@ class ChangeInvisibleReply(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     OUTCOME_FIELD_NUMBER: _builtins.int
-    LEASE_FIELD_NUMBER: _builtins.int
+    HANDLE_FIELD_NUMBER: _builtins.int
     outcome: Global___LeaseOutcome.ValueType
-    @_builtins.property
-    def lease(self) -> Global___LeaseRef:
-        """the new one when the outcome is DONE"""
-
+    handle: _builtins.str
+    """the new one when the outcome is DONE"""
     def __init__(
         self,
         *,
         outcome: Global___LeaseOutcome.ValueType = ...,
-        lease: Global___LeaseRef | None = ...,
+        handle: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "outcome", b"outcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["handle", b"handle", "outcome", b"outcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -707,21 +632,21 @@ class Release(_message.Message):
 
     GROUP_FIELD_NUMBER: _builtins.int
     TOPIC_FIELD_NUMBER: _builtins.int
-    LEASES_FIELD_NUMBER: _builtins.int
+    HANDLES_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     topic: _builtins.str
     @_builtins.property
-    def leases(self) -> _containers.RepeatedCompositeFieldContainer[Global___LeaseRef]: ...
+    def handles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
         group: _builtins.str = ...,
         topic: _builtins.str = ...,
-        leases: _abc.Iterable[Global___LeaseRef] | None = ...,
+        handles: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "leases", b"leases", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "handles", b"handles", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -735,29 +660,27 @@ class ForwardDeadLetter(_message.Message):
 
     GROUP_FIELD_NUMBER: _builtins.int
     TOPIC_FIELD_NUMBER: _builtins.int
-    LEASE_FIELD_NUMBER: _builtins.int
+    HANDLE_FIELD_NUMBER: _builtins.int
     MESSAGE_ID_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     topic: _builtins.str
+    handle: _builtins.str
+    """empty: find the live lease by message_id"""
     message_id: _builtins.str
     reason: _builtins.str
-    @_builtins.property
-    def lease(self) -> Global___LeaseRef:
-        """absent: find the live lease by message_id"""
-
     def __init__(
         self,
         *,
         group: _builtins.str = ...,
         topic: _builtins.str = ...,
-        lease: Global___LeaseRef | None = ...,
+        handle: _builtins.str = ...,
         message_id: _builtins.str = ...,
         reason: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "lease", b"lease", "message_id", b"message_id", "reason", b"reason", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "handle", b"handle", "message_id", b"message_id", "reason", b"reason", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -18,11 +18,13 @@ lease that does not exist is stored and answered OK; here the table is, and the 
 
 import heapq
 from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
 from popmq_broker.core.offsets import QueueKey
+from popmq_common.receipt import Receipt
 
 RESOLVED_KEPT_MAX: Final = 1024
 """Per queue and group: how many ended leases are remembered to answer late acks exactly."""
@@ -38,20 +40,10 @@ class Outcome(Enum):
     UNKNOWN = "unknown"
 
 
-class LeaseRef(NamedTuple):
-    """A lease as a receipt handle names it."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Grant:
+    """One checkpoint: what a group was handed of a queue in one go, and until when."""
 
-    queue_id: int
-    queue_offset: int
-    start_offset: int
-    pop_time_ms: int
-    invisible_ms: int
-    revive_queue: int
-    generation: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
     start_offset: int
     pop_time_ms: int
     invisible_ms: int
@@ -59,12 +51,18 @@ class Lease:
     revive_offset: int
     """Where in the revive queue the checkpoint is."""
     generation: int
-    log_offset: int
-    size_bytes: int
 
     @property
     def due_ms(self) -> int:
         return self.pop_time_ms + self.invisible_ms
+
+
+class Lease(NamedTuple):
+    """One message of a grant, and where it is stored."""
+
+    grant: Grant
+    log_offset: int
+    size_bytes: int
 
 
 class Ended(NamedTuple):
@@ -91,18 +89,19 @@ class GroupQueue:
             f"committed {self.committed}, {len(self.leases)} leased>"
         )
 
-    def judge(self, ref: LeaseRef, now_ms: int) -> Outcome:
+    def judge(self, ref: Receipt, now_ms: int) -> Outcome:
         """What an ack or change through `ref` finds; DONE: it holds the newest live lease."""
         lease = self.leases.get(ref.queue_offset)
         if lease is None:
             return self._judge_ended(ref, now_ms)
-        if ref.generation < lease.generation:
+        grant = lease.grant
+        if ref.generation < grant.generation:
             return Outcome.SUPERSEDED
-        if ref.generation > lease.generation or ref.pop_time_ms != lease.pop_time_ms:
+        if ref.generation > grant.generation or ref.pop_time_ms != grant.pop_time_ms:
             return Outcome.UNKNOWN
-        return Outcome.DONE if now_ms < lease.due_ms else Outcome.EXPIRED
+        return Outcome.DONE if now_ms < grant.pop_time_ms + grant.invisible_ms else Outcome.EXPIRED
 
-    def _judge_ended(self, ref: LeaseRef, now_ms: int) -> Outcome:
+    def _judge_ended(self, ref: Receipt, now_ms: int) -> Outcome:
         if ref.queue_offset >= self.position:
             return Outcome.UNKNOWN
         ended = self._ended.get(ref.queue_offset)
@@ -116,7 +115,7 @@ class GroupQueue:
     def end(self, queue_offset: int, outcome: Outcome) -> Lease:
         """Remove a live lease and remember why. Called by the table, which counts."""
         lease = self.leases.pop(queue_offset)
-        self._ended[queue_offset] = Ended(lease.generation, outcome)
+        self._ended[queue_offset] = Ended(lease.grant.generation, outcome)
         if len(self._ended) > RESOLVED_KEPT_MAX:
             self._ended.popitem(last=False)
         return lease
@@ -138,9 +137,11 @@ class GroupQueue:
 
 
 class Due(NamedTuple):
+    """Messages of one grant that are looked at when its time is over."""
+
     due_ms: int
     key: QueueKey
-    queue_offset: int
+    offsets: tuple[int, ...]
     generation: int
 
 
@@ -151,17 +152,34 @@ class LeaseTable:
         self.queues: dict[QueueKey, GroupQueue] = {}
         self.live_count = 0
         self._due: list[Due] = []
+        self._due_offsets = 0
 
-    def add(self, queue: GroupQueue, queue_offset: int, lease: Lease) -> None:
-        """A new lease, or one that takes the place of an older one of the message."""
-        if queue_offset not in queue.leases:
-            self.live_count += 1
-        queue.leases[queue_offset] = lease
-        due = Due(lease.due_ms, queue.key, queue_offset, lease.generation)
+    def add(self, queue: GroupQueue, leases: Mapping[int, Lease]) -> None:
+        """New leases by queue offset, all of one grant; each takes the place of an older one."""
+        if not leases:
+            return
+        live = len(queue.leases)
+        queue.leases.update(leases)
+        self.live_count += len(queue.leases) - live
+        grant = next(iter(leases.values())).grant
+        self._push(Due(grant.due_ms, queue.key, tuple(leases), grant.generation))
+        if self._due_offsets > 4 * self.live_count + STALE_DUE_MIN:
+            self._sweep()
+
+    def _push(self, due: Due) -> None:
         heapq.heappush(self._due, due)
-        if len(self._due) > 4 * self.live_count + STALE_DUE_MIN:
-            self._due = [due for due in self._due if self._find(due) is not None]
-            heapq.heapify(self._due)
+        self._due_offsets += len(due.offsets)
+
+    def _pop(self) -> Due:
+        due = heapq.heappop(self._due)
+        self._due_offsets -= len(due.offsets)
+        return due
+
+    def _sweep(self) -> None:
+        live = [(due, tuple(self._live(due))) for due in self._due]
+        self._due = [due._replace(offsets=offsets) for due, offsets in live if offsets]
+        self._due_offsets = sum(len(due.offsets) for due in self._due)
+        heapq.heapify(self._due)
 
     def end(self, queue: GroupQueue, queue_offset: int, outcome: Outcome) -> Lease:
         self.live_count -= 1
@@ -182,28 +200,41 @@ class LeaseTable:
         return list(queue.leases.values())
 
     def next_due_ms(self) -> int | None:
-        while self._due and self._find(self._due[0]) is None:
-            heapq.heappop(self._due)
+        while self._due and next(self._live(self._due[0]), None) is None:
+            self._pop()
         return self._due[0].due_ms if self._due else None
 
     def take_due(self, now_ms: int, count_max: int) -> list[Due]:
-        """Leases whose time is over, oldest first. The caller ends each, or puts it back."""
+        """Live leases whose time is over, oldest first, `count_max` at most.
+
+        The caller ends each, or puts them back.
+        """
         taken: list[Due] = []
-        while self._due and self._due[0].due_ms <= now_ms and len(taken) < count_max:
-            due = heapq.heappop(self._due)
-            if self._find(due) is not None:
-                taken.append(due)
+        room = count_max
+        while self._due and self._due[0].due_ms <= now_ms and room:
+            due = self._pop()
+            offsets = tuple(self._live(due))
+            if len(offsets) > room:
+                self._push(due._replace(offsets=offsets[room:]))
+                offsets = offsets[:room]
+            if offsets:
+                taken.append(due._replace(offsets=offsets))
+                room -= len(offsets)
         return taken
 
     def put_back(self, taken: list[Due], due_ms: int) -> None:
         """Look at these again at `due_ms`; the leases themselves do not change."""
         for due in taken:
-            heapq.heappush(self._due, due._replace(due_ms=due_ms))
+            self._push(due._replace(due_ms=due_ms))
 
-    def _find(self, due: Due) -> Lease | None:
+    def _live(self, due: Due) -> Iterator[int]:
         queue = self.queues.get(due.key)
-        lease = queue.leases.get(due.queue_offset) if queue else None
-        return lease if lease is not None and lease.generation == due.generation else None
+        if queue is None:
+            return
+        for offset in due.offsets:
+            lease = queue.leases.get(offset)
+            if lease is not None and lease.grant.generation == due.generation:
+                yield offset
 
 
 class ReviveProgress:
@@ -217,10 +248,13 @@ class ReviveProgress:
             self._open.setdefault(revive_queue, {})[revive_offset] = lease_count
 
     def closed(self, lease: Lease) -> None:
-        counts = self._open[lease.revive_queue]
-        counts[lease.revive_offset] -= 1
-        if not counts[lease.revive_offset]:
-            del counts[lease.revive_offset]
+        counts = self._open[lease.grant.revive_queue]
+        revive_offset = lease.grant.revive_offset
+        left = counts[revive_offset] - 1
+        if left:
+            counts[revive_offset] = left
+        else:
+            del counts[revive_offset]
 
     def first_needed(self, revive_queue: int, end: int) -> int:
         """The smallest revive offset a live lease rests on; `end` when there is none.

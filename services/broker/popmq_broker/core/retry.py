@@ -18,9 +18,9 @@ dead-letter them at once. Delay and timer properties are left out of copies.
 from dataclasses import dataclass
 from typing import Final
 
-from popmq_broker.core.record import Record
 from popmq_common import properties as names
 from popmq_common.names import RETRY_PREFIX, dead_letter_topic, retry_topic
+from popmq_common.record import Record
 
 DLQ_REASON: Final = "DLQ_REASON"
 DLQ_ATTEMPTS: Final = "DLQ_ATTEMPTS"

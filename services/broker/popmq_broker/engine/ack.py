@@ -8,17 +8,19 @@ Source: RocketMQ AckMessageProcessor, ChangeInvisibleTimeProcessor.
 Differs: the outcome is typed, and an ack that cannot be stored is an error, not OK.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 from popmq_broker.core import checkpoint as ck
-from popmq_broker.core.leases import GroupQueue, Lease, LeaseRef, Outcome
+from popmq_broker.core.leases import Grant, GroupQueue, Lease, Outcome
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.engine import journal
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.state import BrokerState
-from popmq_broker.store.store import Draft
 from popmq_common import properties as names
+from popmq_common import receipt
 from popmq_common.names import retry_topic
+from popmq_common.receipt import Receipt
 from popmq_common.units import QueueOffset
 from popmq_internal.v1 import link_pb2 as link
 
@@ -44,7 +46,8 @@ class Ack:
         now_ms = state.clock.now_ms()
         outcomes: list[Outcome] = []
         done: dict[tuple[QueueKey, int], Held] = {}
-        for ref in request.leases:
+        for handle in request.handles:
+            ref = receipt.decode(handle)
             queue, outcome = self._judge(request.group, request.topic, ref, now_ms)
             if outcome is Outcome.DONE and queue is not None:
                 spot = (queue.key, ref.queue_offset)
@@ -53,7 +56,8 @@ class Ack:
                 else:
                     done[spot] = (queue, ref.queue_offset, queue.leases[ref.queue_offset])
             outcomes.append(outcome)
-            state.stats.acked[request.topic, request.group, outcome.value] += 1
+        for outcome, count in Counter(outcomes).items():
+            state.stats.acked[request.topic, request.group, outcome.value] += count
         self._journal_acks(list(done.values()), now_ms)
         if done or Outcome.ALREADY_ACKED in outcomes:
             await state.store.durable(state.store.log_end)
@@ -63,25 +67,27 @@ class Ack:
         """A new lease from now for `invisible_ms`; 0: due at once. Raises `DiskFull`."""
         state = self._state
         now_ms = state.clock.now_ms()
-        old_ref = request.lease
-        queue, outcome = self._judge(request.group, request.topic, old_ref, now_ms)
+        old = receipt.decode(request.handle)
+        queue, outcome = self._judge(request.group, request.topic, old, now_ms)
         state.stats.changed[request.topic, request.group, outcome.value] += 1
         if outcome is not Outcome.DONE or queue is None:
             return link.ChangeInvisibleReply(outcome=_OUTCOMES[outcome])
-        new = self._change(queue, old_ref.queue_offset, request.invisible_ms, now_ms)
+        new = self._change(queue, old.queue_offset, request.invisible_ms, now_ms)
         await state.store.durable(state.store.log_end)
-        ref = link.LeaseRef()
-        ref.CopyFrom(old_ref)
-        ref.start_offset = new.start_offset
-        ref.pop_time_ms = new.pop_time_ms
-        ref.invisible_ms = new.invisible_ms
-        ref.generation = new.generation
-        return link.ChangeInvisibleReply(outcome=link.LEASE_OUTCOME_DONE, lease=ref)
+        fresh = old._replace(
+            start_offset=new.start_offset,
+            pop_time_ms=new.pop_time_ms,
+            invisible_ms=new.invisible_ms,
+            generation=new.generation,
+        )
+        handle = receipt.encode(fresh, request.group, request.topic)
+        return link.ChangeInvisibleReply(outcome=link.LEASE_OUTCOME_DONE, handle=handle)
 
     async def release(self, request: link.Release) -> link.Done:
         """Visible again at once, not counted; leases that are gone are passed over."""
         now_ms = self._state.clock.now_ms()
-        for ref in request.leases:
+        for handle in request.handles:
+            ref = receipt.decode(handle)
             queue, outcome = self._judge(request.group, request.topic, ref, now_ms)
             if outcome is Outcome.DONE and queue is not None:
                 self._revive.give_back(queue, [ref.queue_offset], ref.pop_time_ms)
@@ -100,11 +106,12 @@ class Ack:
         return link.Done()
 
     def _find(self, request: link.ForwardDeadLetter) -> tuple[GroupQueue, int] | None:
-        if request.HasField("lease"):
+        if request.handle:
             now_ms = self._state.clock.now_ms()
-            queue, outcome = self._judge(request.group, request.topic, request.lease, now_ms)
+            ref = receipt.decode(request.handle)
+            queue, outcome = self._judge(request.group, request.topic, ref, now_ms)
             if outcome is Outcome.DONE and queue is not None:
-                return queue, request.lease.queue_offset
+                return queue, ref.queue_offset
             return None
         wanted = f"{names.UNIQ_KEY}{names.NAME_END}{request.message_id}{names.VALUE_END}".encode()
         topics = {request.topic, retry_topic(request.group, request.topic)}
@@ -118,43 +125,31 @@ class Ack:
         return None
 
     def _judge(
-        self, group: str, topic: str, ref: link.LeaseRef, now_ms: int
+        self, group: str, topic: str, ref: Receipt, now_ms: int
     ) -> tuple[GroupQueue | None, Outcome]:
         stored = retry_topic(group, topic) if ref.retry_mark else topic
         queue = self._state.group_queue(QueueKey(group, stored, ref.queue_id))
         if queue is None:
             return None, Outcome.UNKNOWN
-        return queue, queue.judge(_ref(ref), now_ms)
+        return queue, queue.judge(ref, now_ms)
 
     def _journal_acks(self, held: Sequence[Held], now_ms: int) -> None:
         """One record per checkpoint, then the leases end."""
         state = self._state
-        by_checkpoint: dict[tuple[QueueKey, int, int, int], list[Held]] = {}
+        by_grant: dict[tuple[QueueKey, Grant], list[int]] = {}
         for queue, offset, lease in held:
-            spot = (queue.key, lease.start_offset, lease.pop_time_ms, lease.generation)
-            by_checkpoint.setdefault(spot, []).append((queue, offset, lease))
-        drafts = [self._ack_draft(group, now_ms) for group in by_checkpoint.values()]
+            by_grant.setdefault((queue.key, lease.grant), []).append(offset)
+        drafts = [
+            journal.ack(state, key, grant, tuple(offsets), now_ms=now_ms)
+            for (key, grant), offsets in by_grant.items()
+        ]
         if drafts:
             state.store.append(drafts, now_ms, system=True)
         for queue, offset, _ in held:
             lease = state.leases.end(queue, offset, Outcome.ALREADY_ACKED)
             state.progress.closed(lease)
 
-    def _ack_draft(self, held: Sequence[Held], now_ms: int) -> Draft:
-        queue, _, lease = held[0]
-        record = ck.AckRecord(
-            topic=queue.key.topic,
-            group=queue.key.group,
-            queue_id=queue.key.queue_id,
-            start_offset=QueueOffset(lease.start_offset),
-            offsets=tuple(offset for _, offset, _ in held),
-            pop_time_ms=lease.pop_time_ms,
-            broker=self._state.config.name,
-            generation=lease.generation,
-        )
-        return journal.ack(self._state, record, lease.revive_queue, lease.due_ms, now_ms)
-
-    def _change(self, queue: GroupQueue, offset: int, invisible_ms: int, now_ms: int) -> Lease:
+    def _change(self, queue: GroupQueue, offset: int, invisible_ms: int, now_ms: int) -> Grant:
         """The new lease first, then the old one's end: a crash between them loses nothing."""
         state = self._state
         old = queue.leases[offset]
@@ -167,37 +162,23 @@ class Ack:
             pop_time_ms=now_ms,
             invisible_ms=invisible_ms,
             broker=state.config.name,
-            generation=old.generation + 1,
+            generation=old.grant.generation + 1,
         )
         drafts = [
-            journal.checkpoint(state, checkpoint, old.revive_queue, now_ms),
-            self._ack_draft([(queue, offset, old)], now_ms),
+            journal.checkpoint(state, checkpoint, old.grant.revive_queue, now_ms),
+            journal.ack(state, queue.key, old.grant, (offset,), now_ms=now_ms),
         ]
         appended = state.store.append(drafts, now_ms, system=True)
-        new = Lease(
+        new = Grant(
             start_offset=offset,
             pop_time_ms=now_ms,
             invisible_ms=invisible_ms,
-            revive_queue=old.revive_queue,
+            revive_queue=old.grant.revive_queue,
             revive_offset=appended[0].queue_offset,
-            generation=old.generation + 1,
-            log_offset=old.log_offset,
-            size_bytes=old.size_bytes,
+            generation=old.grant.generation + 1,
         )
         state.progress.opened(new.revive_queue, new.revive_offset, 1)
         state.progress.closed(old)
-        state.leases.add(queue, offset, new)
+        state.leases.add(queue, {offset: old._replace(grant=new)})
         self._revive.look_again()
         return new
-
-
-def _ref(ref: link.LeaseRef) -> LeaseRef:
-    return LeaseRef(
-        ref.queue_id,
-        ref.queue_offset,
-        ref.start_offset,
-        ref.pop_time_ms,
-        ref.invisible_ms,
-        ref.revive_queue,
-        ref.generation,
-    )

@@ -1,11 +1,14 @@
 """Drafts of the revive topic's records: checkpoints, acks, moves of a position."""
 
 from popmq_broker.core import checkpoint as ck
+from popmq_broker.core.leases import Grant
+from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.queue_entry import tags_code
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.store.store import Draft
 from popmq_common import hosts
 from popmq_common import properties as names
+from popmq_common.units import QueueOffset
 
 _CODES = {tag: tags_code(tag) for tag in (ck.CHECKPOINT_TAG, ck.ACK_TAG, ck.BATCH_ACK_TAG)}
 _CHECKPOINT_AHEAD_MS = 1_000  # RocketMQ delivers a checkpoint that much before its time
@@ -19,10 +22,29 @@ def checkpoint(state: BrokerState, record: ck.Checkpoint, revive_queue: int, now
 
 
 def ack(
-    state: BrokerState, record: ck.AckRecord, revive_queue: int, due_ms: int, now_ms: int
+    state: BrokerState,
+    key: QueueKey,
+    grant: Grant,
+    offsets: tuple[int, ...],
+    *,
+    now_ms: int,
+    expired: bool = False,
 ) -> Draft:
+    """The end of these leases of one grant."""
+    record = ck.AckRecord(
+        topic=key.topic,
+        group=key.group,
+        queue_id=key.queue_id,
+        start_offset=QueueOffset(grant.start_offset),
+        offsets=offsets,
+        pop_time_ms=grant.pop_time_ms,
+        broker=state.config.name,
+        generation=grant.generation,
+        expired=expired,
+    )
     tag, body = ck.encode_ack(record)
-    return _draft(state, tag, ck.ack_key(record), body, revive_queue, due_ms, now_ms)
+    name = ck.ack_key(record)
+    return _draft(state, tag, name, body, grant.revive_queue, grant.due_ms, now_ms)
 
 
 def _draft(

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 
 from popmq_broker.core import checkpoint as ck
 from popmq_broker.core.filter import Filter, parse_tags
-from popmq_broker.core.leases import GroupQueue, Lease
+from popmq_broker.core.leases import Grant, GroupQueue, Lease
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.queue_entry import QueueEntry
-from popmq_broker.core.record import Record
 from popmq_broker.core.tables import PERM_READ, ConsumeFrom
 from popmq_broker.engine import journal
 from popmq_broker.engine.revive import Revive
@@ -26,8 +25,10 @@ from popmq_broker.engine.send import tag_of
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.wait import WaitKey
 from popmq_broker.store.store import Appended, Draft
+from popmq_common import receipt
 from popmq_common.errors import BadRequest, NoPermission, NotServed, TooManyInFlight
 from popmq_common.names import RETRY_PREFIX, retry_topic
+from popmq_common.receipt import Receipt
 from popmq_common.units import QueueOffset
 from popmq_internal.v1 import link_pb2 as link
 
@@ -45,7 +46,7 @@ class Pick:
     is_new: bool
     start: int
     entries: list[QueueEntry] = field(default_factory=list)
-    records: list[Record] = field(default_factory=list)
+    records: list[bytes] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
     next_offset: int = 0
     more: bool = False
@@ -92,7 +93,7 @@ class Pop:
                 if taken.more:
                     self._state.waiters.wake_next(key)
                 self._state.stats.popped[request.topic, request.group] += taken.count
-                return _reply(taken, request)
+                return _reply(taken, request, self._state.config.name)
             if taken.more:  # everything looked at was filtered out, and there is more
                 await asyncio.sleep(0)
                 continue
@@ -226,14 +227,16 @@ class Pop:
         pick.more = at < end
         return pick
 
-    def _matching(self, entry: QueueEntry, wanted: Filter) -> Record | None:
-        """The record, unless it is filtered out or retention has deleted it."""
-        if wanted is not None and not wanted.may_match(entry.tags_code):
-            return None
-        record = self._state.store.read(entry.log_offset, entry.size_bytes)
-        if record is None or (wanted is not None and not wanted.matches(tag_of(record.properties))):
-            return None
-        return record
+    def _matching(self, entry: QueueEntry, wanted: Filter) -> bytes | None:
+        """The record's bytes, unless it is filtered out or retention has deleted it."""
+        store = self._state.store
+        if wanted is not None:
+            if not wanted.may_match(entry.tags_code):
+                return None
+            record = store.read(entry.log_offset, entry.size_bytes)
+            if record is None or not wanted.matches(tag_of(record.properties)):
+                return None
+        return store.read_bytes(entry.log_offset, entry.size_bytes)
 
     def _drafts(
         self, picks: list[Pick], request: link.Pop, now_ms: int, revive_queue: int
@@ -284,48 +287,42 @@ class Pop:
                 continue
             revive_offset = next(places).queue_offset
             state.progress.opened(revive_queue, revive_offset, len(pick.offsets))
-            for offset, entry in zip(pick.offsets, pick.entries, strict=True):
-                lease = Lease(
-                    start_offset=pick.start,
-                    pop_time_ms=now_ms,
-                    invisible_ms=request.invisible_ms,
-                    revive_queue=revive_queue,
-                    revive_offset=revive_offset,
-                    generation=1,
-                    log_offset=entry.log_offset,
-                    size_bytes=entry.size_bytes,
-                )
-                state.leases.add(queue, offset, lease)
+            grant = Grant(
+                start_offset=pick.start,
+                pop_time_ms=now_ms,
+                invisible_ms=request.invisible_ms,
+                revive_queue=revive_queue,
+                revive_offset=revive_offset,
+                generation=1,
+            )
+            leases = {
+                offset: Lease(grant, entry.log_offset, entry.size_bytes)
+                for offset, entry in zip(pick.offsets, pick.entries, strict=True)
+            }
+            state.leases.add(queue, leases)
         self._revive.look_again()
 
 
-def _reply(taken: Taken, request: link.Pop) -> link.PopReply:
+def _reply(taken: Taken, request: link.Pop, broker: str) -> link.PopReply:
     reply = link.PopReply()
     for pick in taken.picks:
-        mark = 0 if pick.queue.key.topic == request.topic else 1
-        for offset, entry, record in zip(pick.offsets, pick.entries, pick.records, strict=True):
-            reply.messages.append(
-                link.PoppedMessage(
-                    lease=link.LeaseRef(
-                        start_offset=pick.start,
-                        pop_time_ms=taken.pop_time_ms,
-                        invisible_ms=request.invisible_ms,
-                        revive_queue=taken.revive_queue,
-                        retry_mark=mark,
-                        queue_id=pick.queue.key.queue_id,
-                        queue_offset=offset,
-                        log_offset=entry.log_offset,
-                        generation=1,
-                    ),
-                    body=record.body,
-                    properties=record.properties,
-                    sys_flag=record.sys_flag,
-                    flag=record.flag,
-                    born_timestamp_ms=record.born_timestamp_ms,
-                    born_host=record.born_host,
-                    store_timestamp_ms=record.store_timestamp_ms,
-                    store_host=record.store_host,
-                    delivery_attempt=record.reconsume_times + 1,
-                )
-            )
+        if not pick.offsets:
+            continue
+        first = Receipt(
+            start_offset=pick.start,
+            pop_time_ms=taken.pop_time_ms,
+            invisible_ms=request.invisible_ms,
+            revive_queue=taken.revive_queue,
+            retry_mark=0 if pick.queue.key.topic == request.topic else 1,
+            broker=broker,
+            queue_id=pick.queue.key.queue_id,
+            queue_offset=0,
+            log_offset=0,
+            generation=1,
+        )
+        log_offsets = [entry.log_offset for entry in pick.entries]
+        places = list(zip(pick.offsets, log_offsets, strict=True))
+        handles = receipt.encode_all(first, places, request.group, request.topic)
+        for handle, record in zip(handles, pick.records, strict=True):
+            reply.messages.add(handle=handle, record=record)
     return reply

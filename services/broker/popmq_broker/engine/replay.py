@@ -13,7 +13,7 @@ from functools import partial
 
 from popmq_broker.core import checkpoint as ck
 from popmq_broker.core import offsets, tables
-from popmq_broker.core.leases import GroupQueue, Lease, Outcome
+from popmq_broker.core.leases import Grant, GroupQueue, Lease, Outcome
 from popmq_broker.core.offsets import OffsetTable, QueueKey
 from popmq_broker.core.queue_entry import QueueEntry
 from popmq_broker.engine.offsets import OFFSETS_FILE
@@ -101,28 +101,26 @@ def _apply_checkpoint(
     if queue is None:
         queue = state.leases.queues[key] = GroupQueue(key, checkpoint.start_offset)
     queue.position = max(queue.position, checkpoint.next_offset)
-    leases = []
+    grant = Grant(
+        start_offset=checkpoint.start_offset,
+        pop_time_ms=checkpoint.pop_time_ms,
+        invisible_ms=checkpoint.invisible_ms,
+        revive_queue=revive_queue,
+        revive_offset=revive_offset,
+        generation=checkpoint.generation,
+    )
+    leases = {}
     for offset in checkpoint.offsets:
         entries = state.store.entries(key.topic, key.queue_id, offset, 1)
         if not entries:  # retention has deleted it: as good as done
             continue
-        leases.append((offset, entries[0]))
+        leases[offset] = Lease(grant, entries[0].log_offset, entries[0].size_bytes)
     state.progress.opened(revive_queue, revive_offset, len(leases))
-    for offset, entry in leases:
+    for offset in leases:
         older = queue.leases.get(offset)
         if older is not None:
             state.progress.closed(older)
-        lease = Lease(
-            start_offset=checkpoint.start_offset,
-            pop_time_ms=checkpoint.pop_time_ms,
-            invisible_ms=checkpoint.invisible_ms,
-            revive_queue=revive_queue,
-            revive_offset=revive_offset,
-            generation=checkpoint.generation,
-            log_offset=entry.log_offset,
-            size_bytes=entry.size_bytes,
-        )
-        state.leases.add(queue, offset, lease)
+    state.leases.add(queue, leases)
 
 
 def _apply_move(state: BrokerState, move: ck.Checkpoint, *, saved: bool) -> None:
@@ -148,6 +146,6 @@ def _apply_ack(state: BrokerState, ack: ck.AckRecord) -> None:
     outcome = Outcome.EXPIRED if ack.expired else Outcome.ALREADY_ACKED
     for offset in ack.offsets:
         lease = queue.leases.get(offset) if queue is not None else None
-        if queue is None or lease is None or lease.generation != ack.generation:
+        if queue is None or lease is None or lease.grant.generation != ack.generation:
             continue  # replaced by a newer lease, or ended before
         state.progress.closed(state.leases.end(queue, offset, outcome))

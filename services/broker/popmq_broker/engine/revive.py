@@ -13,10 +13,8 @@ not read back; see decision 6 of docs/decisions.
 import asyncio
 from collections.abc import Iterable
 
-from popmq_broker.core import checkpoint as ck
 from popmq_broker.core.leases import Due, GroupQueue, Lease, Outcome
 from popmq_broker.core.queue_entry import tags_code
-from popmq_broker.core.record import Record
 from popmq_broker.core.retry import Copy, dead_letter, retry_or_dead_letter
 from popmq_broker.engine import journal
 from popmq_broker.engine.send import tag_of
@@ -25,7 +23,7 @@ from popmq_broker.engine.topics import Topics
 from popmq_broker.store.store import Draft
 from popmq_common.errors import DiskFull
 from popmq_common.names import RETRY_PREFIX
-from popmq_common.units import QueueOffset
+from popmq_common.record import Record
 
 BATCH_MAX = 128  # leases revived before other work gets its turn
 PUT_BACK_MS = 1_000  # next look at a lease whose copy could not be written
@@ -51,15 +49,16 @@ class Revive:
         due = state.leases.take_due(state.clock.now_ms(), BATCH_MAX)
         if not due:
             return 0
+        lease_count = sum(len(item.offsets) for item in due)
         try:
             self._copy_and_end(due)
         except DiskFull as full:
             retry_ms = state.clock.now_ms() + PUT_BACK_MS
             state.leases.put_back(due, retry_ms)
-            state.log.warning("revive.postponed", lease_count=len(due), reason=str(full))
+            state.log.warning("revive.postponed", lease_count=lease_count, reason=str(full))
             return 0
         await state.store.durable(state.store.log_end)
-        return len(due)
+        return lease_count
 
     def look_again(self) -> None:
         """A lease was added or changed: the next due time may be nearer."""
@@ -70,7 +69,8 @@ class Revive:
         live = [
             (offset, lease)
             for offset in offsets
-            if (lease := queue.leases.get(offset)) is not None and lease.pop_time_ms == pop_time_ms
+            if (lease := queue.leases.get(offset)) is not None
+            and lease.grant.pop_time_ms == pop_time_ms
         ]
         self._end(queue, live, counted=False)
 
@@ -83,7 +83,11 @@ class Revive:
         if record is not None:
             group, topic = queue.key.group, self._consumed_topic(queue)
             copy = dead_letter(
-                record, group=group, topic=topic, pop_time_ms=lease.pop_time_ms, reason=reason
+                record,
+                group=group,
+                topic=topic,
+                pop_time_ms=lease.grant.pop_time_ms,
+                reason=reason,
             )
             self._topics.ensure_system_copy_target(copy.topic)
             drafts.append(_copy_draft(record, copy))
@@ -97,9 +101,8 @@ class Revive:
         by_queue: dict[GroupQueue, list[tuple[int, Lease]]] = {}
         for item in due:
             queue = self._state.leases.queues[item.key]
-            by_queue.setdefault(queue, []).append(
-                (item.queue_offset, queue.leases[item.queue_offset])
-            )
+            leases = by_queue.setdefault(queue, [])
+            leases += [(offset, queue.leases[offset]) for offset in item.offsets]
         for queue, leases in by_queue.items():
             self._end(queue, leases, counted=True)
 
@@ -130,7 +133,7 @@ class Revive:
             record,
             group=group.name,
             topic=topic,
-            pop_time_ms=lease.pop_time_ms,
+            pop_time_ms=lease.grant.pop_time_ms,
             max_attempts=group.max_attempts,
             counted=counted,
         )
@@ -144,19 +147,10 @@ class Revive:
         return queue.key.topic.removeprefix(prefix)
 
     def _ack_draft(self, queue: GroupQueue, offset: int, lease: Lease) -> Draft:
-        record = ck.AckRecord(
-            topic=queue.key.topic,
-            group=queue.key.group,
-            queue_id=queue.key.queue_id,
-            start_offset=QueueOffset(lease.start_offset),
-            offsets=(offset,),
-            pop_time_ms=lease.pop_time_ms,
-            broker=self._state.config.name,
-            generation=lease.generation,
-            expired=True,
-        )
         now_ms = self._state.clock.now_ms()
-        return journal.ack(self._state, record, lease.revive_queue, lease.due_ms, now_ms)
+        return journal.ack(
+            self._state, queue.key, lease.grant, (offset,), now_ms=now_ms, expired=True
+        )
 
     def _apply_end(self, queue: GroupQueue, offset: int) -> None:
         self._state.progress.closed(self._state.leases.end(queue, offset, Outcome.EXPIRED))

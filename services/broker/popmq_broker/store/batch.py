@@ -6,7 +6,7 @@ One piece of bytes per file comes out.
 
 from typing import NamedTuple
 
-from popmq_broker.core import record as rec
+from popmq_common import record as rec
 from popmq_common.errors import BadRequest
 
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from popmq_broker.core import record as rec
-from popmq_broker.core.record import Record
 from popmq_broker.store.batch import Batch
 from popmq_broker.store.segments import Segments
+from popmq_common import record as rec
 from popmq_common.errors import Corrupt, DiskFull
+from popmq_common.record import Record
 
 _MAGICS: Final = (rec.MAGIC_V1.to_bytes(4, signed=True), rec.MAGIC_V2.to_bytes(4, signed=True))
 
@@ -67,6 +67,18 @@ class CommitLog:
         except Corrupt as wrong:  # the path is made only now: it costs as much as all the rest
             reason = wrong.fields["reason"]
             raise Corrupt(path=self.path(log_offset), offset=log_offset, reason=reason) from None
+
+    def read_bytes(self, log_offset: int, size_bytes: int) -> bytes | None:
+        """The whole record as it lies in the log, checked. None when retention has deleted it.
+
+        Raises `Corrupt`.
+        """
+        if log_offset < self.start:
+            return None
+        data = self._segments.read(log_offset, size_bytes)
+        if not rec.is_whole(data, log_offset):
+            self.read(log_offset, size_bytes)  # raises, unless it is whole in another way
+        return data
 
     def scan(self, start: int, into: ScanEnd) -> Iterator[tuple[Record, int]]:
         """(record, size) from `start`, a record's first byte, to where no whole record begins.

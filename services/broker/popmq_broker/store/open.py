@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable
 
-from popmq_broker.core.record import Record
 from popmq_broker.store import checkpoint_file
 from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.config_files import ConfigFiles
@@ -11,6 +10,7 @@ from popmq_broker.store.files import Files, OsFiles
 from popmq_broker.store.recover import Recovery, TagOf
 from popmq_broker.store.store import Store
 from popmq_common.logs import Log
+from popmq_common.record import Record
 
 
 async def open_store(

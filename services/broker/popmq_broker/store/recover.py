@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from popmq_broker.core import queue_entry
-from popmq_broker.core.record import Record, is_queued
 from popmq_broker.core.recovery import Decision, Scan, Verdict, judge_files, judge_scan
 from popmq_broker.store import checkpoint_file, segments
 from popmq_broker.store.checkpoint_file import Marks
@@ -30,6 +29,7 @@ from popmq_broker.store.queues import Queues
 from popmq_broker.store.segments import Segments
 from popmq_common.errors import Corrupt
 from popmq_common.logs import Log
+from popmq_common.record import Record, is_queued
 
 TagOf = Callable[[bytes], str | None]
 

@@ -12,10 +12,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from popmq_broker.core import record as rec
 from popmq_broker.core.queue_entry import QueueEntry
 from popmq_broker.core.queue_entry import pack as pack_entry
-from popmq_broker.core.record import Record, SysFlag
 from popmq_broker.store import checkpoint_file
 from popmq_broker.store.batch import Batch
 from popmq_broker.store.checkpoint_file import Marks
@@ -26,8 +24,10 @@ from popmq_broker.store.drafts import Appended, Arrival, Draft, Pending
 from popmq_broker.store.files import Files, Lock
 from popmq_broker.store.flush import Flusher, Position
 from popmq_broker.store.queues import QueueId, Queues, sync_files
+from popmq_common import record as rec
 from popmq_common.errors import DiskFull, StoreClosed, TooManyRequests
 from popmq_common.logs import Log
+from popmq_common.record import Record, SysFlag
 
 __all__ = ["Appended", "Arrival", "Draft", "Store"]
 
@@ -258,6 +258,10 @@ class Store:
     def read(self, log_offset: int, size_bytes: int) -> Record | None:
         """None when retention has deleted it. Raises `Corrupt`."""
         return self._commit_log.read(log_offset, size_bytes)
+
+    def read_bytes(self, log_offset: int, size_bytes: int) -> bytes | None:
+        """The same as the bytes of the log, checked but not decoded. Raises `Corrupt`."""
+        return self._commit_log.read_bytes(log_offset, size_bytes)
 
     def load_config(self, name: str, decode: Callable[[str], T]) -> T | None:
         """None when there is no such file. Raises `Corrupt` when neither it nor its backup can

@@ -64,9 +64,9 @@ class BrokerLink:
         self._try_put(link.Call(cancel=link.Cancel(call_id=call_id)))
 
     def _give_back(self, pop: link.Pop, reply: link.Reply) -> None:
-        leases = [message.lease for message in reply.pop.messages]
-        if leases:
-            release = link.Release(group=pop.group, topic=pop.topic, leases=leases)
+        handles = [message.handle for message in reply.pop.messages]
+        if handles:
+            release = link.Release(group=pop.group, topic=pop.topic, handles=handles)
             self._try_put(link.Call(id=next(self._ids), release=release))
 
     def _try_put(self, call: link.Call) -> None:

@@ -33,6 +33,7 @@ CODES: dict[type[e.PopMQError], "v2.Code.ValueType"] = {
     e.NotServed: v2.NOT_IMPLEMENTED,
     e.TopicNotFound: v2.TOPIC_NOT_FOUND,
     e.GroupNotFound: v2.CONSUMER_GROUP_NOT_FOUND,
+    e.ServiceNotFound: v2.NOT_FOUND,
     e.TooManyInFlight: v2.TOO_MANY_REQUESTS,
     e.TooManyRequests: v2.TOO_MANY_REQUESTS,
     e.NoPermission: v2.FORBIDDEN,

@@ -22,16 +22,19 @@ def credentials(config: ProxyConfig) -> grpc.ServerCredentials | None:
     """None when no TLS port is asked for. Raises `ConfigError`."""
     if not config.tls_port:
         return None
+    return grpc.ssl_server_credentials([key_and_certificate(config)])
+
+
+def key_and_certificate(config: ProxyConfig) -> tuple[bytes, bytes]:
+    """Both PEM. Raises `ConfigError`."""
     if (config.tls_cert is None) != (config.tls_key is None):
         raise ConfigError("POPMQ_PROXY_TLS_CERT and POPMQ_PROXY_TLS_KEY belong together")
     if config.tls_cert is None or config.tls_key is None:
-        key, chain = self_signed()
-    else:
-        try:
-            key, chain = config.tls_key.read_bytes(), config.tls_cert.read_bytes()
-        except OSError as wrong:
-            raise ConfigError(f"the TLS certificate cannot be read: {wrong}") from wrong
-    return grpc.ssl_server_credentials([(key, chain)])
+        return self_signed()
+    try:
+        return config.tls_key.read_bytes(), config.tls_cert.read_bytes()
+    except OSError as wrong:
+        raise ConfigError(f"the TLS certificate cannot be read: {wrong}") from wrong
 
 
 def self_signed() -> tuple[bytes, bytes]:

@@ -2,10 +2,10 @@
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
+from popmq_common import receipt
 from popmq_common.errors import BadRequest, IllegalInvisibleTime, InvalidReceiptHandle, PopMQError
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core import receipt, routes
-from popmq_proxy.core.receipt import Receipt
+from popmq_proxy.core import routes
 from popmq_proxy.core.status import common, ok, status_of
 from popmq_proxy.rpc.context import CallContext, Upstream
 
@@ -30,15 +30,18 @@ class Ack:
             raise BadRequest(reason=f"{len(request.entries)} entries, 1 to {ENTRIES_MAX} allowed")
         group, topic = ctx.stored(request.group), ctx.stored(request.topic)
         statuses: list[v2.Status | None] = [None] * len(request.entries)
-        by_broker: dict[str, list[tuple[int, Receipt]]] = {}
+        by_broker: dict[str, list[int]] = {}
         for i, entry in enumerate(request.entries):
             try:
-                handle = receipt.decode(entry.receipt_handle, group, topic)
-                by_broker.setdefault(handle.broker, []).append((i, handle))
+                broker = receipt.broker_of(entry.receipt_handle, group, topic)
+                by_broker.setdefault(broker, []).append(i)
             except InvalidReceiptHandle as error:
                 statuses[i] = status_of(error)
-        for broker, numbered in by_broker.items():
-            await self._ack_at(broker, group, topic, numbered, statuses)
+        for broker, numbers in by_broker.items():
+            handles = [request.entries[i].receipt_handle for i in numbers]
+            found = await self._ack_at(broker, link.Ack(group=group, topic=topic, handles=handles))
+            for i, status in zip(numbers, found, strict=True):
+                statuses[i] = status
         done = [status for status in statuses if status is not None]
         return service.AckMessageResponse(
             status=common(done),
@@ -50,23 +53,13 @@ class Ack:
             ],
         )
 
-    async def _ack_at(
-        self,
-        broker: str,
-        group: str,
-        topic: str,
-        numbered: list[tuple[int, Receipt]],
-        statuses: list[v2.Status | None],
-    ) -> None:
-        leases = [handle.lease for _, handle in numbered]
-        call = link.Call(ack=link.Ack(group=group, topic=topic, leases=leases))
+    async def _ack_at(self, broker: str, ack: link.Ack) -> list[v2.Status]:
+        """One status per handle."""
         try:
-            outcomes = list((await self._upstream.call(broker, call)).ack.outcomes)
-            found = [_status(outcome) for outcome in outcomes]
+            reply = await self._upstream.call(broker, link.Call(ack=ack))
         except PopMQError as error:
-            found = [status_of(error)] * len(numbered)
-        for (i, _), status in zip(numbered, found, strict=True):
-            statuses[i] = status
+            return [status_of(error)] * len(ack.handles)
+        return [_status(outcome) for outcome in reply.ack.outcomes]
 
     async def change_invisible_duration(
         self, ctx: CallContext, request: service.ChangeInvisibleDurationRequest
@@ -88,19 +81,18 @@ class Ack:
             what = "small" if invisible_ms < 0 else "large"
             reason = f"the invisibleTime is too {what}: {invisible_ms} ms, 0 to {limit_ms} ms"
             raise IllegalInvisibleTime(reason=reason)
-        old = receipt.decode(request.receipt_handle, group, topic)
+        broker = receipt.broker_of(request.receipt_handle, group, topic)
         change = link.ChangeInvisible(
-            group=group, topic=topic, lease=old.lease, invisible_ms=invisible_ms
+            group=group, topic=topic, handle=request.receipt_handle, invisible_ms=invisible_ms
         )
-        reply = await self._upstream.call(old.broker, link.Call(change_invisible=change))
+        reply = await self._upstream.call(broker, link.Call(change_invisible=change))
         status = _status(reply.change_invisible.outcome)
         if reply.change_invisible.outcome != link.LEASE_OUTCOME_DONE:
             if status.code == v2.OK:  # acked meanwhile: nothing is left to change
                 error = InvalidReceiptHandle(reason="the message has been acknowledged")
                 status = status_of(error)
             return request.receipt_handle, status
-        new = Receipt(old.broker, reply.change_invisible.lease)
-        return receipt.encode(new, group, topic), status
+        return reply.change_invisible.handle, status
 
     async def forward(
         self, ctx: CallContext, request: service.ForwardMessageToDeadLetterQueueRequest
@@ -114,9 +106,8 @@ class Ack:
             reason=f"forwarded by the consumer after {request.delivery_attempt} attempts",
         )
         if request.receipt_handle:
-            handle = receipt.decode(request.receipt_handle, group, topic)
-            forward.lease.CopyFrom(handle.lease)
-            brokers = [handle.broker]
+            brokers = [receipt.broker_of(request.receipt_handle, group, topic)]
+            forward.handle = request.receipt_handle
         else:
             brokers = routes.readable_brokers(await self._upstream.topic_routes(topic))
         for broker in brokers:

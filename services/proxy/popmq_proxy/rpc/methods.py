@@ -4,7 +4,7 @@ Errors of messaging RPCs are a status inside an OK response, as official clients
 Telemetry and the admin service end with a gRPC status.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +13,15 @@ from popmq_common.errors import NotServed
 from popmq_proxy.core.status import status_of
 from popmq_proxy.rpc.ack import Ack
 from popmq_proxy.rpc.admin import Admin
+from popmq_proxy.rpc.answer import Answer
 from popmq_proxy.rpc.client import Client
 from popmq_proxy.rpc.context import CallContext, Upstream
+from popmq_proxy.rpc.health import Health
 from popmq_proxy.rpc.receive import Receive
 from popmq_proxy.rpc.route import Route
 from popmq_proxy.rpc.send import Send
 
 Unary = Callable[[CallContext, Any], Awaitable[Any]]
-ServerStream = Callable[[CallContext, Any], AsyncIterator[Any]]
 
 UNSUPPORTED_UNARY = {
     "UpdateOffset": service.UpdateOffsetResponse,
@@ -35,13 +36,14 @@ UNSUPPORTED_UNARY = {
 
 @dataclass(frozen=True, slots=True)
 class Methods:
-    """Handlers by RPC name. Unary ones return a response with a status, whatever happens."""
+    """Handlers by RPC name. Those of `unary` return a response with a status, those of `answers`
+    an `Answer` that begins with one, whatever happens."""
 
     unary: dict[str, Unary]
-    receive: ServerStream
-    pull: ServerStream
+    answers: dict[str, Unary]
     client: Client
     admin: Admin
+    health: Health
 
 
 def methods(upstream: Upstream) -> Methods:
@@ -70,10 +72,17 @@ def methods(upstream: Upstream) -> Methods:
             name: _answering(handler, response, upstream)
             for name, (handler, response) in unary.items()
         },
-        receive=_streaming(Receive(upstream).receive_message, upstream),
-        pull=_pull,
+        answers={
+            "ReceiveMessage": _beginning_with_status(
+                Receive(upstream).receive_message, service.ReceiveMessageResponse, upstream
+            ),
+            "PullMessage": _beginning_with_status(
+                _unsupported("PullMessage"), service.PullMessageResponse, upstream
+            ),
+        },
         client=client,
         admin=Admin(upstream),
+        health=Health(),
     )
 
 
@@ -88,31 +97,17 @@ def _answering(handler: Unary, response: type[Any], upstream: Upstream) -> Unary
     return answer
 
 
-def _streaming(handler: ServerStream, upstream: Upstream) -> ServerStream:
-    async def answer(
-        ctx: CallContext, request: service.ReceiveMessageRequest
-    ) -> AsyncIterator[service.ReceiveMessageResponse]:
-        responses = handler(ctx, request)
-        started = False
+def _beginning_with_status(handler: Unary, response: type[Any], upstream: Upstream) -> Unary:
+    async def answer(ctx: CallContext, request: Any) -> Answer:
         try:
             ctx.client_id  # noqa: B018 - raises when it is missing
-            async for response in responses:
-                started = True
-                yield response
+            answer: Answer = await handler(ctx, request)
+            return answer
         except Exception as error:
-            if started:
-                raise
-            yield service.ReceiveMessageResponse(status=_told(error, upstream))
-        finally:
-            await responses.aclose()  # type: ignore[attr-defined]
+            status = _told(error, upstream)
+            return Answer(status.code, [response(status=status).SerializeToString()])
 
     return answer
-
-
-async def _pull(
-    ctx: CallContext, request: service.PullMessageRequest
-) -> AsyncIterator[service.PullMessageResponse]:
-    yield service.PullMessageResponse(status=status_of(NotServed(what="PullMessage")))
 
 
 def _unsupported(name: str) -> Unary:

@@ -1,12 +1,14 @@
-"""ReceiveMessage: pop from one broker, stream what came.
+"""ReceiveMessage: pop from one broker, answer with what came.
 
 The order is status, messages, delivery timestamp; official clients rely on all three. When the
-client is gone before everything reached it, what it did not get is given back at once.
+client is gone before everything has left, all of it is given back at once: a client drops what it
+has of an answer that did not end.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 from apache.rocketmq.v2 import definition_pb2 as v2
@@ -22,21 +24,26 @@ from popmq_common.errors import (
 from popmq_common.names import check_group
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core import convert, routes, validate
+from popmq_proxy.core.delivery import DeliveryEncoder
 from popmq_proxy.core.status import ok
+from popmq_proxy.rpc.answer import Answer
 from popmq_proxy.rpc.context import CallContext, Upstream
 
 BATCH_MAX = 32
+FOUND = service.ReceiveMessageResponse(status=ok()).SerializeToString()
+NOTHING = service.ReceiveMessageResponse(
+    status=v2.Status(code=v2.MESSAGE_NOT_FOUND, message="no new message")
+).SerializeToString()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Delivery:
-    """What one receive took, and how much of it has left."""
+    """What one receive took, and from where."""
 
-    broker: str = ""
-    group: str = ""
-    topic: str = ""
-    leases: list[link.LeaseRef] = field(default_factory=list)
-    sent: int = 0
+    broker: str
+    group: str
+    topic: str
+    messages: Sequence[link.PoppedMessage]
 
 
 class Receive:
@@ -46,61 +53,44 @@ class Receive:
 
     async def receive_message(
         self, ctx: CallContext, request: service.ReceiveMessageRequest
-    ) -> AsyncIterator[service.ReceiveMessageResponse]:
-        """Raises before the first response; closing the iterator early gives the rest back."""
-        delivery = Delivery()
-        popped = await self._pop(ctx, request, delivery)
+    ) -> Answer:
+        """Status, messages, delivery timestamp."""
+        pop = self._pop_call(ctx, request)
+        delivery = await self._pop(ctx, request.message_queue.broker.name, pop)
+        if not delivery.messages:
+            return Answer(v2.MESSAGE_NOT_FOUND, [NOTHING, self._timestamp()])
         try:
-            yield self._status(popped)
-            for message in popped:
-                converted = convert.incoming(
-                    message,
-                    topic=request.message_queue.topic,
-                    group=delivery.group,
-                    stored_topic=delivery.topic,
-                    broker=delivery.broker,
-                )
-                yield service.ReceiveMessageResponse(message=converted)
-                delivery.sent += 1
-            yield service.ReceiveMessageResponse(
-                delivery_timestamp=convert.timestamp(self._upstream.clock.now_ms())
-            )
-        finally:
-            if delivery.sent < len(delivery.leases):
-                await self._give_back(delivery)
+            encoder = DeliveryEncoder(request.message_queue.topic, pop.invisible_ms)
+            messages = [encoder.response(m.handle, m.record) for m in delivery.messages]
+        except BaseException:
+            await self._give_back(delivery)
+            raise
+        responses = [FOUND, *messages, self._timestamp()]
+        return Answer(v2.OK, responses, partial(self._give_back, delivery))
 
-    def _status(self, popped: list[link.PoppedMessage]) -> service.ReceiveMessageResponse:
-        status = ok() if popped else v2.Status(code=v2.MESSAGE_NOT_FOUND, message="no new message")
-        return service.ReceiveMessageResponse(status=status)
+    def _timestamp(self) -> bytes:
+        now = convert.timestamp(self._upstream.clock.now_ms())
+        return service.ReceiveMessageResponse(delivery_timestamp=now).SerializeToString()
 
-    async def _pop(
-        self, ctx: CallContext, request: service.ReceiveMessageRequest, delivery: Delivery
-    ) -> list[link.PoppedMessage]:
+    async def _pop(self, ctx: CallContext, asked_broker: str, pop: link.Pop) -> Delivery:
         upstream = self._upstream
-        topic, group = ctx.stored(request.message_queue.topic), ctx.stored(request.group)
-        check_group(group)
-        found = await upstream.topic_routes(topic)
-        pop = self._pop_call(ctx, request, group, topic)
-        await upstream.group(group)  # made on first use
-        broker = self._broker(
-            request.message_queue.broker.name, topic, routes.readable_brokers(found)
-        )
-        delivery.broker, delivery.group, delivery.topic = broker, group, topic
+        found = await upstream.topic_routes(pop.topic)
+        await upstream.group(pop.group)  # made on first use
+        broker = self._broker(asked_broker, pop.topic, routes.readable_brokers(found))
         session = upstream.sessions.seen(ctx.client_id, upstream.clock.now_ms())
         timeout_ms = pop.poll_ms + upstream.config.call_timeout_ms
         task = asyncio.ensure_future(self._pop_at(broker, pop, timeout_ms))
         session.polls.add(task)
         try:
-            messages = list((await task).pop.messages)
+            messages: Sequence[link.PoppedMessage] = (await task).pop.messages
         except asyncio.CancelledError:
             if _cancelled_from_outside():
                 task.cancel()
                 raise
-            return []  # the client said goodbye while its poll was open
+            messages = []  # the client said goodbye while its poll was open
         finally:
             session.polls.discard(task)
-        delivery.leases = [message.lease for message in messages]
-        return messages
+        return Delivery(broker, pop.group, pop.topic, messages)
 
     async def _pop_at(self, broker: str, pop: link.Pop, timeout_ms: int) -> link.Reply:
         """A broker that was down when the group was made gets it now."""
@@ -111,9 +101,9 @@ class Receive:
             await self._upstream.call(broker, link.Call(get_group=create))
             return await self._upstream.call(broker, link.Call(pop=pop), timeout_ms)
 
-    def _pop_call(
-        self, ctx: CallContext, request: service.ReceiveMessageRequest, group: str, topic: str
-    ) -> link.Pop:
+    def _pop_call(self, ctx: CallContext, request: service.ReceiveMessageRequest) -> link.Pop:
+        topic, group = ctx.stored(request.message_queue.topic), ctx.stored(request.group)
+        check_group(group)
         config = self._upstream.config
         if request.batch_size < 1:
             raise BadRequest(reason=f"batch size {request.batch_size}, at least 1 is needed")
@@ -154,17 +144,14 @@ class Receive:
         return readable[next(self._turn) % len(readable)]
 
     async def _give_back(self, delivery: Delivery) -> None:
-        release = link.Release(
-            group=delivery.group, topic=delivery.topic, leases=delivery.leases[delivery.sent :]
-        )
+        """Visible again at once, uncounted: the client went before it had them."""
+        handles = [message.handle for message in delivery.messages]
+        release = link.Release(group=delivery.group, topic=delivery.topic, handles=handles)
         try:
             await asyncio.shield(self._upstream.call(delivery.broker, link.Call(release=release)))
         except PopMQError as failed:  # they come back when their time is over
             self._upstream.log.warning(
-                "release.failed",
-                broker=delivery.broker,
-                count=len(release.leases),
-                reason=str(failed),
+                "release.failed", broker=delivery.broker, count=len(handles), reason=str(failed)
             )
 
 

@@ -19,7 +19,7 @@ def test_both_modes_serve_and_the_metrics_tell_which(
     driver.make()
     driver.send("a")
     (message,) = driver.pop()
-    driver.ack(message.lease)
+    driver.ack(message.handle)
     page = generate_latest(registry(driver.broker)).decode()
     assert f"popmq_flush_sync {shown}" in page
     assert 'popmq_messages_in_total{topic="t"} 1.0' in page
@@ -53,7 +53,7 @@ def test_the_in_flight_cap_is_a_typed_refusal(tmp_path: Path) -> None:
     assert len(held) == 2
     with pytest.raises(TooManyInFlight, match="holds 2 messages"):
         driver.pop(32)
-    driver.ack(held[0].lease)
+    driver.ack(held[0].handle)
     assert len(driver.pop(32)) == 1
     driver.close()
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from popmq_broker.core import record as rec
 from popmq_broker.store.batch import Batch, Piece
+from popmq_common import record as rec
 from popmq_common.errors import BadRequest
 
 

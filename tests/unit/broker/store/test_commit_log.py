@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from harness.memory_files import MemoryFiles
 
-from popmq_broker.core import record as rec
-from popmq_broker.core.record import Record
 from popmq_broker.store.commit_log import CommitLog, ScanEnd
 from popmq_broker.store.segments import Segments, name, numbered
 from popmq_common import hosts
+from popmq_common import record as rec
 from popmq_common.errors import Corrupt, DiskFull
+from popmq_common.record import Record
 from popmq_common.units import LogOffset, QueueOffset
 
 FOLDER = Path("/d/commitlog")

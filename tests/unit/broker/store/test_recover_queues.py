@@ -1,17 +1,16 @@
 """Starts with queue files that are not what was written: they are made again from the log."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 from harness.memory_files import MemoryFiles
 from harness.store import ROOT, Told, crash, draft, filled, messages, opened, put, running
 
 from popmq_broker.core.queue_entry import pack
-from popmq_broker.core.record import encode
 from popmq_broker.store import checkpoint_file
 from popmq_broker.store.segments import name
 from popmq_common.errors import Corrupt
+from popmq_common.record import encode
 from popmq_common.units import QueueOffset
 
 LOG = ROOT / "commitlog"
@@ -136,7 +135,7 @@ async def test_a_log_with_a_gap_in_a_queue_is_refused(disk: MemoryFiles) -> None
     record = store.read(start, at.end_offset - start)
     assert record is not None
     await store.close()
-    other = encode(replace(record, queue_offset=QueueOffset(5)))
+    other = encode(record._replace(queue_offset=QueueOffset(5)))
     disk.damage(LOG / name(0), start, other)
     with pytest.raises(Corrupt, match="entries from 1 on are missing"):
         await opened(disk)

@@ -13,7 +13,6 @@ from harness.memory_files import Inode, MemoryFiles
 from harness.store import ROOT, SMALL, draft, messages, opened, put, running
 
 from popmq_broker.core.queue_entry import tags_code
-from popmq_broker.core.record import SysFlag
 from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.files import OsFiles
 from popmq_broker.store.store import Arrival
@@ -25,6 +24,7 @@ from popmq_common.errors import (
     StoreClosed,
     TooManyRequests,
 )
+from popmq_common.record import SysFlag
 
 NOW_MS = 1_700_000_000_000
 

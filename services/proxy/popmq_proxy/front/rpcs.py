@@ -1,0 +1,112 @@
+"""The public RPCs as one table, counted; each front serves it in its own way."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from grpc_health.v1 import health_pb2 as health
+
+from apache.rocketmq.v2 import service_pb2 as service
+from popmq_admin.v1 import admin_pb2 as admin
+from popmq_common import errors as e
+from popmq_proxy.metrics import Metrics, RpcStats
+from popmq_proxy.rpc.methods import Methods
+
+MESSAGING = "apache.rocketmq.v2.MessagingService"
+ADMIN = "popmq.admin.v1.Admin"
+HEALTH = "grpc.health.v1.Health"
+INTERNAL = 13
+_ADMIN_METHODS: dict[str, tuple[Any, str]] = {
+    "CreateTopic": (admin.CreateTopicRequest, "create_topic"),
+    "DeleteTopic": (admin.DeleteTopicRequest, "delete_topic"),
+    "ListTopics": (admin.ListTopicsRequest, "list_topics"),
+    "DescribeTopic": (admin.DescribeTopicRequest, "describe_topic"),
+    "CreateGroup": (admin.CreateGroupRequest, "create_group"),
+    "DeleteGroup": (admin.DeleteGroupRequest, "delete_group"),
+    "ListGroups": (admin.ListGroupsRequest, "list_groups"),
+    "DescribeGroup": (admin.DescribeGroupRequest, "describe_group"),
+}
+_FAMILIES: list[tuple[type[e.PopMQError], int]] = [
+    (e.BadRequest, 3),  # INVALID_ARGUMENT
+    (e.NotFound, 5),  # NOT_FOUND
+    (e.Refused, 8),  # RESOURCE_EXHAUSTED
+    (e.Unavailable, 14),  # UNAVAILABLE
+]
+
+
+class Kind(Enum):
+    UNARY = "one request, one response"
+    ANSWER = "one request, an Answer: all responses at once"
+    STREAM = "one request, responses as they come"
+    BIDI = "requests and responses as they come"
+
+
+@dataclass(frozen=True, slots=True)
+class Rpc:
+    service: str
+    name: str
+    kind: Kind
+    decode: Callable[[bytes], Any]
+    """Bytes → the request."""
+    handler: Callable[..., Any]
+    """(context, request or iterator of requests) → what `kind` says; a PopMQError it raises
+    becomes a gRPC status."""
+
+
+def rpcs(methods: Methods, metrics: Metrics) -> list[Rpc]:
+    found = []
+    for method in service.DESCRIPTOR.services_by_name["MessagingService"].methods:
+        decode = getattr(service, method.input_type.name).FromString
+        stats = metrics.rpc(method.name)
+        if method.name in methods.unary:
+            handler = _counted(methods.unary[method.name], stats, _status_code)
+            kind = Kind.UNARY
+        elif method.name in methods.answers:
+            handler = _counted(methods.answers[method.name], stats, _answer_code)
+            kind = Kind.ANSWER
+        else:
+            assert method.name == "Telemetry"
+            handler, kind = methods.client.telemetry, Kind.BIDI
+        found.append(Rpc(MESSAGING, method.name, kind, decode, handler))
+    for name, (request, attribute) in _ADMIN_METHODS.items():
+        handler = getattr(methods.admin, attribute)
+        found.append(Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler))
+    decode = health.HealthCheckRequest.FromString
+    found.append(Rpc(HEALTH, "Check", Kind.UNARY, decode, methods.health.check))
+    found.append(Rpc(HEALTH, "Watch", Kind.STREAM, decode, methods.health.watch))
+    return found
+
+
+def grpc_code(error: BaseException) -> int:
+    """The gRPC status of an RPC that ends with `error`."""
+    for family, code in _FAMILIES:
+        if isinstance(error, family):
+            return code
+    return INTERNAL
+
+
+def _counted(
+    handler: Callable[..., Any], stats: RpcStats, code_of: Callable[[Any], int]
+) -> Callable[..., Any]:
+    async def serve(context: Any, request: Any) -> Any:
+        began_s = stats.begin()
+        code = None
+        try:
+            response = await handler(context, request)
+            code = code_of(response)
+            return response
+        finally:
+            stats.end(began_s, code)
+
+    return serve
+
+
+def _status_code(response: Any) -> int:
+    code: int = response.status.code
+    return code
+
+
+def _answer_code(answer: Any) -> int:
+    code: int = answer.code
+    return code

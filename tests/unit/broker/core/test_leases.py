@@ -1,0 +1,60 @@
+"""The lease table: what is due when, and what an ack finds."""
+
+from popmq_broker.core.leases import STALE_DUE_MIN, Grant, GroupQueue, Lease, LeaseTable, Outcome
+from popmq_broker.core.offsets import QueueKey
+
+KEY = QueueKey("g", "t", 0)
+
+
+def table_with_queue() -> tuple[LeaseTable, GroupQueue]:
+    table = LeaseTable()
+    queue = table.queues[KEY] = GroupQueue(KEY, 0)
+    return table, queue
+
+
+def leases(*offsets: int, popped_ms: int = 0, generation: int = 1) -> dict[int, Lease]:
+    grant = Grant(offsets[0], popped_ms, 100, 0, 0, generation)
+    return {offset: Lease(grant, 0, 1) for offset in offsets}
+
+
+def test_the_lease_of_the_very_first_message_is_due_like_any_other() -> None:
+    table, queue = table_with_queue()
+    table.add(queue, leases(0))
+    assert table.next_due_ms() == 100
+    assert [due.offsets for due in table.take_due(100, 10)] == [(0,)]
+
+
+def test_a_grant_is_taken_in_parts_when_it_is_larger_than_what_is_wanted() -> None:
+    table, queue = table_with_queue()
+    table.add(queue, leases(3, 4, 5))
+    table.end(queue, 4, Outcome.ALREADY_ACKED)
+    assert [due.offsets for due in table.take_due(100, 1)] == [(3,)]
+    assert [due.offsets for due in table.take_due(100, 9)] == [(5,)]
+    assert table.take_due(100, 9) == []
+
+
+def test_a_lease_that_was_replaced_is_due_only_once_and_later() -> None:
+    table, queue = table_with_queue()
+    table.add(queue, leases(7))
+    table.add(queue, leases(7, popped_ms=50, generation=2))
+    assert table.live_count == 1
+    assert table.take_due(149, 9) == []
+    assert table.next_due_ms() == 150
+    assert [due.generation for due in table.take_due(150, 9)] == [2]
+
+
+def test_the_heap_does_not_grow_with_leases_that_ended() -> None:
+    table, queue = table_with_queue()
+    for offset in range(10 * STALE_DUE_MIN):
+        table.add(queue, leases(offset))
+        table.end(queue, offset, Outcome.ALREADY_ACKED)
+    assert len(table._due) <= STALE_DUE_MIN + 1
+    assert table.next_due_ms() is None
+
+
+def test_what_could_not_be_revived_is_looked_at_again_later() -> None:
+    table, queue = table_with_queue()
+    table.add(queue, leases(1, 2))
+    table.put_back(table.take_due(100, 9), 1_100)
+    assert table.take_due(1_099, 9) == []
+    assert [due.offsets for due in table.take_due(1_100, 9)] == [(1, 2)]

@@ -1,0 +1,92 @@
+"""gRPC's own framing: however the bytes are cut, the same messages come out."""
+
+import gzip
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from popmq_proxy.front.grpc_wire import (
+    PREFIX,
+    Code,
+    GrpcError,
+    MessageReader,
+    framed,
+    only_message,
+    percent_encoded,
+    timeout_s,
+)
+
+LIMIT = 1_000
+
+
+@given(st.lists(st.binary(max_size=50), max_size=6), st.data())
+def test_messages_come_out_whole_wherever_the_body_is_cut(
+    messages: list[bytes], data: st.DataObject
+) -> None:
+    body = framed(messages)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(body)), max_size=8)))
+    reader = MessageReader(LIMIT, "")
+    found: list[bytes] = []
+    for start, end in zip([0, *cuts], [*cuts, len(body)], strict=True):
+        found += reader.feed(body[start:end])
+    reader.end()
+    assert found == messages
+    assert reader.held_bytes == 0
+
+
+@given(st.binary(max_size=80))
+def test_one_whole_message_is_recognized(body: bytes) -> None:
+    assert only_message(framed([body])) == body
+    assert only_message(framed([body]) + b"\0") is None
+    assert only_message(framed([body])[:-1]) is None
+
+
+def test_a_body_that_ends_inside_a_message_is_an_error() -> None:
+    reader = MessageReader(LIMIT, "")
+    reader.feed(framed([b"hello"])[:-1])
+    with pytest.raises(GrpcError, match="middle of a message"):
+        reader.end()
+
+
+def test_a_huge_length_is_refused_before_anything_is_held() -> None:
+    reader = MessageReader(LIMIT, "")
+    with pytest.raises(GrpcError) as refused:
+        reader.feed(PREFIX.pack(0, 1 << 30))
+    assert refused.value.code == Code.RESOURCE_EXHAUSTED
+
+
+def test_gzip_is_understood_and_bounded() -> None:
+    packed = gzip.compress(b"hello")
+    assert MessageReader(LIMIT, "gzip").feed(PREFIX.pack(1, len(packed)) + packed) == [b"hello"]
+    bomb = gzip.compress(bytes(100_000))
+    with pytest.raises(GrpcError, match="when unpacked"):
+        MessageReader(LIMIT, "gzip").feed(PREFIX.pack(1, len(bomb)) + bomb)
+    with pytest.raises(GrpcError, match="no gzip"):
+        MessageReader(LIMIT, "gzip").feed(PREFIX.pack(1, 3) + b"abc")
+
+
+@pytest.mark.parametrize(("encoding", "code"), [("", Code.INTERNAL), ("br", Code.UNIMPLEMENTED)])
+def test_what_cannot_be_unpacked_is_refused(encoding: str, code: Code) -> None:
+    with pytest.raises(GrpcError) as refused:
+        MessageReader(LIMIT, encoding).feed(PREFIX.pack(1, 1) + b"x")
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("", None), ("1S", 1), ("250m", 0.25), ("2M", 120), ("1H", 3600), ("99999999n", 0.099999999)],
+)
+def test_timeouts(text: str, seconds: float | None) -> None:
+    found = timeout_s(text)
+    assert found == seconds if seconds is None else found == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["1", "S", "-1S", "1.5S", "123456789S", "1s", "٣S"])
+def test_timeouts_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(GrpcError, match="grpc-timeout"):
+        timeout_s(text)
+
+
+def test_a_status_message_is_printable_ascii() -> None:
+    assert percent_encoded("100 % größer\n") == b"100 %25 gr%C3%B6%C3%9Fer%0A"
