@@ -134,7 +134,13 @@ class Rocketmq(Server):
         self.mode = mode
 
     def start(self) -> None:
-        self._anchor("up", self.flush, self.mode)
+        try:
+            self._anchor("up", self.flush, self.mode)
+        except BenchFailure as failure:
+            logs = [self.folder / f"{name}.out" for name in ("namesrv", "broker", "proxy")]
+            started = [log for log in logs if log.is_file()]
+            ends = [f"{log.name}:\n{processes.tail(log)}" for log in started[-1:]]
+            raise BenchFailure("\n".join([str(failure), *ends])) from failure
 
     def stop(self) -> None:
         self._anchor("down")
