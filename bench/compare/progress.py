@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
+TRUST_S = 60.0
+"""The estimate is taken for true as if so many seconds had gone as estimated."""
+
 
 class Progress:
     """Compares the time that passed with the estimate of what is done."""
@@ -29,7 +32,7 @@ class Progress:
     def remaining_s(self) -> float:
         """The rest of the estimate, stretched as what is done was."""
         passed_s = self._clock() - self._began
-        stretch = passed_s / self._done_s if self._done_s else 1.0
+        stretch = (passed_s + TRUST_S) / (self._done_s + TRUST_S)
         return max(self._estimate_s - self._done_s, 0.0) * stretch
 
     def _say(self, text: str) -> None:

@@ -24,8 +24,8 @@ ROWS_TOPIC = 3
 CONFIRM_TIMEOUT_S = 60.0
 LOADGEN_SLACK_S = 300.0
 """What loadgen may take beyond its window, its backlog and drain included."""
-START_ESTIMATE_S = {False: 15.0, True: 60.0}
-"""Two starts with topics and groups, and the stop; by whether it is a JVM."""
+START_ESTIMATE_S = {False: 10.0, True: 110.0}
+"""Two starts and stops, with topics and groups; by whether it is a JVM."""
 
 
 @dataclass(frozen=True)
