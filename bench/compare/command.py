@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("--rows", type=_list, default=[], help=f"of {rows}")
     what.add_argument("--rounds", type=int, default=3)
     what.add_argument("--seconds", type=float, default=20.0, help="measured time of a row")
-    what.add_argument("--row-warmup", type=float, default=3.0, help="seconds of load before it")
+    what.add_argument("--row-warmup", type=float, default=5.0, help="seconds of load before it")
     what.add_argument("--warmup-jvm", type=float, default=60.0, help="seconds after a start")
     what.add_argument("--warmup-popmq", type=float, default=5.0, help="seconds after a start")
     what.add_argument("--messages", type=int, default=500_000, help="backlog of the row receive")
