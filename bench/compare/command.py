@@ -155,7 +155,10 @@ def _report(options: argparse.Namespace, kept: record.Record) -> int:
     if not options.no_plot:
         from compare import plot  # matplotlib is in the group `bench` alone
 
-        _write(options.plot, plot.svg(plot.panels(summary, plot_flush(summary))))
+        if shown := plot.panels(summary):
+            _write(options.plot, plot.svg(shown))
+        else:
+            print("no picture: that takes both systems of a pair", file=sys.stderr)
     if options.json:
         print(json.dumps(as_json(summary, verdicts), indent=1))
     missed = [verdict for verdict in verdicts if verdict.met is False]
@@ -163,11 +166,6 @@ def _report(options: argparse.Namespace, kept: record.Record) -> int:
         measured = report.times(verdict.ratio)
         print(f"not met: {report.target_title(verdict.target)}: {measured}", file=sys.stderr)
     return MISSED if options.check and (missed or summary.failures) else 0
-
-
-def plot_flush(summary: results.Summary) -> str:
-    """sync when it was measured."""
-    return "sync" if any(case.flush == "sync" for case in summary.cases()) else "async"
 
 
 def _write(path: Path, text: str) -> None:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from compare.report import number
 from compare.results import Summary
-from compare.systems import PAIRS, Case
+from compare.systems import FLUSHES, PAIRS, Case
 from compare.workloads import ROWS
 
 matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text
@@ -38,9 +38,16 @@ class Panel:
     theirs: list[float | None]
 
 
-def panels(summary: Summary, flush: str) -> list[Panel]:
-    """Throughput and CPU of the separate processes, the rows in the table's order."""
-    ours, theirs = (Case(system, flush) for system in (PAIRS[0].ours, PAIRS[0].theirs))
+def panels(summary: Summary) -> list[Panel]:
+    """Throughput and CPU of the first pair that was measured, in the table's order; else none."""
+    cases = summary.cases()
+    pairs = [
+        (Case(pair.ours, flush), Case(pair.theirs, flush)) for flush in FLUSHES for pair in PAIRS
+    ]
+    both = [(ours, theirs) for ours, theirs in pairs if ours in cases and theirs in cases]
+    if not both:
+        return []
+    ours, theirs = both[0]
     rows = [
         row
         for row in ROWS.values()
@@ -61,7 +68,7 @@ def panels(summary: Summary, flush: str) -> list[Panel]:
 
 
 def svg(shown: Sequence[Panel]) -> str:
-    """The picture; empty panels make an empty one."""
+    """The picture; at least one panel."""
     height = 1.2 + 0.5 * max(len(panel.labels) for panel in shown)
     figure = Figure(figsize=(11, height), layout="constrained")
     axes = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]

@@ -6,8 +6,9 @@ one after the other, each when the one before listens, for both sides alike.
 
 import os
 import subprocess
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,8 @@ BROKER_PORT = 10911
 PROXY_PORT = 8081
 ENDPOINT = f"127.0.0.1:{PROXY_PORT}"
 ADMIN_TIMEOUT_S = 120
+REGISTER_TIMEOUT_S = 30.0
+"""A broker that listens may not have registered yet; so long topics are tried again."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +119,10 @@ class Popmq(Server):
         return dict(self._pids)
 
     def make(self, topics_count: int, group_indexes: Sequence[int]) -> None:
-        for index in range(topics_count):
-            self._cli("topic", "create", topic(index), "--type", "normal", "--queues", str(QUEUES))
+        kind = ["--type", "normal", "--queues", str(QUEUES)]
+        patiently(lambda: self._cli("topic", "create", topic(0), *kind))
+        for index in range(1, topics_count):
+            self._cli("topic", "create", topic(index), *kind)
         for index in group_indexes:
             self._cli("group", "create", group(index))
 
@@ -155,7 +160,7 @@ class Rocketmq(Server):
         return found
 
     def make(self, topics_count: int, group_indexes: Sequence[int]) -> None:
-        self._anchor("topics", TOPIC_PREFIX, str(topics_count), str(QUEUES))
+        patiently(lambda: self._anchor("topics", TOPIC_PREFIX, str(topics_count), str(QUEUES)))
         for index in group_indexes:
             self._anchor("group", group(index))
 
@@ -196,6 +201,18 @@ def admin(command: Sequence[str], environment: Mapping[str, str]) -> None:
     if done.returncode:
         output = done.stdout.decode(errors="replace").strip()
         raise BenchFailure(f"{' '.join(command)} ended with {done.returncode}:\n{output}")
+
+
+def patiently(attempt: Callable[[], None]) -> None:
+    """Tries again while it fails, for as long as a broker may take to register."""
+    limit = time.monotonic() + REGISTER_TIMEOUT_S
+    while True:
+        try:
+            return attempt()
+        except BenchFailure:
+            if time.monotonic() > limit:
+                raise
+        time.sleep(0.5)
 
 
 def server_for(case: Case, tools: Tools, folder: Path) -> Server:

@@ -76,7 +76,7 @@ def test_the_picture_is_text_in_the_pages_own_colour() -> None:
     pytest.importorskip("matplotlib", reason="make bench installs it")
     from compare import plot
 
-    shown = plot.panels(summarize(record({"popmq": [2000.0], "rocketmq": [1000.0]})), "sync")
+    shown = plot.panels(summarize(record({"popmq": [2000.0], "rocketmq": [1000.0]})))
     assert [(panel.ours, panel.theirs) for panel in shown] == [
         ([2000.0], [1000.0]),
         ([300.0], [300.0]),
@@ -86,3 +86,4 @@ def test_the_picture_is_text_in_the_pages_own_colour() -> None:
     assert "currentColor" in picture
     assert plot.INK not in picture
     assert picture == plot.svg(shown)
+    assert plot.panels(summarize(record({"popmq": [2000.0]}))) == []
