@@ -15,6 +15,7 @@ PROC = Path("/proc")
 LISTEN_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 LOG_LINES_SHOWN = 15
+LOG_COLUMNS_SHOWN = 200
 
 
 @dataclass(frozen=True)
@@ -161,4 +162,4 @@ def tail(log: Path) -> str:
     if not log.is_file():
         return "  (no log)"
     lines = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
-    return "\n".join(f"  {line}" for line in lines) or "  (empty log)"
+    return "\n".join(f"  {line[:LOG_COLUMNS_SHOWN]}" for line in lines) or "  (empty log)"

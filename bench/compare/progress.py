@@ -27,6 +27,9 @@ class Progress:
     def done(self, estimate_s: float, text: str) -> None:
         """What was estimated at so many seconds is over."""
         self._done_s += estimate_s
+        self.note(text)
+
+    def note(self, text: str) -> None:
         self._say(f"  {text}")
 
     def remaining_s(self) -> float:

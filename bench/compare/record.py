@@ -27,6 +27,7 @@ class RowRun:
     flush: str
     round: int
     row: str
+    """Name of the row; `start` for a failure before the first row."""
     report: Report | None
     error: str | None = None
 

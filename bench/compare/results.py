@@ -12,6 +12,8 @@ from compare.workloads import ROWS
 OTHER_PERCENT_MAX = 10.0
 """With more than this much of a core used by other processes a run is called noisy."""
 
+FAILURE_COLUMNS_MAX = 300
+
 
 @dataclass(frozen=True)
 class RowSummary:
@@ -68,7 +70,8 @@ def summarize(record: Record) -> Summary:
     for run in record.rows:
         case = Case(run.system, run.flush)
         if run.report is None:
-            failures.append(f"{case}, {run.row}, round {run.round}: {run.error}")
+            told = " ".join((run.error or "").split())[:FAILURE_COLUMNS_MAX]
+            failures.append(f"{case}, {run.row}, round {run.round}: {told}")
             continue
         measured = figures(run.report, ROWS[run.row].latency)
         runs.setdefault((case, run.row), []).append(measured)

@@ -66,8 +66,13 @@ class Bench:
         for number, case in self.plan.schedule():
             self.progress.case(number, self.plan.rounds, str(case))
             check_ports_free()
-            with self._server(case) as server:
-                self._case(number, case, server)
+            try:
+                with self._server(case) as server:
+                    self._case(number, case, server)
+            except BenchFailure as failure:
+                self.progress.note(f"FAILED: {failure}")
+                self.record.rows.append(_failed(number, case, "start", failure))
+                self.keep()
 
     @contextmanager
     def _server(self, case: Case) -> Iterator[Server]:
@@ -125,7 +130,7 @@ class Bench:
             report = load.run(self.tools, flags, server.pids_flag(), timeout_s)
         except BenchFailure as failure:
             self.progress.done(estimate_s(row, length), f"{row.title}: FAILED: {failure}")
-            return RowRun(case.system, case.flush, number, row.name, None, str(failure))
+            return _failed(number, case, row.name, failure)
         told = load.figures(report, row.latency)
         self.progress.done(
             estimate_s(row, length),
@@ -133,6 +138,11 @@ class Bench:
             f" {told.server_cpu_us:,.0f} µs CPU per message, others {told.other_percent:.0f} %",
         )
         return RowRun(case.system, case.flush, number, row.name, report)
+
+
+def _failed(number: int, case: Case, row: str, failure: BenchFailure) -> RowRun:
+    """A row that could not be run; `start` when the system could not be started or warmed."""
+    return RowRun(case.system, case.flush, number, row, None, str(failure))
 
 
 def memories(server: Server) -> dict[str, processes.Memory]:
