@@ -2,10 +2,10 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := services sdk pipelines proto/generate.py docs/generate_configuration.py
+SOURCES := services sdk pipelines bench/compare proto/generate.py docs/generate_configuration.py
 FAST := tests/unit tests/property tests/scenarios tests/tidy
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart fmt check test hunt it crash compat pipelines compose test-all proto docs clean
+.PHONY: help setup quickstart fmt check test hunt it crash compat pipelines compose test-all bench proto docs clean
 
 help: ## this text
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -63,6 +63,33 @@ pipelines: setup ## the audit on a local Spark
 compose: setup ## the cluster in containers
 	@docker info >/dev/null 2>&1 || { echo 'make compose: a Docker engine is needed (https://docs.docker.com/engine/install)'; exit 1; }
 	$(BIN)/pytest -q -s tests/compose
+
+ROUNDS ?= 3
+SECONDS ?= 20
+MESSAGES ?= 500000
+WARMUP_JVM ?= 60
+WARMUP_POPMQ ?= 5
+BENCH_ARGS = --rounds $(ROUNDS) --seconds $(SECONDS) --messages $(MESSAGES) \
+	--warmup-jvm $(WARMUP_JVM) --warmup-popmq $(WARMUP_POPMQ) \
+	$(if $(ROWS),--rows '$(ROWS)') $(if $(SYSTEMS),--systems '$(SYSTEMS)') $(if $(FLUSH),--flush '$(FLUSH)') \
+	$(if $(CORES),--cores $(CORES)) $(if $(FULL),--full) $(if $(CHECK),--check) $(if $(JSON),--json) $(BENCH_OPTIONS)
+
+bench: setup .venv/.bench bench/loadgen/loadgen bench/anchor/lib ## against Apache RocketMQ (ROUNDS= SECONDS= ROWS= CHECK=1 FULL=1)
+	PYTHONPATH=bench $(BIN)/python -m compare $(BENCH_ARGS)
+
+.venv/.bench: .venv/.ready
+	$(BIN)/pip install --quiet --group bench
+	touch $@
+
+bench/loadgen/loadgen: $(wildcard bench/loadgen/*.go) bench/loadgen/go.mod
+	@command -v go >/dev/null || { echo 'make bench: install Go 1.26 or newer (https://go.dev/dl)'; exit 1; }
+	cd bench/loadgen && go build -o loadgen .
+
+bench/anchor/lib: bench/anchor/pom.xml
+	@command -v java >/dev/null || { echo 'make bench: install Java 17 (apt-get install openjdk-17-jre-headless)'; exit 1; }
+	@command -v mvn >/dev/null || { echo 'make bench: install Maven (apt-get install maven)'; exit 1; }
+	cd bench/anchor && mvn -q -B dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=lib
+	touch $@
 
 proto: setup ## write the stubs in proto/gen anew
 	$(BIN)/python proto/generate.py

@@ -6,7 +6,7 @@ import pytest
 from tidy.rules import import_breaches, name_breaches, size_breaches
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOTS = [*(ROOT / "services").iterdir(), ROOT / "sdk", ROOT / "pipelines"]
+ROOTS = [*(ROOT / "services").iterdir(), ROOT / "sdk", ROOT / "pipelines", ROOT / "bench"]
 
 
 def modules() -> list[tuple[str, Path]]:

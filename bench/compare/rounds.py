@@ -1,0 +1,150 @@
+"""Runs the rounds: system after system, each freshly started, warmed and loaded with all rows."""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from compare import load, processes
+from compare.failure import BenchFailure
+from compare.progress import Progress, uninterrupted
+from compare.record import Record, RowRun, Start
+from compare.servers import Server, Tools, check_ports_free, server_for
+from compare.systems import SYSTEMS, Case
+from compare.workloads import Length, Row, arguments, estimate_s, one_message, warmups
+
+START_TOPIC = 0
+WARMUP_TOPIC = 1
+ROWS_TOPIC = 3
+"""Index of the first row's topic; the two before are for the warm-up."""
+CONFIRM_TIMEOUT_S = 60.0
+LOADGEN_SLACK_S = 300.0
+"""What loadgen may take beyond its window, its backlog and drain included."""
+START_ESTIMATE_S = {False: 10.0, True: 110.0}
+"""Two starts and stops, with topics and groups; by whether it is a JVM."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    cases: Sequence[Case]
+    rows: Sequence[Row]
+    rounds: int
+    length: Length
+    warmup_s: dict[bool, float]
+    """Load after each start, seconds, by whether it is a JVM."""
+
+    def schedule(self) -> list[tuple[int, Case]]:
+        """(round from 1, case): every case in turn, round by round."""
+        return [(number, case) for number in range(1, self.rounds + 1) for case in self.cases]
+
+    def estimate_s(self) -> float:
+        return sum(self.case_estimate_s(case) for _, case in self.schedule())
+
+    def case_estimate_s(self, case: Case) -> float:
+        jvm = SYSTEMS[case.system].jvm
+        rows_s = sum(estimate_s(row, self.length) for row in self.rows)
+        return START_ESTIMATE_S[jvm] + self.warmup_s[jvm] + rows_s
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One run of the whole benchmark; `keep` writes the record down."""
+
+    plan: Plan
+    tools: Tools
+    work: Path
+    """Where servers keep their files while they run."""
+    record: Record
+    keep: Callable[[], None]
+    progress: Progress
+
+    def run(self) -> None:
+        for number, case in self.plan.schedule():
+            self.progress.case(number, self.plan.rounds, str(case))
+            check_ports_free()
+            try:
+                with self._server(case) as server:
+                    self._case(number, case, server)
+            except BenchFailure as failure:
+                self.progress.note(f"FAILED: {failure}")
+                self.record.rows.append(_failed(number, case, "start", failure))
+                self.keep()
+
+    @contextmanager
+    def _server(self, case: Case) -> Iterator[Server]:
+        """A server with a fresh folder; both are gone afterwards, whatever happens."""
+        self.work.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f"{case.system}-", dir=self.work))
+        server = server_for(case, self.tools, folder)
+        try:
+            yield server
+        finally:
+            with uninterrupted():
+                try:
+                    server.stop()
+                finally:
+                    shutil.rmtree(folder, ignore_errors=True)
+                    os.sync()
+
+    def _case(self, number: int, case: Case, server: Server) -> None:
+        jvm = SYSTEMS[case.system].jvm
+        start = Start(case.system, case.flush, number, self._start(server))
+        start.idle = memories(server)
+        self.record.starts.append(start)
+        self.keep()
+        self.progress.done(START_ESTIMATE_S[jvm], f"started in {start.startup_s:.1f} s")
+        for flags in warmups(self.plan.warmup_s[jvm], WARMUP_TOPIC):
+            load.run(self.tools, flags, "", self.plan.warmup_s[jvm] + LOADGEN_SLACK_S)
+        self.progress.done(self.plan.warmup_s[jvm], "warm")
+        for index, row in enumerate(self.plan.rows, ROWS_TOPIC):
+            self.record.rows.append(self._row(number, case, server, index, row))
+            start.loaded = memories(server)
+            self.keep()
+
+    def _start(self, server: Server) -> float:
+        """Makes topics and groups, and starts once more, timed; seconds to a confirmed send."""
+        server.start()
+        receiving = [i for i, row in enumerate(self.plan.rows, ROWS_TOPIC) if row.receives]
+        server.make(ROWS_TOPIC + len(self.plan.rows), [WARMUP_TOPIC + 1, *receiving])
+        server.stop()
+        os.sync()
+        began = time.monotonic()
+        server.start()
+        while not load.confirms(self.tools, one_message(START_TOPIC), timeout_s=5.0):
+            if time.monotonic() - began > CONFIRM_TIMEOUT_S:
+                raise BenchFailure(
+                    f"no send was confirmed {CONFIRM_TIMEOUT_S:.0f} s after the start"
+                )
+            time.sleep(0.05)
+        return time.monotonic() - began
+
+    def _row(self, number: int, case: Case, server: Server, index: int, row: Row) -> RowRun:
+        length = self.plan.length
+        timeout_s = estimate_s(row, length) + LOADGEN_SLACK_S
+        try:
+            flags = arguments(row, index, length)
+            report = load.run(self.tools, flags, server.pids_flag(), timeout_s)
+        except BenchFailure as failure:
+            self.progress.done(estimate_s(row, length), f"{row.title}: FAILED: {failure}")
+            return _failed(number, case, row.name, failure)
+        told = load.figures(report, row.latency)
+        self.progress.done(
+            estimate_s(row, length),
+            f"{row.title}: {told.messages_per_s:,.0f} msg/s,"
+            f" {told.server_cpu_us:,.0f} µs CPU per message, others {told.other_percent:.0f} %",
+        )
+        return RowRun(case.system, case.flush, number, row.name, report)
+
+
+def _failed(number: int, case: Case, row: str, failure: BenchFailure) -> RowRun:
+    """A row that could not be run; `start` when the system could not be started or warmed."""
+    return RowRun(case.system, case.flush, number, row, None, str(failure))
+
+
+def memories(server: Server) -> dict[str, processes.Memory]:
+    """Name → resident memory of the processes of that name."""
+    return {name: processes.memory(pids) for name, pids in server.processes().items()}

@@ -1,0 +1,240 @@
+"""Starts and stops a system under test, and knows its processes.
+
+All systems listen on the same ports of 127.0.0.1, so one runs at a time. Processes are started
+one after the other, each when the one before listens, for both sides alike.
+"""
+
+import os
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from compare import processes
+from compare.failure import BenchFailure
+from compare.systems import Case
+from compare.workloads import QUEUES, TOPIC_PREFIX, group, topic
+
+NAMESERVER_PORT = 9876
+BROKER_PORT = 10911
+PROXY_PORT = 8081
+ENDPOINT = f"127.0.0.1:{PROXY_PORT}"
+ADMIN_TIMEOUT_S = 120
+REGISTER_TIMEOUT_S = 30.0
+"""A broker that listens may not have registered yet; so long topics are tried again."""
+
+
+@dataclass(frozen=True)
+class Tools:
+    """Where the programs are, and the cores they may use."""
+
+    popmq: Path
+    loadgen: Path
+    anchor: Path
+    cores: str | None
+    """As taskset takes it, such as 0,1; None: all."""
+
+    def pinned(self, command: Sequence[str]) -> list[str]:
+        return ["taskset", "-c", self.cores, *command] if self.cores else list(command)
+
+
+class Server(ABC):
+    """A system under test with its files in `folder`."""
+
+    def __init__(self, tools: Tools, flush: str, folder: Path) -> None:
+        self.tools = tools
+        self.flush = flush
+        self.folder = folder
+
+    @abstractmethod
+    def start(self) -> None:
+        """Returns when the port for clients listens."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Ends what is running, if anything is; may be called at any time."""
+
+    @abstractmethod
+    def roots(self) -> dict[str, int]:
+        """Name → PID of the processes that were started, without their children."""
+
+    @abstractmethod
+    def make(self, topics_count: int, group_indexes: Sequence[int]) -> None:
+        """Topics 0 … topics_count-1, NORMAL with 8 queues; and the groups of these indexes."""
+
+    def processes(self) -> dict[str, list[int]]:
+        """Name → PIDs, children with their root; Envoy's are under a name of their own."""
+        parent_of = processes.parents()
+        found: dict[str, list[int]] = {}
+        for name, root in self.roots().items():
+            for pid in processes.family(root, parent_of):
+                is_envoy = processes.command_name(pid).startswith("envoy")
+                found.setdefault("envoy" if is_envoy else name, []).append(pid)
+        return found
+
+    def pids_flag(self) -> str:
+        """name=PID,… for loadgen."""
+        return ",".join(f"{name}={pid}" for name, pids in self.processes().items() for pid in pids)
+
+
+class Popmq(Server):
+    """PopMQ: nameserver, broker and proxy, or one process."""
+
+    def __init__(self, tools: Tools, flush: str, folder: Path, front: str, alone: bool) -> None:
+        super().__init__(tools, flush, folder)
+        self.front = front
+        self.alone = alone
+        self._pids: dict[str, int] = {}
+
+    def start(self) -> None:
+        for name, port, words in self._commands():
+            log = self.folder / f"{name}.log"
+            command = self.tools.pinned([str(self.tools.popmq), *words])
+            self._pids[name] = processes.launch(command, self._environment(), log)
+            processes.wait_listening(f"popmq {name}", self._pids[name], port, log)
+
+    def _commands(self) -> list[tuple[str, int, list[str]]]:
+        """(name, port it listens on, words after `popmq`) in order of start."""
+        front = ["--front", self.front]
+        if self.alone:
+            words = ["standalone", "--port", str(PROXY_PORT), "--flush", self.flush, *front]
+            return [("standalone", PROXY_PORT, [*words, "--data-dir", str(self.folder / "data")])]
+        workers = ["--workers", "1"] if self.front == "envoy" else []
+        return [
+            ("nameserver", NAMESERVER_PORT, ["nameserver"]),
+            ("broker", BROKER_PORT, ["broker"]),
+            ("proxy", PROXY_PORT, ["proxy", *front, *workers]),
+        ]
+
+    def _environment(self) -> dict[str, str]:
+        return popmq_environment(os.environ, self.flush, self.folder / "data")
+
+    def stop(self) -> None:
+        processes.end(list(self._pids.values()))
+        self._pids.clear()
+
+    def roots(self) -> dict[str, int]:
+        return dict(self._pids)
+
+    def make(self, topics_count: int, group_indexes: Sequence[int]) -> None:
+        kind = ["--type", "normal", "--queues", str(QUEUES)]
+        patiently(lambda: self._cli("topic", "create", topic(0), *kind))
+        for index in range(1, topics_count):
+            self._cli("topic", "create", topic(index), *kind)
+        for index in group_indexes:
+            self._cli("group", "create", group(index))
+
+    def _cli(self, *words: str) -> None:
+        command = [str(self.tools.popmq), *words, "--endpoint", ENDPOINT]
+        admin(command, os.environ)
+
+
+class Rocketmq(Server):
+    """Apache RocketMQ by anchor.sh; `mode` is cluster or local."""
+
+    def __init__(self, tools: Tools, flush: str, folder: Path, mode: str) -> None:
+        super().__init__(tools, flush, folder)
+        self.mode = mode
+
+    def start(self) -> None:
+        try:
+            self._anchor("up", self.flush, self.mode)
+        except BenchFailure as failure:
+            logs = [self.folder / f"{name}.out" for name in ("namesrv", "broker", "proxy")]
+            started = [log for log in logs if log.is_file()]
+            ends = [f"{log.name}:\n{processes.tail(log)}" for log in started[-1:]]
+            raise BenchFailure("\n".join([str(failure), *ends])) from failure
+
+    def stop(self) -> None:
+        self._anchor("down")
+
+    def roots(self) -> dict[str, int]:
+        names = {"namesrv": "nameserver", "broker": "broker", "proxy": "proxy"}
+        found = {}
+        for file_name, name in names.items():
+            file = self.folder / f"{file_name}.pid"
+            if file.is_file():
+                found[name] = int(file.read_text())
+        return found
+
+    def make(self, topics_count: int, group_indexes: Sequence[int]) -> None:
+        patiently(lambda: self._anchor("topics", TOPIC_PREFIX, str(topics_count), str(QUEUES)))
+        for index in group_indexes:
+            self._anchor("group", group(index))
+
+    def _anchor(self, *words: str) -> None:
+        command = self.tools.pinned([str(self.tools.anchor), *words])
+        admin(command, {**os.environ, "ANCHOR_HOME": str(self.folder)})
+
+
+def popmq_environment(base: Mapping[str, str], flush: str, data: Path) -> dict[str, str]:
+    """`base` without its own POPMQ_ variables, and the benchmark's."""
+    kept = {name: value for name, value in base.items() if not name.startswith("POPMQ_")}
+    return {
+        **kept,
+        "POPMQ_NAMESERVER_PORT": str(NAMESERVER_PORT),
+        "POPMQ_NAMESERVER_LOG_LEVEL": "warning",
+        "POPMQ_BROKER_DATA_DIR": str(data),
+        "POPMQ_BROKER_FLUSH": flush,
+        "POPMQ_BROKER_PORT": str(BROKER_PORT),
+        "POPMQ_BROKER_NAMESERVERS": f"127.0.0.1:{NAMESERVER_PORT}",
+        "POPMQ_BROKER_LOG_LEVEL": "warning",
+        "POPMQ_PROXY_PORT": str(PROXY_PORT),
+        "POPMQ_PROXY_NAMESERVERS": f"127.0.0.1:{NAMESERVER_PORT}",
+        "POPMQ_PROXY_LOG_LEVEL": "warning",
+    }
+
+
+def admin(command: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Run a command to its end; a failure shows what it printed."""
+    done = subprocess.run(
+        command,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=ADMIN_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode:
+        output = done.stdout.decode(errors="replace").strip()
+        raise BenchFailure(f"{' '.join(command)} ended with {done.returncode}:\n{output}")
+
+
+def patiently(attempt: Callable[[], None]) -> None:
+    """Tries again while it fails, for as long as a broker may take to register."""
+    limit = time.monotonic() + REGISTER_TIMEOUT_S
+    while True:
+        try:
+            return attempt()
+        except BenchFailure:
+            if time.monotonic() > limit:
+                raise
+        time.sleep(0.5)
+
+
+def server_for(case: Case, tools: Tools, folder: Path) -> Server:
+    """The server of a case, not started."""
+    match case.system:
+        case "popmq":
+            return Popmq(tools, case.flush, folder, front="envoy", alone=False)
+        case "popmq-grpcio":
+            return Popmq(tools, case.flush, folder, front="grpcio", alone=False)
+        case "popmq-standalone":
+            return Popmq(tools, case.flush, folder, front="envoy", alone=True)
+        case "rocketmq":
+            return Rocketmq(tools, case.flush, folder, mode="cluster")
+        case "rocketmq-local":
+            return Rocketmq(tools, case.flush, folder, mode="local")
+    raise BenchFailure(f"no system {case.system}")
+
+
+def check_ports_free() -> None:
+    for port in (NAMESERVER_PORT, BROKER_PORT, PROXY_PORT):
+        if processes.listens(port):
+            raise BenchFailure(
+                f"something listens on 127.0.0.1:{port} already;"
+                f" find it with: ss -ltnp | grep {port}"
+            )

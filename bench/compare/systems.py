@@ -1,0 +1,64 @@
+"""The systems under test, and which are compared with which."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class System:
+    """A server of the protocol, in one way of running it."""
+
+    name: str
+    title: str
+    jvm: bool
+    """JVMs need about a minute of load before they are at speed."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A system with a flush mode: what is started, loaded and stopped in one go."""
+
+    system: str
+    flush: str
+
+    def __str__(self) -> str:
+        return f"{self.system} ({self.flush} flush)"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Ours and the peer it is compared with, in the same flush mode."""
+
+    ours: str
+    theirs: str
+    title: str
+
+
+SYSTEMS = {
+    system.name: system
+    for system in (
+        System("popmq", "PopMQ, separate processes", jvm=False),
+        System("popmq-grpcio", "PopMQ, separate processes, grpcio front", jvm=False),
+        System("popmq-standalone", "PopMQ, standalone", jvm=False),
+        System("rocketmq", "Apache RocketMQ, cluster", jvm=True),
+        System("rocketmq-local", "Apache RocketMQ, broker and proxy in one JVM", jvm=True),
+    )
+}
+
+FLUSHES = ("sync", "async")
+
+PAIRS = (
+    Pair("popmq", "rocketmq", "Separate processes"),
+    Pair("popmq-grpcio", "rocketmq", "Separate processes, grpcio front"),
+    Pair("popmq-standalone", "rocketmq-local", "One process"),
+)
+
+DEFAULT_CASES = (Case("popmq", "sync"), Case("rocketmq", "sync"))
+
+FULL_CASES = (
+    *DEFAULT_CASES,
+    Case("popmq-grpcio", "sync"),
+    Case("popmq-standalone", "sync"),
+    Case("rocketmq-local", "sync"),
+    Case("popmq", "async"),
+    Case("rocketmq", "async"),
+)
