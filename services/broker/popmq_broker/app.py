@@ -45,7 +45,7 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[BrokerServ
     async with engine(config, clock) as broker:
         log = broker.state.log
         link_server = LinkServer(
-            broker.handle, name=config.name, secret=config.link_secret, log=log
+            broker.handle, broker.handle_sends, name=config.name, secret=config.link_secret, log=log
         )
         await link_server.start(config.host, config.port)
         address = config.advertise or f"{config.host}:{link_server.port}"

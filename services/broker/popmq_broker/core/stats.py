@@ -28,7 +28,11 @@ class Stats:
         """Time from a call's arrival to its reply, by kind of call; waiting polls included."""
 
     def call(self, kind: str, seconds: float) -> None:
+        self.calls(kind, 1, seconds)
+
+    def calls(self, kind: str, count: int, seconds: float) -> None:
+        """`count` calls that took `seconds` each."""
         histogram = self.call_s.get(kind)
         if histogram is None:
             histogram = self.call_s[kind] = Histogram(LATENCY_S)
-        histogram.observe(seconds)
+        histogram.observe(seconds, count)

@@ -1,12 +1,28 @@
 """Send: messages into the log, answered when they are on disk."""
 
+from collections.abc import Sequence
+from itertools import islice
+from typing import NamedTuple
+
 from popmq_broker.core.queue_entry import tags_code
 from popmq_broker.core.tables import PERM_WRITE, TopicConfig
 from popmq_broker.engine.state import BrokerState
-from popmq_broker.store.store import Draft
+from popmq_broker.store.store import Appended, Draft
 from popmq_common import properties as names
-from popmq_common.errors import BadRequest, NoPermission
+from popmq_common.errors import BadRequest, NoPermission, PopMQError
 from popmq_internal.v1 import link_pb2 as link
+
+
+class Begun(NamedTuple):
+    """What one send has appended."""
+
+    topic: str
+    drafts: list[Draft]
+    appended: list[Appended]
+
+    @property
+    def end_offset(self) -> int:
+        return self.appended[-1].end_offset
 
 
 class Send:
@@ -16,27 +32,56 @@ class Send:
 
     async def send(self, request: link.Send) -> link.SendReply:
         """All of one call or none. Raises `TopicNotFound`, `NoPermission`, `DiskFull`."""
+        (begun,) = self.begin([request])
+        if isinstance(begun, PopMQError):
+            raise begun
+        await self._state.store.durable(begun.end_offset)
+        reply = link.SendReply()
+        self.fill(reply, begun)
+        return reply
+
+    def begin(self, requests: Sequence[link.Send]) -> list[Begun | PopMQError]:
+        """Append several calls at once, each as a whole or not at all; nothing is durable yet."""
+        found: list[tuple[str, list[Draft]] | PopMQError] = []
+        for request in requests:
+            try:
+                found.append((request.topic, self._drafts(request)))
+            except PopMQError as error:
+                found.append(error)
         state = self._state
-        topic = state.topic(request.topic)
+        now_ms = state.clock.now_ms()
+        everything = [draft for one in found if isinstance(one, tuple) for draft in one[1]]
+        if not everything:
+            return [one for one in found if isinstance(one, PopMQError)]
+        try:
+            places = iter(state.store.append(everything, now_ms))
+        except PopMQError as error:
+            if len(requests) == 1:
+                return [error]
+            return [begun for request in requests for begun in self.begin([request])]
+        return [
+            one if isinstance(one, PopMQError) else Begun(*one, list(islice(places, len(one[1]))))
+            for one in found
+        ]
+
+    def fill(self, reply: link.SendReply, begun: Begun) -> None:
+        """The answer to a call that is durable now."""
+        self._state.stats.sent[begun.topic] += len(begun.drafts)
+        for draft, at in zip(begun.drafts, begun.appended, strict=True):
+            reply.results.add(
+                queue_id=draft.queue_id,
+                queue_offset=at.queue_offset,
+                log_offset=at.log_offset,
+                store_timestamp_ms=at.store_timestamp_ms,
+            )
+
+    def _drafts(self, request: link.Send) -> list[Draft]:
+        topic = self._state.topic(request.topic)
         if not topic.perm & PERM_WRITE:
             raise NoPermission(topic=topic.name, action="writable")
         if not request.records:
             raise BadRequest(reason="no message to store")
-        drafts = [self._draft(topic, record) for record in request.records]
-        appended = state.store.append(drafts, state.clock.now_ms())
-        await state.store.durable(appended[-1].end_offset)
-        state.stats.sent[topic.name] += len(drafts)
-        return link.SendReply(
-            results=[
-                link.SendResult(
-                    queue_id=draft.queue_id,
-                    queue_offset=at.queue_offset,
-                    log_offset=at.log_offset,
-                    store_timestamp_ms=at.store_timestamp_ms,
-                )
-                for draft, at in zip(drafts, appended, strict=True)
-            ]
-        )
+        return [self._draft(topic, record) for record in request.records]
 
     def _draft(self, topic: TopicConfig, record: link.OutgoingRecord) -> Draft:
         queue_id = record.queue_id

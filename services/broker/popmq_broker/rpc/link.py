@@ -3,7 +3,7 @@
 import asyncio
 import hmac
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from popmq_common.errors import (
     BadRequest,
@@ -31,20 +31,26 @@ GREETING_BYTES_MAX = 64 * KiB
 """What is read of a peer before it has shown the secret."""
 GRACE_S = 5.0
 Handle = Callable[[link.Call], Awaitable[link.Reply]]
+HandleSends = Callable[[Sequence[link.Call], Callable[[link.Reply], None]], None]
 
 
 class LinkServer:
     def __init__(
         self,
         handle: Handle,
+        handle_sends: HandleSends | None = None,
         *,
         name: str,
         secret: str,
         log: Log,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`handle` raises errors of popmq_common.errors; anything else is a bug and is logged."""
+        """`handle` raises errors of popmq_common.errors; anything else is a bug and is logged.
+
+        `handle_sends` takes the sends of a frame together and answers each when it is done.
+        """
         self._handle = handle
+        self._handle_sends = handle_sends
         self._name = name
         self._secret = secret
         self._log = log
@@ -86,7 +92,9 @@ class LinkServer:
         try:
             watch_silence(writer)
             if await self._greet(reader, writer):
-                connection = Connection(self._handle, reader, writer, self._name, self._log)
+                connection = Connection(
+                    self._handle, self._handle_sends, reader, writer, self._name, self._log
+                )
                 self._connections[task] = connection
                 await connection.serve()
         except (OSError, PopMQError) as broken:
@@ -116,17 +124,19 @@ class LinkServer:
 
 
 class Connection:
-    """One proxy's connection: a task per call under way."""
+    """One proxy's connection: sends frame by frame, and a task per other call under way."""
 
     def __init__(
         self,
         handle: Handle,
+        handle_sends: HandleSends | None,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         name: str,
         log: Log,
     ) -> None:
         self._handle = handle
+        self._handle_sends = handle_sends
         self._reader = reader
         self._writer = writer
         self._out = FrameWriter(writer)
@@ -134,6 +144,9 @@ class Connection:
         self._log = log
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._pops: set[int] = set()
+        self._sends: set[int] = set()
+        self._no_sends = asyncio.Event()
+        self._no_sends.set()
         self._stopping = False
 
     async def serve(self) -> None:
@@ -154,26 +167,45 @@ class Connection:
             self._calls[call_id].cancel()
         if self._calls:
             await asyncio.wait(self._calls.values())
+        await self._no_sends.wait()
         await self._out.flush()
 
     def _receive(self, frame: link.Frame) -> None:
+        sends: list[link.Call] = []
         for call in frame.calls:
             kind = call.WhichOneof("body")
             if kind == "cancel":
                 task = self._calls.get(call.cancel.call_id)
                 if task is not None:
                     task.cancel()
-            else:
-                self._accept(call, kind)
+            elif self._accepts(call):
+                if kind == "send" and self._handle_sends is not None:
+                    sends.append(call)
+                    self._sends.add(call.id)
+                else:
+                    self._begin(call, kind)
+        if sends and self._handle_sends is not None:
+            self._no_sends.clear()
+            self._handle_sends(sends, self._answer_send)
 
-    def _accept(self, call: link.Call, kind: str | None) -> None:
-        if call.id in self._calls:
+    def _answer_send(self, reply: link.Reply) -> None:
+        self._sends.discard(reply.id)
+        if not self._sends:
+            self._no_sends.set()
+        self._answer(reply)
+
+    def _accepts(self, call: link.Call) -> bool:
+        """Raises `BadRequest` for an id in use; a call refused for another reason is answered."""
+        if call.id in self._calls or call.id in self._sends:
             raise BadRequest(reason=f"call id {call.id} is in use")
         try:
             self._check_accepts()
         except PopMQError as refused:
             self._out.put(link.Reply(id=call.id, failure=failure_of(refused)))
-            return
+            return False
+        return True
+
+    def _begin(self, call: link.Call, kind: str | None) -> None:
         if kind == "pop":
             self._pops.add(call.id)
         task = self._calls[call.id] = asyncio.create_task(self._serve(call))
@@ -183,7 +215,7 @@ class Connection:
     def _check_accepts(self) -> None:
         if self._stopping:
             raise self._stops()
-        if len(self._calls) >= CALLS_MAX:
+        if len(self._calls) + len(self._sends) >= CALLS_MAX:
             raise TooManyRequests(what="calls of one proxy", limit=CALLS_MAX)
         self._out.check_room()
 

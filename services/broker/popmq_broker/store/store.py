@@ -10,6 +10,7 @@ take back. With async flush messages are visible at once and durable some time l
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 from popmq_broker.core.queue_entry import QueueEntry
@@ -35,6 +36,7 @@ FREE_SPACE_CHECK_MS: Final = 1_000
 MARK_INTERVAL_MS: Final = 1_000
 _PREPARED: Final = SysFlag.PREPARED.value
 T = TypeVar("T")
+WhenDurable = Callable[[StoreClosed | None], None]
 
 
 class Store:
@@ -69,7 +71,7 @@ class Store:
         self._last_store_ms = marks.log_ms
         self._record_count = 0
         self._durable = Position(commit_log.end, marks.log_ms, 0)
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._waiting: deque[tuple[int, WhenDurable]] = deque()
         self._pending: deque[Pending] = deque()
         self._space_checked_ms: int | None = None
         self._space_left = True
@@ -196,9 +198,7 @@ class Store:
             self._dispatch(position.log_end)
         waiting = self._waiting
         while waiting and waiting[0][0] <= position.log_end:
-            _, waiter = waiting.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
+            waiting.popleft()[1](None)
         self.synced(seconds, position.record_count - before.record_count)
 
     def _dispatch(self, end_offset: int) -> None:
@@ -221,9 +221,7 @@ class Store:
             return
         self._closed = self._failed = True
         while self._waiting:
-            _, waiter = self._waiting.popleft()
-            if not waiter.done():
-                waiter.set_exception(StoreClosed())
+            self._waiting.popleft()[1](StoreClosed())
         self._fatal(failed)
 
     async def durable(self, end_offset: int) -> None:
@@ -235,10 +233,20 @@ class Store:
             raise StoreClosed()
         if end_offset <= self._durable.log_end or not self._config.sync_flush:
             return
-        assert end_offset <= self._commit_log.end
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiting.append((end_offset, waiter))
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.when_durable(end_offset, partial(_tell, waiter))
         await waiter
+
+    def when_durable(self, end_offset: int, then: WhenDurable) -> None:
+        """Call `then` when the log is on disk up to `end_offset`, or with `StoreClosed` when it
+        never will be; at once if it is, or with async flush."""
+        if self._failed:
+            then(StoreClosed())
+        elif end_offset <= self._durable.log_end or not self._config.sync_flush:
+            then(None)
+        else:
+            assert end_offset <= self._commit_log.end
+            self._waiting.append((end_offset, then))
 
     def topics(self) -> set[str]:
         """Names of all topics that have a queue."""
@@ -350,3 +358,12 @@ class Store:
         self._commit_log.close()
         self._queues.close()
         self._lock.release()
+
+
+def _tell(waiter: "asyncio.Future[None]", failed: StoreClosed | None) -> None:
+    if waiter.done():
+        return
+    if failed is None:
+        waiter.set_result(None)
+    else:
+        waiter.set_exception(failed)

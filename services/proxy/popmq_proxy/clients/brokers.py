@@ -5,6 +5,7 @@ import ssl
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from math import ceil
 from typing import Protocol
 
 from popmq_common.errors import BrokerUnreachable, DeadlinePassed, PopMQError
@@ -81,22 +82,21 @@ class LinkBrokers:
         self._failures: OrderedDict[str, Failure] = OrderedDict()
 
     async def call(self, broker: str, call: link.Call, timeout_ms: int) -> link.Reply:
-        connected: BrokerLink | None = None
+        connected = self._links.get(broker)
+        if connected is not None and not connected.broken:
+            return await connected.call(call, timeout_ms)
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_ms / 1000
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                connected = await self._link(broker)
-                return await connected.call(call)
+            async with asyncio.timeout_at(deadline_s):
+                connected = await self._connected(broker)
         except TimeoutError:
-            if connected is None:
-                reason = f"no connection within {timeout_ms} ms"
-                raise BrokerUnreachable(broker=broker, reason=reason) from None
-            raise DeadlinePassed(broker=broker, timeout_ms=timeout_ms) from None
+            reason = f"no connection within {timeout_ms} ms"
+            raise BrokerUnreachable(broker=broker, reason=reason) from None
+        return await connected.call(call, max(1, ceil((deadline_s - loop.time()) * 1000)))
 
-    async def _link(self, broker: str) -> BrokerLink:
-        """The open one, or the attempt that all share who ask at once."""
-        found = self._links.get(broker)
-        if found is not None and not found.broken:
-            return found
+    async def _connected(self, broker: str) -> BrokerLink:
+        """The attempt that all share who ask at once."""
         task = self._connecting.get(broker)
         if task is None:
             self._check_may_try(broker)

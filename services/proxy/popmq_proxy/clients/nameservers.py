@@ -12,6 +12,7 @@ import grpc
 from popmq_common.errors import BrokerUnreachable, NameserverDown, TopicNotFound
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
+from popmq_proxy.core.routes import TopicRoutes
 
 REFRESH_S = 20.0
 RETRY_S = 1.0  # between attempts while no nameserver answers and the old answers are used
@@ -100,7 +101,7 @@ class GrpcNameservers:
 
 @dataclass(slots=True)
 class Entry:
-    routes: list[ns.QueueRoute]
+    routes: TopicRoutes
     fetched_s: float
     refresh_s: float  # when it is asked again
 
@@ -120,7 +121,15 @@ class RouteCache:
         self._down = ""
         """Why the last answer about brokers is an old one; empty: it is not."""
 
-    async def routes(self, topic: str) -> list[ns.QueueRoute]:
+    def known(self, topic: str) -> TopicRoutes | None:
+        """The routes, if nobody need be asked for them."""
+        entry = self._entries.get(topic)
+        if entry is None or not entry.routes or self._now_s() > entry.refresh_s:
+            return None
+        self._entries.move_to_end(topic)
+        return entry.routes
+
+    async def routes(self, topic: str) -> TopicRoutes:
         """Raises `TopicNotFound`, `NameserverDown` when nothing is known and nobody answers."""
         entry = self._entries.get(topic)
         now_s = self._now_s()
@@ -176,8 +185,9 @@ class RouteCache:
         await asyncio.gather(*asking, return_exceptions=True)
         await self._nameservers.close()
 
-    async def _ask(self, topic: str) -> list[ns.QueueRoute]:
-        return await asyncio.shield(self._asking.get(topic) or self._start(topic))
+    async def _ask(self, topic: str) -> TopicRoutes:
+        found = await asyncio.shield(self._asking.get(topic) or self._start(topic))
+        return TopicRoutes(found)
 
     def _start(self, topic: str) -> "asyncio.Task[list[ns.QueueRoute]]":
         task = self._asking[topic] = asyncio.create_task(self._nameservers.lookup(topic))
@@ -192,7 +202,7 @@ class RouteCache:
         if task.cancelled() or task.exception() is not None or not wanted:
             return
         now_s = self._now_s()
-        self._entries[topic] = Entry(task.result(), now_s, now_s + REFRESH_S)
+        self._entries[topic] = Entry(TopicRoutes(task.result()), now_s, now_s + REFRESH_S)
         self._entries.move_to_end(topic)
         if len(self._entries) > ROUTES_MAX:
             self._entries.popitem(last=False)

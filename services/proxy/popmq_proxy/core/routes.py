@@ -6,6 +6,7 @@ and a row appears per queue only once.
 
 import zlib
 from collections.abc import Sequence
+from functools import cached_property
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_internal.v1 import nameserver_pb2 as ns
@@ -21,6 +22,31 @@ _ACCEPTS = {
 }
 
 Routes = Sequence[ns.QueueRoute]
+
+
+class TopicRoutes(tuple[ns.QueueRoute, ...]):
+    """All routes of one topic, by broker, and what every send and receive asks of them.
+
+    Computed once and kept: they are used some thousand times before they are asked for again.
+    """
+
+    @cached_property
+    def writable(self) -> list[tuple[str, int]]:
+        """(broker, queue id) of every queue that takes messages, in a stable order."""
+        return [
+            (route.broker.name, queue_id)
+            for route in self
+            if route.topic.perm & PERM_WRITE
+            for queue_id in range(route.topic.write_queues)
+        ]
+
+    @cached_property
+    def readable_brokers(self) -> list[str]:
+        return [route.broker.name for route in self if route.topic.perm & PERM_READ]
+
+    @cached_property
+    def topic_type(self) -> str:
+        return self[0].topic.message_type
 
 
 def message_queues(
@@ -66,27 +92,9 @@ def assignments(
     return found
 
 
-def writable(routes: Routes) -> list[tuple[str, int]]:
-    """(broker, queue id) of every queue that takes messages, in a stable order."""
-    return [
-        (route.broker.name, queue_id)
-        for route in routes
-        if route.topic.perm & PERM_WRITE
-        for queue_id in range(route.topic.write_queues)
-    ]
-
-
-def readable_brokers(routes: Routes) -> list[str]:
-    return [route.broker.name for route in routes if route.topic.perm & PERM_READ]
-
-
 def place_of_group(queues: Sequence[tuple[str, int]], message_group: str) -> tuple[str, int]:
     """All messages of a group go to one queue, whatever the client hints at."""
     return queues[zlib.crc32(message_group.encode()) % len(queues)]
-
-
-def topic_type(routes: Routes) -> str:
-    return routes[0].topic.message_type
 
 
 def _permission(readable: bool, writable: bool) -> "v2.Permission.ValueType":

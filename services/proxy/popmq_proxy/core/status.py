@@ -55,6 +55,10 @@ def ok(message: str = "OK") -> v2.Status:
     return v2.Status(code=v2.OK, message=message)
 
 
+OK = ok()
+"""To be copied into responses, never changed."""
+
+
 def status_of(error: BaseException) -> v2.Status:
     """The status a client gets; an error of ours says what to do, a bug only that it is one."""
     if isinstance(error, e.PopMQError):

@@ -4,6 +4,7 @@ Limits and codes are RocketMQ's (GrpcValidator, SendMessageActivity); what is ex
 passes. Control characters would break the stored property string, so they are refused here.
 """
 
+import re
 from dataclasses import dataclass
 
 from apache.rocketmq.v2 import definition_pb2 as v2
@@ -85,7 +86,7 @@ def check_one_topic(messages: list[v2.Message]) -> v2.Resource:
     if not messages:
         raise e.MessagesCorrupted(reason="there is no message")
     topic = messages[0].topic
-    if any(message.topic != topic for message in messages):
+    if any(message.topic != topic for message in messages[1:]):
         raise e.MessagesCorrupted(reason="they are for different topics")
     return topic
 
@@ -138,10 +139,12 @@ def _check_message_group(group: str) -> None:
 
 def _check_properties(message: v2.Message, limits: Limits) -> None:
     properties = message.user_properties
+    system = message.system_properties
+    if not properties and not system.keys and len(system.tag) * 4 <= limits.properties_bytes:
+        return
     if len(properties) > limits.properties_count:
         reason = f"{len(properties)} user properties, the limit is {limits.properties_count}"
         raise e.PropertiesTooLarge(reason=reason)
-    system = message.system_properties
     total = len(system.tag.encode()) + sum(len(key.encode()) for key in system.keys)
     for name, value in properties.items():
         if name in RESERVED:
@@ -159,6 +162,9 @@ def _check_text(text: str, error: type[e.BadRequest]) -> None:
         raise error(reason="it contains control characters")
 
 
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+
 def has_control(text: str) -> bool:
     """ISO control characters, as Java's Character.isISOControl."""
-    return any(char < " " or "\x7f" <= char <= "\x9f" for char in text)
+    return _CONTROL.search(text) is not None

@@ -47,13 +47,10 @@ _END: Event = {
     "headers": [(b"grpc-status", b"0")],
     "more_trailers": False,
 }
-_METADATA = {
-    b"x-mq-client-id": "x-mq-client-id",
-    b"x-mq-namespace": "x-mq-namespace",
-    b"grpc-timeout": "grpc-timeout",
-    b"grpc-encoding": "grpc-encoding",
-}
-"""Headers that somebody looks at; the others are not even decoded."""
+_LOOKED_AT = [
+    (name.encode(), name) for name in ("x-mq-client-id", "x-mq-namespace", "grpc-encoding")
+]
+"""Headers that somebody wants to know; the others are not even decoded."""
 
 
 class ClientGone(Exception):
@@ -220,16 +217,18 @@ class GrpcApp:
 
 def _context(scope: Event) -> CallContext:
     """Raises `GrpcError` for a time-out that cannot be read."""
-    metadata: dict[str, str] = {}
-    for name, value in scope["headers"]:
-        known = _METADATA.get(name)
-        if known is not None:
-            metadata[known] = value.decode("utf-8", "replace")
-    remaining_s = timeout_s(metadata.get("grpc-timeout", ""))
-    deadline_s = None if remaining_s is None else time.monotonic() + remaining_s
+    given = dict(scope["headers"])
+    metadata = {
+        name: given[key].decode("utf-8", "replace") for key, name in _LOOKED_AT if key in given
+    }
+    deadline_s = None
+    timeout = given.get(b"grpc-timeout")
+    if timeout is not None:
+        remaining_s = timeout_s(timeout.decode("latin-1"))
+        deadline_s = None if remaining_s is None else time.monotonic() + remaining_s
     client = scope.get("client")
     peer = "" if client is None else f"{client[0]}:{client[1]}"
-    return CallContext(metadata=metadata, peer=peer, deadline_s=deadline_s)
+    return CallContext(metadata, peer, deadline_s)
 
 
 def _trailers(code: int, text: str) -> Event:

@@ -5,7 +5,6 @@ from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common import receipt
 from popmq_common.errors import BadRequest, IllegalInvisibleTime, InvalidReceiptHandle, PopMQError
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core import routes
 from popmq_proxy.core.status import common, ok, status_of
 from popmq_proxy.rpc.context import CallContext, Upstream
 
@@ -109,7 +108,7 @@ class Ack:
             brokers = [receipt.broker_of(request.receipt_handle, group, topic)]
             forward.handle = request.receipt_handle
         else:
-            brokers = routes.readable_brokers(await self._upstream.topic_routes(topic))
+            brokers = (await self._upstream.topic_routes(topic)).readable_brokers
         for broker in brokers:
             await self._upstream.call(broker, link.Call(forward_dead_letter=forward))
         return service.ForwardMessageToDeadLetterQueueResponse(status=ok())

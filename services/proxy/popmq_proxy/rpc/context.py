@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_common.clock import Clock
@@ -10,19 +10,18 @@ from popmq_common.errors import ClientIdRequired, NoBroker, TopicNotFound, Unava
 from popmq_common.logs import Log
 from popmq_common.names import check_topic
 from popmq_internal.v1 import link_pb2 as link
-from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.clients.brokers import Brokers
 from popmq_proxy.clients.nameservers import RouteCache
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.core.resource import stored_name
+from popmq_proxy.core.routes import TopicRoutes
 from popmq_proxy.sessions import Sessions
 
 GROUP_KEPT_S = 20.0
 GROUPS_KEPT_MAX = 20_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallContext:
+class CallContext(NamedTuple):
     """One RPC: who calls, and until when an answer is of use."""
 
     metadata: Mapping[str, str]
@@ -68,11 +67,14 @@ class Upstream:
         self.sessions = Sessions(config.sessions_max, config.session_expiry_ms)
         self._groups: dict[str, tuple[float, link.GroupConfig]] = {}
 
-    async def topic_routes(self, topic: str) -> list[ns.QueueRoute]:
+    async def topic_routes(self, topic: str) -> TopicRoutes:
         """Routes of a user's topic, made on first use if the configuration says so.
 
         Raises `IllegalTopic`, `TopicNotFound`, `NameserverDown`.
         """
+        known = self.routes.known(topic)
+        if known is not None:
+            return known
         check_topic(topic)
         try:
             return await self.routes.routes(topic)

@@ -23,7 +23,7 @@ from popmq_common.errors import (
 )
 from popmq_common.names import check_group
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core import convert, routes, validate
+from popmq_proxy.core import convert, validate
 from popmq_proxy.core.delivery import DeliveryEncoder
 from popmq_proxy.core.status import ok
 from popmq_proxy.rpc.answer import Answer
@@ -76,7 +76,7 @@ class Receive:
         upstream = self._upstream
         found = await upstream.topic_routes(pop.topic)
         await upstream.group(pop.group)  # made on first use
-        broker = self._broker(asked_broker, pop.topic, routes.readable_brokers(found))
+        broker = self._broker(asked_broker, pop.topic, found.readable_brokers)
         session = upstream.sessions.seen(ctx.client_id, upstream.clock.now_ms())
         timeout_ms = pop.poll_ms + upstream.config.call_timeout_ms
         task = asyncio.ensure_future(self._pop_at(broker, pop, timeout_ms))

@@ -14,8 +14,8 @@ from popmq_common.errors import (
 )
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core import convert, routes, validate
-from popmq_proxy.core.routes import Routes
-from popmq_proxy.core.status import common, ok, status_of
+from popmq_proxy.core.routes import TopicRoutes
+from popmq_proxy.core.status import OK, common, status_of
 from popmq_proxy.core.validate import Limits
 from popmq_proxy.rpc.context import CallContext, Upstream
 
@@ -58,9 +58,7 @@ class Send:
                     status=status_of(error), message_id=message.system_properties.message_id
                 )
         for (broker, bound), numbered in batches.items():
-            others = (
-                [] if bound else [place for place in routes.writable(found) if place[0] != broker]
-            )
+            others = [] if bound else found.writable
             results = await self._store(broker, topic, [record for _, record in numbered], others)
             for (i, _), (offset, status) in zip(numbered, results, strict=True):
                 message_id = messages[i].system_properties.message_id
@@ -73,11 +71,11 @@ class Send:
             status=common([entry.status for entry in done]), entries=done
         )
 
-    def _check(self, topic: str, found: Routes, message: v2.Message) -> str:
+    def _check(self, topic: str, found: TopicRoutes, message: v2.Message) -> str:
         """The message's type. Raises what is wrong with it."""
         validate.check_message(message, self._limits)
         kind = validate.message_type(message)
-        validate.check_type(topic, routes.topic_type(found), kind)
+        validate.check_type(topic, found.topic_type, kind)
         if kind == "TRANSACTION":
             raise NotServed(what="A transaction message")
         if kind == "DELAY":
@@ -88,15 +86,13 @@ class Send:
                 raise NotServed(what="A message to be delivered later")
         return kind
 
-    def _bound_place(self, found: Routes, message: v2.Message) -> Place:
+    def _bound_place(self, found: TopicRoutes, message: v2.Message) -> Place:
         """Where all messages of its group are, whether that broker answers or not."""
-        return routes.place_of_group(
-            routes.writable(found), message.system_properties.message_group
-        )
+        return routes.place_of_group(found.writable, message.system_properties.message_group)
 
-    def _next_place(self, topic: str, found: Routes) -> Place:
+    def _next_place(self, topic: str, found: TopicRoutes) -> Place:
         """Round robin over all queues; the messages of one request stay together."""
-        queues = routes.writable(found)
+        queues = found.writable
         if not queues:
             raise NoPermission(topic=topic, action="writable")
         return queues[next(self._turn) % len(queues)]
@@ -113,13 +109,13 @@ class Send:
         try:
             reply = await self._upstream.call(broker, call)
         except BrokerUnreachable as error:
-            if not others:
+            rest = [place for place in others if place[0] != broker]
+            if not rest:
                 return [(0, status_of(error))] * len(records)
-            next_broker, queue_id = others[next(self._turn) % len(others)]
+            next_broker, queue_id = rest[next(self._turn) % len(rest)]
             for record in records:
                 record.queue_id = queue_id
-            rest = [place for place in others if place[0] != next_broker]
             return await self._store(next_broker, topic, records, rest)
         except PopMQError as error:
             return [(0, status_of(error))] * len(records)
-        return [(result.queue_offset, ok()) for result in reply.send.results]
+        return [(result.queue_offset, OK) for result in reply.send.results]
