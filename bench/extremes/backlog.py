@@ -103,12 +103,14 @@ def figures(
     for name, part in (("head", head), ("deep", deep)):
         ratio = part.server_cpu_us / base.server_cpu_us
         found.append(Figure(f"CPU, {name} ÷ small backlog", ratio, "", below=RATIO))
+    other = max(part.other_percent for part in (base, head, deep))
     anonymous = [sample.memory.anonymous_mib for sample in samples]
     found += [
         Figure("memory (anonymous), first", anonymous[0], "MiB"),
         Figure("memory (anonymous), highest", max(anonymous), "MiB"),
         Figure("memory (anonymous), last", anonymous[-1], "MiB"),
         Figure("memory (anonymous), end ÷ begin", usage.growth(anonymous), "", below=GROWTH),
+        Figure("CPU of other programs, at most", other, "% of a core"),
         Figure("memory (resident), highest", max(s.memory.total_mib for s in samples), "MiB"),
     ]
     return found

@@ -81,7 +81,7 @@ def figures(report: Report) -> list[Figure]:
         found.append(Figure(f"memory, {name}", used["rss_mib"], "MiB"))
     rss_mib = sum(used["rss_mib"] for used in idle.values())
     found.append(Figure("memory, all", rss_mib, "MiB", below=RSS_MIB))
-    other = Figure(
-        "CPU of other programs while idle", polls["idle_other_cpu_percent"], "% of a core"
-    )
-    return [*found, other]
+    other = {"idle": polls["idle_other_cpu_percent"], "waking": report["other_cpu_percent"]}
+    for when, percent in other.items():
+        found.append(Figure(f"CPU of other programs while {when}", percent, "% of a core"))
+    return found
