@@ -91,6 +91,17 @@ bench/anchor/lib: bench/anchor/pom.xml
 	cd bench/anchor && mvn -q -B dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=lib
 	touch $@
 
+SOURCES += bench/extremes bench/profiling
+.PHONY: extremes profile
+EDGE_ARGS = $(if $(FRONT),--front $(FRONT)) $(if $(CORES),--cores $(CORES)) $(BENCH_OPTIONS)
+
+extremes: setup bench/loadgen/loadgen ## 10,000 polls, 1,000 topics, 5,000,000 messages (ONLY= FRONT= CHECK=1)
+	for name in $(or $(ONLY),polls topics backlog); do \
+		PYTHONPATH=bench $(BIN)/python -m extremes $$name $(EDGE_ARGS) $(if $(CHECK),--check) $(if $(JSON),--json) || exit; done
+
+profile: setup .venv/.bench bench/loadgen/loadgen ## flame graphs of broker and proxy in bench/results/profile (FRONT=)
+	PYTHONPATH=bench $(BIN)/python -m profiling $(EDGE_ARGS)
+
 proto: setup ## write the stubs in proto/gen anew
 	$(BIN)/python proto/generate.py
 

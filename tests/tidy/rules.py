@@ -29,6 +29,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "popmq_proxy.config",
         "popmq_proxy.front",
     },
+    "extremes": {"popmq_admin"},
+    "profiling": {"extremes"},
 }
 """Package → what of ours it may import; itself always."""
 

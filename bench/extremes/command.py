@@ -1,0 +1,85 @@
+"""The command line: `NAME` and its options; what all benchmarks share."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+from compare.failure import BenchFailure
+from compare.progress import terminate_as_interrupt
+from compare.servers import Tools
+from extremes import backlog, polls, topics
+from extremes.outcome import Outcome
+from extremes.services import services
+
+ROOT = Path(__file__).resolve().parents[2]
+BENCH = ROOT / "bench"
+BENCHMARKS: dict[str, ModuleType] = {"polls": polls, "topics": topics, "backlog": backlog}
+
+MISSED, FAILED, INTERRUPTED = 1, 2, 130
+"""Exit statuses: beyond a limit (with --check); it could not be run; Ctrl-C."""
+
+
+def main(words: Sequence[str]) -> int:
+    options = parser().parse_args(words)
+    terminate_as_interrupt()
+    try:
+        outcome = _run(options)
+    except BenchFailure as failure:
+        print(f"extremes: {failure}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        print("extremes: interrupted; the servers are stopped", file=sys.stderr)
+        return INTERRUPTED
+    if options.json:
+        print(json.dumps(outcome.document(), indent=2))
+    else:
+        print(outcome.text())
+    return MISSED if options.check and outcome.missed else 0
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="extremes", description="PopMQ at the edges.")
+    names = made.add_subparsers(dest="name", required=True)
+    for name, module in BENCHMARKS.items():
+        own = names.add_parser(name, help=module.TITLE, description=module.TITLE)
+        module.add_options(own)
+        add_common_options(own)
+        own.add_argument("--json", action="store_true", help="print one JSON document")
+        own.add_argument("--check", action="store_true", help="exit 1 when a limit is missed")
+    return made
+
+
+def add_common_options(made: argparse.ArgumentParser) -> None:
+    """Of everything that starts services and loads them."""
+    made.add_argument("--front", choices=["envoy", "grpcio"], default="envoy", help="of the proxy")
+    made.add_argument("--cores", help="pin servers and load generator to these, such as 0,1")
+    made.add_argument("--popmq", type=Path, default=ROOT / ".venv/bin/popmq")
+    made.add_argument("--loadgen", type=Path, default=BENCH / "loadgen/loadgen")
+    made.add_argument("--work", type=Path, default=BENCH / "run", help="files of the servers")
+
+
+def tools_of(options: argparse.Namespace) -> Tools:
+    """Raises a failure that says how to get what is missing."""
+    popmq, loadgen = options.popmq.absolute(), options.loadgen.absolute()
+    if not popmq.is_file():
+        raise BenchFailure(f"{popmq} is missing: make setup")
+    if not loadgen.is_file():
+        raise BenchFailure(f"{loadgen} is missing: make bench/loadgen/loadgen")
+    return Tools(popmq, loadgen, BENCH / "anchor/anchor.sh", options.cores)
+
+
+def _run(options: argparse.Namespace) -> Outcome:
+    module = BENCHMARKS[options.name]
+    variables = module.variables(options)
+    with services(tools_of(options), options.work.absolute(), options.front, variables) as server:
+        outcome: Outcome = module.run(server, options, say)
+        return outcome
+
+
+def say(text: str) -> None:
+    """Progress, with the time of day."""
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,116 @@
+"""PopMQ in separate processes on free ports, with a fresh folder that is gone afterwards."""
+
+import os
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from compare import load
+from compare.failure import BenchFailure
+from compare.progress import uninterrupted
+from compare.servers import Popmq, Tools, admin, patiently, popmq_environment
+
+CONFIRM_TIMEOUT_S = 60.0
+CONFIRM_PAUSE_S = 0.05
+LOADGEN_SLACK_S = 300.0
+"""What loadgen may take beyond the time it was asked for: connecting, draining."""
+
+
+class Services(Popmq):
+    """Nameserver, broker and proxy; `variables` win over the benchmark's own."""
+
+    def __init__(
+        self, tools: Tools, folder: Path, front: str, variables: Mapping[str, str]
+    ) -> None:
+        super().__init__(tools, "sync", folder, front, alone=False)
+        self._variables = dict(variables)
+        self._ports = dict(zip(("nameserver", "broker", "proxy"), free_ports(3), strict=True))
+
+    @property
+    def endpoint(self) -> str:
+        return f"127.0.0.1:{self._ports['proxy']}"
+
+    def _commands(self) -> list[tuple[str, int, list[str]]]:
+        return [(name, self._ports[name], words) for name, _, words in super()._commands()]
+
+    def _environment(self) -> dict[str, str]:
+        base = popmq_environment(os.environ, self.flush, self.folder / "data")
+        return {**base, **port_variables(self._ports), **self._variables}
+
+    def make_topic(self, name: str, queues: int = 8) -> None:
+        """A NORMAL topic; waits for the broker to register."""
+        words = ["topic", "create", name, "--type", "normal", "--queues", str(queues)]
+        patiently(lambda: self._cli(*words))
+
+    def make_group(self, name: str, consume_from: str) -> None:
+        """`consume_from` is first or last."""
+        self._cli("group", "create", name, "--from", consume_from)
+
+    def _cli(self, *words: str) -> None:
+        admin([str(self.tools.popmq), *words, "--endpoint", self.endpoint], os.environ)
+
+    def load(self, flags: Sequence[str], seconds: float) -> load.Report:
+        """A run of loadgen that should take so long; errors that it saw are a failure."""
+        own = ["-endpoint", self.endpoint, *flags]
+        report = load.run(self.tools, own, self.pids_flag(), seconds + LOADGEN_SLACK_S)
+        if report["errors"]:
+            code, kind = next(iter(report["errors"].items()))
+            raise BenchFailure(
+                f"loadgen saw {code} {kind['count']} times, such as: {kind['example']}"
+            )
+        return report
+
+    def start_timed(self, topic: str) -> float:
+        """Seconds from the launch of the first process until a send to the topic is confirmed."""
+        flags = ["-endpoint", self.endpoint, "-mode", "send", "-topic", topic, "-messages", "1"]
+        flags += ["-inflight", "1", "-warmup", "0s", "-duration", "5s", "-rpc-timeout", "5s"]
+        began = time.monotonic()
+        self.start()
+        while not load.confirms(self.tools, flags, timeout_s=5.0):
+            if time.monotonic() - began > CONFIRM_TIMEOUT_S:
+                raise BenchFailure(f"no send was confirmed {CONFIRM_TIMEOUT_S:.0f} s after start")
+            time.sleep(CONFIRM_PAUSE_S)
+        return time.monotonic() - began
+
+
+def port_variables(ports: Mapping[str, int]) -> dict[str, str]:
+    """The variables that make the three find each other on these ports."""
+    nameserver = f"127.0.0.1:{ports['nameserver']}"
+    return {
+        "POPMQ_NAMESERVER_PORT": str(ports["nameserver"]),
+        "POPMQ_BROKER_PORT": str(ports["broker"]),
+        "POPMQ_BROKER_NAMESERVERS": nameserver,
+        "POPMQ_PROXY_PORT": str(ports["proxy"]),
+        "POPMQ_PROXY_NAMESERVERS": nameserver,
+    }
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nobody listens on now."""
+    with ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+
+
+@contextmanager
+def services(
+    tools: Tools, work: Path, front: str, variables: Mapping[str, str]
+) -> Iterator[Services]:
+    """Not started; whatever happens they are stopped and their folder is removed."""
+    work.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="extremes-", dir=work))
+    made = Services(tools, folder, front, variables)
+    try:
+        yield made
+    finally:
+        with uninterrupted():
+            try:
+                made.stop()
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,153 @@
+"""The edges: what is asked of loadgen, and what is made of its reports."""
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compare.failure import BenchFailure
+from compare.load import Figures
+from compare.processes import Memory
+from compare.servers import popmq_environment
+from extremes import backlog, polls, topics
+from extremes.command import MISSED, parser, tools_of
+from extremes.outcome import Figure, Outcome
+from extremes.services import free_ports, port_variables
+from extremes.usage import Sample
+
+
+def options(*words: str) -> Namespace:
+    return parser().parse_args(words)
+
+
+def polls_report(**changes: Any) -> dict[str, Any]:
+    """10,000 parked, 9 % of a core, 399 MiB, p99 of 49 ms: all limits are just kept."""
+    idle = {
+        "loadgen": {"cpu_percent": 50.0, "rss_mib": 900.0},
+        "broker": {"cpu_percent": 5.0, "rss_mib": 199.0},
+        "envoy": {"cpu_percent": 4.0, "rss_mib": 200.0},
+    }
+    parked: dict[str, Any] = {
+        "wanted": 10_000,
+        "parked": 10_000,
+        "parked_after_idle": 10_000,
+        "early_empty": 0,
+    }
+    parked |= {"idle_cpu": idle, "idle_other_cpu_percent": 1.0}
+    return {
+        "polls": {**parked, **changes},
+        "end_to_end": {"p50_ms": 2.0, "p90_ms": 20.0, "p99_ms": 49.0},
+        "count": 3_000,
+        "missing": 0,
+        "other_cpu_percent": 1.0,
+    }
+
+
+def missed(report: dict[str, Any]) -> list[str]:
+    return Outcome("polls", {}, polls.figures(report)).missed
+
+
+def test_polls_within_the_limits() -> None:
+    assert missed(polls_report()) == []
+
+
+def test_a_poll_that_is_not_parked_or_ends_early_is_a_miss() -> None:
+    assert missed(polls_report(parked=9_999)) == ["polls parked"]
+    assert missed(polls_report(early_empty=1)) == ["empty answers that came early"]
+
+
+def test_memory_and_cpu_are_those_of_all_server_processes() -> None:
+    idle = {
+        "broker": {"cpu_percent": 6.0, "rss_mib": 201.0},
+        "envoy": {"cpu_percent": 4.0, "rss_mib": 200.0},
+    }
+    assert missed(polls_report(idle_cpu=idle)) == ["idle CPU, all", "memory, all"]
+
+
+def test_a_slow_wake_up_is_a_miss() -> None:
+    report = polls_report()
+    report["end_to_end"]["p99_ms"] = 50.0
+    assert missed(report) == ["wake-up p99"]
+
+
+def test_polls_last_longer_than_the_run() -> None:
+    chosen = options("polls", "--warmup", "10", "--idle", "20", "--seconds", "30")
+    flags = polls.arguments(chosen)
+    assert flags[flags.index("-poll") + 1] == "120s"
+    assert polls.variables(chosen)["POPMQ_PROXY_POLL_MS_MAX"] == "120000"
+
+
+def test_room_for_many() -> None:
+    assert polls.variables(options("polls", "--polls", "200000")) == {
+        "POPMQ_PROXY_POLL_MS_MAX": "140000",
+        "POPMQ_PROXY_RPCS_MAX": "400000",
+        "POPMQ_BROKER_WAITING_POLLS_MAX": "200000",
+    }
+    many = topics.variables(options("topics", "--topics", "30000"))
+    assert many == {"POPMQ_BROKER_TOPICS_MAX": "60000"}
+
+
+def test_the_windows_of_the_backlog_fit_into_it() -> None:
+    plan = backlog.plan(5_000_000, 50_000)
+    taken = 2 * plan.window + backlog.STEPS * plan.step
+    runs = backlog.STEPS + 2
+    assert taken + runs * backlog.OVERSHOOT <= plan.large
+    assert taken > 0.99 * plan.large
+    assert plan.small >= plan.window + backlog.OVERSHOOT
+
+
+def test_a_backlog_too_small_for_its_windows_says_how_large_it_must_be() -> None:
+    with pytest.raises(BenchFailure, match="at least 106154"):
+        backlog.plan(106_153, 50_000)
+    assert backlog.plan(106_154, 50_000).step == 1
+
+
+def backlog_missed(head_us: float, deep_us: float, last_mib: float) -> list[str]:
+    base, head, deep = (Figures(1000.0, us, {}, 0.0, None) for us in (100.0, head_us, deep_us))
+    samples = [Sample(0.0, Memory(100.0, 500.0)), Sample(1.0, Memory(last_mib, 900.0))]
+    return Outcome("backlog", {}, backlog.figures(base, head, deep, samples)).missed
+
+
+def test_the_backlog_is_judged_by_cpu_and_by_anonymous_memory() -> None:
+    assert backlog_missed(129.0, 129.0, 109.0) == []
+    assert backlog_missed(131.0, 100.0, 100.0) == ["CPU, head ÷ small backlog"]
+    assert backlog_missed(100.0, 131.0, 100.0) == ["CPU, deep ÷ small backlog"]
+    assert backlog_missed(100.0, 100.0, 111.0) == ["memory (anonymous), end ÷ begin"]
+
+
+def test_an_outcome_as_text_and_as_a_document() -> None:
+    told = Outcome(
+        "polls",
+        {"polls": 3},
+        [Figure("plain", 1234.0, "s"), Figure("fine", 1.0, "ms", below=2.0)],
+    )
+    assert told.text().splitlines() == [
+        "polls: polls 3",
+        "  plain  1,230 s",
+        "  fine    1.00 ms  < 2  ok",
+        "every limit is kept",
+    ]
+    bad = Outcome("x", {}, [Figure("a", 3.0, "", below=2.0), Figure("b", 0, "", exactly=1)])
+    assert bad.text().splitlines()[-1] == "MISSED: a, b"
+    assert [figure["holds"] for figure in bad.document()["figures"]] == [False, False]
+    assert MISSED == 1
+
+
+def test_the_services_find_each_other_on_their_ports() -> None:
+    ports = dict(zip(("nameserver", "broker", "proxy"), free_ports(3), strict=True))
+    assert len(set(ports.values())) == 3
+    found = {**popmq_environment({}, "sync", Path("d")), **port_variables(ports)}
+    assert found["POPMQ_PROXY_NAMESERVERS"] == f"127.0.0.1:{found['POPMQ_NAMESERVER_PORT']}"
+    assert found["POPMQ_BROKER_NAMESERVERS"] == found["POPMQ_PROXY_NAMESERVERS"]
+    assert found["POPMQ_BROKER_PORT"] == str(ports["broker"])
+
+
+def test_a_program_that_is_missing_is_named_with_its_cure(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.touch()
+    with pytest.raises(BenchFailure, match="make setup"):
+        tools_of(options("polls", "--popmq", str(tmp_path / "none")))
+    words = ["--popmq", str(program), "--loadgen", str(tmp_path / "none")]
+    with pytest.raises(BenchFailure, match="make bench/loadgen/loadgen"):
+        tools_of(options("polls", *words))
