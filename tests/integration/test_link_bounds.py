@@ -13,8 +13,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from harness.link import LOG, SEND, at, done, raw, sends, serving
 
 from popmq_broker.rpc.link import LinkServer
+from popmq_common.config import ConfigError
 from popmq_common.errors import BadRequest, BrokerUnreachable
 from popmq_common.frames import LENGTH, encode_frame, read_frame
+from popmq_common.link_tls import broker_context, proxy_context
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.brokers import LinkBrokers
 
@@ -152,13 +154,21 @@ def certificate(folder: Path) -> Path:
     return path
 
 
+def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    missing = tmp_path / "none.pem"
+    with pytest.raises(ConfigError, match="belong together"):
+        broker_context(missing, None)
+    with pytest.raises(ConfigError, match=r"none\.pem"):
+        broker_context(missing, missing)
+    with pytest.raises(ConfigError, match=r"none\.pem"):
+        proxy_context(missing)
+
+
 async def test_over_tls(tmp_path: Path) -> None:
     path = certificate(tmp_path)
-    own = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    own.load_cert_chain(path)
-    server = LinkServer(done, name="b", secret="", log=LOG, tls=own)
+    server = LinkServer(done, name="b", secret="", log=LOG, tls=broker_context(path, path))
     await server.start("127.0.0.1", 0)
-    trusting = at(server.port, ssl.create_default_context(cafile=path))
+    trusting = at(server.port, proxy_context(path))
     assert (await trusting.call("b", SEND, 5_000)).HasField("done")
     strict = at(server.port, ssl.create_default_context())
     with pytest.raises(BrokerUnreachable, match="certificate verify failed"):

@@ -52,7 +52,7 @@ IMPURE = {
     "threading",
     "time",
 }
-IMPURE_COMMON = {"clock", "config", "frames", "logs", "metrics_http", "serve"}
+IMPURE_COMMON = {"clock", "config", "frames", "link_tls", "logs", "metrics_http", "serve"}
 OURS = {*MAY_IMPORT, "popmq_admin", "popmq_internal", "apache"}
 BANNED_CLASS_ENDINGS = ("Manager", "Helper", "Util", "Utils", "Processor")
 

@@ -22,6 +22,7 @@ from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.open import open_store
 from popmq_common import logs
 from popmq_common.clock import Clock
+from popmq_common.link_tls import broker_context
 from popmq_common.metrics_http import MetricsServer
 from popmq_internal.v1 import nameserver_pb2 as ns
 
@@ -45,7 +46,12 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[BrokerServ
     async with engine(config, clock) as broker:
         log = broker.state.log
         link_server = LinkServer(
-            broker.handle, broker.handle_sends, name=config.name, secret=config.link_secret, log=log
+            broker.handle,
+            broker.handle_sends,
+            name=config.name,
+            secret=config.link_secret,
+            log=log,
+            tls=broker_context(config.link_tls_cert, config.link_tls_key),
         )
         await link_server.start(config.host, config.port)
         address = config.advertise or f"{config.host}:{link_server.port}"
@@ -142,7 +148,7 @@ async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
         is_first_of_pair=is_first_of_pair,
         fatal=fatal,
     )
-    waiters = Waiters(config.waiting_polls_max)
+    waiters = Waiters(config.waiting_polls_max, config.wake_gap_ms)
     state = BrokerState(config=config, store=store, clock=clock, log=log, waiters=waiters)
     replay.load(state)
     broker = Broker(state)

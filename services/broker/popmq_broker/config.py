@@ -30,6 +30,10 @@ class BrokerConfig:
     """Nameservers to register with, host:port separated by commas."""
     link_secret: str = ""
     """Shared secret that proxies must show; empty: none."""
+    link_tls_cert: Path | None = None
+    """Certificate chain of the link, PEM, naming the host that proxies connect to; none: no TLS."""
+    link_tls_key: Path | None = None
+    """Private key of link_tls_cert, PEM."""
     metrics_port: int = 0
     """Port of /metrics; 0: none."""
     log_level: str = "info"
@@ -50,6 +54,9 @@ class BrokerConfig:
     """Make a consumer group, with the defaults, when it is first used."""
     in_flight_max: int = 10_000
     """Messages a group may hold unacknowledged of one queue; more are refused until it acks."""
+    wake_gap_ms: int = 5
+    """How long arrivals in a steady stream gather before they wake a waiting poll together; one
+    that comes alone wakes at once. 0: each wakes one."""
     waiting_polls_max: int = 100_000
     """Long polls that may wait at a time; more are refused."""
     topics_max: int = 20_000

@@ -1,6 +1,7 @@
 """Run one service until it is told to stop: signals, drain, and a clear exit."""
 
 import asyncio
+import gc
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -22,6 +23,17 @@ def run_until_stopped(
     uvloop.run(_serve(start, ready))
 
 
+def spare_collector() -> None:
+    """Look for garbage in cycles rarely, and never among what was there at start.
+
+    Messages make no cycles; the default looks after every 700 objects, which took 9 % of a busy
+    proxy's time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
 async def _serve(
     start: Callable[[], AbstractAsyncContextManager[object]],
     ready: Callable[[object], Awaitable[None] | None] | None,
@@ -31,6 +43,7 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with start() as service:
+        spare_collector()
         if ready is not None:
             waiting = ready(service)
             if waiting is not None:

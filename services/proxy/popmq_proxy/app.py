@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from popmq_common import logs
 from popmq_common.clock import Clock
+from popmq_common.link_tls import proxy_context
 from popmq_common.metrics_http import MetricsServer
 from popmq_proxy.clients.brokers import Brokers, LinkBrokers
 from popmq_proxy.clients.nameservers import GrpcNameservers, Nameservers, RouteCache
@@ -60,7 +61,9 @@ async def handlers(
     """
     log = logs.get("proxy")
     routes = RouteCache(nameservers or GrpcNameservers(config.nameservers))
-    links = brokers or LinkBrokers(routes.address, config.link_secret)
+    links = brokers or LinkBrokers(
+        routes.address, config.link_secret, proxy_context(config.link_tls_ca)
+    )
     upstream = Upstream(config=config, routes=routes, brokers=links, clock=clock, log=log)
     found = methods(upstream)
     metrics = Metrics(upstream.sessions)

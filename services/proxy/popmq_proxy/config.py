@@ -33,6 +33,8 @@ class ProxyConfig:
     """Nameservers to ask for routes, host:port separated by commas; asked in turn."""
     link_secret: str = ""
     """Shared secret shown to the brokers."""
+    link_tls_ca: Path | None = None
+    """Authority that signed the brokers' link certificates, PEM; none: the link has no TLS."""
     metrics_port: int = 0
     """Port of /metrics; 0: none. Worker n of envoy's uses the port n above."""
     envoy_admin_port: int = 0

@@ -83,6 +83,10 @@ class Pop:
         key = WaitKey(request.group, request.topic)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + request.poll_ms / 1000
+        waiters = self._state.waiters
+        if request.poll_ms and waiters.gathers(key):
+            await waiters.wait(key, wanted, request.poll_ms / 1000, looked=False)
+            self._check(request)
         while True:
             taken = self._take(request, wanted)
             if taken.end_offset is not None:
@@ -91,14 +95,14 @@ class Pop:
                 pick.queue.advance(pick.next_offset)
             if taken.count:
                 if taken.more:
-                    self._state.waiters.wake_next(key)
+                    waiters.wake_next(key)
                 self._state.stats.popped[request.topic, request.group] += taken.count
                 return _reply(taken, request, self._state.config.name)
             if taken.more:  # everything looked at was filtered out, and there is more
                 await asyncio.sleep(0)
                 continue
             remaining_s = deadline - loop.time()
-            if remaining_s <= 0 or not await self._state.waiters.wait(key, wanted, remaining_s):
+            if remaining_s <= 0 or not await waiters.wait(key, wanted, remaining_s):
                 return link.PopReply()
             self._check(request)
 

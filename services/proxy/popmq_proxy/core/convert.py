@@ -20,9 +20,11 @@ DELIVER_NANOS = "DELIVER_NANOS"  # what milliseconds lose of a delivery time
 def outgoing(message: v2.Message, *, peer: str, queue_id: int) -> link.OutgoingRecord:
     """`peer` is the client's address as text; it is stored when the message names no born host."""
     system = message.system_properties
-    properties = dict(message.user_properties)
+    properties: dict[str, str] = {}
+    if message.user_properties:
+        properties.update(message.user_properties)
     properties[names.UNIQ_KEY] = system.message_id
-    if system.HasField("tag") and system.tag:
+    if system.tag:
         properties[names.TAGS] = system.tag
     if system.keys:
         properties[names.KEYS] = " ".join(system.keys)
@@ -35,14 +37,17 @@ def outgoing(message: v2.Message, *, peer: str, queue_id: int) -> link.OutgoingR
     if system.HasField("trace_context"):
         properties[names.TRACE_CONTEXT] = system.trace_context
     properties[names.BORN_HOST] = system.born_host or peer
-    return link.OutgoingRecord(
-        queue_id=queue_id,
+    record = link.OutgoingRecord(
         body=message.body,
         properties=names.encode(properties),
-        sys_flag=COMPRESSED if system.body_encoding == v2.GZIP else 0,
         born_timestamp_ms=millis(system.born_timestamp),
         born_host=hosts.LOCAL,
     )
+    if queue_id:
+        record.queue_id = queue_id
+    if system.body_encoding == v2.GZIP:
+        record.sys_flag = COMPRESSED
+    return record
 
 
 def timestamp(ms: int) -> Timestamp:

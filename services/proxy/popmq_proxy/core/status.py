@@ -70,6 +70,6 @@ def status_of(error: BaseException) -> v2.Status:
 def common(statuses: list[v2.Status]) -> v2.Status:
     """The status of a whole request: its entries' when they agree, else MULTIPLE_RESULTS."""
     first = statuses[0]
-    if all(status.code == first.code for status in statuses):
+    if all(status is first or status.code == first.code for status in statuses):
         return first
     return v2.Status(code=v2.MULTIPLE_RESULTS, message="see each entry's own status")

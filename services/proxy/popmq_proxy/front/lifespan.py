@@ -8,6 +8,7 @@ from typing import Any
 
 from popmq_common.config import ConfigError
 from popmq_common.errors import PopMQError
+from popmq_common.serve import spare_collector
 from popmq_proxy.front.asgi import Event, GrpcApp, Receive, Send
 from popmq_proxy.front.control import ControlLine
 
@@ -43,6 +44,7 @@ class LifespanApp:
                 # The supervisor ends this process; an error raised here would make Envoy cry.
                 await asyncio.Event().wait()
             self._app = built.app
+            spare_collector()
             control.listen(built.drain)
             await send({"type": "lifespan.startup.complete"})
             await control.tell(ready=built.facts)

@@ -20,6 +20,9 @@ from popmq_proxy.core.validate import Limits
 from popmq_proxy.rpc.context import CallContext, Upstream
 
 Place = tuple[str, int]
+Result = tuple[int, v2.Status]
+"""(queue offset, status) of one message."""
+NOT_SENT: Result = (0, v2.Status())
 
 
 class Send:
@@ -43,33 +46,31 @@ class Send:
             raise MessagesCorrupted(reason=f"{len(messages)} messages, the limit is {limit}")
         topic = ctx.stored(validate.check_one_topic(messages))
         found = await self._upstream.topic_routes(topic)
-        entries: list[service.SendResultEntry | None] = [None] * len(messages)
-        batches: dict[tuple[str, bool], list[tuple[int, link.OutgoingRecord]]] = {}
+        results: list[Result] = [NOT_SENT] * len(messages)
+        batches: dict[tuple[str, bool], tuple[list[int], list[link.OutgoingRecord]]] = {}
         free_place = self._next_place(topic, found)
+        peer = ctx.peer
         for i, message in enumerate(messages):
             try:
-                kind = self._check(topic, found, message)
-                bound = kind == "FIFO"
+                bound = self._check(topic, found, message) == "FIFO"
                 broker, queue_id = self._bound_place(found, message) if bound else free_place
-                record = convert.outgoing(message, peer=ctx.peer, queue_id=queue_id)
-                batches.setdefault((broker, bound), []).append((i, record))
+                record = convert.outgoing(message, peer=peer, queue_id=queue_id)
             except PopMQError as error:
-                entries[i] = service.SendResultEntry(
-                    status=status_of(error), message_id=message.system_properties.message_id
-                )
-        for (broker, bound), numbered in batches.items():
+                results[i] = 0, status_of(error)
+                continue
+            numbers, records = batches.setdefault((broker, bound), ([], []))
+            numbers.append(i)
+            records.append(record)
+        for (broker, bound), (numbers, records) in batches.items():
             others = [] if bound else found.writable
-            results = await self._store(broker, topic, [record for _, record in numbered], others)
-            for (i, _), (offset, status) in zip(numbered, results, strict=True):
-                message_id = messages[i].system_properties.message_id
-                entries[i] = service.SendResultEntry(
-                    status=status, message_id=message_id, offset=offset
-                )
-        done = [entry for entry in entries if entry is not None]
-        assert len(done) == len(messages)
-        return service.SendMessageResponse(
-            status=common([entry.status for entry in done]), entries=done
-        )
+            stored = await self._store(broker, topic, records, others)
+            for i, result in zip(numbers, stored, strict=True):
+                results[i] = result
+        response = service.SendMessageResponse(status=common([status for _, status in results]))
+        add = response.entries.add
+        for message, (offset, status) in zip(messages, results, strict=True):
+            add(status=status, message_id=message.system_properties.message_id, offset=offset)
+        return response
 
     def _check(self, topic: str, found: TopicRoutes, message: v2.Message) -> str:
         """The message's type. Raises what is wrong with it."""
@@ -99,8 +100,8 @@ class Send:
 
     async def _store(
         self, broker: str, topic: str, records: list[link.OutgoingRecord], others: list[Place]
-    ) -> list[tuple[int, v2.Status]]:
-        """(queue offset, status) of each record.
+    ) -> list[Result]:
+        """What became of each record.
 
         A broker that cannot be reached has got nothing: the records go to the next of the
         `others`. One whose answer is lost may have them, so they are not sent again.

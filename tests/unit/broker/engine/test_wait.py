@@ -77,3 +77,43 @@ async def test_the_bound_is_a_typed_refusal() -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert waiters.count == 0
+
+
+async def test_in_a_steady_stream_arrivals_gather_and_share_a_poll() -> None:
+    waiters = Waiters(10, gap_ms=10)
+    tasks = await polls(waiters, "*", "*", "*")
+    waiters.arrived("t", [0])
+    waiters.arrived("t", [0])
+    waiters.arrived("t", [0])
+    await settle()
+    assert done(tasks) == [True, False, False]
+    assert await asyncio.wait_for(tasks[1], 1)
+    await settle()
+    assert done(tasks) == [True, True, False]
+    tasks[2].cancel()
+
+
+async def test_an_arrival_that_nobody_awaits_opens_no_gap() -> None:
+    waiters = Waiters(10, gap_ms=60_000)
+    waiters.arrived("t", [0])
+    assert not waiters.gathers(KEY)
+
+
+async def test_a_poll_that_comes_while_arrivals_gather_is_woken_at_the_end_of_the_gap() -> None:
+    """Also when nothing more arrived: it has not looked yet, and something may have been left."""
+    waiters = Waiters(10, gap_ms=10)
+    (first,) = await polls(waiters, "*")
+    waiters.arrived("t", [0])
+    assert await first
+    assert waiters.gathers(KEY)
+    assert await waiters.wait(KEY, None, 5, looked=False)
+
+
+async def test_a_gathered_arrival_still_looks_at_filters() -> None:
+    waiters = Waiters(10, gap_ms=5)
+    tasks = await polls(waiters, "*", "B")
+    waiters.arrived("t", [0])
+    waiters.arrived("t", [tags_code("A")])
+    await asyncio.sleep(0.03)
+    assert done(tasks) == [True, False]
+    tasks[1].cancel()
