@@ -52,8 +52,12 @@ class Outcome:
             for name, value, unit, verdict in rows
         ]
         settings = ", ".join(f"{name} {value}" for name, value in self.settings.items())
-        verdict = "MISSED: " + ", ".join(self.missed) if self.missed else "every limit is kept"
-        return "\n".join([f"{self.name}: {settings}", *lines, verdict])
+        return "\n".join([f"{self.name}: {settings}", *lines, self._verdict()])
+
+    def _verdict(self) -> str:
+        if all(figure.holds is None for figure in self.figures):
+            return "no limits are set"
+        return "MISSED: " + ", ".join(self.missed) if self.missed else "every limit is kept"
 
 
 def _row(figure: Figure) -> tuple[str, str, str, str]:

@@ -132,6 +132,7 @@ def test_an_outcome_as_text_and_as_a_document() -> None:
     assert bad.text().splitlines()[-1] == "MISSED: a, b"
     assert [figure["holds"] for figure in bad.document()["figures"]] == [False, False]
     assert MISSED == 1
+    assert Outcome("x", {}, [Figure("a", 3.0, "s")]).text().endswith("no limits are set")
 
 
 def test_the_services_find_each_other_on_their_ports() -> None:
