@@ -126,7 +126,7 @@ class Connection:
             self.h2.send_data(stream.stream_id, data[at : at + size], end_stream=last)
             at += size
             await self.flush()
-        if end and not data:
+        if end and not data and not stream.ended.is_set():
             self.h2.end_stream(stream.stream_id)
             await self.flush()
 

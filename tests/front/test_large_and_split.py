@@ -35,9 +35,10 @@ async def test_body_of_20_mib_is_refused_and_its_memory_is_given_back(
     server: Server, name: str
 ) -> None:
     body = b"x" * (20 * MiB)
-    await refuse_large(server, name, body)
+    for _ in range(4):  # an allocator keeps what a few of them took
+        await refuse_large(server, name, body)
     before_mib = server.rss_mib()
-    for _ in range(4):
+    for _ in range(6):
         await refuse_large(server, name, body)
     assert server.rss_mib() - before_mib < 40
 
@@ -51,9 +52,10 @@ async def test_abandoned_20_mib_bodies_do_not_stay_in_memory(server: Server, nam
             await asyncio.wait_for(connection.send(stream, request[:-1]), 20)
             await connection.vanish()
 
-    await abandon()
-    before_mib = server.rss_mib()
     for _ in range(4):
+        await abandon()
+    before_mib = server.rss_mib()
+    for _ in range(6):
         await abandon()
     assert server.rss_mib() - before_mib < 40
 

@@ -1,0 +1,94 @@
+"""What do clients see of a server that is told to stop?"""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from front.h2_client import Stream, connect
+from front.payloads import publisher, receive, send, stored
+from front.server import FRONTS, Server, serving
+from front.wire import frame, headers
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+
+OK, UNAVAILABLE = 0, 14
+EXIT_S = 10.0
+SENDS = 50
+
+
+@pytest.fixture(params=FRONTS)
+def own(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    """A server that the test may stop."""
+    with serving(request.param, tmp_path) as running:
+        yield running
+
+
+async def exit_code(server: Server) -> int:
+    return await asyncio.to_thread(server.exit_code, EXIT_S)
+
+
+async def test_poll_and_telemetry_end_and_the_process_too(own: Server, name: str) -> None:
+    async with connect(own.endpoint) as connection:
+        telemetry = await connection.open("Telemetry")
+        await connection.send(telemetry, frame(publisher(name)))
+        assert await telemetry.message(1)
+        poll = await connection.open(headers("ReceiveMessage", grpc_timeout="20S"))
+        await connection.send(poll, frame(receive(name, name, poll_s=15)), end=True)
+        await own.until_rpcs("ReceiveMessage", 1)
+        own.terminate()
+        await poll.end(2)
+        await telemetry.end(2)
+        assert poll.grpc_status in (OK, UNAVAILABLE)
+        assert telemetry.grpc_status in (OK, UNAVAILABLE)
+        for data in poll.messages[:1]:
+            answer = service.ReceiveMessageResponse.FromString(data)
+            assert answer.status.code == v2.MESSAGE_NOT_FOUND
+        assert await exit_code(own) == 0
+
+
+def answered(stream: Stream) -> bool:
+    """With OK, or with UNAVAILABLE when it came too late; but not left without an answer."""
+    return stored(stream) or stream.grpc_status == UNAVAILABLE
+
+
+async def test_sends_under_way_are_answered(own: Server, name: str) -> None:
+    async with connect(own.endpoint) as connection:
+        assert stored(await connection.call("SendMessage", frame(send(name, b"first"))))
+        request = frame(send(name, b"x" * 1024))
+        streams = [connection.queue_open("SendMessage") for _ in range(SENDS)]
+        for stream in streams:
+            await connection.send(stream, request, end=True)
+        await streams[0].end()
+        own.terminate()
+        for stream in streams:
+            await stream.end()
+        assert [stream for stream in streams if not answered(stream)] == []
+        assert await exit_code(own) == 0
+
+
+async def test_clients_that_do_nothing_do_not_keep_it_from_stopping(
+    own: Server, name: str
+) -> None:
+    """Half a request, an answer that nobody takes, and a connection without a call."""
+    async with (
+        connect(own.endpoint) as half,
+        connect(own.endpoint, window_bytes=0) as shut,
+        connect(own.endpoint),
+    ):
+        stream = await half.open("SendMessage")
+        await half.send(stream, frame(send(name, b"x" * 1024))[:500])
+        stream = await shut.open("SendMessage")
+        await shut.send(stream, frame(send(name, b"x")), end=True)
+        await asyncio.wait_for(stream.begun.wait(), 5)
+        own.terminate()
+        assert await exit_code(own) == 0
+
+
+async def test_new_connections_are_refused_while_and_after_it_stops(own: Server) -> None:
+    own.terminate()
+    assert await exit_code(own) == 0
+    with pytest.raises(OSError, match="refused|Connect call failed"):
+        async with connect(own.endpoint):
+            pass
