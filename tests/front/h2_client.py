@@ -3,16 +3,17 @@
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from front.wire import Headers, frames, headers
 from h2 import events
 from h2.config import H2Configuration
-from h2.connection import H2Connection
+from h2.connection import ConnectionState, H2Connection
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes, Settings
+from hyperframe.frame import Frame, GoAwayFrame
 
 FRAME_BYTES = 16_384  # SETTINGS_MAX_FRAME_SIZE unless a peer allows more
 
@@ -63,18 +64,24 @@ class Stream:
             event.set()
 
 
+class LastingConnection(H2Connection):
+    """After a GOAWAY the streams under way go on, which h2 would refuse."""
+
+    def _receive_goaway_frame(self, frame: GoAwayFrame) -> tuple[list[Frame], list[events.Event]]:
+        received = super()._receive_goaway_frame(frame)
+        self.state_machine.state = ConnectionState.CLIENT_OPEN
+        return received
+
+
 class Connection:
     """One HTTP/2 connection. Settings and pings of the server are answered; windows are refilled
     as data comes, unless `window_bytes` is 0: then the server can send headers, but no data."""
 
     def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        window_bytes: int,
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, window_bytes: int
     ) -> None:
         config = H2Configuration(header_encoding="utf-8", validate_outbound_headers=False)
-        self.h2 = H2Connection(config)
+        self.h2 = LastingConnection(config)
         self.h2.local_settings = Settings(
             initial_values={SettingCodes.INITIAL_WINDOW_SIZE: window_bytes}
         )
@@ -84,7 +91,7 @@ class Connection:
         self.settings_acks = 0
         self.closed = asyncio.Event()
         self.ready = asyncio.Event()
-        self._room = asyncio.Event()
+        self.arrived = asyncio.Event()
         self._reader, self._writer = reader, writer
         self._reading: asyncio.Task[None] | None = None
 
@@ -116,11 +123,11 @@ class Connection:
         allow. Stops without an error when the server has ended the stream."""
         at = 0
         while at < len(data) and not stream.ended.is_set():
-            self._room.clear()
+            self.arrived.clear()
             room = self.h2.local_flow_control_window(stream.stream_id)
             size = min(chunk_bytes, room, len(data) - at)
             if size <= 0:
-                await self._room.wait()
+                await self.arrived.wait()
                 continue
             last = end and at + size == len(data)
             self.h2.send_data(stream.stream_id, data[at : at + size], end_stream=last)
@@ -155,6 +162,13 @@ class Connection:
     async def settings(self, values: dict[SettingCodes | int, int]) -> None:
         self.h2.update_settings(values)
         await self.flush()
+
+    async def until(self, done: Callable[["Connection"], bool], timeout_s: float = 5.0) -> None:
+        """Wait until it holds or the connection is closed. Raises `TimeoutError`."""
+        async with asyncio.timeout(timeout_s):
+            while not done(self) and not self.closed.is_set():
+                self.arrived.clear()
+                await self.arrived.wait()
 
     def ignore_stream_limit(self) -> None:
         """Open more streams than the server allows."""
@@ -192,12 +206,13 @@ class Connection:
             while data := await self._reader.read(1 << 18):
                 for event in self.h2.receive_data(data):
                     self._take(event)
+                self.arrived.set()
                 await self.flush()
         except (OSError, ProtocolError):
             pass  # told by `closed` and by the streams
         finally:
             self.closed.set()
-            self._room.set()
+            self.arrived.set()
             for stream in self.streams.values():
                 stream.lost = stream.lost or not stream.ended.is_set()
                 stream.finish()
@@ -205,11 +220,8 @@ class Connection:
     def _take(self, event: events.Event) -> None:
         if isinstance(event, events.RemoteSettingsChanged):
             self.ready.set()
-            self._room.set()
         elif isinstance(event, events.SettingsAcknowledged):
             self.settings_acks += 1
-        elif isinstance(event, events.WindowUpdated):
-            self._room.set()
         elif isinstance(event, events.PingAckReceived):
             self.pongs += 1
         elif isinstance(event, events.ConnectionTerminated):
@@ -234,7 +246,6 @@ class Connection:
             if isinstance(event, events.StreamReset):
                 stream.reset_code = int(event.error_code)
             stream.finish()
-            self._room.set()
 
 
 def _lines(sent: Sequence[tuple[bytes | str, bytes | str]]) -> dict[str, str]:

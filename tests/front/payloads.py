@@ -1,4 +1,4 @@
-"""The requests these tests put on the wire, as bytes of protobuf, and how their answers are read."""
+"""The requests these tests put on the wire, as bytes of protobuf, and what was answered."""
 
 from front.h2_client import Stream
 

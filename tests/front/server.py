@@ -1,4 +1,4 @@
-"""A popmq standalone as a process behind one front, seen from outside: memory and RPCs under way."""
+"""A popmq standalone behind one front, as a process seen from outside: memory, RPCs under way."""
 
 import asyncio
 import json
@@ -46,8 +46,8 @@ class Server:
     async def until_rpcs(self, method: str, count: int, timeout_s: float = 5.0) -> None:
         """Raises `TimeoutError`."""
         async with asyncio.timeout(timeout_s):
-            while await self.rpcs_now(method) != count:
-                await asyncio.sleep(0.02)  # a page can only be asked again
+            while await self.rpcs_now(method) != count:  # noqa: ASYNC110 - it can only be asked
+                await asyncio.sleep(0.02)
 
     def terminate(self) -> None:
         self.process.send_signal(signal.SIGTERM)

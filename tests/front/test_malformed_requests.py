@@ -23,7 +23,7 @@ BY_GRPCIO = {
     "unknown flag": (DEADLINE_EXCEEDED, OK),  # OK: it was taken for an empty message
     "no protobuf": (UNKNOWN,),
 }
-"""What it answers where we would say INTERNAL. Calls that it leaves waiting have a deadline here."""
+"""What it answers where we would say INTERNAL; what it leaves waiting has a deadline here."""
 
 DEADLINE = headers("SendMessage", grpc_timeout="500m")
 
