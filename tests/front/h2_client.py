@@ -5,9 +5,9 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 
-from front.wire import Headers, frames, headers
+from front.stream import Stream
+from front.wire import Headers, headers
 from h2 import events
 from h2.config import H2Configuration
 from h2.connection import ConnectionState, H2Connection
@@ -16,52 +16,6 @@ from h2.settings import SettingCodes, Settings
 from hyperframe.frame import Frame, GoAwayFrame
 
 FRAME_BYTES = 16_384  # SETTINGS_MAX_FRAME_SIZE unless a peer allows more
-
-
-@dataclass(eq=False)
-class Stream:
-    """What came on one stream. `ended` is set by END_STREAM, a reset, or the connection's end."""
-
-    stream_id: int
-    headers: dict[str, str] = field(default_factory=dict)
-    data: bytearray = field(default_factory=bytearray)
-    trailers: dict[str, str] = field(default_factory=dict)
-    reset_code: int | None = None
-    lost: bool = False
-    begun: asyncio.Event = field(default_factory=asyncio.Event)
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
-    arrived: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def http_status(self) -> int:
-        return int(self.headers.get(":status", "0"))
-
-    @property
-    def grpc_status(self) -> int | None:
-        text = self.trailers.get("grpc-status", self.headers.get("grpc-status"))
-        return None if text is None else int(text)
-
-    @property
-    def messages(self) -> list[bytes]:
-        return frames(self.data)
-
-    async def end(self, timeout_s: float = 5.0) -> "Stream":
-        """Wait for the stream's end. Raises `TimeoutError`."""
-        async with asyncio.timeout(timeout_s):
-            await self.ended.wait()
-        return self
-
-    async def message(self, count: int, timeout_s: float = 5.0) -> list[bytes]:
-        """Wait until `count` messages came, or the end. Raises `TimeoutError`."""
-        async with asyncio.timeout(timeout_s):
-            while len(self.messages) < count and not self.ended.is_set():
-                self.arrived.clear()
-                await self.arrived.wait()
-        return self.messages
-
-    def finish(self) -> None:
-        for event in (self.begun, self.ended, self.arrived):
-            event.set()
 
 
 class LastingConnection(H2Connection):

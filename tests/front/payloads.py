@@ -1,6 +1,6 @@
 """The requests these tests put on the wire, as bytes of protobuf, and what was answered."""
 
-from front.h2_client import Stream
+from front.stream import Stream
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service

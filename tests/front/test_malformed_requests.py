@@ -7,9 +7,10 @@ import asyncio
 
 import pytest
 from front.conftest import served
-from front.h2_client import Stream, connect
+from front.h2_client import connect
 from front.payloads import publisher, send, stored
 from front.server import Server
+from front.stream import Stream
 from front.wire import frame, headers
 from integration.conftest import Raw
 

@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 from front.conftest import served
-from front.h2_client import Stream, connect
+from front.h2_client import connect
 from front.payloads import receive, send, stored
 from front.server import Server
+from front.stream import Stream
 from front.wire import frame, headers
 from h2.settings import SettingCodes
 from integration.conftest import Raw
@@ -20,7 +21,7 @@ CONNECTING_AT_A_TIME = 100
 FLOOD = 2_000
 RESETS = 5_000
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-OK, UNAVAILABLE, RESOURCE_EXHAUSTED = 0, 14, 8
+OK, RESOURCE_EXHAUSTED = 0, 8
 REFUSED_STREAM, ENHANCE_YOUR_CALM = 7, 11
 
 pytestmark = pytest.mark.usefixtures("neighbour")
@@ -56,7 +57,7 @@ async def idle_connections(endpoint: str) -> AsyncIterator[None]:
 async def test_five_thousand_idle_connections_cost_little_and_leave_nothing(
     server: Server, neighbour: Raw
 ) -> None:
-    """Seen: grpcio IDLE_GRPCIO MiB, Envoy IDLE_ENVOY MiB for all of them."""
+    """Seen: 71 MiB with grpcio, 95 MiB with Envoy for all of them."""
     before_mib = server.rss_mib()
     async with idle_connections(server.endpoint):
         first_mib = server.rss_mib()
@@ -85,7 +86,7 @@ async def ended(streams: list[Stream], timeout_s: float) -> Counter[str]:
         async with asyncio.timeout(timeout_s):
             for stream in streams:
                 await stream.ended.wait()
-    print(Counter((s.http_status, s.grpc_status, s.reset_code, s.lost, s.headers.get("grpc-message")) for s in streams)); return Counter(outcome(stream) for stream in streams)
+    return Counter(outcome(stream) for stream in streams)
 
 
 async def test_two_thousand_polls_on_one_connection_are_served_or_refused(

@@ -8,9 +8,10 @@ import asyncio
 
 import pytest
 from front.conftest import served
-from front.h2_client import Connection, Stream, connect
+from front.h2_client import Connection, connect
 from front.payloads import receive, send
 from front.server import Server
+from front.stream import Stream
 from front.wire import frame, headers
 from integration.conftest import Raw
 
