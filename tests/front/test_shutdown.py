@@ -36,9 +36,12 @@ async def test_long_poll_is_answered_and_the_process_ends(own: Server, name: str
         telemetry = await connection.open("Telemetry")
         await connection.send(telemetry, frame(publisher(name)))
         assert await telemetry.message(1)
+        first = await connection.call("ReceiveMessage", frame(receive(name, name, poll_s=0)))
+        assert first.grpc_status == OK, "topic and group are made"
         poll = await connection.open(headers("ReceiveMessage", grpc_timeout="20S"))
         await connection.send(poll, frame(receive(name, name, poll_s=15)), end=True)
         await own.until_rpcs("ReceiveMessage", 1)
+        await asyncio.sleep(0.1)  # from its handler to the broker
         own.terminate()
         await poll.end(2)
         assert poll.grpc_status in (OK, UNAVAILABLE)
