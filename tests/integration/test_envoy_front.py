@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import grpc
-import pytest
 from harness.processes import POPMQ, Server, cluster, free_port, standalone
 
 from apache.rocketmq.v2 import definition_pb2 as v2
@@ -114,7 +113,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
 
 
 def test_two_servers_never_share_a_port_unseen(tmp_path: Path) -> None:
-    with standalone(tmp_path / "a", front="envoy") as server:
+    with standalone(tmp_path, front="envoy") as server:
         port = server.endpoint.rpartition(":")[2]
         done = subprocess.run(
             [POPMQ, "standalone", "--front", "envoy", "--port", port, "--data-dir", "b"],
@@ -182,6 +181,9 @@ def test_workers_share_a_port_and_envoy_tells_its_figures(tmp_path: Path) -> Non
     admin = free_port()
     env = {"POPMQ_PROXY_WORKERS": "2", "POPMQ_PROXY_ENVOY_ADMIN_PORT": str(admin)}
     with cluster(tmp_path, env, brokers=1, proxies=1, front="envoy") as server:
+        deadline = time.monotonic() + 15  # the first serves while the second starts
+        while len(envoys_of(running_pid(server, "proxy-1"))) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
         assert len(envoys_of(running_pid(server, "proxy-1"))) == 2
         for number in range(6):  # connections are spread by the kernel
             with stub(server) as client:

@@ -94,12 +94,16 @@ class GrpcApp:
             return
         self._rpc_count += 1
         try:
-            found = self._serving.get(scope["path"])
-            if found is None or scope["method"] != "POST":
-                await _not_here(scope, send)
+            headers = dict(scope["headers"])
+            if scope["method"] != "POST" or not _is_grpc(headers):
+                await _not_grpc(scope["method"], send)
                 return
+            found = self._serving.get(scope["path"])
+            if found is None:
+                text = f"there is no method {scope['path']}"
+                raise GrpcError(Code.UNIMPLEMENTED, text)
             rpc, serve = found
-            await serve(rpc, _context(scope), receive, send)
+            await serve(rpc, _context(scope, headers), receive, send)
         except GrpcError as error:
             await _refuse(send, error.code, str(error))
         except PopMQError as error:
@@ -174,7 +178,7 @@ class GrpcApp:
         event = await receive()
         if not event.get("more_body"):
             message = only_message(event.get("body", b""))
-            if message is not None:
+            if message is not None and len(message) <= self._request_bytes_max:
                 return message
         messages = [message async for message in self._messages(ctx, receive, event)]
         if len(messages) != 1:
@@ -215,14 +219,17 @@ class GrpcApp:
             self._received_bytes -= counted
 
 
-def _context(scope: Event) -> CallContext:
+def _is_grpc(headers: dict[bytes, bytes]) -> bool:
+    return headers.get(b"content-type", b"").startswith(b"application/grpc")
+
+
+def _context(scope: Event, headers: dict[bytes, bytes]) -> CallContext:
     """Raises `GrpcError` for a time-out that cannot be read."""
-    given = dict(scope["headers"])
     metadata = {
-        name: given[key].decode("utf-8", "replace") for key, name in _LOOKED_AT if key in given
+        name: headers[key].decode("utf-8", "replace") for key, name in _LOOKED_AT if key in headers
     }
     deadline_s = None
-    timeout = given.get(b"grpc-timeout")
+    timeout = headers.get(b"grpc-timeout")
     if timeout is not None:
         remaining_s = timeout_s(timeout.decode("latin-1"))
         deadline_s = None if remaining_s is None else time.monotonic() + remaining_s
@@ -243,13 +250,9 @@ async def _refuse(send: Send, code: int, text: str) -> None:
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _not_here(scope: Event, send: Send) -> None:
-    content_type = dict(scope["headers"]).get(b"content-type", b"")
-    if content_type.startswith(b"application/grpc"):
-        await _refuse(send, Code.UNIMPLEMENTED, f"there is no method {scope['path']}")
-        return
+async def _not_grpc(method: str, send: Send) -> None:
     text = b"PopMQ speaks gRPC here: apache.rocketmq.v2.\n"
+    status = 405 if method != "POST" else 415
     headers = [(b"content-type", b"text/plain")]
-    status = 405 if scope["method"] != "POST" else 415
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": text, "more_body": False})

@@ -229,6 +229,8 @@ async def _until_listening(host: str, port: int, ended: "asyncio.Future[int]") -
             continue
         writer.close()
         return
+    if ended.done():
+        raise RuntimeError(f"Envoy ended with status {ended.result()}; its reason stands above")
     raise RuntimeError(f"Envoy does not listen on {host}:{port}; its reason stands above")
 
 

@@ -121,7 +121,11 @@ def service() -> Service:
 
 async def test_a_call_is_answered_with_headers_message_and_trailers(service: Service) -> None:
     done = await service.run("Unary", Exchange(framed([b"hello"])))
-    assert [event["type"].rpartition(".")[2] for event in done.sent] == ["start", "body", "trailers"]
+    assert [event["type"].rpartition(".")[2] for event in done.sent] == [
+        "start",
+        "body",
+        "trailers",
+    ]
     assert (done.body, done.status) == (framed([b"<hello>"]), Code.OK)
 
 
@@ -194,7 +198,8 @@ async def test_unknown_methods_and_other_protocols(service: Service) -> None:
 
 
 @pytest.mark.parametrize(
-    ("timeout", "code"), [(b"0n", Code.DEADLINE_EXCEEDED), (b"soon", Code.INTERNAL), (b"5S", Code.OK)]
+    ("timeout", "code"),
+    [(b"0n", Code.DEADLINE_EXCEEDED), (b"soon", Code.INTERNAL), (b"5S", Code.OK)],
 )
 async def test_deadlines(service: Service, timeout: bytes, code: int) -> None:
     headers = [(b"grpc-timeout", timeout)]
