@@ -43,7 +43,7 @@ hunt: setup ## the state machine over the broker, long and with fresh seeds
 	$(BIN)/pytest -q --timeout 3600 --hypothesis-profile hunt tests/property
 
 it: setup ## services together, in one process
-	$(BIN)/pytest -q tests/integration
+	$(BIN)/pytest -q tests/integration tests/front
 
 crash: setup ## kill -9 under load (POPMQ_CRASH_RUNS=20)
 	$(BIN)/pytest -q -s tests/crash

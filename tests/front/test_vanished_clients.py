@@ -156,6 +156,9 @@ async def test_batch_on_its_way_to_a_client_that_vanishes_is_visible_again(
         assert others[0].status.code == v2.MESSAGE_NOT_FOUND, "the batch is leased"
         assert stream.data == b""
         await leave(how, connection, stream)
+        if server.front == "envoy":  # the answer has left for Envoy's memory: only time ends it
+            assert await bodies(neighbour, name, BATCH) == []
+            return
         assert sorted(await bodies(neighbour, name, BATCH)) == sent
 
 

@@ -98,6 +98,10 @@ class GrpcApp:
             if scope["method"] != "POST" or not _is_grpc(headers):
                 await _not_grpc(scope["method"], send)
                 return
+            if headers.get(b"te") != b"trailers":
+                raise GrpcError(
+                    Code.INTERNAL, "te: trailers is missing, without it no status arrives"
+                )
             found = self._serving.get(scope["path"])
             if found is None:
                 text = f"there is no method {scope['path']}"

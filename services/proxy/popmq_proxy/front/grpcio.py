@@ -22,6 +22,10 @@ OPTIONS: list[tuple[str, int]] = [
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.max_send_message_length", -1),
+    # grpc's own bound, 1,000, is one for all connections: a client that floods would have the
+    # calls of the others ended. Ours is maximum_concurrent_rpcs.
+    ("grpc.server.max_pending_requests", 100_000),
+    ("grpc.server.max_pending_requests_hard_limit", 200_000),
     ("grpc.so_reuseport", 0),
 ]
 _CODES = {code.value[0]: code for code in grpc.StatusCode}

@@ -48,7 +48,8 @@ class Client:
         try:
             while (answer := await answers.get()) is not None:
                 yield answer
-            await reading  # raises what ended it
+            if reading.done():  # else the proxy stops, and the client may have more to say
+                await reading  # raises what ended it
         finally:
             reading.cancel()
             if session.stream is answers:

@@ -108,7 +108,8 @@ class Service:
             yield Text(request.text.upper())
 
     async def run(self, name: str, exchange: Exchange, **scope: Any) -> Exchange:
-        headers = [(b"content-type", b"application/grpc"), *scope.pop("headers", [])]
+        usual = [(b"content-type", b"application/grpc"), (b"te", b"trailers")]
+        headers = [*usual, *scope.pop("headers", [])]
         full = {"type": "http", "method": "POST", "path": PATH + name, "headers": headers, **scope}
         await self.app(full, exchange.receive, exchange.send)
         return exchange
