@@ -3,6 +3,7 @@
 import pytest
 from unit.bench.made import record, report
 
+from compare import plot
 from compare.record import Record, RowRun
 from compare.report import document, number, table, times
 from compare.results import summarize, verdicts
@@ -73,9 +74,6 @@ def test_a_row_one_side_lacks_is_a_dash() -> None:
 
 
 def test_the_picture_is_text_in_the_pages_own_colour() -> None:
-    pytest.importorskip("matplotlib", reason="make bench installs it")
-    from compare import plot
-
     shown = plot.panels(summarize(record({"popmq": [2000.0], "rocketmq": [1000.0]})))
     assert [(panel.ours, panel.theirs) for panel in shown] == [
         ([2000.0], [1000.0]),

@@ -46,7 +46,7 @@ class LifespanApp:
             self._app = built.app
             spare_collector()
             control.listen(built.drain)
-            await send({"type": "lifespan.startup.complete"})
             await control.tell(ready=built.facts)
+            await send({"type": "lifespan.startup.complete"})
             await receive()  # lifespan.shutdown
         await send({"type": "lifespan.shutdown.complete"})
