@@ -101,7 +101,7 @@ async def _in_envoy() -> AsyncIterator[Built]:
         ) as inner,
         envoy_app(proxy_config, inner) as app,
     ):
-        yield Built(app, inner.drain, {"metrics_port": beside.metrics_port})
+        yield Built(app, inner.drain)
 
 
 envoy_application = LifespanApp(_in_envoy)

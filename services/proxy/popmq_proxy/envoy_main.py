@@ -20,7 +20,7 @@ async def build() -> AsyncIterator[Built]:
         handlers(config, SystemClock()) as inner,
         envoy_app(config, inner) as app,
     ):
-        yield Built(app, inner.drain, {"port": config.port, "metrics_port": inner.metrics_port})
+        yield Built(app, inner.drain)
 
 
 app = LifespanApp(build)

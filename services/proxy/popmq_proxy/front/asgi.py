@@ -127,20 +127,14 @@ class GrpcApp:
     async def _unary(self, rpc: Rpc, ctx: CallContext, receive: Receive, send: Send) -> None:
         request = rpc.decode(await self._request(ctx, receive))
         response = await rpc.handler(ctx, request)
-        await send(_START)
-        body = framed([response.SerializeToString()])
-        await send({"type": "http.response.body", "body": body, "more_body": False})
-        await send(_END)
+        await _reply(send, [response.SerializeToString()])
 
     async def _answer(self, rpc: Rpc, ctx: CallContext, receive: Receive, send: Send) -> None:
         request = rpc.decode(await self._request(ctx, receive))
         with self._vigil.over(receive):
             answer = await rpc.handler(ctx, request)
         try:
-            await send(_START)
-            body = framed(answer.responses)
-            await send({"type": "http.response.body", "body": body, "more_body": False})
-            await send(_END)
+            await _reply(send, answer.responses)
         except BaseException:
             await asyncio.shield(answer.undo())
             raise
@@ -245,6 +239,13 @@ def _context(scope: Event, headers: dict[bytes, bytes]) -> CallContext:
 def _trailers(code: int, text: str) -> Event:
     status = [(b"grpc-status", str(int(code)).encode()), (b"grpc-message", percent_encoded(text))]
     return {"type": "http.response.trailers", "headers": status, "more_trailers": False}
+
+
+async def _reply(send: Send, messages: list[bytes]) -> None:
+    """All there is to say, in one piece."""
+    await send(_START)
+    await send({"type": "http.response.body", "body": framed(messages), "more_body": False})
+    await send(_END)
 
 
 async def _refuse(send: Send, code: int, text: str) -> None:

@@ -1,7 +1,7 @@
 """Between the process that supervises Envoy and the application inside it: lines of JSON over a
 socket pair.
 
-    application → supervisor    {"ready": {…facts…}} or {"error": "why it cannot start"}
+    application → supervisor    {"ready": true} or {"error": "why it cannot start"}
     supervisor → application    {"drain": true}: no more waiting, the end is near
 
 When the supervisor is gone, killed say, the socket ends, and Envoy with it: it must not go on

@@ -38,9 +38,6 @@ class EnvoyFront:
     """Workers that serve."""
 
     port: int
-    admin_ports: list[int]
-    facts: dict[str, Any]
-    """What the first worker's application told of itself."""
     ended: "asyncio.Future[int]"
     """Done with its exit status when a worker ends by itself."""
 
@@ -80,8 +77,7 @@ async def envoy_front(
                 workers.append(worker)
                 await worker.start(bootstrap(settings, filters), own)
             await _until_listening(config.host, port, ended)
-            admin_ports = [worker.admin_port() for worker in workers]
-            yield EnvoyFront(port, admin_ports, workers[0].facts, ended)
+            yield EnvoyFront(port, ended)
         finally:
             await asyncio.gather(*(worker.stop() for worker in workers))
 
@@ -90,7 +86,6 @@ class Worker:
     """One Envoy process."""
 
     def __init__(self, folder: Path, ended: "asyncio.Future[int]") -> None:
-        self.facts: dict[str, Any] = {}
         self._folder = folder
         self._ended = ended
         self._process: asyncio.subprocess.Process | None = None
@@ -121,7 +116,6 @@ class Worker:
         if "ready" not in told:
             await self._kill()
             raise RuntimeError(told.get("error", "Envoy did not start; its reason stands above"))
-        self.facts = told["ready"]
         self._watch = asyncio.create_task(self._until_ended())
 
     async def _line(self) -> bytes:
@@ -141,10 +135,6 @@ class Worker:
         code = await self._process.wait()
         if not self._ended.done():
             self._ended.set_result(code)
-
-    def admin_port(self) -> int:
-        address = (self._folder / "admin").read_text()
-        return int(address.rpartition(":")[2])
 
     async def stop(self) -> None:
         """Drain: clients are told to go elsewhere, polls end, calls finish; then the end."""
@@ -178,8 +168,8 @@ class Worker:
         return int(page.rpartition(":")[2])
 
     async def _ask(self, method: str, path: str) -> str:
-        url = f"http://127.0.0.1:{self.admin_port()}{path}"
-        request = urllib.request.Request(url, method=method)
+        address = (self._folder / "admin").read_text()
+        request = urllib.request.Request(f"http://{address}{path}", method=method)
         return await asyncio.to_thread(_fetch, request)
 
     async def _kill(self) -> None:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
-from typing import Any
 
 from popmq_common.config import ConfigError
 from popmq_common.errors import PopMQError
@@ -17,8 +16,6 @@ from popmq_proxy.front.control import ControlLine
 class Built:
     app: GrpcApp
     drain: Callable[[], None]
-    facts: dict[str, Any]
-    """What the supervisor is told: ports, directories."""
 
 
 class LifespanApp:
@@ -46,7 +43,7 @@ class LifespanApp:
             self._app = built.app
             spare_collector()
             control.listen(built.drain)
-            await control.tell(ready=built.facts)
+            await control.tell(ready=True)
             await send({"type": "lifespan.startup.complete"})
             await receive()  # lifespan.shutdown
         await send({"type": "lifespan.shutdown.complete"})

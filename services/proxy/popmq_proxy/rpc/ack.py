@@ -5,7 +5,7 @@ from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common import receipt
 from popmq_common.errors import BadRequest, IllegalInvisibleTime, InvalidReceiptHandle, PopMQError
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core.status import common, ok, status_of
+from popmq_proxy.core.status import OK, common, ok, status_of
 from popmq_proxy.rpc.context import CallContext, Upstream
 
 ENTRIES_MAX = 1_024
@@ -116,7 +116,7 @@ class Ack:
 
 def _status(outcome: "link.LeaseOutcome.ValueType") -> v2.Status:
     if outcome == link.LEASE_OUTCOME_DONE:
-        return ok()
+        return OK
     if outcome == link.LEASE_OUTCOME_ALREADY_ACKED:
         return ok("already acked")
     return status_of(InvalidReceiptHandle(reason=_REFUSALS[outcome]))
