@@ -107,13 +107,12 @@ class EngineDriver:
         if tag:
             named[properties.TAGS] = tag
         record = link.OutgoingRecord(
-            queue_id=-1,
             body=body.encode(),
             properties=properties.encode(named),
             born_timestamp_ms=7,
             born_host=hosts.LOCAL,
         )
-        return {"send": link.Send(topic=TOPIC, records=[record])}
+        return {"send": link.Send(topic=TOPIC, queue_id=-1, records=[record])}
 
     def send(self, body: str, tag: str | None = None) -> None:
         self.call(**self.send_body(body, tag))

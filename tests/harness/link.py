@@ -8,7 +8,7 @@ from typing import Any
 
 from popmq_broker.rpc.link import LinkServer
 from popmq_common import logs
-from popmq_common.frames import encode_frame, read_frame
+from popmq_common.frames import LENGTH, encode_frame
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.brokers import LinkBrokers
 
@@ -60,6 +60,15 @@ async def talking(talk: Talk) -> AsyncIterator[LinkBrokers]:
     finally:
         await brokers.close()
         server.close()
+
+
+async def read_frame(reader: asyncio.StreamReader) -> link.Frame | None:
+    """None at the end of the stream."""
+    try:
+        (size,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
+        return link.Frame.FromString(await reader.readexactly(size))
+    except (asyncio.IncompleteReadError, OSError):
+        return None
 
 
 async def next_call(reader: asyncio.StreamReader) -> link.Call:

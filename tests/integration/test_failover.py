@@ -28,9 +28,8 @@ class OneDown:
     async def call(self, broker: str, call: link.Call, timeout_ms: int) -> link.Reply:
         if broker == "broker-a":
             raise self._failure(broker=broker, reason="it is down", path="/data")
-        self.stored += [(broker, record.queue_id) for record in call.send.records]
-        results = [link.SendResult() for _ in call.send.records]
-        return link.Reply(send=link.SendReply(results=results))
+        self.stored += [(broker, call.send.queue_id)] * len(call.send.records)
+        return link.Reply(send=link.SendReply(queue_id=call.send.queue_id))
 
     async def close(self) -> None:
         return

@@ -9,7 +9,7 @@ import pytest
 from popmq_broker.rpc.link import LinkServer
 from popmq_common import logs
 from popmq_common.errors import BrokerDown, DeadlinePassed, NotAuthorized, TopicNotFound
-from popmq_common.frames import read_frame
+from popmq_common.frames import LENGTH, FrameConnection
 from popmq_common.wire import UnknownFailure
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.brokers import LinkBrokers
@@ -56,13 +56,15 @@ async def test_calls_of_one_moment_share_frames_and_a_lone_call_does_not_wait(
 ) -> None:
     sizes: list[int] = []
 
-    async def counted(reader: asyncio.StreamReader) -> link.Frame | None:
-        frame = await read_frame(reader)
-        if frame is not None and frame.calls:
-            sizes.append(len(frame.calls))
-        return frame
+    def counted(self: FrameConnection) -> bytes:
+        data = whole(self)
+        calls = link.Frame.FromString(data[LENGTH.size :]).calls
+        if calls:
+            sizes.append(len(calls))
+        return data
 
-    monkeypatch.setattr("popmq_common.frames.read_frame", counted)
+    whole = FrameConnection._frame
+    monkeypatch.setattr(FrameConnection, "_frame", counted)
     async with linked(echo) as (brokers, _):
         await brokers.call("b", link.Call(send=link.Send()), 5_000)
         calls = [link.Call(send=link.Send()) for _ in range(500)]

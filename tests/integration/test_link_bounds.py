@@ -10,12 +10,12 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from harness.link import LOG, SEND, at, done, raw, sends, serving
+from harness.link import LOG, SEND, at, done, raw, read_frame, sends, serving
 
 from popmq_broker.rpc.link import LinkServer
 from popmq_common.config import ConfigError
 from popmq_common.errors import BadRequest, BrokerUnreachable
-from popmq_common.frames import LENGTH, encode_frame, read_frame
+from popmq_common.frames import LENGTH, encode_frame
 from popmq_common.link_tls import broker_context, proxy_context
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.brokers import LinkBrokers

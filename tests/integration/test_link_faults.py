@@ -5,11 +5,11 @@ import socket
 from dataclasses import replace
 
 import pytest
-from harness.link import LOG, SEND, done, next_call, raw, sends, serving, talking
+from harness.link import LOG, SEND, done, next_call, raw, read_frame, sends, serving, talking
 
 from popmq_broker.rpc.link import LinkServer
 from popmq_common.errors import BrokerDown, BrokerUnreachable, DeadlinePassed
-from popmq_common.frames import LENGTH, encode_frame, read_frame
+from popmq_common.frames import LENGTH, encode_frame
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.brokers import LinkBrokers
 
@@ -89,7 +89,7 @@ async def test_broken_connections_leave_nothing_behind() -> None:
             broken = brokers._links["b"]
             for task in list(server._connections):
                 task.cancel()
-            await broken._running
+            await broken._frames.ended
             await brokers.call("b", SEND, 5_000)
         assert len(asyncio.all_tasks()) == before
 

@@ -138,7 +138,7 @@ class BrokerMachine(RuleBasedStateMachine):
         if not call.done():
             return
         reply = call.result()
-        assert not reply.send.results, "a send was answered before it was on disk"
+        assert not reply.HasField("send"), "a send was answered before it was on disk"
         assert not reply.pop.messages, "a pop was answered before its checkpoint was on disk"
         assert DONE not in reply.ack.outcomes, "an ack was answered before it was on disk"
         assert reply.change_invisible.outcome != DONE, "a change was answered before it was on disk"

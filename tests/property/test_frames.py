@@ -4,27 +4,15 @@ import asyncio
 from itertools import pairwise
 
 import pytest
+from harness.wire import connected
 from hypothesis import given
 from hypothesis import strategies as st
 
 from popmq_common import frames
-from popmq_common.frames import FrameWriter, encode_entry, read_frame
+from popmq_common.frames import encode_entry
 from popmq_internal.v1 import link_pb2 as link
 
 BATCH_BYTES = 1_000  # instead of 1 MiB, so that bodies need not be large
-
-
-class Wire:
-    """A stream writer that keeps everything."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    def write(self, data: bytes) -> None:
-        self.data += data
-
-    async def drain(self) -> None:
-        await asyncio.sleep(0)
 
 
 bodies = st.one_of(
@@ -61,31 +49,20 @@ async def transmit(
     messages: list[link.Call | link.Reply], pauses: list[bool], cuts: list[int]
 ) -> list[link.Frame]:
     """Put with pauses in between, which let frames go out; feed the bytes cut at any place."""
-    wire = Wire()
-    writer = FrameWriter(wire)  # type: ignore[arg-type]
-    running = asyncio.create_task(writer.run())
-    for message, pause in zip(messages, pauses, strict=False):
-        writer.put(message)
-        if pause:
+    out, wire = connected()
+    for i, message in enumerate(messages):
+        out.put(message)
+        if i < len(pauses) and pauses[i]:
             await asyncio.sleep(0)
-    for message in messages[len(pauses) :]:
-        writer.put(message)
-    await asyncio.wait_for(writer.flush(), 10)
-    running.cancel()
-    reader = asyncio.StreamReader()
+    await asyncio.wait_for(out.flush(), 10)
+    found: list[link.Frame] = []
+    into, _ = connected()
+    into.begin(found.append)
     places = [0, *sorted(cut % (len(wire.data) + 1) for cut in cuts), len(wire.data)]
-    reading = asyncio.create_task(_all(reader))
     for start, end in pairwise(places):
-        reader.feed_data(wire.data[start:end])
-        await asyncio.sleep(0)
-    reader.feed_eof()
-    return await reading
-
-
-async def _all(reader: asyncio.StreamReader) -> list[link.Frame]:
-    found = []
-    while (frame := await read_frame(reader)) is not None:
-        found.append(frame)
+        into.data_received(bytes(wire.data[start:end]))
+    into.connection_lost(None)
+    await into.ended
     return found
 
 

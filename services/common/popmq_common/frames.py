@@ -1,7 +1,11 @@
 """The link's frames: a 4-byte big-endian length, then a `Frame` of that many bytes.
 
-Batching is natural: what is put while a frame is being written goes into the next one. A lone
-message leaves at once, under load one frame carries many, and nobody waits for a timer.
+Batching is natural: what is put in one turn of the loop, or while the other side does not keep up,
+shares a frame. A lone message leaves at once, under load one frame carries many, and nobody waits
+for a timer.
+
+A connection is a protocol and no pair of streams: a frame is handed over in the moment its last
+byte comes and needs no task to wake up for it.
 
 Messages are encoded when they are put: what waits has an exact size, and its owner may change or
 reuse it. Encodings of repeated fields can be joined, so a frame is the concatenation of what waits
@@ -13,17 +17,21 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from struct import Struct
-from typing import Final
+from typing import Final, cast
 
 from google.protobuf.message import DecodeError
 
-from popmq_common.errors import BadRequest, TooManyRequests
-from popmq_common.units import MiB
+from popmq_common.errors import BadRequest, PopMQError, TooManyRequests
+from popmq_common.protowire import sized
+from popmq_common.units import KiB, MiB
 from popmq_internal.v1 import link_pb2 as link
 
 FRAME_BYTES_MAX: Final = 64 * MiB
 BATCH_BYTES: Final = 1 * MiB
 """A frame is closed when it has grown past this; one message alone may be larger."""
+EAGER_BYTES: Final = 32 * KiB
+"""With so much waiting a frame is written at once, so that the other side begins with it while
+this one still works on the rest of what came together."""
 PENDING_MAX: Final = 32_768
 """Messages put but not yet written, above which nothing new is begun. More than the calls a broker
 takes of one proxy, so that their replies have room."""
@@ -38,21 +46,6 @@ CALL_TAG: Final = b"\x0a"  # field 1 of Frame, length-delimited
 REPLY_TAG: Final = b"\x12"  # field 2
 
 
-async def read_frame(
-    reader: asyncio.StreamReader, bytes_max: int = FRAME_BYTES_MAX
-) -> link.Frame | None:
-    """The next frame; None at the end of the stream. Raises `BadRequest` for an impossible one."""
-    try:
-        (size,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
-        if size > bytes_max:
-            raise BadRequest(reason=f"a frame of {size} bytes, the limit is {bytes_max}")
-        return link.Frame.FromString(await reader.readexactly(size))
-    except DecodeError as wrong:
-        raise BadRequest(reason=f"a frame that is none: {wrong}") from wrong
-    except (asyncio.IncompleteReadError, OSError):
-        return None
-
-
 def encode_frame(frame: link.Frame) -> bytes:
     data = frame.SerializeToString()
     return LENGTH.pack(len(data)) + data
@@ -62,7 +55,7 @@ def encode_entry(message: link.Call | link.Reply) -> bytes:
     """The message as an element of its field in `Frame`. Raises `BadRequest` for a huge one."""
     data = message.SerializeToString()
     tag = CALL_TAG if isinstance(message, link.Call) else REPLY_TAG
-    entry = b"".join((tag, _varint(len(data)), data))
+    entry = sized(tag, data)
     if len(entry) > FRAME_BYTES_MAX:
         raise BadRequest(
             reason=f"{len(entry)} bytes at a time, the link's limit is {FRAME_BYTES_MAX}"
@@ -70,25 +63,92 @@ def encode_entry(message: link.Call | link.Reply) -> bytes:
     return entry
 
 
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+class FrameConnection(asyncio.Protocol):
+    """One connection: a first frame of each side, then frames of calls and replies both ways."""
 
-
-class FrameWriter:
-    """Gathers calls and replies of one connection and writes them as frames."""
-
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
+    def __init__(
+        self,
+        made: Callable[["FrameConnection"], None] = lambda _: None,
+        first_bytes_max: int = FRAME_BYTES_MAX,
+    ) -> None:
+        """`made` is called when it is connected; `first_bytes_max` bounds the first frame."""
+        self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        """Done when the connection is gone: with None, with the `OSError` that broke it, or with
+        what was wrong with what came, a `BadRequest` or what `received` raised."""
+        self._made = made
+        self._first: asyncio.Future[link.Frame | None] = self._loop.create_future()
+        self._received: Callable[[link.Frame], None] | None = None
+        self._bytes_max = first_bytes_max
+        self._held = bytearray()
         self._pending: deque[bytes] = deque()
         self._pending_bytes = 0
-        self._filled = asyncio.Event()
-        self._written = asyncio.Event()
-        self._written.set()
+        self._scheduled = self._paused = False
+        self._flushed: asyncio.Future[None] | None = None
+
+    # --- coming in ---
+
+    async def first(self) -> link.Frame | None:
+        """The first frame; what follows is not read yet. None when there is none.
+
+        Raises `BadRequest` for an impossible one.
+        """
+        return await self._first
+
+    def begin(self, received: Callable[[link.Frame], None]) -> None:
+        """From now on every frame is handed to `received`."""
+        self._received = received
+        self._bytes_max = FRAME_BYTES_MAX
+        self.transport.resume_reading()
+        self._read()
+
+    def data_received(self, data: bytes) -> None:
+        if self._held:
+            self._held += data
+            self._read()
+            return
+        read = self._take_frames(data)
+        if read < len(data):
+            self._held += data[read:]
+
+    def _read(self) -> None:
+        del self._held[: self._take_frames(self._held)]
+
+    def _take_frames(self, data: bytes | bytearray) -> int:
+        """Hand over what is whole; how many bytes that was."""
+        at = 0
+        try:
+            while (end := self._frame_end(data, at)) is not None:
+                frame = link.Frame.FromString(bytes(data[at + LENGTH.size : end]))
+                at = end
+                if self._received is not None:
+                    self._received(frame)
+                else:
+                    self.transport.pause_reading()
+                    self._first.set_result(frame)
+                    break
+        except DecodeError as wrong:
+            self._fail(BadRequest(reason=f"a frame that is none: {wrong}"))
+        except PopMQError as wrong:
+            self._fail(wrong)
+        return at
+
+    def _frame_end(self, data: bytes | bytearray, at: int) -> int | None:
+        """Behind the frame at `at`; None when it is not whole yet, or not to be read yet.
+
+        Raises `BadRequest`.
+        """
+        if len(data) - at < LENGTH.size or self.ended.done():
+            return None
+        if self._received is None and self._first.done():
+            return None
+        size: int = LENGTH.unpack_from(data, at)[0]
+        if size > self._bytes_max:
+            raise BadRequest(reason=f"a frame of {size} bytes, the limit is {self._bytes_max}")
+        end = at + LENGTH.size + size
+        return end if end <= len(data) else None
+
+    # --- going out ---
 
     def check_room(self) -> None:
         """Before something new begins: `TooManyRequests` when the other side does not keep up."""
@@ -108,23 +168,36 @@ class FrameWriter:
         entry = encode_entry(message)
         self._pending.append(entry)
         self._pending_bytes += len(entry)
-        self._filled.set()
-        self._written.clear()
+        if self._pending_bytes >= EAGER_BYTES:
+            self._write()
+        elif not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._write_turn)
 
-    async def run(self) -> None:
-        """Write until cancelled or the connection breaks (`OSError`)."""
-        while True:
-            await self._filled.wait()
-            self._writer.write(self._take())
-            await self._writer.drain()
-            if not self._pending:
-                self._written.set()
+    def write(self, frame: link.Frame) -> None:
+        """One whole frame, outside of the batching: a greeting."""
+        self.transport.write(encode_frame(frame))
 
     async def flush(self) -> None:
         """Until nothing waits any more; the caller bounds it."""
-        await self._written.wait()
+        while self._pending and not self.ended.done():
+            if self._flushed is None:
+                self._flushed = self._loop.create_future()
+            await asyncio.wait([self._flushed, self.ended], return_when=asyncio.FIRST_COMPLETED)
 
-    def _take(self) -> bytes:
+    def _write_turn(self) -> None:
+        self._scheduled = False
+        self._write()
+
+    def _write(self) -> None:
+        while self._pending and not self._paused and not self.ended.done():
+            self.transport.write(self._frame())
+        if self._flushed is not None and not self._pending:
+            self._flushed.set_result(None)
+            self._flushed = None
+
+    def _frame(self) -> bytes:
+        """Entries that wait, as one frame."""
         parts = [b""]
         size = 0
         while self._pending and size < BATCH_BYTES:
@@ -133,41 +206,57 @@ class FrameWriter:
             parts.append(self._pending.popleft())
             size += len(parts[-1])
         self._pending_bytes -= size
-        if not self._pending:
-            self._filled.clear()
         parts[0] = LENGTH.pack(size)
         return b"".join(parts)
 
+    # --- the connection itself, told by the loop ---
 
-async def converse(
-    reader: asyncio.StreamReader, out: FrameWriter, received: Callable[[link.Frame], None]
-) -> None:
-    """Write what is put into `out` and hand over what comes, until the other side is gone.
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        # uvloop writes at the end of its turn, but at once what exceeds the limit
+        self.transport.set_write_buffer_limits(high=EAGER_BYTES - 1)
+        watch_silence(self.transport)
+        self._made(self)
 
-    Raises `OSError`, `BadRequest` for an impossible frame, and whatever `received` raises.
-    """
-    tasks = {
-        asyncio.create_task(out.run()),
-        asyncio.create_task(_receive(reader, received)),
-    }
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in done:
-        task.result()
+    @property
+    def peer(self) -> str:
+        return str(self.transport.get_extra_info("peername"))
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._write()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._end(error)
+
+    def close(self) -> None:
+        """What has been written still goes out."""
+        self.transport.close()
+
+    def abort(self) -> None:
+        self.transport.abort()
+
+    def _fail(self, wrong: Exception) -> None:
+        self._end(wrong)
+        self.transport.close()
+
+    def _end(self, error: Exception | None) -> None:
+        for future in (self._first, self.ended):
+            if future.done():
+                continue
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+                future.exception()  # whoever does not look at it needs no reminder
 
 
-async def _receive(reader: asyncio.StreamReader, received: Callable[[link.Frame], None]) -> None:
-    while (frame := await read_frame(reader)) is not None:
-        received(frame)
-
-
-def watch_silence(writer: asyncio.StreamWriter) -> None:
+def watch_silence(transport: asyncio.BaseTransport) -> None:
     """Have the system break a connection whose peer is silent, also while we only wait."""
-    sock = writer.get_extra_info("socket")
+    sock = transport.get_extra_info("socket")
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_MS)

@@ -3,155 +3,183 @@
 import asyncio
 
 import pytest
+from harness.wire import Wire, all_frames, connected
 
 from popmq_common.errors import BadRequest, TooManyRequests
-from popmq_common.frames import FRAME_BYTES_MAX, LENGTH, FrameWriter, encode_frame, read_frame
+from popmq_common.frames import FRAME_BYTES_MAX, LENGTH, encode_frame
 from popmq_internal.v1 import link_pb2 as link
 
-
-class Sink:
-    """A stream writer whose peer reads when it is told to."""
-
-    def __init__(self) -> None:
-        self.written: list[bytes] = []
-        self.may_drain = asyncio.Event()
-
-    def write(self, data: bytes) -> None:
-        self.written.append(data)
-
-    async def drain(self) -> None:
-        await self.may_drain.wait()
+HELLO = encode_frame(link.Frame(hello=link.Hello(name="b")))
 
 
 def large_call(size_bytes: int) -> link.Call:
     return link.Call(send=link.Send(records=[link.OutgoingRecord(body=bytes(size_bytes))]))
 
 
-async def frames(data: bytes) -> list[link.Frame]:
-    reader = asyncio.StreamReader()
-    reader.feed_data(data)
-    reader.feed_eof()
-    found = []
-    while (frame := await read_frame(reader)) is not None:
-        found.append(frame)
-    return found
+def call_ids(wire: Wire) -> list[list[int]]:
+    return [[call.id for call in frame.calls] for frame in all_frames(wire.data)]
 
 
-async def test_what_gathers_while_a_frame_is_written_is_the_next_frame() -> None:
-    sink = Sink()
-    writer = FrameWriter(sink)  # type: ignore[arg-type]
-    running = asyncio.create_task(writer.run())
-    writer.put(link.Call(id=1))
+async def test_what_is_put_in_one_turn_of_the_loop_shares_a_frame() -> None:
+    frames, wire = connected()
+    frames.put(link.Call(id=1))
     await asyncio.sleep(0)
     for number in range(2, 102):
-        writer.put(link.Call(id=number))
-    sink.may_drain.set()
-    await asyncio.sleep(0.01)
-    running.cancel()
-    found = await frames(b"".join(sink.written))
-    assert [[call.id for call in frame.calls] for frame in found] == [[1], list(range(2, 102))]
+        frames.put(link.Call(id=number))
+    await asyncio.sleep(0)
+    assert call_ids(wire) == [[1], list(range(2, 102))]
+
+
+async def test_what_gathers_while_the_other_side_does_not_read_is_the_next_frame() -> None:
+    frames, wire = connected()
+    frames.pause_writing()
+    for number in range(100):
+        frames.put(link.Call(id=number))
+        await asyncio.sleep(0)
+    assert call_ids(wire) == []
+    frames.resume_writing()
+    assert call_ids(wire) == [list(range(100))]
 
 
 async def test_a_large_frame_is_closed() -> None:
-    sink = Sink()
-    sink.may_drain.set()
-    writer = FrameWriter(sink)  # type: ignore[arg-type]
-    body = link.OutgoingRecord(body=b"x" * 600_000)
-    for number in range(4):
-        writer.put(link.Call(id=number, send=link.Send(records=[body])))
-    running = asyncio.create_task(writer.run())
-    await asyncio.sleep(0.05)
-    running.cancel()
-    found = await frames(b"".join(sink.written))
-    assert [len(frame.calls) for frame in found] == [2, 2]
+    frames, wire = connected()
+    frames.pause_writing()
+    for _ in range(4):
+        frames.put(large_call(600_000))
+    frames.resume_writing()
+    assert [len(frame.calls) for frame in all_frames(wire.data)] == [2, 2]
+
+
+async def test_much_that_comes_together_leaves_while_the_rest_is_still_being_put() -> None:
+    frames, wire = connected()
+    for _ in range(20):
+        frames.put(large_call(4_000))
+    assert len(all_frames(wire.data)) == 2
+    await asyncio.sleep(0)
+    assert sum(len(frame.calls) for frame in all_frames(wire.data)) == 20
 
 
 async def test_the_bound_is_a_typed_refusal_of_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("popmq_common.frames.PENDING_MAX", 2)
     monkeypatch.setattr("popmq_common.frames.REFUSED_MAX", 3)
-    writer = FrameWriter(Sink())  # type: ignore[arg-type]
-    writer.check_room()
-    writer.put(link.Call())
-    writer.put(link.Call())
+    frames, _ = connected()
+    frames.check_room()
+    frames.put(link.Call())
+    frames.put(link.Call())
     with pytest.raises(TooManyRequests, match="limit is 2"):
-        writer.check_room()
-    writer.put(link.Reply())  # ends something that was begun
+        frames.check_room()
+    frames.put(link.Reply())  # ends something that was begun
     with pytest.raises(TooManyRequests, match="limit is 3"):
-        writer.put(link.Reply())
+        frames.put(link.Reply())
 
 
 async def test_the_bound_counts_bytes_and_room_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("popmq_common.frames.PENDING_BYTES_MAX", 1_000)
-    sink = Sink()
-    sink.may_drain.set()
-    writer = FrameWriter(sink)  # type: ignore[arg-type]
-    writer.put(large_call(1_000))
+    frames, _ = connected()
+    frames.put(large_call(1_000))
     with pytest.raises(TooManyRequests, match="bytes waiting"):
-        writer.check_room()
-    running = asyncio.create_task(writer.run())
-    await asyncio.wait_for(writer.flush(), 5)
-    writer.check_room()
-    running.cancel()
+        frames.check_room()
+    await asyncio.wait_for(frames.flush(), 5)
+    frames.check_room()
 
 
 async def test_what_no_frame_can_hold_is_refused_and_nothing_of_it_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("popmq_common.frames.FRAME_BYTES_MAX", 3_000)
-    sink = Sink()
-    sink.may_drain.set()
-    writer = FrameWriter(sink)  # type: ignore[arg-type]
+    frames, wire = connected()
     with pytest.raises(BadRequest, match="the link's limit is 3000"):
-        writer.put(large_call(3_000))
+        frames.put(large_call(3_000))
     for _ in range(2):
-        writer.put(large_call(2_000))
-    running = asyncio.create_task(writer.run())
-    await asyncio.wait_for(writer.flush(), 5)
-    running.cancel()
-    assert [len(frame.calls) for frame in await frames(b"".join(sink.written))] == [1, 1]
+        frames.put(large_call(2_000))
+    await asyncio.wait_for(frames.flush(), 5)
+    assert [len(frame.calls) for frame in all_frames(wire.data)] == [1, 1]
 
 
 async def test_a_call_may_be_reused_as_soon_as_it_is_put() -> None:
-    sink = Sink()
-    sink.may_drain.set()
-    writer = FrameWriter(sink)  # type: ignore[arg-type]
+    frames, wire = connected()
     call = link.Call(id=1)
-    writer.put(call)
+    frames.put(call)
     call.id = 2
-    writer.put(call)
-    running = asyncio.create_task(writer.run())
-    await asyncio.wait_for(writer.flush(), 5)
-    running.cancel()
-    (frame,) = await frames(b"".join(sink.written))
-    assert [call.id for call in frame.calls] == [1, 2]
+    frames.put(call)
+    await asyncio.sleep(0)
+    assert call_ids(wire) == [[1, 2]]
 
 
-async def test_bytes_that_are_no_frame_are_an_error() -> None:
-    with pytest.raises(BadRequest, match="a frame that is none"):
-        await frames(LENGTH.pack(3) + b"\xff\xff\xff")
+async def test_the_first_frame_is_awaited_and_what_follows_is_kept() -> None:
+    frames, wire = connected()
+    frames.data_received(HELLO + encode_frame(link.Frame(calls=[link.Call(id=7)])))
+    first = await frames.first()
+    assert first is not None
+    assert first.hello.name == "b"
+    assert not wire.reading
+    frames.data_received(encode_frame(link.Frame(calls=[link.Call(id=8)])))  # was under way
+    came: list[link.Frame] = []
+    frames.begin(came.append)
+    assert wire.reading
+    assert [call.id for frame in came for call in frame.calls] == [7, 8]
 
 
-async def test_a_connection_that_the_system_breaks_is_the_end() -> None:
-    reader = asyncio.StreamReader()
-    reader.set_exception(TimeoutError("the peer's machine is gone"))
-    assert await read_frame(reader) is None
+async def test_the_first_frame_has_a_bound_of_its_own() -> None:
+    frames, wire = connected(first_bytes_max=100)
+    frames.data_received(LENGTH.pack(101))
+    with pytest.raises(BadRequest, match="the limit is 100"):
+        await frames.first()
+    assert wire.closed
 
 
-async def test_a_frame_is_read_at_any_split() -> None:
-    data = encode_frame(link.Frame(hello=link.Hello(name="b")))
-    for at in range(len(data)):
-        reader = asyncio.StreamReader()
-        reading = asyncio.create_task(read_frame(reader))
-        reader.feed_data(data[:at])
-        await asyncio.sleep(0)
-        reader.feed_data(data[at:])
-        frame = await reading
-        assert frame is not None
-        assert frame.hello.name == "b"
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (LENGTH.pack(3) + b"\xff\xff\xff", "a frame that is none"),
+        (LENGTH.pack(FRAME_BYTES_MAX + 1), "the limit is"),
+    ],
+)
+async def test_what_is_no_frame_ends_the_connection(data: bytes, reason: str) -> None:
+    frames, wire = connected()
+    frames.begin(lambda _: None)
+    frames.data_received(HELLO + data)
+    with pytest.raises(BadRequest, match=reason):
+        await frames.ended
+    assert wire.closed
 
 
-async def test_half_a_frame_is_the_end_and_an_impossible_one_an_error() -> None:
-    data = encode_frame(link.Frame(hello=link.Hello(name="b")))
-    assert await frames(data[:-1]) == []
-    with pytest.raises(BadRequest, match="the limit is"):
-        await frames(LENGTH.pack(FRAME_BYTES_MAX + 1))
+async def test_what_the_receiver_refuses_ends_the_connection_and_nothing_more_is_handed_over() -> (
+    None
+):
+    came: list[link.Frame] = []
+
+    def receive(frame: link.Frame) -> None:
+        came.append(frame)
+        raise BadRequest(reason="enough")
+
+    frames, _ = connected()
+    frames.begin(receive)
+    frames.data_received(HELLO + HELLO)
+    with pytest.raises(BadRequest, match="enough"):
+        await frames.ended
+    frames.data_received(HELLO)
+    assert len(came) == 1
+
+
+async def test_half_a_frame_is_the_end_and_a_connection_that_the_system_breaks_an_error() -> None:
+    frames, _ = connected()
+    frames.data_received(HELLO[:-1])
+    frames.connection_lost(None)
+    assert await frames.first() is None
+    await frames.ended
+    broken, _ = connected()
+    broken.connection_lost(TimeoutError("the peer's machine is gone"))
+    with pytest.raises(TimeoutError):
+        await broken.ended
+
+
+async def test_a_flush_ends_with_the_connection() -> None:
+    frames, _ = connected()
+    frames.pause_writing()
+    frames.put(link.Call())
+    flushing = asyncio.create_task(frames.flush())
+    await asyncio.sleep(0)
+    assert not flushing.done()
+    frames.connection_lost(None)
+    await asyncio.wait_for(flushing, 5)

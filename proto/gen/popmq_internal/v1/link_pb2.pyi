@@ -319,15 +319,12 @@ class OutgoingRecord(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    QUEUE_ID_FIELD_NUMBER: _builtins.int
     BODY_FIELD_NUMBER: _builtins.int
     PROPERTIES_FIELD_NUMBER: _builtins.int
     SYS_FLAG_FIELD_NUMBER: _builtins.int
     FLAG_FIELD_NUMBER: _builtins.int
     BORN_TIMESTAMP_MS_FIELD_NUMBER: _builtins.int
     BORN_HOST_FIELD_NUMBER: _builtins.int
-    queue_id: _builtins.int
-    """-1: the broker chooses"""
     body: _builtins.bytes
     properties: _builtins.bytes
     sys_flag: _builtins.int
@@ -338,7 +335,6 @@ class OutgoingRecord(_message.Message):
     def __init__(
         self,
         *,
-        queue_id: _builtins.int = ...,
         body: _builtins.bytes = ...,
         properties: _builtins.bytes = ...,
         sys_flag: _builtins.int = ...,
@@ -348,7 +344,7 @@ class OutgoingRecord(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "born_host", b"born_host", "born_timestamp_ms", b"born_timestamp_ms", "flag", b"flag", "properties", b"properties", "queue_id", b"queue_id", "sys_flag", b"sys_flag"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "born_host", b"born_host", "born_timestamp_ms", b"born_timestamp_ms", "flag", b"flag", "properties", b"properties", "sys_flag", b"sys_flag"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -356,78 +352,53 @@ Global___OutgoingRecord: _TypeAlias = OutgoingRecord  # noqa: Y015
 
 @_typing.final
 class Send(_message.Message):
+    """Stores all records or none, one behind the other in one queue."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     TOPIC_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
     RECORDS_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
+    queue_id: _builtins.int
+    """-1: the broker chooses"""
     @_builtins.property
     def records(self) -> _containers.RepeatedCompositeFieldContainer[Global___OutgoingRecord]: ...
     def __init__(
         self,
         *,
         topic: _builtins.str = ...,
+        queue_id: _builtins.int = ...,
         records: _abc.Iterable[Global___OutgoingRecord] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["records", b"records", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queue_id", b"queue_id", "records", b"records", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Send: _TypeAlias = Send  # noqa: Y015
 
 @_typing.final
-class SendResult(_message.Message):
+class SendReply(_message.Message):
+    """All are stored and durable."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
-    FAILURE_FIELD_NUMBER: _builtins.int
     QUEUE_ID_FIELD_NUMBER: _builtins.int
     QUEUE_OFFSET_FIELD_NUMBER: _builtins.int
-    LOG_OFFSET_FIELD_NUMBER: _builtins.int
-    STORE_TIMESTAMP_MS_FIELD_NUMBER: _builtins.int
     queue_id: _builtins.int
     queue_offset: _builtins.int
-    log_offset: _builtins.int
-    store_timestamp_ms: _builtins.int
-    @_builtins.property
-    def failure(self) -> Global___Failure:
-        """absent: stored and durable"""
-
+    """of the first record; the others follow without a gap"""
     def __init__(
         self,
         *,
-        failure: Global___Failure | None = ...,
         queue_id: _builtins.int = ...,
         queue_offset: _builtins.int = ...,
-        log_offset: _builtins.int = ...,
-        store_timestamp_ms: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "log_offset", b"log_offset", "queue_id", b"queue_id", "queue_offset", b"queue_offset", "store_timestamp_ms", b"store_timestamp_ms"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___SendResult: _TypeAlias = SendResult  # noqa: Y015
-
-@_typing.final
-class SendReply(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    RESULTS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___SendResult]:
-        """one per record, in order"""
-
-    def __init__(
-        self,
-        *,
-        results: _abc.Iterable[Global___SendResult] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["results", b"results"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queue_id", b"queue_id", "queue_offset", b"queue_offset"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

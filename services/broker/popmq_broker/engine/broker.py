@@ -12,7 +12,7 @@ from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.send import Begun, Send
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import Topics
-from popmq_broker.store.store import Arrival
+from popmq_broker.store.store import Run
 from popmq_common.errors import NotServed, PopMQError
 from popmq_common.wire import failure_of
 from popmq_internal.v1 import link_pb2 as link
@@ -89,7 +89,7 @@ class Broker:
                 if error is not None:
                     reply.failure.CopyFrom(failure_of(error))
                 elif isinstance(one, Begun):
-                    self._send.fill(reply.send, one)
+                    self._send.tell(reply.send, one)
                 answer(reply)
             self.state.stats.calls("send", len(calls), time.perf_counter() - began)
 
@@ -106,10 +106,10 @@ class Broker:
         await self.offsets.write()
         await self.state.store.close()
 
-    def _arrived(self, arrivals: Sequence[Arrival]) -> None:
+    def _arrived(self, runs: Sequence[Run]) -> None:
         codes: dict[str, list[int]] = {}
-        for arrival in arrivals:
-            codes.setdefault(arrival.topic, []).append(arrival.tags_code)
+        for run in runs:
+            codes.setdefault(run.queue[0], []).extend(run.tags_codes)
         for topic, tags_codes in codes.items():
             self.state.waiters.arrived(topic, tags_codes)
 

@@ -17,7 +17,7 @@ class Begun(NamedTuple):
     """What one send has appended."""
 
     topic: str
-    drafts: list[Draft]
+    queue_id: int
     appended: list[Appended]
 
     @property
@@ -37,20 +37,22 @@ class Send:
             raise begun
         await self._state.store.durable(begun.end_offset)
         reply = link.SendReply()
-        self.fill(reply, begun)
+        self.tell(reply, begun)
         return reply
 
     def begin(self, requests: Sequence[link.Send]) -> list[Begun | PopMQError]:
         """Append several calls at once, each as a whole or not at all; nothing is durable yet."""
-        found: list[tuple[str, list[Draft]] | PopMQError] = []
+        found: list[list[Draft] | PopMQError] = []
+        everything: list[Draft] = []
         for request in requests:
             try:
-                found.append((request.topic, self._drafts(request)))
+                drafts = self._drafts(request)
+                found.append(drafts)
+                everything += drafts
             except PopMQError as error:
                 found.append(error)
         state = self._state
         now_ms = state.clock.now_ms()
-        everything = [draft for one in found if isinstance(one, tuple) for draft in one[1]]
         if not everything:
             return [one for one in found if isinstance(one, PopMQError)]
         try:
@@ -60,58 +62,61 @@ class Send:
                 return [error]
             return [begun for request in requests for begun in self.begin([request])]
         return [
-            one if isinstance(one, PopMQError) else Begun(*one, list(islice(places, len(one[1]))))
+            one
+            if isinstance(one, PopMQError)
+            else Begun(one[0].topic, one[0].queue_id, list(islice(places, len(one))))
             for one in found
         ]
 
-    def fill(self, reply: link.SendReply, begun: Begun) -> None:
+    def tell(self, reply: link.SendReply, begun: Begun) -> None:
         """The answer to a call that is durable now."""
-        self._state.stats.sent[begun.topic] += len(begun.drafts)
-        for draft, at in zip(begun.drafts, begun.appended, strict=True):
-            reply.results.add(
-                queue_id=draft.queue_id,
-                queue_offset=at.queue_offset,
-                log_offset=at.log_offset,
-                store_timestamp_ms=at.store_timestamp_ms,
-            )
+        self._state.stats.sent[begun.topic] += len(begun.appended)
+        reply.queue_id = begun.queue_id
+        reply.queue_offset = begun.appended[0].queue_offset
 
     def _drafts(self, request: link.Send) -> list[Draft]:
         topic = self._state.topic(request.topic)
         if not topic.perm & PERM_WRITE:
             raise NoPermission(topic=topic.name, action="writable")
-        if not request.records:
+        queue_id = self._queue(topic, request.queue_id)
+        drafts = [_draft(topic.name, queue_id, record) for record in request.records]
+        if not drafts:
             raise BadRequest(reason="no message to store")
-        return [self._draft(topic, record) for record in request.records]
+        return drafts
 
-    def _draft(self, topic: TopicConfig, record: link.OutgoingRecord) -> Draft:
-        queue_id = record.queue_id
-        if queue_id < 0:
-            queue_id = self._next_queue % topic.write_queues
-            self._next_queue += 1
-        elif queue_id >= topic.write_queues:
+    def _queue(self, topic: TopicConfig, queue_id: int) -> int:
+        if queue_id >= topic.write_queues:
             raise BadRequest(reason=f"topic {topic.name} has no queue {queue_id}")
-        tag = tag_of(record.properties)
-        return Draft(
-            topic=topic.name,
-            queue_id=queue_id,
-            body=record.body,
-            properties=record.properties,
-            tags_code=tags_code(tag) if tag else 0,
-            sys_flag=record.sys_flag,
-            flag=record.flag,
-            born_timestamp_ms=record.born_timestamp_ms,
-            born_host=record.born_host,
-        )
+        if queue_id >= 0:
+            return queue_id
+        self._next_queue += 1
+        return (self._next_queue - 1) % topic.write_queues
 
 
-_TAG_INSIDE = names.VALUE_END.encode() + names.TAGS.encode() + names.NAME_END.encode()
-_TAG_FIRST = _TAG_INSIDE[1:]
+def _draft(topic: str, queue_id: int, record: link.OutgoingRecord) -> Draft:
+    properties = record.properties
+    tag = tag_of(properties) if _TAG in properties else None
+    return Draft(
+        topic,
+        queue_id,
+        record.body,
+        properties,
+        tags_code(tag) if tag else 0,
+        record.sys_flag,
+        record.flag,
+        record.born_timestamp_ms,
+        record.born_host,
+    )
+
+
+_TAG = names.TAGS.encode() + names.NAME_END.encode()
+_TAG_INSIDE = names.VALUE_END.encode() + _TAG
 
 
 def tag_of(properties: bytes) -> str | None:
     """The TAGS property, without decoding the others."""
-    if properties.startswith(_TAG_FIRST):
-        start = len(_TAG_FIRST)
+    if properties.startswith(_TAG):
+        start = len(_TAG)
     else:
         at = properties.find(_TAG_INSIDE)
         if at < 0:

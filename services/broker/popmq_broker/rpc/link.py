@@ -12,13 +12,7 @@ from popmq_common.errors import (
     PopMQError,
     TooManyRequests,
 )
-from popmq_common.frames import (
-    FrameWriter,
-    converse,
-    encode_frame,
-    read_frame,
-    watch_silence,
-)
+from popmq_common.frames import FrameConnection
 from popmq_common.logs import Log
 from popmq_common.units import KiB
 from popmq_common.wire import failure_of
@@ -60,7 +54,9 @@ class LinkServer:
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
-        self._server = await asyncio.start_server(self._connected, host, port, ssl=self._tls)
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: FrameConnection(self._made, GREETING_BYTES_MAX), host, port, ssl=self._tls
+        )
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self, grace_s: float = GRACE_S) -> None:
@@ -81,45 +77,49 @@ class LinkServer:
         if self._connections:
             await asyncio.wait(self._connections, timeout=GRACE_S)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _made(self, frames: FrameConnection) -> None:
         if len(self._connections) >= CONNECTIONS_MAX:
             self._log.warning("link.refused", reason="too many connections", limit=CONNECTIONS_MAX)
-            writer.close()
+            frames.close()
             return
+        task = asyncio.create_task(self._converse(frames))
         self._connections[task] = None
+        # not by the task itself: one that is cancelled before its first step never runs
+        task.add_done_callback(lambda task: self._gone(task, frames))
+
+    def _gone(self, task: asyncio.Task[None], frames: FrameConnection) -> None:
+        del self._connections[task]
+        frames.close()
+        if not task.cancelled() and (bug := task.exception()) is not None:
+            self._log.error("link.crashed", exc_info=bug)
+
+    async def _converse(self, frames: FrameConnection) -> None:
         try:
-            watch_silence(writer)
-            if await self._greet(reader, writer):
-                connection = Connection(
-                    self._handle, self._handle_sends, reader, writer, self._name, self._log
-                )
-                self._connections[task] = connection
-                await connection.serve()
+            if not await self._greet(frames):
+                return
+            connection = Connection(self._handle, self._handle_sends, frames, self._name, self._log)
+            task = asyncio.current_task()
+            assert task is not None
+            self._connections[task] = connection
+            await connection.serve()
         except (OSError, PopMQError) as broken:
             self._log.info("link.broken", reason=str(broken))
-        except asyncio.CancelledError:
-            pass  # stop() ends connections this way; the server must not log it as an error
-        finally:
-            del self._connections[task]
-            writer.close()
 
-    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _greet(self, frames: FrameConnection) -> bool:
         """The first frame shows the secret; ours tells the name, or why not.
 
         Raises `BadRequest`, `TimeoutError` (an `OSError`) for a peer that says nothing.
         """
         async with asyncio.timeout(GREETING_S):
-            frame = await read_frame(reader, GREETING_BYTES_MAX)
+            frame = await frames.first()
         if frame is None or not frame.HasField("hello"):
             return False
         if not hmac.compare_digest(frame.hello.secret.encode(), self._secret.encode()):
-            self._log.warning("link.refused", peer=str(writer.get_extra_info("peername")))
+            self._log.warning("link.refused", peer=frames.peer)
             refusal = link.Reply(failure=failure_of(NotAuthorized()))
-            writer.write(encode_frame(link.Frame(replies=[refusal])))
+            frames.write(link.Frame(replies=[refusal]))
             return False
-        writer.write(encode_frame(link.Frame(hello=link.Hello(name=self._name))))
+        frames.write(link.Frame(hello=link.Hello(name=self._name)))
         return True
 
 
@@ -130,16 +130,13 @@ class Connection:
         self,
         handle: Handle,
         handle_sends: HandleSends | None,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+        frames: FrameConnection,
         name: str,
         log: Log,
     ) -> None:
         self._handle = handle
         self._handle_sends = handle_sends
-        self._reader = reader
-        self._writer = writer
-        self._out = FrameWriter(writer)
+        self._frames = frames
         self._name = name
         self._log = log
         self._calls: dict[int, asyncio.Task[None]] = {}
@@ -153,7 +150,9 @@ class Connection:
         """Until the proxy is gone; its calls end with it. Raises `OSError`, `BadRequest`,
         `TooManyRequests` for a proxy that sends and does not read."""
         try:
-            await converse(self._reader, self._out, self._receive)
+            self._frames.begin(self._receive)
+            await asyncio.wait([self._frames.ended])  # a cancelled wait leaves the future alone
+            self._frames.ended.result()
         finally:
             calls = list(self._calls.values())
             for task in calls:
@@ -168,7 +167,7 @@ class Connection:
         if self._calls:
             await asyncio.wait(self._calls.values())
         await self._no_sends.wait()
-        await self._out.flush()
+        await self._frames.flush()
 
     def _receive(self, frame: link.Frame) -> None:
         sends: list[link.Call] = []
@@ -201,7 +200,7 @@ class Connection:
         try:
             self._check_accepts()
         except PopMQError as refused:
-            self._out.put(link.Reply(id=call.id, failure=failure_of(refused)))
+            self._frames.put(link.Reply(id=call.id, failure=failure_of(refused)))
             return False
         return True
 
@@ -217,7 +216,7 @@ class Connection:
             raise self._stops()
         if len(self._calls) + len(self._sends) >= CALLS_MAX:
             raise TooManyRequests(what="calls of one proxy", limit=CALLS_MAX)
-        self._out.check_room()
+        self._frames.check_room()
 
     def _stops(self) -> BrokerUnreachable:
         return BrokerUnreachable(broker=self._name, reason="it is stopping")
@@ -244,10 +243,10 @@ class Connection:
 
     def _answer(self, reply: link.Reply) -> None:
         try:
-            self._out.put(reply)
+            self._frames.put(reply)
         except BadRequest as too_large:  # fails this call, not all the others of the connection
             self._log.error("reply.refused", kind=reply.WhichOneof("body"), reason=str(too_large))
             self._answer(link.Reply(id=reply.id, failure=failure_of(too_large)))
         except TooManyRequests as jammed:
             self._log.warning("link.broken", reason=str(jammed))
-            self._writer.transport.abort()
+            self._frames.abort()

@@ -4,6 +4,7 @@ A record that does not fit what is left of a file goes to the next one; a blank 
 One piece of bytes per file comes out.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from popmq_common import record as rec
@@ -41,10 +42,10 @@ class Batch:
             self._file_end += self._segment_bytes
         return self.end
 
-    def add(self, record: bytes) -> None:
-        """The record at the place that `place` gave."""
-        self._parts.append(record)
-        self.end += len(record)
+    def add(self, record: Sequence[bytes], size_bytes: int) -> None:
+        """The record, in pieces, at the place that `place` gave."""
+        self._parts += record
+        self.end += size_bytes
 
     def pieces(self) -> list[Piece]:
         self._close_piece()

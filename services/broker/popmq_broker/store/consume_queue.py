@@ -55,18 +55,19 @@ class ConsumeQueue:
     def unwritten_bytes(self) -> int:
         return len(self._tail)
 
-    def append(self, offset: int, entry: bytes) -> None:
-        """Make a message visible. Entries that are there already are passed over.
+    def append(self, offset: int, entries: bytes | bytearray) -> None:
+        """Make messages from `offset` on visible. An entry alone that is there already is passed
+        over.
 
         Raises `Corrupt` for a gap, and for another message under an offset that is taken.
         """
         if offset == self.max_offset:
-            self._tail += entry
+            self._tail += entries
         elif offset > self.max_offset:
             raise self._damaged(offset, f"entries from {self.max_offset} on are missing")
         elif offset < self.min_offset:
             raise self._damaged(offset, f"entries before {self.min_offset} are missing")
-        elif encode_entry(self.entries(offset, 1)[0]) != entry:
+        elif encode_entry(self.entries(offset, 1)[0]) != entries:
             raise self._damaged(offset, "two messages have this offset")
 
     def begin_at(self, offset: int) -> None:

@@ -1,13 +1,12 @@
 """What goes into the store, and what it says about it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from popmq_broker.store.queues import QueueId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class Draft(NamedTuple):
     """A record before it has a place and a time."""
 
     topic: str
@@ -26,21 +25,25 @@ class Appended(NamedTuple):
     log_offset: int
     end_offset: int
     queue_offset: int
-    store_timestamp_ms: int
 
 
-class Arrival(NamedTuple):
-    """A message that has become visible."""
+@dataclass(slots=True)
+class Run:
+    """Messages of one append with consecutive offsets in one queue."""
 
-    topic: str
-    queue_id: int
-    queue_offset: int
-    tags_code: int
+    queue: QueueId
+    first_offset: int
+    entries: bytearray = field(default_factory=bytearray)
+    """What its ConsumeQueue gets, one entry after the other."""
+    tags_codes: list[int] = field(default_factory=list)
+
+    @property
+    def next_offset(self) -> int:
+        return self.first_offset + len(self.tags_codes)
 
 
 class Pending(NamedTuple):
-    """Records of one append that are not yet in their queues: parallel lists."""
+    """Records of one append that are not yet in their queues."""
 
     end_offset: int
-    items: list[tuple[QueueId, int, bytes]]
-    arrivals: list[Arrival]
+    runs: list[Run]

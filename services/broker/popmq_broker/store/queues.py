@@ -1,6 +1,6 @@
 """All ConsumeQueues of a store: opened from the directory, or made when first written."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from popmq_broker.core.queue_entry import QueueEntry
@@ -62,21 +62,20 @@ class Queues:
     def took(self, queue: QueueId, next_offset: int) -> None:
         (self._queues.get(queue) or self._make(queue)).next_offset = next_offset
 
-    def dispatch(self, items: Sequence[tuple[QueueId, int, bytes]]) -> None:
-        """Make messages visible: queue, queue offset, entry. Raises `Corrupt`."""
-        for key, offset, entry in items:
-            queue = self._queues[key]
-            queue.append(offset, entry)
-            self._unwritten[key] = queue
-            if queue.needs_flush():
-                self._flush_quietly(queue)
+    def dispatch(self, key: QueueId, offset: int, entries: bytes | bytearray) -> None:
+        """Make messages visible: entries of a queue from `offset` on. Raises `Corrupt`."""
+        queue = self._queues[key]
+        queue.append(offset, entries)
+        self._unwritten[key] = queue
+        if queue.needs_flush():
+            self._flush_quietly(queue)
 
     def recover(self, key: QueueId, offset: int, entry: bytes, *, may_begin: bool) -> None:
         """`dispatch` at start-up; `may_begin`: a queue's first messages may be gone."""
         queue = self._queues.get(key) or self._make(key)
         if may_begin and queue.max_offset == 0 and offset > 0:
             queue.begin_at(offset)
-        self.dispatch([(key, offset, entry)])
+        self.dispatch(key, offset, entry)
         queue.next_offset = queue.max_offset
 
     def min_offset(self, topic: str, queue_id: int) -> int:

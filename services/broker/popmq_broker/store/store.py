@@ -21,7 +21,7 @@ from popmq_broker.store.checkpoint_file import Marks
 from popmq_broker.store.commit_log import CommitLog
 from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.config_files import ConfigFiles
-from popmq_broker.store.drafts import Appended, Arrival, Draft, Pending
+from popmq_broker.store.drafts import Appended, Draft, Pending, Run
 from popmq_broker.store.files import Files, Lock
 from popmq_broker.store.flush import Flusher, Position
 from popmq_broker.store.queues import QueueId, Queues, sync_files
@@ -30,7 +30,7 @@ from popmq_common.errors import DiskFull, StoreClosed, TooManyRequests
 from popmq_common.logs import Log
 from popmq_common.record import Record, SysFlag
 
-__all__ = ["Appended", "Arrival", "Draft", "Store"]
+__all__ = ["Appended", "Draft", "Run", "Store"]
 
 FREE_SPACE_CHECK_MS: Final = 1_000
 MARK_INTERVAL_MS: Final = 1_000
@@ -55,8 +55,8 @@ class Store:
         log: Log,
         fatal: Callable[[BaseException], None],
     ) -> None:
-        self.arrivals: Callable[[list[Arrival]], None] = lambda _: None
-        """Called once per batch of messages that became visible."""
+        self.arrivals: Callable[[list[Run]], None] = lambda _: None
+        """Called with the messages that became visible together."""
         self.synced: Callable[[float, int], None] = lambda _seconds, _records: None
         """Called after each fdatasync with its duration and the records it covered."""
         self._config = config
@@ -103,57 +103,55 @@ class Store:
         self._check_room(now_ms, system=system)
         now_ms = max(now_ms, self._last_store_ms)  # store times never go back
         batch = self._commit_log.batch()
-        next_offsets: dict[QueueId, int] = {}
+        runs: dict[QueueId, Run] = {}
         appended: list[Appended] = []
-        items: list[tuple[QueueId, int, bytes]] = []
-        arrivals: list[Arrival] = []
         for draft in drafts:
+            if draft.sys_flag & _PREPARED:
+                appended.append(self._place(batch, draft, 0, now_ms))
+                continue
             queue = (draft.topic, draft.queue_id)
-            offset = 0
-            queued = not draft.sys_flag & _PREPARED
-            if queued:
-                known = next_offsets.get(queue)
-                offset = self._queues.next_offset(queue) if known is None else known
-                next_offsets[queue] = offset + 1
-            place, size = self._place(batch, draft, offset, now_ms)
-            appended.append(Appended(place, place + size, offset, now_ms))
-            if queued:
-                items.append((queue, offset, pack_entry(place, size, draft.tags_code)))
-                arrivals.append(Arrival(*queue, offset, draft.tags_code))
+            run = runs.get(queue)
+            if run is None:
+                run = runs[queue] = Run(queue, self._queues.next_offset(queue))
+            tags_codes = run.tags_codes
+            at = self._place(batch, draft, run.first_offset + len(tags_codes), now_ms)
+            appended.append(at)
+            log_offset, end_offset, _ = at
+            run.entries += pack_entry(log_offset, end_offset - log_offset, draft.tags_code)
+            tags_codes.append(draft.tags_code)
         self._write(batch)
         self._last_store_ms = now_ms
         self._record_count += len(appended)
-        for queue, next_offset in next_offsets.items():
-            self._queues.took(queue, next_offset)
-        self._pending.append(Pending(batch.end, items, arrivals))
+        for run in runs.values():
+            self._queues.took(run.queue, run.next_offset)
+        self._pending.append(Pending(batch.end, list(runs.values())))
         if self._kick is None:  # one flush per turn of the loop
             self._kick = asyncio.get_running_loop().call_soon(self._ask_flush)
         return appended
 
-    def _place(self, batch: Batch, draft: Draft, offset: int, now_ms: int) -> tuple[int, int]:
+    def _place(self, batch: Batch, draft: Draft, queue_offset: int, now_ms: int) -> Appended:
         store_host = self._config.store_host
-        topic, body, properties = draft.topic, draft.body, draft.properties
-        size = rec.size_bytes(topic, body, properties, draft.born_host, store_host)
-        place = batch.place(size)
-        batch.add(
-            rec.pack(
-                topic,
-                draft.queue_id,
-                offset,
-                place,
-                body,
-                properties,
-                draft.sys_flag,
-                draft.flag,
-                draft.born_timestamp_ms,
-                draft.born_host,
-                now_ms,
-                store_host,
-                draft.reconsume_times,
-                0,
-            )
+        topic, queue_id, body, properties, _, sys_flag, flag, born_ms, born_host, tries = draft
+        size = rec.size_bytes(topic, body, properties, born_host, store_host)
+        log_offset = batch.place(size)
+        record = rec.pack(
+            topic,
+            queue_id,
+            queue_offset,
+            log_offset,
+            body,
+            properties,
+            sys_flag,
+            flag,
+            born_ms,
+            born_host,
+            now_ms,
+            store_host,
+            tries,
+            0,
         )
-        return place, size
+        batch.add(record, size)
+        return Appended(log_offset, log_offset + size, queue_offset)
 
     def _write(self, batch: Batch) -> None:
         try:
@@ -203,15 +201,16 @@ class Store:
 
     def _dispatch(self, end_offset: int) -> None:
         """Messages up to `end_offset` become visible."""
-        arrivals: list[Arrival] = []
+        arrived: list[Run] = []
         pending = self._pending
         try:
             while pending and pending[0].end_offset <= end_offset:
-                _, items, arrived = pending.popleft()
-                self._queues.dispatch(items)
-                arrivals += arrived
-            if arrivals:
-                self.arrivals(arrivals)
+                _, runs = pending.popleft()
+                for run in runs:
+                    self._queues.dispatch(run.queue, run.first_offset, run.entries)
+                arrived += runs
+            if arrived:
+                self.arrivals(arrived)
         except Exception as failed:  # stored, but not to be found: only a new start can help
             self._fail(failed)
 

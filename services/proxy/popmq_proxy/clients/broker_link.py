@@ -5,7 +5,7 @@ from collections import OrderedDict
 from itertools import count
 
 from popmq_common.errors import BrokerDown, BrokerUnreachable, DeadlinePassed, PopMQError
-from popmq_common.frames import FrameWriter, converse
+from popmq_common.frames import FrameConnection
 from popmq_common.wire import error_of
 from popmq_internal.v1 import link_pb2 as link
 
@@ -13,32 +13,31 @@ GIVEN_UP_MAX = 4_096  # pops given up whose reply may still be on its way
 
 
 class BrokerLink:
-    def __init__(
-        self, broker: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    def __init__(self, broker: str, frames: FrameConnection) -> None:
+        """The greeting is over."""
         self.broken = False
+        self._loop = asyncio.get_running_loop()
         self._broker = broker
-        self._reader = reader
-        self._writer = writer
-        self._out = FrameWriter(writer)
+        self._frames = frames
         self._ids = count(1)
         self._waiting: dict[int, asyncio.Future[link.Reply]] = {}
         self._given_up: OrderedDict[int, link.Pop] = OrderedDict()
-        self._running = asyncio.create_task(self._run())
+        frames.begin(self._receive)
+        frames.ended.add_done_callback(self._ended)
 
     async def call(self, call: link.Call, timeout_ms: int) -> link.Reply:
         """Sets `call.id`. Raises the broker's error, `BrokerUnreachable`, `BrokerDown`,
         `DeadlinePassed`, `BadRequest` for a call that no frame can hold, `TooManyRequests`."""
         if self.broken:
             raise BrokerUnreachable(broker=self._broker, reason="the connection broke")
-        self._out.check_room()
-        call.id = next(self._ids)
-        call_id = call.id  # the caller may use its object for another call
-        self._out.put(call)
-        loop = asyncio.get_running_loop()
-        waiter = self._waiting[call_id] = loop.create_future()
+        self._frames.check_room()
+        call_id = call.id = next(self._ids)  # the caller may use its object for another call
+        self._frames.put(call)
+        waiter = self._waiting[call_id] = self._loop.create_future()
         # a timer of our own: asyncio.timeout costs 4 µs, a twentieth of a send
-        timer = loop.call_later(timeout_ms / 1000, _pass_deadline, waiter, self._broker, timeout_ms)
+        timer = self._loop.call_later(
+            timeout_ms / 1000, _pass_deadline, waiter, self._broker, timeout_ms
+        )
         try:
             reply: link.Reply = await waiter
         except (asyncio.CancelledError, DeadlinePassed):
@@ -75,18 +74,13 @@ class BrokerLink:
 
     def _try_put(self, call: link.Call) -> None:
         try:
-            self._out.put(call)
+            self._frames.put(call)
         except PopMQError:
             return  # the link is jammed; the time limits of poll and lease end it too
 
-    async def _run(self) -> None:
-        reason = "it closed the connection"
-        try:
-            await converse(self._reader, self._out, self._receive)
-        except (OSError, PopMQError) as broken:
-            reason = str(broken)
-        finally:
-            self._break(reason)
+    def _ended(self, ended: asyncio.Future[None]) -> None:
+        wrong = ended.exception()
+        self._break("it closed the connection" if wrong is None else str(wrong))
 
     def _receive(self, frame: link.Frame) -> None:
         for reply in frame.replies:
@@ -101,12 +95,12 @@ class BrokerLink:
         for waiter in self._waiting.values():
             if not waiter.done():
                 waiter.set_exception(BrokerDown(broker=self._broker, reason=reason))
-        self._writer.close()
+        self._frames.close()
 
     async def close(self) -> None:
         self._break("the proxy is stopping")
-        self._running.cancel()
-        await asyncio.gather(self._running, return_exceptions=True)
+        self._frames.abort()
+        await asyncio.wait([self._frames.ended])
 
 
 def _pass_deadline(waiter: "asyncio.Future[link.Reply]", broker: str, timeout_ms: int) -> None:

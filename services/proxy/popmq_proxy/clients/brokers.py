@@ -9,7 +9,7 @@ from math import ceil
 from typing import Protocol
 
 from popmq_common.errors import BrokerUnreachable, DeadlinePassed, PopMQError
-from popmq_common.frames import encode_frame, read_frame, watch_silence
+from popmq_common.frames import FrameConnection
 from popmq_common.wire import error_of
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.broker_link import BrokerLink
@@ -137,25 +137,22 @@ class LinkBrokers:
         host, _, port = address.rpartition(":")
         try:
             async with asyncio.timeout(CONNECT_S):
-                reader, writer = await asyncio.open_connection(
-                    host.strip("[]"), int(port), ssl=self._tls
+                _, frames = await asyncio.get_running_loop().create_connection(
+                    FrameConnection, host.strip("[]"), int(port), ssl=self._tls
                 )
                 try:
-                    await self._greet(broker, reader, writer)
+                    await self._greet(broker, frames)
                 except BaseException:
-                    writer.close()
+                    frames.close()
                     raise
         except (OSError, ValueError) as failed:  # time-outs are among them
             raise BrokerUnreachable(broker=broker, reason=str(failed) or "no answer") from failed
-        return BrokerLink(broker, reader, writer)
+        return BrokerLink(broker, frames)
 
-    async def _greet(
-        self, broker: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        watch_silence(writer)
-        writer.write(encode_frame(link.Frame(hello=link.Hello(secret=self._secret))))
+    async def _greet(self, broker: str, frames: FrameConnection) -> None:
+        frames.write(link.Frame(hello=link.Hello(secret=self._secret)))
         try:
-            frame = await read_frame(reader)
+            frame = await frames.first()
         except PopMQError as wrong:
             raise BrokerUnreachable(broker=broker, reason=str(wrong)) from wrong
         if frame is None or not frame.HasField("hello"):

@@ -16,6 +16,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_common import hosts, record
 from popmq_common import properties as names
+from popmq_common.protowire import sized, varint
 from popmq_proxy.core.convert import COMPRESSED, DELIVER_NANOS
 
 _SHOWN_AS_FIELDS = frozenset(name.encode() for name in names.INTERNAL | {DELIVER_NANOS})
@@ -37,24 +38,6 @@ _DLQ_MESSAGE_ID = names.DLQ_ORIGIN_MESSAGE_ID.encode()
 _NAME_END, _VALUE_END = names.NAME_END.encode(), names.VALUE_END.encode()
 _MD5_DIGEST = b"\x22\x24" + b"\x08" + bytes((v2.MD5,)) + b"\x12\x20"
 """SystemProperties.body_digest: MD5, then its 32 digits."""
-_SMALL = [bytes((number,)) for number in range(128)]
-
-
-def _varint(number: int) -> bytes:
-    """`number` is not negative."""
-    if number < 128:
-        return _SMALL[number]
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def _text(tag: bytes, data: bytes) -> bytes:
-    """A string, bytes or message field; `tag` is its field number and wire type, encoded."""
-    return b"%b%b%b" % (tag, _varint(len(data)), data)
 
 
 class DeliveryEncoder:
@@ -62,10 +45,10 @@ class DeliveryEncoder:
 
     def __init__(self, topic: v2.Resource, invisible_ms: int) -> None:
         """`topic` as the client named it; `invisible_ms` of their leases."""
-        self._topic = _text(b"\x0a", topic.SerializeToString())
+        self._topic = sized(b"\x0a", topic.SerializeToString())
         duration = Duration()
         duration.FromMilliseconds(invisible_ms)
-        self._invisible = _text(b"\x7a", duration.SerializeToString())
+        self._invisible = sized(b"\x7a", duration.SerializeToString())
 
     def response(self, handle: str, data: bytes) -> bytes:
         """A `ReceiveMessageResponse` with the message of the record `data`, which is whole."""
@@ -76,12 +59,12 @@ class DeliveryEncoder:
         parts = [self._topic]
         for name, value in properties.items():
             if name not in _SHOWN_AS_FIELDS:
-                parts.append(_text(b"\x12", _text(b"\x0a", name) + _text(b"\x12", value)))
-        parts += (b"\x1a", _varint(len(system)), system)
+                parts.append(sized(b"\x12", sized(b"\x0a", name) + sized(b"\x12", value)))
+        parts += (b"\x1a", varint(len(system)), system)
         if stored.body:
-            parts += (b"\x22", _varint(len(stored.body)), stored.body)
+            parts += (b"\x22", varint(len(stored.body)), stored.body)
         message = b"".join(parts)
-        return b"%b%b%b" % (b"\x12", _varint(len(message)), message)
+        return b"%b%b%b" % (b"\x12", varint(len(message)), message)
 
     def _system(self, handle: str, stored: record.Record, properties: dict[bytes, bytes]) -> bytes:
         """SystemProperties in the order of their field numbers; optional ones only when set:
@@ -89,40 +72,40 @@ class DeliveryEncoder:
         get = properties.get
         parts: list[bytes] = []
         if _TAGS in properties:
-            parts.append(_text(b"\x0a", properties[_TAGS]))
+            parts.append(sized(b"\x0a", properties[_TAGS]))
         for key in get(_KEYS, b"").split():
-            parts.append(_text(b"\x12", key))
+            parts.append(sized(b"\x12", key))
         message_id = get(_UNIQ_KEY) or _offset_message_id(stored)
         parts += (
-            _text(b"\x1a", message_id),
+            sized(b"\x1a", message_id),
             _MD5_DIGEST,
             hashlib.md5(stored.body, usedforsecurity=False).hexdigest().upper().encode(),
             b"\x28\x02" if stored.sys_flag & COMPRESSED else b"\x28\x01",
             _TYPE_FIFO if _SHARDING_KEY in properties else _other_type(properties),
             _timestamp(b"\x3a", stored.born_timestamp_ms),
-            _text(b"\x42", get(_BORN_HOST) or _host(stored.born_host)),
+            sized(b"\x42", get(_BORN_HOST) or _host(stored.born_host)),
             _timestamp(b"\x4a", stored.store_timestamp_ms),
-            _text(b"\x52", _host(stored.store_host)),
+            sized(b"\x52", _host(stored.store_host)),
         )
         if _DELIVER_MS in properties:
             parts.append(_deliver_at(properties))
-        parts.append(_text(b"\x62", handle.encode()))
+        parts.append(sized(b"\x62", handle.encode()))
         if stored.queue_id:
-            parts.append(b"\x68" + _varint(stored.queue_id))
+            parts.append(b"\x68" + varint(stored.queue_id))
         parts += (
             b"\x70",
-            _varint(stored.queue_offset),
+            varint(stored.queue_offset),
             self._invisible,
             b"\x80\x01",
-            _varint(stored.reconsume_times + 1),
+            varint(stored.reconsume_times + 1),
         )
         if _SHARDING_KEY in properties:
-            parts.append(_text(b"\x8a\x01", properties[_SHARDING_KEY]))
+            parts.append(sized(b"\x8a\x01", properties[_SHARDING_KEY]))
         if _TRACE in properties:
-            parts.append(_text(b"\x92\x01", properties[_TRACE]))
+            parts.append(sized(b"\x92\x01", properties[_TRACE]))
         if _DLQ_TOPIC in properties:
-            origin = _text(b"\x0a", properties[_DLQ_TOPIC])
-            parts.append(_text(b"\xa2\x01", origin + _text(b"\x12", get(_DLQ_MESSAGE_ID, b""))))
+            origin = sized(b"\x0a", properties[_DLQ_TOPIC])
+            parts.append(sized(b"\xa2\x01", origin + sized(b"\x12", get(_DLQ_MESSAGE_ID, b""))))
         return b"".join(parts)
 
 
@@ -153,10 +136,10 @@ def _timestamp(tag: bytes, ms: int, nanos: int = 0) -> bytes:
     seconds, rest_ms = divmod(ms, 1000)
     nanos += rest_ms * 1_000_000
     if seconds <= 0:  # a strange clock; the library knows negative numbers
-        return _text(tag, Timestamp(seconds=seconds, nanos=nanos).SerializeToString())
+        return sized(tag, Timestamp(seconds=seconds, nanos=nanos).SerializeToString())
     if nanos:
-        return _text(tag, b"\x08%b\x10%b" % (_varint(seconds), _varint(nanos)))
-    return _text(tag, b"\x08" + _varint(seconds))
+        return sized(tag, b"\x08%b\x10%b" % (varint(seconds), varint(nanos)))
+    return sized(tag, b"\x08" + varint(seconds))
 
 
 def _deliver_at(properties: dict[bytes, bytes]) -> bytes:

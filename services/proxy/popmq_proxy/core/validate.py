@@ -5,6 +5,7 @@ passes. Control characters would break the stored property string, so they are r
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from apache.rocketmq.v2 import definition_pb2 as v2
@@ -63,19 +64,19 @@ def check_type(topic: str, topic_type: str, kind: str) -> None:
 def check_message(message: v2.Message, limits: Limits) -> None:
     """Raises the error whose code official clients expect."""
     system = message.system_properties
-    if not message.body:
+    body_bytes = len(message.body)
+    if not body_bytes:
         raise e.MessageBodyEmpty()
-    if len(message.body) > limits.body_bytes:
-        raise e.MessageTooLarge(size_bytes=len(message.body), limit_bytes=limits.body_bytes)
-    if not system.message_id.strip():
+    if body_bytes > limits.body_bytes:
+        raise e.MessageTooLarge(size_bytes=body_bytes, limit_bytes=limits.body_bytes)
+    message_id = system.message_id
+    if not message_id.strip():
         raise e.IllegalMessageId(reason="it is blank")
-    _check_text(system.message_id, e.IllegalMessageId)
-    if system.HasField("tag"):
+    _check_text(message_id, e.IllegalMessageId)
+    if system.tag:
         _check_tag(system.tag)
-    for key in system.keys:
-        if not key.strip():
-            raise e.IllegalKey(reason="it is blank")
-        _check_text(key, e.IllegalKey)
+    if system.keys:
+        _check_keys(system.keys)
     if system.HasField("message_group"):
         _check_message_group(system.message_group)
     _check_properties(message, limits)
@@ -121,11 +122,18 @@ def poll_ms(
 
 
 def _check_tag(tag: str) -> None:
-    if tag and not tag.strip():
+    if not tag.strip():
         raise e.IllegalTag(reason="it is blank")
     if "|" in tag:
         raise e.IllegalTag(reason="it contains |")
     _check_text(tag, e.IllegalTag)
+
+
+def _check_keys(keys: Iterable[str]) -> None:
+    for key in keys:
+        if not key.strip():
+            raise e.IllegalKey(reason="it is blank")
+        _check_text(key, e.IllegalKey)
 
 
 def _check_message_group(group: str) -> None:
@@ -167,4 +175,4 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 def has_control(text: str) -> bool:
     """ISO control characters, as Java's Character.isISOControl."""
-    return _CONTROL.search(text) is not None
+    return not text.isprintable() and _CONTROL.search(text) is not None

@@ -1,6 +1,7 @@
 """SendMessage: check, choose a queue, store, answer per message."""
 
 from itertools import count
+from typing import NamedTuple
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
@@ -12,17 +13,24 @@ from popmq_common.errors import (
     NotServed,
     PopMQError,
 )
-from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core import convert, routes, validate
+from popmq_proxy.core import convert, outgoing, routes, validate
+from popmq_proxy.core.outgoing import Result
 from popmq_proxy.core.routes import TopicRoutes
-from popmq_proxy.core.status import OK, common, status_of
+from popmq_proxy.core.status import OK, status_of
 from popmq_proxy.core.validate import Limits
 from popmq_proxy.rpc.context import CallContext, Upstream
 
 Place = tuple[str, int]
-Result = tuple[int, v2.Status]
-"""(queue offset, status) of one message."""
+"""(broker, queue id)"""
 NOT_SENT: Result = (0, v2.Status())
+
+
+class Batch(NamedTuple):
+    """Messages of one request that go to one queue: parallel lists."""
+
+    numbers: list[int]
+    """Their places in the request."""
+    records: list[bytes]
 
 
 class Send:
@@ -47,30 +55,27 @@ class Send:
         topic = ctx.stored(validate.check_one_topic(messages))
         found = await self._upstream.topic_routes(topic)
         results: list[Result] = [NOT_SENT] * len(messages)
-        batches: dict[tuple[str, bool], tuple[list[int], list[link.OutgoingRecord]]] = {}
-        free_place = self._next_place(topic, found)
-        peer = ctx.peer
+        free = Batch([], [])
+        bound: dict[Place, Batch] = {}
         for i, message in enumerate(messages):
             try:
-                bound = self._check(topic, found, message) == "FIFO"
-                broker, queue_id = self._bound_place(found, message) if bound else free_place
-                record = convert.outgoing(message, peer=peer, queue_id=queue_id)
+                batch = free
+                if self._check(topic, found, message) == "FIFO":
+                    place = self._bound_place(found, message)
+                    batch = bound.setdefault(place, Batch([], []))
+                record = outgoing.record(message, ctx.peer)
             except PopMQError as error:
                 results[i] = 0, status_of(error)
                 continue
-            numbers, records = batches.setdefault((broker, bound), ([], []))
-            numbers.append(i)
-            records.append(record)
-        for (broker, bound), (numbers, records) in batches.items():
-            others = [] if bound else found.writable
-            stored = await self._store(broker, topic, records, others)
-            for i, result in zip(numbers, stored, strict=True):
-                results[i] = result
-        response = service.SendMessageResponse(status=common([status for _, status in results]))
-        add = response.entries.add
-        for message, (offset, status) in zip(messages, results, strict=True):
-            add(status=status, message_id=message.system_properties.message_id, offset=offset)
-        return response
+            batch.numbers.append(i)
+            batch.records.append(record)
+        if free.records:
+            place = self._next_place(topic, found)
+            stored = await self._store(topic, place, free.records, found.writable)
+            _enter(results, free, stored)
+        for place, batch in bound.items():
+            _enter(results, batch, await self._store(topic, place, batch.records, []))
+        return outgoing.response(messages, results)
 
     def _check(self, topic: str, found: TopicRoutes, message: v2.Message) -> str:
         """The message's type. Raises what is wrong with it."""
@@ -99,24 +104,27 @@ class Send:
         return queues[next(self._turn) % len(queues)]
 
     async def _store(
-        self, broker: str, topic: str, records: list[link.OutgoingRecord], others: list[Place]
+        self, topic: str, place: Place, records: list[bytes], others: list[Place]
     ) -> list[Result]:
         """What became of each record.
 
         A broker that cannot be reached has got nothing: the records go to the next of the
         `others`. One whose answer is lost may have them, so they are not sent again.
         """
-        call = link.Call(send=link.Send(topic=topic, records=records))
+        broker, queue_id = place
         try:
-            reply = await self._upstream.call(broker, call)
+            reply = await self._upstream.call(broker, outgoing.call(topic, queue_id, records))
         except BrokerUnreachable as error:
             rest = [place for place in others if place[0] != broker]
             if not rest:
                 return [(0, status_of(error))] * len(records)
-            next_broker, queue_id = rest[next(self._turn) % len(rest)]
-            for record in records:
-                record.queue_id = queue_id
-            return await self._store(next_broker, topic, records, rest)
+            return await self._store(topic, rest[next(self._turn) % len(rest)], records, rest)
         except PopMQError as error:
             return [(0, status_of(error))] * len(records)
-        return [(result.queue_offset, OK) for result in reply.send.results]
+        first = reply.send.queue_offset
+        return [(offset, OK) for offset in range(first, first + len(records))]
+
+
+def _enter(results: list[Result], batch: Batch, stored: list[Result]) -> None:
+    for i, result in zip(batch.numbers, stored, strict=True):
+        results[i] = result

@@ -35,25 +35,22 @@ def append(log: CommitLog, count: int) -> list[int]:
     for i in range(count):
         place = batch.place(SIZE)
         places.append(place)
-        batch.add(
-            rec.encode(
-                Record(
-                    topic="t",
-                    queue_id=0,
-                    queue_offset=QueueOffset(i),
-                    log_offset=LogOffset(place),
-                    body=b"body%06d" % place,
-                    properties=b"",
-                    sys_flag=0,
-                    flag=0,
-                    born_timestamp_ms=1,
-                    born_host=hosts.LOCAL,
-                    store_timestamp_ms=2,
-                    store_host=hosts.LOCAL,
-                    reconsume_times=0,
-                )
-            )
+        record = Record(
+            topic="t",
+            queue_id=0,
+            queue_offset=QueueOffset(i),
+            log_offset=LogOffset(place),
+            body=b"body%06d" % place,
+            properties=b"",
+            sys_flag=0,
+            flag=0,
+            born_timestamp_ms=1,
+            born_host=hosts.LOCAL,
+            store_timestamp_ms=2,
+            store_host=hosts.LOCAL,
+            reconsume_times=0,
         )
+        batch.add([rec.encode(record)], SIZE)
     log.append(batch)
     return places
 

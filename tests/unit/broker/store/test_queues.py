@@ -35,7 +35,7 @@ def test_offsets_are_taken_before_they_are_visible(disk: MemoryFiles) -> None:
     queues.took(A, 2)
     assert queues.next_offset(A) == 2
     assert queues.max_offset(*A) == 0
-    queues.dispatch([(A, 0, entry(0)), (A, 1, entry(1))])
+    queues.dispatch(A, 0, entry(0) + entry(1))
     assert queues.max_offset(*A) == 2
     assert [found.log_offset for found in queues.entries(*A, 0, 9)] == [0, 100]
     assert list(queues) == [A]
@@ -45,7 +45,7 @@ def test_what_is_flushed_and_synced_survives(disk: MemoryFiles) -> None:
     queues = opened(disk)
     for key in (A, B):
         queues.took(key, 1)
-        queues.dispatch([(key, 0, entry(0))])
+        queues.dispatch(key, 0, entry(0))
     touched = queues.flush()
     assert queues.flush() == set()
     queues.not_synced(touched)
@@ -90,11 +90,11 @@ def test_a_full_disk_is_told_when_memory_has_enough(disk: MemoryFiles) -> None:
     queues = opened(disk)
     disk.capacity_bytes = 0
     queues.took(A, 4)
-    queues.dispatch([(A, 0, entry(1))])
+    queues.dispatch(A, 0, entry(1))
     with pytest.raises(DiskFull):
         queues.flush()
     assert not queues.full
-    queues.dispatch([(A, 1, entry(2)), (A, 2, entry(3))])
+    queues.dispatch(A, 1, entry(2) + entry(3))
     with pytest.raises(DiskFull):
         queues.flush()
     assert queues.full

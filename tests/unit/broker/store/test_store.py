@@ -14,8 +14,9 @@ from harness.store import ROOT, SMALL, draft, messages, opened, put, running
 
 from popmq_broker.core.queue_entry import tags_code
 from popmq_broker.store.config import StoreConfig
+from popmq_broker.store.drafts import Appended, Run
 from popmq_broker.store.files import OsFiles
-from popmq_broker.store.store import Arrival
+from popmq_broker.store.store import Store
 from popmq_common.errors import (
     BadRequest,
     Corrupt,
@@ -53,7 +54,7 @@ async def test_an_unknown_queue_is_empty_and_stays_unknown(disk: MemoryFiles) ->
 
 
 async def test_a_message_is_visible_only_when_it_is_on_disk(disk: MemoryFiles) -> None:
-    arrived: list[Arrival] = []
+    arrived: list[Run] = []
     async with running(disk) as store:
         store.arrivals = arrived.extend
         with disk.held_syncs():
@@ -66,7 +67,9 @@ async def test_a_message_is_visible_only_when_it_is_on_disk(disk: MemoryFiles) -
             assert not waiting.done()
             assert store.log_end == at.end_offset > store.durable_end
         await waiting
-        assert arrived == [Arrival("orders", 0, 0, tags_code("red"))]
+        (run,) = arrived
+        assert (run.queue, run.first_offset) == (("orders", 0), 0)
+        assert run.tags_codes == [tags_code("red")]
         assert messages(store) == [b"a"]
         assert store.durable_end == at.end_offset
 
@@ -129,16 +132,22 @@ async def test_async_flush_answers_and_shows_at_once(disk: MemoryFiles) -> None:
         assert messages(store) == [b"a"]
 
 
+def store_time_ms(store: Store, at: Appended) -> int:
+    found = store.read(at.log_offset, at.end_offset - at.log_offset)
+    assert found is not None
+    return found.store_timestamp_ms
+
+
 async def test_store_times_never_go_back_not_even_over_a_restart(disk: MemoryFiles) -> None:
     async with running(disk) as store:
-        first = store.append([draft()], NOW_MS)
-        second = store.append([draft()], NOW_MS - 500)
-        await store.durable(second[0].end_offset)
-        assert first[0].store_timestamp_ms == second[0].store_timestamp_ms == NOW_MS
+        (first,) = store.append([draft()], NOW_MS)
+        (second,) = store.append([draft()], NOW_MS - 500)
+        await store.durable(second.end_offset)
+        assert store_time_ms(store, first) == store_time_ms(store, second) == NOW_MS
     async with running(disk) as store:
         (third,) = store.append([draft()], NOW_MS - 900)
         await store.durable(third.end_offset)
-        assert third.store_timestamp_ms == NOW_MS
+        assert store_time_ms(store, third) == NOW_MS
 
 
 async def test_a_restart_keeps_messages_and_offsets(disk: MemoryFiles) -> None:
