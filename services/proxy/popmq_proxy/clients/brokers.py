@@ -3,10 +3,10 @@
 import asyncio
 import ssl
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from math import ceil
-from typing import Protocol
+from typing import Any, Protocol
 
 from popmq_common.errors import BrokerUnreachable, DeadlinePassed, PopMQError
 from popmq_common.frames import FrameConnection
@@ -19,11 +19,13 @@ BACKOFF_S = 0.1  # after the first failure to connect, doubled by each further o
 BACKOFF_S_MAX = 1.0
 FAILURES_MAX = 1_000  # remembered; broker names also come from clients, in receipt handles
 Handle = Callable[[link.Call], Awaitable[link.Reply]]
+Replying = Coroutine[Any, Any, link.Reply]
+"""To be awaited, once."""
 Address = Callable[[str], Awaitable[str]]
 
 
 class Brokers(Protocol):
-    async def call(self, broker: str, call: link.Call, timeout_ms: int) -> link.Reply:
+    def call(self, broker: str, call: link.Call, timeout_ms: int) -> Replying:
         """The broker's reply. Raises the broker's error, `BrokerUnreachable` (nothing was sent),
         `BrokerDown` and `DeadlinePassed` (nobody knows what became of the call), and
         `TooManyRequests` when the broker does not keep up.
@@ -81,10 +83,13 @@ class LinkBrokers:
         self._connecting: dict[str, asyncio.Task[BrokerLink]] = {}
         self._failures: OrderedDict[str, Failure] = OrderedDict()
 
-    async def call(self, broker: str, call: link.Call, timeout_ms: int) -> link.Reply:
+    def call(self, broker: str, call: link.Call, timeout_ms: int) -> Replying:
         connected = self._links.get(broker)
         if connected is not None and not connected.broken:
-            return await connected.call(call, timeout_ms)
+            return connected.call(call, timeout_ms)
+        return self._first_call(broker, call, timeout_ms)
+
+    async def _first_call(self, broker: str, call: link.Call, timeout_ms: int) -> link.Reply:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_ms / 1000
         try:

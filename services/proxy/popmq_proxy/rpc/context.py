@@ -10,7 +10,7 @@ from popmq_common.errors import ClientIdRequired, NoBroker, TopicNotFound, Unava
 from popmq_common.logs import Log
 from popmq_common.names import check_topic
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.clients.brokers import Brokers
+from popmq_proxy.clients.brokers import Brokers, Replying
 from popmq_proxy.clients.nameservers import RouteCache
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.core.resource import stored_name
@@ -121,8 +121,8 @@ class Upstream:
             raise failed or NoBroker()
         return replies
 
-    async def call(self, broker: str, call: link.Call, timeout_ms: int | None = None) -> link.Reply:
-        return await self.brokers.call(broker, call, timeout_ms or self.config.call_timeout_ms)
+    def call(self, broker: str, call: link.Call, timeout_ms: int | None = None) -> Replying:
+        return self.brokers.call(broker, call, timeout_ms or self.config.call_timeout_ms)
 
     async def group(self, group: str) -> link.GroupConfig:
         """The group's settings, made with the defaults on first use, on every broker.
