@@ -171,6 +171,8 @@ class GrpcApp:
     async def _request(self, ctx: CallContext, receive: Receive) -> bytes:
         """The one message of the request. Raises `GrpcError`, `ClientGone`."""
         event = await receive()
+        if ctx.deadline_s is not None and time.monotonic() >= ctx.deadline_s:
+            raise GrpcError(Code.DEADLINE_EXCEEDED, "the deadline passed before the call came")
         if not event.get("more_body"):
             message = only_message(event.get("body", b""))
             if message is not None and len(message) <= self._request_bytes_max:
@@ -219,7 +221,7 @@ def _is_grpc(headers: dict[bytes, bytes]) -> bool:
 
 
 def _context(scope: Event, headers: dict[bytes, bytes]) -> CallContext:
-    """Raises `GrpcError` for a time-out that cannot be read or is over."""
+    """Raises `GrpcError` for a time-out that cannot be read."""
     metadata = {
         name: headers[key].decode("utf-8", "replace") for key, name in _LOOKED_AT if key in headers
     }
@@ -227,11 +229,7 @@ def _context(scope: Event, headers: dict[bytes, bytes]) -> CallContext:
     timeout = headers.get(b"grpc-timeout")
     if timeout is not None:
         remaining_s = timeout_s(timeout.decode("latin-1"))
-        if remaining_s is not None:
-            if remaining_s <= 0:
-                text = "the deadline had passed before the call came"
-                raise GrpcError(Code.DEADLINE_EXCEEDED, text)
-            deadline_s = time.monotonic() + remaining_s
+        deadline_s = None if remaining_s is None else time.monotonic() + remaining_s
     client = scope.get("client")
     peer = "" if client is None else f"{client[0]}:{client[1]}"
     return CallContext(metadata, peer, deadline_s)

@@ -1,10 +1,9 @@
 """An application as Envoy starts and stops it: built at the first event, closed at the last."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
-from typing import Any
 
 from popmq_common.config import ConfigError
 from popmq_common.errors import PopMQError
@@ -24,10 +23,11 @@ class LifespanApp:
         self._build = build
         self._app: GrpcApp | None = None
 
-    def __call__(self, scope: Event, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
+    async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
         if self._app is not None and scope["type"] == "http":
-            return self._app(scope, receive, send)
-        return self._live(receive, send)
+            await self._app(scope, receive, send)
+        else:
+            await self._live(receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()  # lifespan.startup
