@@ -63,6 +63,9 @@ class Client:
         self._client_id = f"{socket.gethostname()}@{os.getpid()}@{uuid.uuid4().hex[:12]}"
         self._ids = MessageIds(uuid.getnode(), os.getpid(), int(time.time()))
         self._routes: dict[str, tuple[float, list[v2.MessageQueue]]] = {}
+        self._lost: dict[tuple[str, str, str], str] = {}
+        """(topic, group, broker) of a receive whose answer did not come → its attempt id: asked
+        again under it, a FIFO group's broker gives the same messages."""
         self._turn = random.randrange(1 << 16)
 
     async def __aenter__(self) -> Self:
@@ -174,7 +177,13 @@ class Client:
     ) -> list[ReceivedMessage]:
         request.message_queue.CopyFrom(queue)
         request.long_polling_timeout.FromMilliseconds(int(wait_s * 1000))
-        return await self._retrying(lambda: self._receive_once(request, wait_s), attempts=1)
+        place = (request.message_queue.topic.name, request.group.name, queue.broker.name)
+        request.attempt_id = self._lost.pop(place, "") or str(uuid.uuid4())
+        try:
+            return await self._retrying(lambda: self._receive_once(request, wait_s), attempts=1)
+        except ServerUnreachable:
+            self._lost[place] = request.attempt_id
+            raise
 
     async def _receive_once(
         self, request: service.ReceiveMessageRequest, wait_s: float

@@ -29,6 +29,15 @@ def fresh(server: Server, max_attempts: int = 16) -> tuple[str, str]:
     return topic, group
 
 
+def fresh_in_order(server: Server) -> tuple[str, str]:
+    """A FIFO topic and a FIFO group that begins with its first message."""
+    name = uuid4().hex[:8]
+    topic, group = f"topic-{name}", f"group-{name}"
+    server.cli("topic", "create", topic, "--queues", "4", "--type", "FIFO")
+    server.cli("group", "create", group, "--from", "first", "--fifo")
+    return topic, group
+
+
 def check_round_trip(driver: Driver, server: Server) -> None:
     """Ten messages are sent, received once, acked, and do not come again."""
     seen = driver("round_trip", server, *fresh(server))
@@ -76,4 +85,29 @@ def check_push(driver: Driver, server: Server) -> None:
     assert attempts == {f"body-{i}": [1] for i in range(10) if i != 3}
 
 
-CHECKS = [check_round_trip, check_redelivery, check_change_invisible, check_tag_filter, check_push]
+def check_fifo(driver: Driver, server: Server) -> None:
+    """256 messages of one message group: in exact order, none twice, within a minute."""
+    seen = driver("fifo", server, *fresh_in_order(server))
+    assert [message["body"] for message in seen["messages"]] == [f"m-{i}" for i in range(256)]
+    assert seen["seconds"] < 60
+
+
+def check_fifo_push(driver: Driver, server: Server) -> None:
+    """Three message groups: one that fails comes again before what is behind it."""
+    seen = driver("fifo_push", server, *fresh_in_order(server))
+    bodies = [message["body"] for message in seen["messages"]]
+    for name in "abc":
+        numbers = [int(body[2:]) for body in bodies if body.startswith(name)]
+        failed = [3] if name == "a" else []
+        assert numbers == [0, 1, 2, *failed, *range(3, 10)], bodies
+
+
+CHECKS = [
+    check_round_trip,
+    check_redelivery,
+    check_change_invisible,
+    check_tag_filter,
+    check_push,
+    check_fifo,
+    check_fifo_push,
+]

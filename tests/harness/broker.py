@@ -30,6 +30,7 @@ class Popped(NamedTuple):
     handle: str
     receipt: Receipt
     record: Record
+    delivery_attempt: int
 
     @property
     def body(self) -> bytes:
@@ -39,15 +40,12 @@ class Popped(NamedTuple):
     def properties(self) -> bytes:
         return self.record.properties
 
-    @property
-    def delivery_attempt(self) -> int:
-        return self.record.reconsume_times + 1
-
 
 def popped(message: link.PoppedMessage) -> Popped:
     receipt = decode_receipt(message.handle)
     record = decode_record(message.record, where="pop", log_offset=receipt.log_offset)
-    return Popped(message.handle, receipt, record)
+    attempt = message.delivery_attempt or record.reconsume_times + 1
+    return Popped(message.handle, receipt, record, attempt)
 
 
 class EngineDriver:
@@ -94,33 +92,50 @@ class EngineDriver:
 
         return self.run(step())
 
-    def make(self, queues: int = 2, max_attempts: int = 16, start: str = "FIRST") -> None:
+    def make(
+        self, queues: int = 2, max_attempts: int = 16, start: str = "FIRST", *, fifo: bool = False
+    ) -> None:
         topic = link.TopicConfig(
-            name=TOPIC, read_queues=queues, write_queues=queues, message_type="NORMAL"
+            name=TOPIC, read_queues=queues, write_queues=queues, message_type="MIXED"
         )
         self.call(put_topic=link.PutTopic(topic=topic))
-        group = link.GroupConfig(name=GROUP, max_attempts=max_attempts, consume_from=start)
+        group = link.GroupConfig(
+            name=GROUP, fifo=fifo, max_attempts=max_attempts, consume_from=start
+        )
         self.call(put_group=link.PutGroup(group=group))
 
-    def send_body(self, body: str, tag: str | None = None) -> dict[str, Any]:
+    def send_body(
+        self, body: str, tag: str | None = None, message_group: str = "", queue_id: int = -1
+    ) -> dict[str, Any]:
         named = {properties.UNIQ_KEY: f"id-{body}", "colour": "blue"}
         if tag:
             named[properties.TAGS] = tag
+        if message_group:
+            named[properties.SHARDING_KEY] = message_group
         record = link.OutgoingRecord(
             body=body.encode(),
             properties=properties.encode(named),
             born_timestamp_ms=7,
             born_host=hosts.LOCAL,
         )
-        return {"send": link.Send(topic=TOPIC, queue_id=-1, records=[record])}
+        return {"send": link.Send(topic=TOPIC, queue_id=queue_id, records=[record])}
 
-    def send(self, body: str, tag: str | None = None) -> None:
-        self.call(**self.send_body(body, tag))
+    def send(self, body: str, tag: str | None = None, message_group: str = "") -> None:
+        """Messages of a message group go to one queue, by its first letter."""
+        queue_id = len(message_group) and ord(message_group[0]) % self._queues()
+        self.call(**self.send_body(body, tag, message_group, queue_id if message_group else -1))
+
+    def _queues(self) -> int:
+        return self.broker.state.topics[TOPIC].write_queues
 
     def pop(
-        self, count: int = 32, invisible_ms: int = 10_000, expression: str = ""
+        self,
+        count: int = 32,
+        invisible_ms: int = 10_000,
+        expression: str = "",
+        attempt_id: str = "",
     ) -> list["Popped"]:
-        reply = self.call(**pop_body(count, invisible_ms, expression))
+        reply = self.call(**pop_body(count, invisible_ms, expression, attempt_id))
         return [popped(message) for message in reply.pop.messages]
 
     def ack(self, *handles: str) -> list[int]:
@@ -176,7 +191,9 @@ class EngineDriver:
         self.loop.close()
 
 
-def pop_body(count: int, invisible_ms: int, expression: str = "") -> dict[str, Any]:
+def pop_body(
+    count: int, invisible_ms: int, expression: str = "", attempt_id: str = ""
+) -> dict[str, Any]:
     return {
         "pop": link.Pop(
             group=GROUP,
@@ -185,6 +202,7 @@ def pop_body(count: int, invisible_ms: int, expression: str = "") -> dict[str, A
             invisible_ms=invisible_ms,
             filter_kind=link.FILTER_KIND_TAG if expression else link.FILTER_KIND_ALL,
             filter_expression=expression,
+            attempt_id=attempt_id,
         )
     }
 

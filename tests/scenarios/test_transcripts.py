@@ -1,7 +1,8 @@
 """Transcripts of a broker's behaviour: commands, a line of dashes, what they print.
 
-    topic [queues=1] [attempts=16] [from=first|last]     make topic and group
-    send BODY… [tag=T]          pop [N] [invisible=10s] [tag=EXPR]
+    topic [queues=1] [attempts=16] [from=first|last] [fifo=yes]     make topic and group
+    send BODY… [tag=T] [group=MESSAGE GROUP]
+    pop [N] [invisible=10s] [tag=EXPR] [attempt=ID]
     ack NAME [NAME…]            change NAME 30s          release NAME      forward NAME
     advance 10s    later 10s    restart     crash        show              delete
 A popped message gets the name of its body; its newest handle is NAME, older ones NAME', NAME''.
@@ -55,19 +56,21 @@ class Stage:
             queues=int(options.get("queues", "1")),
             max_attempts=int(options.get("attempts", "16")),
             start=options.get("from", "first").upper(),
+            fifo=options.get("fifo") == "yes",
         )
         return []
 
     def do_send(self, bodies: list[str], options: dict[str, str]) -> list[str]:
         for body in bodies:
-            self.driver.send(body, options.get("tag"))
+            self.driver.send(body, options.get("tag"), options.get("group", ""))
         return []
 
     def do_pop(self, arguments: list[str], options: dict[str, str]) -> list[str]:
         count = int(arguments[0]) if arguments else 32
         invisible_ms = duration_ms(options.get("invisible", "10s"))
         lines = []
-        for message in self.driver.pop(count, invisible_ms, options.get("tag", "")):
+        expression, attempt_id = options.get("tag", ""), options.get("attempt", "")
+        for message in self.driver.pop(count, invisible_ms, expression, attempt_id):
             name = message.body.decode()
             self._handle(name, message.handle)
             where = "retry" if message.receipt.retry_mark else "topic"

@@ -16,6 +16,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from popmq_broker.config import Flush
+from popmq_broker.core.leases import GroupQueue
 from popmq_broker.engine.broker import Broker
 from popmq_common.histogram import Histogram
 
@@ -55,17 +56,33 @@ class BrokerCollector(Collector):
         labels = ["topic", "consumer_group"]
         ready = GaugeMetricFamily("popmq_consumer_ready_messages", "Ready to pop", labels=labels)
         flight = GaugeMetricFamily("popmq_consumer_inflight_messages", "Leased", labels=labels)
-        lag = GaugeMetricFamily("popmq_consumer_lag_messages", "Ready and leased", labels=labels)
-        sums: dict[tuple[str, str], tuple[int, int]] = {}
+        text = "Waiting for an earlier message of their message group"
+        blocked = GaugeMetricFamily("popmq_consumer_blocked_messages", text, labels=labels)
+        text = "Ready, leased and blocked"
+        lag = GaugeMetricFamily("popmq_consumer_lag_messages", text, labels=labels)
+        sums: dict[tuple[str, str], tuple[int, int, int]] = {}
         for key, queue in state.leases.queues.items():
-            waiting, leased = sums.get((key.topic, key.group), (0, 0))
-            behind = state.store.max_offset(key.topic, key.queue_id) - queue.position
-            sums[key.topic, key.group] = waiting + max(0, behind), leased + len(queue.leases)
-        for names, (waiting, leased) in sums.items():
-            ready.add_metric(names, waiting)
-            flight.add_metric(names, leased)
-            lag.add_metric(names, waiting + leased)
-        return ready, flight, lag
+            waiting, leased, held_up = self._standing(queue)
+            before = sums.get((key.topic, key.group), (0, 0, 0))
+            sums[key.topic, key.group] = (
+                before[0] + waiting,
+                before[1] + leased,
+                before[2] + held_up,
+            )
+        for names, counts in sums.items():
+            for family, count in zip((ready, flight, blocked), counts, strict=True):
+                family.add_metric(names, count)
+            lag.add_metric(names, sum(counts))
+        return ready, flight, blocked, lag
+
+    def _standing(self, queue: GroupQueue) -> tuple[int, int, int]:
+        """(ready, leased, blocked) messages of one queue and group."""
+        _, topic, queue_id = queue.key
+        ready = max(0, self._broker.state.store.max_offset(topic, queue_id) - queue.position)
+        if queue.order is None:
+            return ready, len(queue.leases), 0
+        ready += queue.order.ready_count()
+        return ready, len(queue.leases), queue.order.blocked_count()
 
     def _store_gauges(self) -> Iterable[Metric]:
         state = self._broker.state

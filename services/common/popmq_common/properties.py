@@ -17,6 +17,7 @@ PROPERTIES_BYTES_MAX: Final = 32_767 - 20
 """A signed 16-bit length, less the checksum that the store appends."""
 NAME_END: Final = "\x01"
 VALUE_END: Final = "\x02"
+_VALUE_END: Final = VALUE_END.encode()
 
 TAGS: Final = "TAGS"
 KEYS: Final = "KEYS"
@@ -83,3 +84,17 @@ def decode(text: bytes) -> dict[str, str]:
         if sep and name:
             properties[name] = value
     return properties
+
+
+def value_of(text: bytes, head: bytes) -> str | None:
+    """One property, without decoding the others. `head`: its name and `NAME_END`, encoded."""
+    if text.startswith(head):
+        start = len(head)
+    else:
+        inside = _VALUE_END + head
+        at = text.find(inside)
+        if at < 0:
+            return None
+        start = at + len(inside)
+    end = text.find(_VALUE_END, start)
+    return text[start : end if end >= 0 else None].decode("utf-8", "replace")

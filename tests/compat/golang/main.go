@@ -211,13 +211,78 @@ func push() any {
 	return map[string]any{"messages": append([]fields{}, seen...)}
 }
 
+func inOrder(body, name string) *rmq.Message {
+	message := &rmq.Message{Topic: topic, Body: []byte(body)}
+	message.SetMessageGroup(name)
+	return message
+}
+
+func fifo() any {
+	sender, receiver := producer(), consumer("*")
+	began := time.Now()
+	for i := 0; i < 256; i++ {
+		send(sender, inOrder(fmt.Sprintf("m-%d", i), "one"))
+	}
+	var messages []*rmq.MessageView
+	for len(messages) < 256 && time.Since(began) < time.Minute {
+		found := receive(receiver, 1, 5, 20)
+		ack(receiver, found)
+		messages = append(messages, found...)
+	}
+	seconds := time.Since(began).Seconds()
+	check(sender.GracefulStop())
+	check(receiver.GracefulStop())
+	return map[string]any{"messages": views(messages), "seconds": seconds}
+}
+
+func fifoPush() any {
+	var lock sync.Mutex
+	seen := []fields{}
+	failed := false
+	done := make(chan struct{})
+	consume := func(message *rmq.MessageView) rmq.ConsumerResult {
+		lock.Lock()
+		defer lock.Unlock()
+		found := view(message)
+		seen = append(seen, found)
+		if len(seen) == 31 {
+			close(done)
+		}
+		if found.Body == "a-3" && !failed {
+			failed = true
+			return rmq.FAILURE
+		}
+		return rmq.SUCCESS
+	}
+	sender := producer()
+	for i := 0; i < 10; i++ {
+		for _, name := range []string{"a", "b", "c"} {
+			send(sender, inOrder(fmt.Sprintf("%s-%d", name, i), name))
+		}
+	}
+	started, err := rmq.NewPushConsumer(config(),
+		rmq.WithPushAwaitDuration(5*time.Second),
+		rmq.WithPushSubscriptionExpressions(map[string]*rmq.FilterExpression{topic: rmq.SUB_ALL}),
+		rmq.WithPushMessageListener(&rmq.FuncMessageListener{Consume: consume}))
+	check(err)
+	check(started.Start())
+	select {
+	case <-done:
+	case <-time.After(60 * time.Second):
+	}
+	time.Sleep(2 * time.Second) // anything that comes too often would come now
+	lock.Lock()
+	defer lock.Unlock()
+	return map[string]any{"messages": append([]fields{}, seen...)}
+}
+
 func main() {
 	scenario := os.Args[1]
 	endpoint, topic, group = os.Args[2], os.Args[3], os.Args[4]
 	rmq.ResetLogger()
 	scenarios := map[string]func() any{
 		"round_trip": roundTrip, "redelivery": redelivery, "change_invisible": changeInvisible,
-		"tag_filter": tagFilter, "push": push,
+		"tag_filter": tagFilter, "push": push, "fifo": fifo, "fifo_push": fifoPush,
 	}
 	text, err := json.Marshal(scenarios[scenario]())
 	check(err)

@@ -135,7 +135,59 @@ async function push() {
   return { messages: seen };
 }
 
+async function fifo() {
+  const sender = await producer();
+  const receiver = await consumer();
+  const began = Date.now();
+  for (let i = 0; i < 256; i++) await sender.send(message(`m-${i}`, { messageGroup: 'one' }));
+  const messages = [];
+  while (messages.length < 256 && Date.now() < began + 60_000) {
+    for (const one of await receiver.receive(32, 20_000)) {
+      messages.push(one);
+      await receiver.ack(one);
+    }
+  }
+  const seconds = (Date.now() - began) / 1000;
+  await sender.shutdown();
+  await receiver.shutdown();
+  return { messages: messages.map(fields), seconds };
+}
+
+async function fifoPush() {
+  const seen = [];
+  const sender = await producer();
+  for (let i = 0; i < 10; i++) {
+    for (const name of ['a', 'b', 'c']) {
+      await sender.send(message(`${name}-${i}`, { messageGroup: name }));
+    }
+  }
+  const started = new PushConsumer({
+    endpoints,
+    namespace: '',
+    consumerGroup: group,
+    subscriptions: new Map([[topic, '*']]),
+    logger: quiet,
+    messageListener: {
+      async consume(received) {
+        const found = fields(received);
+        const failed = found.body === 'a-3' && !seen.some(one => one.body === 'a-3');
+        seen.push(found);
+        return failed ? ConsumeResult.FAILURE : ConsumeResult.SUCCESS;
+      },
+    },
+  });
+  await started.startup();
+  const end = Date.now() + 60_000;
+  while (seen.length < 31 && Date.now() < end) await pause(100);
+  await pause(2000); // anything that comes too often would come now
+  await sender.shutdown();
+  await started.shutdown();
+  return { messages: seen };
+}
+
 const scenarios = {
+  fifo,
+  fifo_push: fifoPush,
   round_trip: roundTrip,
   redelivery,
   change_invisible: changeInvisible,

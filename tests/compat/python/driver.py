@@ -160,4 +160,50 @@ def push():
     return {"messages": seen}
 
 
+def fifo():
+    sender, receiver = producer(), consumer()
+    began = time.monotonic()
+    for i in range(256):
+        made = message(f"m-{i}")
+        made.message_group = "one"
+        sender.send(made)
+    messages = []
+    while len(messages) < 256 and time.monotonic() < began + 60:
+        for one in receiver.receive(32, 20) or []:
+            messages.append(one)
+            receiver.ack(one)
+    seconds = time.monotonic() - began
+    sender.shutdown()
+    receiver.shutdown()
+    return {"messages": [fields(m) for m in messages], "seconds": seconds}
+
+
+def fifo_push():
+    seen = []
+    done = threading.Event()
+
+    class Listener(MessageListener):
+        def consume(self, received):
+            first = all(one["body"] != "a-3" for one in seen)
+            seen.append(fields(received))
+            if len(seen) == 31:
+                done.set()
+            failed = received.body == b"a-3" and first
+            return ConsumeResult.FAILURE if failed else ConsumeResult.SUCCESS
+
+    sender = producer()
+    for i in range(10):
+        for name in "abc":
+            made = message(f"{name}-{i}")
+            made.message_group = name
+            sender.send(made)
+    started = PushConsumer(configuration, group, Listener(), {topic: FilterExpression("*")})
+    started.startup()
+    done.wait(60)
+    time.sleep(2)  # anything that comes too often would come now
+    started.shutdown()
+    sender.shutdown()
+    return {"messages": seen}
+
+
 print(json.dumps(globals()[scenario]()), flush=True)

@@ -454,19 +454,23 @@ class PoppedMessage(_message.Message):
 
     HANDLE_FIELD_NUMBER: _builtins.int
     RECORD_FIELD_NUMBER: _builtins.int
+    DELIVERY_ATTEMPT_FIELD_NUMBER: _builtins.int
     handle: _builtins.str
     """the receipt handle of its lease, popmq_common/receipt.py"""
     record: _builtins.bytes
     """as it lies in the CommitLog, checked, popmq_common/record.py"""
+    delivery_attempt: _builtins.int
+    """0: as the record counts them"""
     def __init__(
         self,
         *,
         handle: _builtins.str = ...,
         record: _builtins.bytes = ...,
+        delivery_attempt: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["handle", b"handle", "record", b"record"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delivery_attempt", b"delivery_attempt", "handle", b"handle", "record", b"record"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

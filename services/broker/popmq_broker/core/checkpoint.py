@@ -9,6 +9,7 @@ says one of them is done.
                  ro revive offset · d offsets minus so · bn broker · rp times put again
     ack          ao offset · so · c · t · q · pt · bn          batch: ao −1, aol offsets
     ours         g generation, only when above 1: the lease replaced an older one of the message.
+                 at deliveries so far of each offset, of a FIFO group; ai its receive's attempt id.
                  x 1 in an ack: the lease was not acked, a copy was written for redelivery.
                  RocketMQ's reader passes over names it does not know.
 
@@ -43,6 +44,9 @@ class Checkpoint:
     invisible_ms: int
     broker: str
     generation: int = 1
+    attempts: tuple[int, ...] = ()
+    """Of a FIFO group: how often each message was handed out, this time included."""
+    attempt_id: str = ""
 
     @property
     def due_ms(self) -> int:
@@ -85,6 +89,10 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
         "so": start,
         "t": checkpoint.topic,
     }
+    if checkpoint.attempts:
+        fields["at"] = checkpoint.attempts
+    if checkpoint.attempt_id:
+        fields["ai"] = checkpoint.attempt_id
     return _encode(fields, checkpoint.generation)
 
 
@@ -104,6 +112,8 @@ def decode_checkpoint(body: bytes, *, where: str) -> Checkpoint:
             invisible_ms=int(fields["it"]),
             broker=str(fields.get("bn") or ""),
             generation=int(fields.get("g", 1)),
+            attempts=tuple(int(count) for count in fields.get("at", ())),
+            attempt_id=str(fields.get("ai", "")),
         )
     except (KeyError, TypeError, ValueError) as wrong:
         raise Corrupt(path=where, offset="?", reason=f"no checkpoint: {wrong!r}") from wrong

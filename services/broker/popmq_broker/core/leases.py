@@ -19,11 +19,12 @@ lease that does not exist is stored and answered OK; here the table is, and the 
 import heapq
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
+from popmq_broker.core.grant import Lease
 from popmq_broker.core.offsets import QueueKey
+from popmq_broker.core.order import Order
 from popmq_common.receipt import Receipt
 
 RESOLVED_KEPT_MAX: Final = 1024
@@ -40,31 +41,6 @@ class Outcome(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Grant:
-    """One checkpoint: what a group was handed of a queue in one go, and until when."""
-
-    start_offset: int
-    pop_time_ms: int
-    invisible_ms: int
-    revive_queue: int
-    revive_offset: int
-    """Where in the revive queue the checkpoint is."""
-    generation: int
-
-    @property
-    def due_ms(self) -> int:
-        return self.pop_time_ms + self.invisible_ms
-
-
-class Lease(NamedTuple):
-    """One message of a grant, and where it is stored."""
-
-    grant: Grant
-    log_offset: int
-    size_bytes: int
-
-
 class Ended(NamedTuple):
     generation: int
     outcome: Outcome  # what a later ack of that generation is told
@@ -73,9 +49,11 @@ class Ended(NamedTuple):
 class GroupQueue:
     """One group's standing in one queue."""
 
-    def __init__(self, key: QueueKey, position: int) -> None:
+    def __init__(self, key: QueueKey, position: int, *, fifo: bool = False) -> None:
         self.key = key
         self.position = position
+        self.order = Order(position) if fifo else None
+        """Of a FIFO group: which message may go next."""
         self.committed = position
         self.pops = 0
         """Pops of the group so far; decides whose turn it is."""
@@ -123,16 +101,58 @@ class GroupQueue:
     def advance(self, to: int) -> None:
         """The only way the committed offset grows: over what is durable, never back.
 
-        A move that came in between wins: nothing is committed past the position.
+        A move that came in between wins: nothing is committed past the position. Of a FIFO group
+        `pass_settled` commits.
         """
-        self.committed = max(self.committed, min(to, self.position))
+        if self.order is None:
+            self.committed = max(self.committed, min(to, self.position))
+
+    def settled(self, queue_offset: int, lease: Lease) -> list[Lease]:
+        """A message is done with, its lease has ended; returns leases nobody needs any more."""
+        if self.order is None:
+            return [lease]
+        self.order.settle(queue_offset)
+        return self.pass_settled()
+
+    def pass_settled(self) -> list[Lease]:
+        """A FIFO group's committed offset goes over what is settled; returns leases nobody needs.
+
+        It may be ahead of the disk by an ack that is not answered yet; the offsets file is not.
+        """
+        if self.order is None:
+            return []
+        over = self.order.advance(self.position)
+        self.committed = self.order.first
+        return over
+
+    @property
+    def needed_from(self) -> int:
+        """The offset that a restart begins with, besides what the journal says."""
+        return self.position if self.order is None else self.order.first
+
+    @property
+    def in_use(self) -> bool:
+        """Messages are held, or were handed out and are not settled."""
+        return bool(self.leases) or (self.order is not None and self.order.was_begun)
+
+    def keep_order(self, *, fifo: bool) -> None:
+        """From now on a FIFO group's, or no longer; nothing is `in_use`."""
+        if self.order is not None:
+            self.position = self.order.first
+        self.order = Order(self.position) if fifo else None
+
+    def needed_leases(self) -> list[Lease]:
+        """Those whose checkpoints a restart needs."""
+        return list(self.leases.values()) if self.order is None else self.order.leases()
 
     def fence(self, to: int) -> list[Lease]:
-        """Set the position outright; every live lease is dropped and returned."""
-        dropped = list(self.leases.values())
+        """Set the position outright; leases are dropped, those that were needed are returned."""
+        dropped = self.needed_leases()
         self.leases.clear()
         self._ended.clear()
         self.position = self.committed = to
+        if self.order is not None:
+            self.order = Order(to)
         return dropped
 
 
@@ -186,18 +206,17 @@ class LeaseTable:
         return queue.end(queue_offset, outcome)
 
     def fence(self, queue: GroupQueue, to: int) -> list[Lease]:
-        """Move a queue's position; its live leases are dropped and returned."""
-        dropped = queue.fence(to)
-        self.live_count -= len(dropped)
-        return dropped
+        """Move a queue's position; its leases are dropped, those that were needed returned."""
+        self.live_count -= len(queue.leases)
+        return queue.fence(to)
 
     def forget(self, key: QueueKey) -> list[Lease]:
-        """Drop all that is known of a queue; its live leases are returned."""
+        """Drop all that is known of a queue; leases that were needed are returned."""
         queue = self.queues.pop(key, None)
         if queue is None:
             return []
         self.live_count -= len(queue.leases)
-        return list(queue.leases.values())
+        return queue.needed_leases()
 
     def next_due_ms(self) -> int | None:
         while self._due and next(self._live(self._due[0]), None) is None:
@@ -257,7 +276,7 @@ class ReviveProgress:
             del counts[revive_offset]
 
     def first_needed(self, revive_queue: int, end: int) -> int:
-        """The smallest revive offset a live lease rests on; `end` when there is none.
+        """The smallest revive offset a lease rests on; `end` when there is none.
 
         Checkpoints are opened in the order of their offsets, and a dict keeps that order.
         """

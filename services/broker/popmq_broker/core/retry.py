@@ -65,13 +65,20 @@ def retry_or_dead_letter(
 
 
 def dead_letter(
-    record: Record, *, group: str, topic: str, pop_time_ms: int, reason: str = REASON_ATTEMPTS
+    record: Record,
+    *,
+    group: str,
+    topic: str,
+    pop_time_ms: int,
+    attempts: int | None = None,
+    reason: str = REASON_ATTEMPTS,
 ) -> Copy:
+    """`attempts`: deliveries so far, where the record does not count them."""
     kept = _kept(record, pop_time_ms)
     kept[names.DLQ_ORIGIN_TOPIC] = topic
     kept[names.DLQ_ORIGIN_MESSAGE_ID] = kept.get(names.UNIQ_KEY, "")
     kept[DLQ_REASON] = reason
-    kept[DLQ_ATTEMPTS] = str(record.reconsume_times + 1)
+    kept[DLQ_ATTEMPTS] = str(attempts or record.reconsume_times + 1)
     return Copy(topic=dead_letter_topic(group), properties=names.encode(kept), reconsume_times=0)
 
 

@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from popmq_broker.core import checkpoint as ck
-from popmq_broker.core.leases import Grant, GroupQueue, Lease, Outcome
+from popmq_broker.core.grant import Grant, Lease
+from popmq_broker.core.leases import GroupQueue, Outcome
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.engine import journal
 from popmq_broker.engine.revive import Revive
@@ -146,13 +147,15 @@ class Ack:
         if drafts:
             state.store.append(drafts, now_ms, system=True)
         for queue, offset, _ in held:
-            lease = state.leases.end(queue, offset, Outcome.ALREADY_ACKED)
-            state.progress.closed(lease)
+            state.settle(queue, offset, Outcome.ALREADY_ACKED)
+        for queue in {queue for queue, _, _ in held}:
+            state.wake_for_order(queue)
 
     def _change(self, queue: GroupQueue, offset: int, invisible_ms: int, now_ms: int) -> Grant:
         """The new lease first, then the old one's end: a crash between them loses nothing."""
         state = self._state
         old = queue.leases[offset]
+        entry = None if queue.order is None else queue.order.entries[offset]
         checkpoint = ck.Checkpoint(
             topic=queue.key.topic,
             group=queue.key.group,
@@ -163,6 +166,8 @@ class Ack:
             invisible_ms=invisible_ms,
             broker=state.config.name,
             generation=old.grant.generation + 1,
+            attempts=() if entry is None else (entry.attempts,),
+            attempt_id="" if entry is None else entry.attempt_id,
         )
         drafts = [
             journal.checkpoint(state, checkpoint, old.grant.revive_queue, now_ms),
@@ -179,6 +184,9 @@ class Ack:
         )
         state.progress.opened(new.revive_queue, new.revive_offset, 1)
         state.progress.closed(old)
-        state.leases.add(queue, {offset: old._replace(grant=new)})
+        lease = old._replace(grant=new)
+        state.leases.add(queue, {offset: lease})
+        if queue.order is not None and entry is not None:
+            queue.order.hold(entry, lease, attempt_id=entry.attempt_id, counted=False)
         self._revive.look_again()
         return new

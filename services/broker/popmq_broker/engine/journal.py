@@ -1,7 +1,7 @@
 """Drafts of the revive topic's records: checkpoints, acks, moves of a position."""
 
 from popmq_broker.core import checkpoint as ck
-from popmq_broker.core.leases import Grant
+from popmq_broker.core.grant import Grant
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.queue_entry import tags_code
 from popmq_broker.engine.state import BrokerState

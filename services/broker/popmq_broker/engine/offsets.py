@@ -45,7 +45,7 @@ class Offsets:
 
     def _snapshot(self) -> dict[QueueKey, int]:
         state = self._state
-        found = {key: queue.position for key, queue in state.leases.queues.items()}
+        found = {key: queue.needed_from for key, queue in state.leases.queues.items()}
         for i in range(state.config.revive_queues):
             end = state.store.max_offset(state.revive_topic, i)
             first = state.progress.first_needed(i, end)

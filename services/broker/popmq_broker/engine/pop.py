@@ -11,47 +11,31 @@ Source: RocketMQ PopMessageProcessor.
 """
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from popmq_broker.core import checkpoint as ck
 from popmq_broker.core.filter import Filter, parse_tags
-from popmq_broker.core.leases import Grant, GroupQueue, Lease
+from popmq_broker.core.grant import Grant, Lease
+from popmq_broker.core.leases import GroupQueue
 from popmq_broker.core.offsets import QueueKey
-from popmq_broker.core.queue_entry import QueueEntry
+from popmq_broker.core.order import Order
 from popmq_broker.core.tables import PERM_READ, ConsumeFrom
 from popmq_broker.engine import journal
+from popmq_broker.engine.pick import Pick, again, scan, scan_in_order
 from popmq_broker.engine.revive import Revive
-from popmq_broker.engine.send import tag_of
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.wait import WaitKey
 from popmq_broker.store.store import Appended, Draft
 from popmq_common import receipt
-from popmq_common.errors import BadRequest, NoPermission, NotServed, TooManyInFlight
+from popmq_common.errors import BadRequest, NoPermission, TooManyInFlight
 from popmq_common.names import RETRY_PREFIX, retry_topic
 from popmq_common.receipt import Receipt
 from popmq_common.units import QueueOffset
 from popmq_internal.v1 import link_pb2 as link
 
 RETRY_FIRST_EVERY = 5
-SCAN_ENTRIES = 1024  # read from a queue at a time
-SCAN_ENTRIES_MAX = 16_384  # looked at in one queue before other work gets its turn
+ATTEMPT_ID_MAX = 256
 REPLY_BYTES_MAX = 16 << 20  # stored bytes of one pop, so that its reply fits into a frame
-
-
-@dataclass(slots=True)
-class Pick:
-    """What one queue gives: parallel lists, and where the queue is popped next."""
-
-    queue: GroupQueue
-    is_new: bool
-    start: int
-    entries: list[QueueEntry] = field(default_factory=list)
-    records: list[bytes] = field(default_factory=list)
-    offsets: list[int] = field(default_factory=list)
-    next_offset: int = 0
-    more: bool = False
-    marks_start: bool = False
-    """Nothing handed out, but where a new group begins must outlive a crash."""
 
 
 @dataclass(slots=True)
@@ -110,11 +94,14 @@ class Pop:
         topic = self._state.topic(request.topic)
         if not topic.perm & PERM_READ:
             raise NoPermission(topic=topic.name, action="readable")
-        if self._state.group(request.group).fifo:
-            raise NotServed(what="Ordered consumption by a FIFO group")
+        self._state.group(request.group)
         if not 1 <= request.batch_size <= ck.CHECKPOINT_OFFSETS_MAX:
             raise BadRequest(
                 reason=f"batch size {request.batch_size}, 1 to {ck.CHECKPOINT_OFFSETS_MAX} allowed"
+            )
+        if len(request.attempt_id) > ATTEMPT_ID_MAX:
+            raise BadRequest(
+                reason=f"an attempt id of more than {ATTEMPT_ID_MAX} characters"
             )
         return parse_tags(request.filter_expression) if request.filter_kind else None
 
@@ -152,6 +139,9 @@ class Pop:
     def _pick(self, request: link.Pop, wanted: Filter) -> tuple[list[Pick], int]:
         """Picks by queue, and how many messages are in flight where the cap was reached."""
         state = self._state
+        answered = self._answered(request)
+        if answered:
+            return answered, 0
         capped = 0
         picks: list[Pick] = []
         missing = request.batch_size
@@ -160,19 +150,47 @@ class Pop:
             queue = state.group_queue(key)
             is_new = queue is None
             if queue is None:
-                queue = GroupQueue(key, self._first_offset(key))
+                queue = state.new_group_queue(key, self._first_offset(key))
             room = state.config.in_flight_max - len(queue.leases)
             if room <= 0:
                 capped = max(capped, len(queue.leases))
                 continue
-            pick = self._scan(queue, is_new, min(missing, room), room_bytes, wanted)
-            pick.marks_start = is_new and not pick.offsets and self._begins_last(key)
-            missing -= len(pick.offsets)
-            room_bytes -= sum(entry.size_bytes for entry in pick.entries)
+            found = self._look(queue, is_new, min(missing, room), room_bytes, wanted)
+            found.marks_start = is_new and not found.offsets and self._begins_last(key)
+            missing -= len(found.offsets)
+            room_bytes -= found.bytes_taken
             if room_bytes <= 0:
                 missing = 0
-            picks.append(pick)
+            picks.append(found)
         return picks, capped
+
+    def _look(
+        self, queue: GroupQueue, is_new: bool, want: int, room_bytes: int, wanted: Filter
+    ) -> Pick:
+        if queue.order is None:
+            return scan(self._state, queue, is_new, want, room_bytes, wanted)
+        return scan_in_order(
+            self._state,
+            queue,
+            queue.order,
+            is_new=is_new,
+            want=want,
+            room_bytes=room_bytes,
+            wanted=wanted,
+        )
+
+    def _answered(self, request: link.Pop) -> list[Pick]:
+        """What this very receive got before, when its answer was lost: only orders remember."""
+        if not request.attempt_id or not self._state.group(request.group).fifo:
+            return []
+        picks = []
+        for key in self._keys(request):
+            queue = self._state.group_queue(key)
+            if queue is not None and queue.order is not None:
+                held = queue.order.held_by(request.attempt_id)
+                if held:
+                    picks.append(again(self._state, queue, queue.order, held))
+        return picks
 
     def _keys(self, request: link.Pop) -> list[QueueKey]:
         topic = self._state.topic(request.topic)
@@ -183,7 +201,7 @@ class Pop:
         count = topic.read_queues
         keys = [QueueKey(request.group, topic.name, (turn + i) % count) for i in range(count)]
         retry_name = retry_topic(request.group, request.topic)
-        if retry_name in self._state.topics:
+        if retry_name in self._state.topics and not self._state.group(request.group).fifo:
             retry = QueueKey(request.group, retry_name, 0)
             keys.insert(0 if turn % RETRY_FIRST_EVERY == 0 else count, retry)
         return keys
@@ -198,49 +216,6 @@ class Pop:
         """Retry topics are always read from their start: all that is there is for this group."""
         group = self._state.group(key.group)
         return group.consume_from is ConsumeFrom.LAST and not key.topic.startswith(RETRY_PREFIX)
-
-    def _scan(
-        self, queue: GroupQueue, is_new: bool, want: int, room_bytes: int, wanted: Filter
-    ) -> Pick:
-        """Up to `want` messages and until `room_bytes` are used up; the first always fits."""
-        store = self._state.store
-        _, topic, queue_id = queue.key
-        at = max(queue.position, self._state.min_offset(topic, queue_id))
-        end = store.max_offset(topic, queue_id)
-        pick = Pick(queue, is_new, at, next_offset=at, more=at < end)
-        if want <= 0:
-            return pick
-        scan_end = at + SCAN_ENTRIES_MAX
-        chunk = want if wanted is None else SCAN_ENTRIES
-        while at < min(end, scan_end) and len(pick.offsets) < want and room_bytes > 0:
-            entries = store.entries(topic, queue_id, at, min(chunk, end - at))
-            if not entries:
-                end = at
-                break
-            for entry in entries:
-                if len(pick.offsets) == want or room_bytes <= 0:
-                    break
-                record = self._matching(entry, wanted)
-                if record is not None:
-                    pick.entries.append(entry)
-                    pick.records.append(record)
-                    pick.offsets.append(at)
-                    room_bytes -= entry.size_bytes
-                at += 1
-        pick.next_offset = at
-        pick.more = at < end
-        return pick
-
-    def _matching(self, entry: QueueEntry, wanted: Filter) -> bytes | None:
-        """The record's bytes, unless it is filtered out or retention has deleted it."""
-        store = self._state.store
-        if wanted is not None:
-            if not wanted.may_match(entry.tags_code):
-                return None
-            record = store.read(entry.log_offset, entry.size_bytes)
-            if record is None or not wanted.matches(tag_of(record.properties)):
-                return None
-        return store.read_bytes(entry.log_offset, entry.size_bytes)
 
     def _drafts(
         self, picks: list[Pick], request: link.Pop, now_ms: int, revive_queue: int
@@ -267,6 +242,9 @@ class Pop:
             pop_time_ms=now_ms,
             invisible_ms=request.invisible_ms,
             broker=self._state.config.name,
+            generation=pick.generation,
+            attempts=tuple(pick.attempts),
+            attempt_id=request.attempt_id if pick.attempts else "",
         )
         return journal.checkpoint(self._state, record, revive_queue, now_ms)
 
@@ -285,6 +263,7 @@ class Pop:
             if pick.is_new:
                 state.leases.queues[queue.key] = queue
             queue.position = pick.next_offset
+            state.close(queue.pass_settled())
             if pick.marks_start:
                 next(places)
             if not pick.offsets:
@@ -297,14 +276,26 @@ class Pop:
                 invisible_ms=request.invisible_ms,
                 revive_queue=revive_queue,
                 revive_offset=revive_offset,
-                generation=1,
+                generation=pick.generation,
             )
             leases = {
-                offset: Lease(grant, entry.log_offset, entry.size_bytes)
-                for offset, entry in zip(pick.offsets, pick.entries, strict=True)
+                offset: Lease(grant, log_offset, size_bytes)
+                for offset, (log_offset, size_bytes) in zip(pick.offsets, pick.places, strict=True)
             }
             state.leases.add(queue, leases)
+            if queue.order is not None:
+                self._hold(queue.order, pick, leases, request.attempt_id)
+                pick.more = pick.more or queue.order.has_ready
         self._revive.look_again()
+
+    def _hold(
+        self, order: Order, pick: Pick, leases: dict[int, Lease], attempt_id: str
+    ) -> None:
+        for offset, lease in leases.items():
+            entry = order.entries[offset]
+            older = order.hold(entry, lease, attempt_id=attempt_id, counted=not pick.again)
+            if older is not None:
+                self._state.progress.closed(older)
 
 
 def _reply(taken: Taken, request: link.Pop, broker: str) -> link.PopReply:
@@ -322,11 +313,14 @@ def _reply(taken: Taken, request: link.Pop, broker: str) -> link.PopReply:
             queue_id=pick.queue.key.queue_id,
             queue_offset=0,
             log_offset=0,
-            generation=1,
+            generation=pick.generation,
         )
-        log_offsets = [entry.log_offset for entry in pick.entries]
+        log_offsets = [log_offset for log_offset, _ in pick.places]
         places = list(zip(pick.offsets, log_offsets, strict=True))
         handles = receipt.encode_all(first, places, request.group, request.topic)
         for handle, record in zip(handles, pick.records, strict=True):
             reply.messages.add(handle=handle, record=record)
+        if pick.attempts:
+            for message, attempt in zip(reply.messages[-len(handles) :], pick.attempts, strict=True):
+                message.delivery_attempt = attempt
     return reply

@@ -13,10 +13,13 @@ from functools import partial
 
 from popmq_broker.core import checkpoint as ck
 from popmq_broker.core import offsets, tables
-from popmq_broker.core.leases import Grant, GroupQueue, Lease, Outcome
+from popmq_broker.core.grant import Grant, Lease
+from popmq_broker.core.leases import GroupQueue, Outcome
 from popmq_broker.core.offsets import OffsetTable, QueueKey
+from popmq_broker.core.order import Entry, Order
 from popmq_broker.core.queue_entry import QueueEntry
 from popmq_broker.engine.offsets import OFFSETS_FILE
+from popmq_broker.engine.pick import message_group_of
 from popmq_broker.engine.send import tag_of
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import FLOORS_FILE, FORGET, GROUPS_FILE, TOPICS_FILE
@@ -39,10 +42,13 @@ def load(state: BrokerState) -> None:
     table = saved or OffsetTable(0, {})
     for key, position in table.offsets.items():
         if key.group != REVIVE_GROUP:
-            state.leases.queues[key] = GroupQueue(key, position)
+            state.leases.queues[key] = state.new_group_queue(key, position)
     replayed = _replay(state, table)
     for queue in state.leases.queues.values():
         queue.committed = queue.position
+        if queue.order is not None:
+            queue.position = queue.order.end_of_known(queue.position)
+            state.close(queue.pass_settled())
     state.log.info("leases.replayed", records=replayed, live=state.leases.live_count)
 
 
@@ -99,8 +105,10 @@ def _apply_checkpoint(
     key = QueueKey(checkpoint.group, checkpoint.topic, checkpoint.queue_id)
     queue = state.leases.queues.get(key)
     if queue is None:
-        queue = state.leases.queues[key] = GroupQueue(key, checkpoint.start_offset)
-    queue.position = max(queue.position, checkpoint.next_offset)
+        queue = state.new_group_queue(key, checkpoint.start_offset)
+        state.leases.queues[key] = queue
+    if queue.order is None:
+        queue.position = max(queue.position, checkpoint.next_offset)
     grant = Grant(
         start_offset=checkpoint.start_offset,
         pop_time_ms=checkpoint.pop_time_ms,
@@ -111,16 +119,43 @@ def _apply_checkpoint(
     )
     leases = {}
     for offset in checkpoint.offsets:
+        if queue.order is not None and offset < queue.position:
+            continue  # settled before the offsets were written
         entries = state.store.entries(key.topic, key.queue_id, offset, 1)
         if not entries:  # retention has deleted it: as good as done
             continue
         leases[offset] = Lease(grant, entries[0].log_offset, entries[0].size_bytes)
+    if queue.order is not None:
+        _hold_in_order(state, queue, queue.order, checkpoint, leases)
     state.progress.opened(revive_queue, revive_offset, len(leases))
     for offset in leases:
         older = queue.leases.get(offset)
         if older is not None:
             state.progress.closed(older)
     state.leases.add(queue, leases)
+
+
+def _hold_in_order(
+    state: BrokerState,
+    queue: GroupQueue,
+    order: Order,
+    checkpoint: ck.Checkpoint,
+    leases: dict[int, Lease],
+) -> None:
+    """Takes out of `leases` what retention has deleted."""
+    attempts = dict(zip(checkpoint.offsets, checkpoint.attempts, strict=False))
+    for offset, lease in list(leases.items()):
+        entry = order.entries.get(offset)
+        if entry is None:
+            record = state.store.read(lease.log_offset, lease.size_bytes)
+            if record is None:
+                del leases[offset]
+                continue
+            name = message_group_of(record)
+            entry = Entry(offset, name, lease.log_offset, lease.size_bytes)
+            order.found(entry)
+        order.hold(entry, lease, attempt_id=checkpoint.attempt_id, counted=False)
+        entry.attempts = attempts.get(offset, 1)
 
 
 def _apply_move(state: BrokerState, move: ck.Checkpoint, *, saved: bool) -> None:
@@ -135,10 +170,9 @@ def _apply_move(state: BrokerState, move: ck.Checkpoint, *, saved: bool) -> None
     elif saved:  # forgotten since, or it would be in the file
         dropped = []
     else:
-        state.leases.queues[key] = GroupQueue(key, move.start_offset)
+        state.leases.queues[key] = state.new_group_queue(key, move.start_offset)
         dropped = []
-    for lease in dropped:
-        state.progress.closed(lease)
+    state.close(dropped)
 
 
 def _apply_ack(state: BrokerState, ack: ck.AckRecord) -> None:
@@ -148,4 +182,4 @@ def _apply_ack(state: BrokerState, ack: ck.AckRecord) -> None:
         lease = queue.leases.get(offset) if queue is not None else None
         if queue is None or lease is None or lease.grant.generation != ack.generation:
             continue  # replaced by a newer lease, or ended before
-        state.progress.closed(state.leases.end(queue, offset, outcome))
+        state.settle(queue, offset, outcome)

@@ -13,9 +13,11 @@ not read back; see decision 6 of docs/decisions.
 import asyncio
 from collections.abc import Iterable
 
-from popmq_broker.core.leases import Due, GroupQueue, Lease, Outcome
+from popmq_broker.core.grant import Lease
+from popmq_broker.core.leases import Due, GroupQueue, Outcome
+from popmq_broker.core.order import Order
 from popmq_broker.core.queue_entry import tags_code
-from popmq_broker.core.retry import Copy, dead_letter, retry_or_dead_letter
+from popmq_broker.core.retry import REASON_ATTEMPTS, Copy, dead_letter, retry_or_dead_letter
 from popmq_broker.engine import journal
 from popmq_broker.engine.send import tag_of
 from popmq_broker.engine.state import BrokerState
@@ -78,8 +80,19 @@ class Revive:
         """Move one leased message to the dead letters; returns the log's end behind it."""
         lease = queue.leases[queue_offset]
         state = self._state
+        drafts = self._dead_letter(queue, queue_offset, lease, reason)
+        appended = state.store.append(drafts, state.clock.now_ms(), system=True)
+        state.settle(queue, queue_offset, Outcome.EXPIRED)
+        state.wake_for_order(queue)
+        return appended[-1].end_offset
+
+    def _dead_letter(
+        self, queue: GroupQueue, queue_offset: int, lease: Lease, reason: str
+    ) -> list[Draft]:
+        """The pair that ends the lease; the ack record alone when the message is gone."""
+        state = self._state
+        drafts = []
         record = state.store.read(lease.log_offset, lease.size_bytes)
-        drafts: list[Draft] = []
         if record is not None:
             group, topic = queue.key.group, self._consumed_topic(queue)
             copy = dead_letter(
@@ -87,15 +100,14 @@ class Revive:
                 group=group,
                 topic=topic,
                 pop_time_ms=lease.grant.pop_time_ms,
+                attempts=queue.order.entries[queue_offset].attempts if queue.order else None,
                 reason=reason,
             )
             self._topics.ensure_system_copy_target(copy.topic)
             drafts.append(_copy_draft(record, copy))
             state.stats.dead[topic, group] += 1
         drafts.append(self._ack_draft(queue, queue_offset, lease))
-        appended = state.store.append(drafts, state.clock.now_ms(), system=True)
-        self._apply_end(queue, queue_offset)
-        return appended[-1].end_offset
+        return drafts
 
     def _copy_and_end(self, due: list[Due]) -> None:
         by_queue: dict[GroupQueue, list[tuple[int, Lease]]] = {}
@@ -110,6 +122,9 @@ class Revive:
         """Append the pairs of these leases in one go, then end them. Raises `DiskFull`."""
         if not leases:
             return
+        if queue.order is not None:
+            self._end_in_order(queue, queue.order, leases, counted=counted)
+            return
         state = self._state
         drafts: list[Draft] = []
         for offset, lease in leases:
@@ -119,7 +134,38 @@ class Revive:
             drafts.append(self._ack_draft(queue, offset, lease))
         state.store.append(drafts, state.clock.now_ms(), system=True)
         for offset, _ in leases:
-            self._apply_end(queue, offset)
+            state.settle(queue, offset, Outcome.EXPIRED)
+
+    def _end_in_order(
+        self,
+        queue: GroupQueue,
+        order: Order,
+        leases: list[tuple[int, Lease]],
+        *,
+        counted: bool,
+    ) -> None:
+        """A FIFO group gets them again where they are; only dead letters are copied."""
+        state = self._state
+        max_attempts = state.groups[queue.key.group].max_attempts
+        dead = {
+            offset
+            for offset, _ in leases
+            if counted and order.entries[offset].attempts >= max_attempts
+        }
+        drafts: list[Draft] = []
+        for offset, lease in leases:
+            if offset in dead:
+                drafts += self._dead_letter(queue, offset, lease, REASON_ATTEMPTS)
+        if drafts:
+            state.store.append(drafts, state.clock.now_ms(), system=True)
+        for offset, _ in leases:
+            if offset in dead:
+                state.settle(queue, offset, Outcome.EXPIRED)
+            else:
+                state.leases.end(queue, offset, Outcome.EXPIRED)
+                order.give_back(offset, counted=counted)
+                state.stats.revived[queue.key.topic, queue.key.group] += counted
+        state.wake_for_order(queue)
 
     def _copy(self, queue: GroupQueue, lease: Lease, *, counted: bool) -> Draft | None:
         """None: retention has deleted the message, or its group is gone."""
@@ -151,9 +197,6 @@ class Revive:
         return journal.ack(
             self._state, queue.key, lease.grant, (offset,), now_ms=now_ms, expired=True
         )
-
-    def _apply_end(self, queue: GroupQueue, offset: int) -> None:
-        self._state.progress.closed(self._state.leases.end(queue, offset, Outcome.EXPIRED))
 
     async def _idle(self) -> None:
         next_ms = self._state.leases.next_due_ms()

@@ -109,18 +109,8 @@ def _draft(topic: str, queue_id: int, record: link.OutgoingRecord) -> Draft:
     )
 
 
-_TAG = names.TAGS.encode() + names.NAME_END.encode()
-_TAG_INSIDE = names.VALUE_END.encode() + _TAG
+_TAG = (names.TAGS + names.NAME_END).encode()
 
 
 def tag_of(properties: bytes) -> str | None:
-    """The TAGS property, without decoding the others."""
-    if properties.startswith(_TAG):
-        start = len(_TAG)
-    else:
-        at = properties.find(_TAG_INSIDE)
-        if at < 0:
-            return None
-        start = at + len(_TAG_INSIDE)
-    end = properties.find(names.VALUE_END.encode(), start)
-    return properties[start : end if end >= 0 else None].decode("utf-8", "replace")
+    return names.value_of(properties, _TAG)

@@ -1,13 +1,15 @@
 """Everything the verbs share: tables, leases, the store, the clock. No decisions here."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from popmq_broker.config import BrokerConfig
-from popmq_broker.core.leases import GroupQueue, LeaseTable, ReviveProgress
+from popmq_broker.core.grant import Lease
+from popmq_broker.core.leases import GroupQueue, LeaseTable, Outcome, ReviveProgress
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.stats import Stats
 from popmq_broker.core.tables import GroupConfig, TopicConfig
-from popmq_broker.engine.wait import Waiters
+from popmq_broker.engine.wait import Waiters, WaitKey
 from popmq_broker.store.store import Store
 from popmq_common.clock import Clock
 from popmq_common.errors import GroupNotFound, TopicNotFound
@@ -55,3 +57,23 @@ class BrokerState:
 
     def group_queue(self, key: QueueKey) -> GroupQueue | None:
         return self.leases.queues.get(key)
+
+    def new_group_queue(self, key: QueueKey, position: int) -> GroupQueue:
+        """One that is in no table yet."""
+        group = self.groups.get(key.group)
+        return GroupQueue(key, position, fifo=group is not None and group.fifo)
+
+    def settle(self, queue: GroupQueue, queue_offset: int, outcome: Outcome) -> None:
+        """A message is done with: its lease ends, and the journal is needed that much less."""
+        lease = self.leases.end(queue, queue_offset, outcome)
+        self.close(queue.settled(queue_offset, lease))
+
+    def wake_for_order(self, queue: GroupQueue) -> None:
+        """What was settled or came back may have held up others of its message group."""
+        if queue.order is not None and queue.order.has_ready:
+            self.waiters.wake_next(WaitKey(queue.key.group, queue.key.topic))
+
+    def close(self, leases: Iterable[Lease]) -> None:
+        """Their checkpoints are not needed any more."""
+        for lease in leases:
+            self.progress.closed(lease)

@@ -141,8 +141,31 @@ class Topics:
             max_attempts=raw.max_attempts,
             consume_from=consume_from,
         )
+        before = self._state.groups.get(group.name)
+        if before is not None and before.fifo != group.fifo:
+            self._switch_order(group)
         await self._put_group(group)
         return link.Done()
+
+    def _switch_order(self, group: tables.GroupConfig) -> None:
+        """Leases and retries of one way of consuming mean nothing in the other."""
+        state = self._state
+        queues = [queue for key, queue in state.leases.queues.items() if key.group == group.name]
+        if any(queue.in_use or self._retries_wait(queue.key) for queue in queues):
+            raise BadRequest(
+                reason=f"group {group.name} has messages in flight or to be retried; "
+                "whether it consumes in order can change when it has none"
+            )
+        for queue in queues:
+            queue.keep_order(fifo=group.fifo)
+        self._move({queue.key: queue.position for queue in queues})
+
+    def _retries_wait(self, key: QueueKey) -> bool:
+        state = self._state
+        retry = QueueKey(key.group, retry_topic(key.group, key.topic), 0)
+        queue = state.group_queue(retry)
+        position = state.min_offset(retry.topic, 0) if queue is None else queue.position
+        return retry.topic in state.topics and position < state.store.max_offset(retry.topic, 0)
 
     async def _put_group(self, group: tables.GroupConfig) -> None:
         state = self._state
@@ -190,8 +213,7 @@ class Topics:
                 dropped = state.leases.forget(key)
             else:
                 dropped = state.leases.fence(state.leases.queues[key], to)
-            for lease in dropped:
-                state.progress.closed(lease)
+            state.close(dropped)
 
     def _move_record(self, key: QueueKey, to: int, now_ms: int) -> ck.Checkpoint:
         return ck.Checkpoint(

@@ -50,12 +50,15 @@ class DeliveryEncoder:
         duration.FromMilliseconds(invisible_ms)
         self._invisible = sized(b"\x7a", duration.SerializeToString())
 
-    def response(self, handle: str, data: bytes) -> bytes:
-        """A `ReceiveMessageResponse` with the message of the record `data`, which is whole."""
+    def response(self, handle: str, data: bytes, attempt: int = 0) -> bytes:
+        """A `ReceiveMessageResponse` with the message of the record `data`, which is whole.
+
+        `attempt`: which delivery this is; 0: as the record counts them.
+        """
         own_offset = record.own_offset(data)
         stored = record.decode(data, where="link", log_offset=own_offset, check_crc=False)
         properties = _split(stored.properties)
-        system = self._system(handle, stored, properties)
+        system = self._system(handle, stored, properties, attempt or stored.reconsume_times + 1)
         parts = [self._topic]
         for name, value in properties.items():
             if name not in _SHOWN_AS_FIELDS:
@@ -66,7 +69,9 @@ class DeliveryEncoder:
         message = b"".join(parts)
         return b"%b%b%b" % (b"\x12", varint(len(message)), message)
 
-    def _system(self, handle: str, stored: record.Record, properties: dict[bytes, bytes]) -> bytes:
+    def _system(
+        self, handle: str, stored: record.Record, properties: dict[bytes, bytes], attempt: int
+    ) -> bytes:
         """SystemProperties in the order of their field numbers; optional ones only when set:
         clients ask for presence."""
         get = properties.get
@@ -97,7 +102,7 @@ class DeliveryEncoder:
             varint(stored.queue_offset),
             self._invisible,
             b"\x80\x01",
-            varint(stored.reconsume_times + 1),
+            varint(attempt),
         )
         if _SHARDING_KEY in properties:
             parts.append(sized(b"\x8a\x01", properties[_SHARDING_KEY]))

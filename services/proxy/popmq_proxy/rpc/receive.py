@@ -61,7 +61,9 @@ class Receive:
             return Answer(v2.MESSAGE_NOT_FOUND, [NOTHING, self._timestamp()])
         try:
             encoder = DeliveryEncoder(request.message_queue.topic, pop.invisible_ms)
-            messages = [encoder.response(m.handle, m.record) for m in delivery.messages]
+            messages = [
+                encoder.response(m.handle, m.record, m.delivery_attempt) for m in delivery.messages
+            ]
         except BaseException:
             await self._give_back(delivery)
             raise

@@ -1,6 +1,7 @@
 """The lease table: what is due when, and what an ack finds."""
 
-from popmq_broker.core.leases import STALE_DUE_MIN, Grant, GroupQueue, Lease, LeaseTable, Outcome
+from popmq_broker.core.grant import Grant, Lease
+from popmq_broker.core.leases import STALE_DUE_MIN, GroupQueue, LeaseTable, Outcome
 from popmq_broker.core.offsets import QueueKey
 
 KEY = QueueKey("g", "t", 0)

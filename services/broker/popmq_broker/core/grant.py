@@ -1,0 +1,29 @@
+"""What a pop hands out: one grant per checkpoint, one lease per message of it."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grant:
+    """One checkpoint: what a group was handed of a queue in one go, and until when."""
+
+    start_offset: int
+    pop_time_ms: int
+    invisible_ms: int
+    revive_queue: int
+    revive_offset: int
+    """Where in the revive queue the checkpoint is."""
+    generation: int
+
+    @property
+    def due_ms(self) -> int:
+        return self.pop_time_ms + self.invisible_ms
+
+
+class Lease(NamedTuple):
+    """One message of a grant, and where it is stored."""
+
+    grant: Grant
+    log_offset: int
+    size_bytes: int

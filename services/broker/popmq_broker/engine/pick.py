@@ -1,0 +1,172 @@
+"""What one queue gives to a pop: ready messages that the filter lets through.
+
+Nothing changes here but what is known of an order; the pop journals and applies what is picked.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from popmq_broker.core.filter import Filter
+from popmq_broker.core.leases import GroupQueue
+from popmq_broker.core.order import Entry, Order
+from popmq_broker.core.queue_entry import QueueEntry
+from popmq_broker.engine.send import tag_of
+from popmq_broker.engine.state import BrokerState
+from popmq_common import properties as names
+from popmq_common.record import Record
+
+SCAN_ENTRIES: Final = 1024
+"""Read from a queue at a time when a filter has to look at messages."""
+ORDER_ENTRIES: Final = 64
+"""The same for an order, which reads every message."""
+SCAN_ENTRIES_MAX: Final = 16_384
+"""Looked at in one queue before other work gets its turn."""
+_MESSAGE_GROUP: Final = (names.SHARDING_KEY + names.NAME_END).encode()
+
+
+@dataclass(slots=True)
+class Pick:
+    """What one queue gives: parallel lists, and where the queue is popped next."""
+
+    queue: GroupQueue
+    is_new: bool
+    start: int
+    places: list[tuple[int, int]] = field(default_factory=list)
+    """(log offset, size in bytes)"""
+    records: list[bytes] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    next_offset: int = 0
+    more: bool = False
+    marks_start: bool = False
+    """Nothing handed out, but where a new group begins must outlive a crash."""
+    generation: int = 1
+    attempts: list[int] = field(default_factory=list)
+    """Of a FIFO group: how often each was handed out, this time included."""
+    again: bool = False
+    """An answer that was lost is given once more; it does not count."""
+
+    def add(self, offset: int, log_offset: int, size_bytes: int, record: bytes) -> None:
+        self.offsets.append(offset)
+        self.places.append((log_offset, size_bytes))
+        self.records.append(record)
+
+    @property
+    def bytes_taken(self) -> int:
+        return sum(size_bytes for _, size_bytes in self.places)
+
+
+def scan(
+    state: BrokerState, queue: GroupQueue, is_new: bool, want: int, room_bytes: int, wanted: Filter
+) -> Pick:
+    """Up to `want` messages and until `room_bytes` are used up; the first always fits."""
+    _, topic, queue_id = queue.key
+    at = max(queue.position, state.min_offset(topic, queue_id))
+    end = state.store.max_offset(topic, queue_id)
+    pick = Pick(queue, is_new, at, next_offset=at, more=at < end)
+    if want <= 0:
+        return pick
+    scan_end = at + SCAN_ENTRIES_MAX
+    chunk = want if wanted is None else SCAN_ENTRIES
+    while at < min(end, scan_end) and len(pick.offsets) < want and room_bytes > 0:
+        entries = state.store.entries(topic, queue_id, at, min(chunk, end - at))
+        if not entries:
+            end = at
+            break
+        for entry in entries:
+            if len(pick.offsets) == want or room_bytes <= 0:
+                break
+            record = _matching(state, entry, wanted)
+            if record is not None:
+                pick.add(at, entry.log_offset, entry.size_bytes, record)
+                room_bytes -= entry.size_bytes
+            at += 1
+    pick.next_offset = at
+    pick.more = at < end
+    return pick
+
+
+def _matching(state: BrokerState, entry: QueueEntry, wanted: Filter) -> bytes | None:
+    """The record's bytes, unless it is filtered out or retention has deleted it."""
+    if wanted is not None and _read_matching(state, entry, wanted) is None:
+        return None
+    return state.store.read_bytes(entry.log_offset, entry.size_bytes)
+
+
+def _read_matching(state: BrokerState, entry: QueueEntry, wanted: Filter) -> Record | None:
+    """The record, unless it is filtered out or retention has deleted it."""
+    if wanted is not None and not wanted.may_match(entry.tags_code):
+        return None
+    record = state.store.read(entry.log_offset, entry.size_bytes)
+    if record is None or (wanted is not None and not wanted.matches(tag_of(record.properties))):
+        return None
+    return record
+
+
+def scan_in_order(
+    state: BrokerState,
+    queue: GroupQueue,
+    order: Order,
+    *,
+    is_new: bool,
+    want: int,
+    room_bytes: int,
+    wanted: Filter,
+) -> Pick:
+    """Up to `want` messages whose turn it is; the first always fits."""
+    pick = Pick(queue, is_new, order.first)
+    at, end = _find(state, queue, order, want, wanted)
+    pick.next_offset = at
+    if want > 0:
+        for entry in order.next_entries(want, room_bytes):
+            if _give(state, pick, order, entry):
+                pick.attempts.append(entry.attempts + 1)
+    pick.more = at < end and not order.full
+    return pick
+
+
+def again(state: BrokerState, queue: GroupQueue, order: Order, held: list[Entry]) -> Pick:
+    """What a receive whose answer was lost had got, for new handles."""
+    pick = Pick(queue, False, order.first, next_offset=queue.position, again=True)
+    for entry in held:
+        if _give(state, pick, order, entry):
+            pick.attempts.append(entry.attempts)
+    return pick
+
+
+def _find(
+    state: BrokerState, queue: GroupQueue, order: Order, want: int, wanted: Filter
+) -> tuple[int, int]:
+    """Look ahead until enough messages have their turn; (where it stopped, the queue's end)."""
+    _, topic, queue_id = queue.key
+    at = max(queue.position, state.min_offset(topic, queue_id))
+    end = state.store.max_offset(topic, queue_id)
+    scan_end = at + SCAN_ENTRIES_MAX
+    while at < min(end, scan_end) and not order.full and not order.has_ready_for(want):
+        entries = state.store.entries(topic, queue_id, at, min(ORDER_ENTRIES, end - at))
+        if not entries:
+            return at, at
+        for entry in entries:
+            if at not in order.entries:
+                record = _read_matching(state, entry, wanted)
+                if record is not None:
+                    name = message_group_of(record)
+                    order.found(Entry(at, name, entry.log_offset, entry.size_bytes))
+            at += 1
+    return at, end
+
+
+def _give(state: BrokerState, pick: Pick, order: Order, entry: Entry) -> bool:
+    """False: retention has deleted it."""
+    record = state.store.read_bytes(entry.log_offset, entry.size_bytes)
+    if record is None:
+        if not entry.held:
+            order.settle(entry.offset)
+        return False
+    pick.add(entry.offset, entry.log_offset, entry.size_bytes, record)
+    if entry.lease is not None:
+        pick.generation = max(pick.generation, entry.lease.grant.generation + 1)
+    return True
+
+
+def message_group_of(record: Record) -> str:
+    return names.value_of(record.properties, _MESSAGE_GROUP) or ""

@@ -1,0 +1,243 @@
+"""The broker core as a state machine: any order of sends, pops, acks, changes, time, restarts and
+crashes keeps the promises.
+
+I1 what was answered OK is delivered · I2 unchanged · I3 never after an ack answered OK · I4 never
+to two holders at a time · I5 one ack of a message is done, by the newest handle · I8 the attempt
+grows by one per counted delivery · I13 all of it over restarts and crashes that lose what was not
+synced.
+"""
+
+import asyncio
+import random
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.broker import GROUP, TOPIC, EngineDriver, Popped, pop_body
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from popmq_internal.v1 import link_pb2 as link
+
+DONE = link.LEASE_OUTCOME_DONE
+
+
+@dataclass
+class Told:
+    """What the outside knows of one message."""
+
+    body: str
+    certain: bool = True
+    """Its send was answered OK; else it may exist or not."""
+    acked: bool = False
+    ack_unknown: bool = False
+    held_until_ms: int = 0
+    attempt: int = 0
+    attempt_certain: bool = True
+    change_unknown: bool = False
+    """Its newest handle may have been replaced by one that nobody has."""
+    handles: list[str] = field(default_factory=list)
+    """All that were given out, the newest last."""
+
+
+class BrokerMachine(RuleBasedStateMachine):
+    @initialize(seed=st.integers(0, 2**32))
+    def begin(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self._folder = tempfile.TemporaryDirectory()
+        self.driver = EngineDriver(Path(self._folder.name))
+        self.driver.make()
+        self.told: dict[str, Told] = {}
+        self.sent = 0
+
+    def teardown(self) -> None:
+        if not hasattr(self, "driver"):
+            return
+        try:
+            self._drain()
+        finally:
+            self.driver.close()
+            self._folder.cleanup()
+
+    @rule(count=st.integers(1, 4))
+    def send(self, count: int) -> None:
+        for _ in range(count):
+            body = self._next_body()
+            self.driver.send(body)
+            self.told[body] = Told(body)
+
+    @rule(count=st.integers(1, 8), invisible_ms=st.sampled_from([100, 1_000, 10_000]))
+    def pop(self, count: int, invisible_ms: int) -> None:
+        self._received(self.driver.pop(count, invisible_ms))
+
+    @rule(pick=st.randoms(use_true_random=False), count=st.integers(1, 5))
+    def ack_newest(self, pick: random.Random, count: int) -> None:
+        held = [told for told in self.told.values() if told.handles]
+        chosen = pick.sample(held, min(count, len(held)))
+        outcomes = self.driver.ack(*(told.handles[-1] for told in chosen)) if chosen else []
+        for told, outcome in zip(chosen, outcomes, strict=True):
+            self._acked(told, outcome)
+
+    def _acked(self, told: Told, outcome: int) -> None:
+        live = self._now() < told.held_until_ms
+        if outcome == DONE:
+            assert live, f"{told} was acked after its time"
+            assert not told.acked, f"{told} was acked twice"
+            told.acked = True
+        elif told.ack_unknown and outcome == link.LEASE_OUTCOME_ALREADY_ACKED:
+            told.acked = True
+        elif live and not told.acked and not told.ack_unknown and not told.change_unknown:
+            raise AssertionError(f"{told} is held, but its ack found {outcome}")
+
+    @rule(pick=st.randoms(use_true_random=False))
+    def ack_stale(self, pick: random.Random) -> None:
+        stale = [
+            told for told in self.told.values() if len(told.handles) > 1 and not told.change_unknown
+        ]
+        if stale:
+            told = pick.choice(stale)
+            (outcome,) = self.driver.ack(pick.choice(told.handles[:-1]))
+            assert outcome != DONE, f"{told}: an old handle acked it"
+
+    @rule(pick=st.randoms(use_true_random=False), invisible_ms=st.sampled_from([0, 500, 20_000]))
+    def change(self, pick: random.Random, invisible_ms: int) -> None:
+        held = [told for told in self.told.values() if told.handles]
+        if not held:
+            return
+        told = pick.choice(held)
+        reply = self.driver.change(told.handles[-1], invisible_ms)
+        if reply.outcome == DONE:
+            assert self._now() < told.held_until_ms
+            assert not told.acked
+            told.change_unknown = False
+            told.handles.append(reply.handle)
+            told.held_until_ms = self._now() + invisible_ms
+
+    @rule(ms=st.sampled_from([1, 99, 100, 1_000, 30_000]))
+    def time_passes(self, ms: int) -> None:
+        self.driver.advance(ms)
+
+    @rule()
+    def restart(self) -> None:
+        self.driver.restart()
+
+    @rule()
+    def crash(self) -> None:
+        self.driver.crash(self.rng)
+
+    @rule(work=st.sampled_from(["send", "pop", "ack", "change", "revive"]))
+    def crash_in_the_middle(self, work: str) -> None:
+        """The call was appended, or half of it, but never answered."""
+        self.driver.hold_disk()
+        getattr(self, f"_unanswered_{work}")()
+        self.driver.crash(self.rng)
+
+    def _unpromised(self, call: "asyncio.Task[link.Reply]") -> None:
+        """While nothing reaches the disk, no answer may rely on it."""
+        if not call.done():
+            return
+        reply = call.result()
+        assert not reply.HasField("send"), "a send was answered before it was on disk"
+        assert not reply.pop.messages, "a pop was answered before its checkpoint was on disk"
+        assert DONE not in reply.ack.outcomes, "an ack was answered before it was on disk"
+        assert reply.change_invisible.outcome != DONE, "a change was answered before it was on disk"
+
+    def _unanswered_send(self) -> None:
+        body = self._next_body()
+        self.told[body] = Told(body, certain=False)
+        visible = self._visible()
+        self._unpromised(self.driver.start(**self._send_body(body)))
+        assert self._visible() == visible, "a message is visible before it is on disk"
+
+    def _send_body(self, body: str) -> dict[str, Any]:
+        return self.driver.send_body(body)
+
+    def _visible(self) -> int:
+        topic = self.driver.call(describe=link.Describe(topic=TOPIC)).describe.topics[0]
+        return sum(queue.max_offset for queue in topic.queues)
+
+    def _unanswered_pop(self) -> None:
+        self._unpromised(self.driver.start(**pop_body(4, 1_000)))
+        self._forget_who_was_popped()
+
+    def _forget_who_was_popped(self) -> None:
+        """An unanswered pop took some of them; whether that is remembered, nobody knows."""
+        for told in self.told.values():
+            told.attempt_certain = False
+
+    def _unanswered_ack(self) -> None:
+        for told in self.told.values():
+            if told.handles and not told.acked:
+                request = link.Ack(group=GROUP, topic=TOPIC, handles=[told.handles[-1]])
+                self._unpromised(self.driver.start(ack=request))
+                told.ack_unknown = True
+                return
+
+    def _unanswered_change(self) -> None:
+        for told in self.told.values():
+            if told.handles and not told.acked and self._now() < told.held_until_ms:
+                request = link.ChangeInvisible(
+                    group=GROUP, topic=TOPIC, handle=told.handles[-1], invisible_ms=50_000
+                )
+                self._unpromised(self.driver.start(change_invisible=request))
+                told.change_unknown = True
+                return
+
+    def _unanswered_revive(self) -> None:
+        self.driver.clock.advance(1_000)
+        self.driver.loop.create_task(self.driver.broker.revive.revive_due())
+        self.driver.start(describe=link.Describe())
+
+    @precondition(lambda self: hasattr(self, "driver"))
+    @invariant()
+    def counts_agree(self) -> None:
+        table = self.driver.broker.state.leases
+        assert table.live_count == sum(len(queue.leases) for queue in table.queues.values())
+        for queue in table.queues.values():
+            assert queue.committed <= queue.position
+            assert all(offset < queue.position for offset in queue.leases)
+
+    def _received(self, messages: list[Popped]) -> None:
+        for message in messages:
+            body = message.body.decode()
+            told = self.told[body]
+            assert not told.acked, f"{told} came after its ack"
+            assert self._now() >= told.held_until_ms, f"{told} is held by somebody else"
+            assert b"colour\x01blue\x02" in message.properties
+            if told.attempt_certain:
+                assert message.delivery_attempt == told.attempt + 1, told
+            assert message.delivery_attempt > told.attempt or not told.attempt_certain
+            told.attempt = message.delivery_attempt
+            told.attempt_certain = True
+            told.certain = True
+            told.ack_unknown = told.change_unknown = False
+            told.handles.append(message.handle)
+            told.held_until_ms = message.receipt.pop_time_ms + message.receipt.invisible_ms
+
+    def _drain(self) -> None:
+        """Whatever was promised comes, once time passes."""
+        for _ in range(200):
+            self.driver.advance(60_000)
+            messages = self.driver.pop(32, 1_000)
+            self._received(messages)
+            if messages:
+                for message in messages:
+                    self._acked(
+                        self.told[message.body.decode()], self.driver.ack(message.handle)[0]
+                    )
+            elif not self.driver.broker.state.leases.live_count:
+                break
+        missing = [
+            told
+            for told in self.told.values()
+            if told.certain and not told.acked and not told.ack_unknown
+        ]
+        assert not missing, f"lost: {missing}"
+
+    def _next_body(self) -> str:
+        self.sent += 1
+        return f"m{self.sent}"
+
+    def _now(self) -> int:
+        return self.driver.clock.now_ms()

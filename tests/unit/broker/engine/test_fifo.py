@@ -1,0 +1,108 @@
+"""FIFO groups: becoming one, ceasing to be one, and what a restart remembers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from harness.broker import GROUP, TOPIC, EngineDriver, pop_body
+
+from popmq_common.errors import BadRequest
+from popmq_internal.v1 import link_pb2 as link
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[EngineDriver]:
+    driver = EngineDriver(tmp_path)
+    yield driver
+    driver.close()
+
+
+def bodies(driver: EngineDriver, count: int = 32) -> list[str]:
+    """Pop and ack."""
+    messages = driver.pop(count)
+    driver.ack(*(message.handle for message in messages))
+    return [message.body.decode() for message in messages]
+
+
+def consume_in_order(driver: EngineDriver, *, fifo: bool) -> None:
+    group = link.GroupConfig(name=GROUP, fifo=fifo, max_attempts=3, consume_from="FIRST")
+    driver.call(put_group=link.PutGroup(group=group))
+
+
+def lag(driver: EngineDriver) -> int:
+    status = driver.call(describe=link.Describe(group=GROUP)).describe.groups[0]
+    return sum(queue.max_offset - queue.committed_offset for queue in status.queues)
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_group_changes_over_without_losing_or_repeating(
+    driver: EngineDriver, fifo: bool, restart: bool
+) -> None:
+    driver.make(queues=2, fifo=fifo)
+    for i in range(6):
+        driver.send(f"m{i}", message_group="ab"[i % 2])
+    first = bodies(driver, 3)
+    consume_in_order(driver, fifo=not fifo)
+    if restart:
+        driver.restart()
+    assert sorted(first + bodies(driver)) == [f"m{i}" for i in range(6)]
+    assert lag(driver) == 0
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+def test_a_group_does_not_change_over_while_it_holds_messages(
+    driver: EngineDriver, fifo: bool
+) -> None:
+    driver.make(fifo=fifo)
+    driver.send("m0", message_group="a")
+    driver.send("m1", message_group="b")
+    assert len(driver.pop(1)) == 1
+    with pytest.raises(BadRequest, match="messages in flight or to be retried"):
+        consume_in_order(driver, fifo=not fifo)
+    driver.advance(20_000)
+    with pytest.raises(BadRequest, match="messages in flight or to be retried"):
+        consume_in_order(driver, fifo=not fifo)
+    assert len(bodies(driver)) == 2
+    consume_in_order(driver, fifo=not fifo)
+
+
+def test_what_was_acked_out_of_order_does_not_come_again_after_a_restart(
+    driver: EngineDriver,
+) -> None:
+    driver.make(queues=1, fifo=True)
+    for name in "abc":
+        driver.send(f"{name}0", message_group=name)
+        driver.send(f"{name}1", message_group=name)
+    held = {message.body.decode(): message.handle for message in driver.pop()}
+    driver.ack(*(held[name] for name in ("b0", "b1", "c1")))
+    for _ in range(3):
+        driver.restart()
+    assert lag(driver) == 6
+    driver.ack(held["a0"], held["a1"])
+    assert lag(driver) == 2, "all before c0 is settled"
+    driver.advance(20_000)
+    driver.restart()
+    driver.advance(0)
+    (again,) = driver.pop()
+    assert (again.body, again.delivery_attempt) == (b"c0", 2)
+
+
+def test_an_attempt_id_has_a_bound(driver: EngineDriver) -> None:
+    driver.make(fifo=True)
+    with pytest.raises(BadRequest, match="256"):
+        driver.call(**pop_body(1, 1_000, attempt_id="x" * 257))
+
+
+def test_blocked_messages_count_as_lag(driver: EngineDriver) -> None:
+    driver.make(queues=1, fifo=True)
+    for i in range(4):
+        driver.send(f"a{i}", message_group="a")
+    driver.send("b0", message_group="b")
+    driver.pop(1)
+    driver.pop(1)
+    (queue,) = (
+        queue for key, queue in driver.broker.state.leases.queues.items() if key.topic == TOPIC
+    )
+    assert queue.order is not None
+    assert (queue.order.ready_count(), queue.order.blocked_count()) == (0, 3)
