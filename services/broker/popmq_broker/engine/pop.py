@@ -100,9 +100,7 @@ class Pop:
                 reason=f"batch size {request.batch_size}, 1 to {ck.CHECKPOINT_OFFSETS_MAX} allowed"
             )
         if len(request.attempt_id) > ATTEMPT_ID_MAX:
-            raise BadRequest(
-                reason=f"an attempt id of more than {ATTEMPT_ID_MAX} characters"
-            )
+            raise BadRequest(reason=f"an attempt id of more than {ATTEMPT_ID_MAX} characters")
         return parse_tags(request.filter_expression) if request.filter_kind else None
 
     async def _durable(self, request: link.Pop, taken: Taken) -> None:
@@ -288,9 +286,7 @@ class Pop:
                 pick.more = pick.more or queue.order.has_ready
         self._revive.look_again()
 
-    def _hold(
-        self, order: Order, pick: Pick, leases: dict[int, Lease], attempt_id: str
-    ) -> None:
+    def _hold(self, order: Order, pick: Pick, leases: dict[int, Lease], attempt_id: str) -> None:
         for offset, lease in leases.items():
             entry = order.entries[offset]
             older = order.hold(entry, lease, attempt_id=attempt_id, counted=not pick.again)
@@ -320,7 +316,7 @@ def _reply(taken: Taken, request: link.Pop, broker: str) -> link.PopReply:
         handles = receipt.encode_all(first, places, request.group, request.topic)
         for handle, record in zip(handles, pick.records, strict=True):
             reply.messages.add(handle=handle, record=record)
-        if pick.attempts:
-            for message, attempt in zip(reply.messages[-len(handles) :], pick.attempts, strict=True):
-                message.delivery_attempt = attempt
+        given = reply.messages[-len(handles) :]
+        for message, attempt in zip(given, pick.attempts, strict=False):  # none: not in order
+            message.delivery_attempt = attempt
     return reply

@@ -69,7 +69,8 @@ def test_first_passes_what_is_settled_or_was_filtered_out_and_frees_its_leases()
     for offset in (1, 2, 4):
         order.found(Entry(offset, "a", 0, 10))
     assert take(order, 9) == [1, 2, 4]
-    assert order.advance(5) == [] and order.first == 1
+    assert order.advance(5) == []
+    assert order.first == 1
     order.settle(2)
     assert order.advance(5) == [], "the first is not settled"
     assert len(order.leases()) == 3
@@ -94,7 +95,9 @@ def test_nothing_is_left_when_all_is_settled() -> None:
     for offset in take(order, 9):
         order.settle(offset)
     order.advance(3)
-    assert not order.entries and not order._lines and not order._turns
+    assert not order.entries
+    assert not order._lines
+    assert not order._turns
 
 
 def test_how_far_a_pop_looks_ahead_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
