@@ -417,6 +417,7 @@ class Pop(_message.Message):
     FILTER_EXPRESSION_FIELD_NUMBER: _builtins.int
     ATTEMPT_ID_FIELD_NUMBER: _builtins.int
     CLIENT_ID_FIELD_NUMBER: _builtins.int
+    ONE_PER_MESSAGE_GROUP_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     topic: _builtins.str
     batch_size: _builtins.int
@@ -427,6 +428,8 @@ class Pop(_message.Message):
     filter_expression: _builtins.str
     attempt_id: _builtins.str
     client_id: _builtins.str
+    one_per_message_group: _builtins.bool
+    """of a FIFO group: no two of one message group in a batch"""
     def __init__(
         self,
         *,
@@ -439,10 +442,11 @@ class Pop(_message.Message):
         filter_expression: _builtins.str = ...,
         attempt_id: _builtins.str = ...,
         client_id: _builtins.str = ...,
+        one_per_message_group: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "batch_size", b"batch_size", "client_id", b"client_id", "filter_expression", b"filter_expression", "filter_kind", b"filter_kind", "group", b"group", "invisible_ms", b"invisible_ms", "poll_ms", b"poll_ms", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "batch_size", b"batch_size", "client_id", b"client_id", "filter_expression", b"filter_expression", "filter_kind", b"filter_kind", "group", b"group", "invisible_ms", b"invisible_ms", "one_per_message_group", b"one_per_message_group", "poll_ms", b"poll_ms", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -74,10 +74,10 @@ class Order:
         """Something from `first` on was handed out."""
         return any(entry.lease is not None for entry in self.entries.values())
 
-    def has_ready_for(self, count: int) -> bool:
-        """At least `count` messages whose turn it is."""
+    def has_ready_for(self, count: int, *, single: bool) -> bool:
+        """At least `count` messages whose turn it is; `single`: one of each message group."""
         for name in self._turns:
-            count -= len(self._lines[name].offsets)
+            count -= 1 if single else len(self._lines[name].offsets)
             if count <= 0:
                 return True
         return False
@@ -103,11 +103,12 @@ class Order:
         """What an earlier receive with this attempt id got and still holds: its answer was lost."""
         return list(self._attempts.get(attempt_id, {}).values())
 
-    def next_entries(self, count: int, room_bytes: int) -> list[Entry]:
+    def next_entries(self, count: int, room_bytes: int, *, single: bool = False) -> list[Entry]:
         """Up to `count` messages whose turn it is, and until `room_bytes` are used up.
 
         One message group after the other, each in order from its first message that is left.
-        What failed comes alone: new messages of the group only when it is settled.
+        What failed comes alone: new messages of the group only when it is settled. `single`: one
+        message of each message group.
         """
         chosen: list[Entry] = []
         for name in self._turns:
@@ -121,6 +122,8 @@ class Order:
                     break
                 chosen.append(entry)
                 room_bytes -= entry.size_bytes
+                if single:
+                    break
         return chosen
 
     def hold(self, entry: Entry, lease: Lease, *, attempt_id: str, counted: bool) -> Lease | None:

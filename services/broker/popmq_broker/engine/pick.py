@@ -111,13 +111,17 @@ def scan_in_order(
     want: int,
     room_bytes: int,
     wanted: Filter,
+    single: bool,
 ) -> Pick:
-    """Up to `want` messages whose turn it is; the first always fits."""
+    """Up to `want` messages whose turn it is; the first always fits.
+
+    `single`: one of each message group.
+    """
     pick = Pick(queue, is_new, order.first)
-    at, end = _find(state, queue, order, want, wanted)
+    at, end = _find(state, queue, order, want, wanted, single=single)
     pick.next_offset = at
     if want > 0:
-        for entry in order.next_entries(want, room_bytes):
+        for entry in order.next_entries(want, room_bytes, single=single):
             if _give(state, pick, order, entry):
                 pick.attempts.append(entry.attempts + 1)
     pick.more = at < end and not order.full
@@ -134,14 +138,16 @@ def again(state: BrokerState, queue: GroupQueue, order: Order, held: list[Entry]
 
 
 def _find(
-    state: BrokerState, queue: GroupQueue, order: Order, want: int, wanted: Filter
+    state: BrokerState, queue: GroupQueue, order: Order, want: int, wanted: Filter, *, single: bool
 ) -> tuple[int, int]:
     """Look ahead until enough messages have their turn; (where it stopped, the queue's end)."""
     _, topic, queue_id = queue.key
     at = max(queue.position, state.min_offset(topic, queue_id))
     end = state.store.max_offset(topic, queue_id)
     scan_end = at + SCAN_ENTRIES_MAX
-    while at < min(end, scan_end) and not order.full and not order.has_ready_for(want):
+    while at < min(end, scan_end) and not order.full:
+        if order.has_ready_for(want, single=single):
+            break
         entries = state.store.entries(topic, queue_id, at, min(ORDER_ENTRIES, end - at))
         if not entries:
             return at, at

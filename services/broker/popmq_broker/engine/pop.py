@@ -153,7 +153,8 @@ class Pop:
             if room <= 0:
                 capped = max(capped, len(queue.leases))
                 continue
-            found = self._look(queue, is_new, min(missing, room), room_bytes, wanted)
+            single = request.one_per_message_group
+            found = self._look(queue, is_new, min(missing, room), room_bytes, wanted, single=single)
             found.marks_start = is_new and not found.offsets and self._begins_last(key)
             missing -= len(found.offsets)
             room_bytes -= found.bytes_taken
@@ -163,7 +164,14 @@ class Pop:
         return picks, capped
 
     def _look(
-        self, queue: GroupQueue, is_new: bool, want: int, room_bytes: int, wanted: Filter
+        self,
+        queue: GroupQueue,
+        is_new: bool,
+        want: int,
+        room_bytes: int,
+        wanted: Filter,
+        *,
+        single: bool,
     ) -> Pick:
         if queue.order is None:
             return scan(self._state, queue, is_new, want, room_bytes, wanted)
@@ -175,6 +183,7 @@ class Pop:
             want=want,
             room_bytes=room_bytes,
             wanted=wanted,
+            single=single,
         )
 
     def _answered(self, request: link.Pop) -> list[Pick]:

@@ -24,6 +24,15 @@ class GroupSettings:
     max_attempts: int = 16
 
 
+def _exponential(max_attempts: int) -> v2.RetryPolicy:
+    """For the Node client, which knows no other: without a policy its FIFO consumer sends a
+    message to the dead letters when it fails for the first time (seen with 1.0.8)."""
+    backoff = v2.ExponentialBackoff(
+        initial=Duration(seconds=BACKOFF_S[0]), max=Duration(seconds=BACKOFF_S[-1]), multiplier=2
+    )
+    return v2.RetryPolicy(max_attempts=max_attempts, exponential_backoff=backoff)
+
+
 def merge(
     asked: v2.Settings, *, group: GroupSettings, body_bytes_max: int, poll_ms_max: int
 ) -> v2.Settings:
@@ -47,6 +56,9 @@ def merge(
     subscription.fifo = group.fifo
     subscription.receive_batch_size = RECEIVE_BATCH
     subscription.long_polling_timeout.FromSeconds(max(1, poll_ms_max // 1000))
+    if asked.user_agent.language == v2.NODE_JS and group.fifo:
+        settings.backoff_policy.CopyFrom(_exponential(group.max_attempts))
+        return settings
     steps = [Duration(seconds=step) for step in BACKOFF_S]
     settings.backoff_policy.CopyFrom(
         v2.RetryPolicy(

@@ -48,7 +48,8 @@ _END: Event = {
     "more_trailers": False,
 }
 _LOOKED_AT = [
-    (name.encode(), name) for name in ("x-mq-client-id", "x-mq-namespace", "grpc-encoding")
+    (name.encode(), name)
+    for name in ("x-mq-client-id", "x-mq-namespace", "x-mq-language", "grpc-encoding")
 ]
 """Headers that somebody wants to know; the others are not even decoded."""
 

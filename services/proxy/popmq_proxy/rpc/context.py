@@ -42,6 +42,10 @@ class CallContext(NamedTuple):
     def namespace(self) -> str:
         return self.metadata.get("x-mq-namespace", "")
 
+    @property
+    def language(self) -> str:
+        return self.metadata.get("x-mq-language", "").upper()
+
     def remaining_ms(self) -> int | None:
         if self.deadline_s is None:
             return None

@@ -90,6 +90,13 @@ def test_an_attempt_is_remembered_while_it_holds_something() -> None:
     assert not order._attempts
 
 
+def test_one_of_each_message_group_where_a_client_cannot_keep_more_in_order() -> None:
+    order = with_messages("a", "a", "b", "b", "c")
+    assert not order.has_ready_for(4, single=True)
+    chosen = order.next_entries(9, 1_000, single=True)
+    assert [entry.offset for entry in chosen] == [0, 2, 4]
+
+
 def test_nothing_is_left_when_all_is_settled() -> None:
     order = with_messages("a", "b", "a")
     for offset in take(order, 9):
