@@ -15,7 +15,7 @@ from popmq_common.metrics_http import MetricsServer
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_nameserver.core.route_table import RouteTable
 from popmq_proxy.app import Proxy, envoy_app, handlers, proxy
-from popmq_proxy.clients.brokers import LocalBrokers
+from popmq_proxy.clients.local_brokers import LocalBroker, LocalBrokers
 from popmq_proxy.clients.nameservers import LocalNameservers
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.front.lifespan import Built, LifespanApp
@@ -68,7 +68,8 @@ async def broker_beside(
         async with registered(broker, "in-process", [announcer], clock), pages:
             await broker.topics.announce()
             nameservers = LocalNameservers(table.lookup, table.brokers)
-            yield Beside(nameservers, LocalBrokers({broker.name: broker.handle}), pages.port)
+            brokers = {broker.name: LocalBroker(broker.handle, broker.handle_sends)}
+            yield Beside(nameservers, LocalBrokers(brokers), pages.port)
 
 
 @asynccontextmanager

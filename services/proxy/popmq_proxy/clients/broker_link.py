@@ -36,7 +36,7 @@ class BrokerLink:
         waiter = self._waiting[call_id] = self._loop.create_future()
         # a timer of our own: asyncio.timeout costs 4 µs, a twentieth of a send
         timer = self._loop.call_later(
-            timeout_ms / 1000, _pass_deadline, waiter, self._broker, timeout_ms
+            timeout_ms / 1000, pass_deadline, waiter, self._broker, timeout_ms
         )
         try:
             reply: link.Reply = await waiter
@@ -103,6 +103,6 @@ class BrokerLink:
         await asyncio.wait([self._frames.ended])
 
 
-def _pass_deadline(waiter: "asyncio.Future[link.Reply]", broker: str, timeout_ms: int) -> None:
+def pass_deadline(waiter: "asyncio.Future[link.Reply]", broker: str, timeout_ms: int) -> None:
     if not waiter.done():
         waiter.set_exception(DeadlinePassed(broker=broker, timeout_ms=timeout_ms))

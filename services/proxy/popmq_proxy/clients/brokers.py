@@ -1,4 +1,4 @@
-"""Calls to brokers: over the link, or in the same process."""
+"""Calls to brokers: what every handler may ask, and how it goes over the link."""
 
 import asyncio
 import ssl
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Protocol
 
-from popmq_common.errors import BrokerUnreachable, DeadlinePassed, PopMQError
+from popmq_common.errors import BrokerUnreachable, PopMQError
 from popmq_common.frames import FrameConnection
 from popmq_common.wire import error_of
 from popmq_internal.v1 import link_pb2 as link
@@ -18,7 +18,6 @@ CONNECT_S = 3.0
 BACKOFF_S = 0.1  # after the first failure to connect, doubled by each further one
 BACKOFF_S_MAX = 1.0
 FAILURES_MAX = 1_000  # remembered; broker names also come from clients, in receipt handles
-Handle = Callable[[link.Call], Awaitable[link.Reply]]
 Replying = Coroutine[Any, Any, link.Reply]
 """To be awaited, once."""
 Address = Callable[[str], Awaitable[str]]
@@ -35,26 +34,6 @@ class Brokers(Protocol):
         ...
 
     async def close(self) -> None: ...
-
-
-class LocalBrokers:
-    """Brokers of the same process: a call is a function call."""
-
-    def __init__(self, handlers: dict[str, Handle]) -> None:
-        self._handlers = handlers
-
-    async def call(self, broker: str, call: link.Call, timeout_ms: int) -> link.Reply:
-        handle = self._handlers.get(broker)
-        if handle is None:
-            raise BrokerUnreachable(broker=broker, reason="it does not belong to this server")
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                return await handle(call)
-        except TimeoutError:
-            raise DeadlinePassed(broker=broker, timeout_ms=timeout_ms) from None
-
-    async def close(self) -> None:
-        return
 
 
 @dataclass(frozen=True, slots=True)
