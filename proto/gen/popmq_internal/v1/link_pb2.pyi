@@ -32,12 +32,16 @@ class _FilterKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FilterKind
     DESCRIPTOR: _descriptor.EnumDescriptor
     FILTER_KIND_ALL: _FilterKind.ValueType  # 0
     FILTER_KIND_TAG: _FilterKind.ValueType  # 1
+    FILTER_KIND_SQL: _FilterKind.ValueType  # 2
+    """popmq_broker/core/sql_filter.py"""
 
 class FilterKind(_FilterKind, metaclass=_FilterKindEnumTypeWrapper):
     """--- pop, ack, change ---"""
 
 FILTER_KIND_ALL: FilterKind.ValueType  # 0
 FILTER_KIND_TAG: FilterKind.ValueType  # 1
+FILTER_KIND_SQL: FilterKind.ValueType  # 2
+"""popmq_broker/core/sql_filter.py"""
 Global___FilterKind: _TypeAlias = FilterKind  # noqa: Y015
 
 class _LeaseOutcome:

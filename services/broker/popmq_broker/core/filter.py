@@ -1,4 +1,5 @@
-"""What a group wants of a topic: everything, or messages with certain tags.
+"""What a group wants of a topic: everything, messages with certain tags, or those that an SQL92
+expression over their properties is true for (`sql_filter.py`).
 
 A tag expression is `*`, or tags joined by `||` with blanks and empty parts allowed. The queue
 entry's hash is compared first, and the tag's text afterwards, so tags with the same hash (`Aa`
@@ -12,9 +13,12 @@ from functools import lru_cache
 from typing import Final
 
 from popmq_broker.core.queue_entry import tags_code
+from popmq_broker.core.sql_filter import SqlFilter
+from popmq_common import properties as names
 from popmq_common.errors import IllegalFilter
 
 EXPRESSIONS_CACHED_MAX: Final = 4096
+_TAG: Final = (names.TAGS + names.NAME_END).encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +30,13 @@ class TagFilter:
         """By the queue entry alone; a hash may promise too much, never too little."""
         return code in self.codes
 
-    def matches(self, tag: str | None) -> bool:
+    def matches(self, properties: bytes) -> bool:
+        """By a record's property string."""
+        tag = names.value_of(properties, _TAG)
         return tag is not None and tag in self.tags
 
 
-Filter = TagFilter | None
+Filter = TagFilter | SqlFilter | None
 """None: everything."""
 
 

@@ -10,7 +10,7 @@ from popmq_broker.core.filter import Filter
 from popmq_broker.core.leases import GroupQueue
 from popmq_broker.core.order import Entry, Order
 from popmq_broker.core.queue_entry import QueueEntry
-from popmq_broker.engine.send import tag_of
+from popmq_broker.core.sql_filter import SqlFilter
 from popmq_broker.engine.state import BrokerState
 from popmq_common import properties as names
 from popmq_common.record import Record
@@ -21,6 +21,8 @@ ORDER_ENTRIES: Final = 64
 """The same for an order, which reads every message."""
 SCAN_ENTRIES_MAX: Final = 16_384
 """Looked at in one queue before other work gets its turn."""
+SCAN_RECORDS_MAX: Final = 1024
+"""The same for an SQL filter, which reads every record."""
 _MESSAGE_GROUP: Final = (names.SHARDING_KEY + names.NAME_END).encode()
 
 
@@ -65,7 +67,7 @@ def scan(
     pick = Pick(queue, is_new, at, next_offset=at, more=at < end)
     if want <= 0:
         return pick
-    scan_end = at + SCAN_ENTRIES_MAX
+    scan_end = at + _scan_max(wanted)
     chunk = want if wanted is None else SCAN_ENTRIES
     while at < min(end, scan_end) and len(pick.offsets) < want and room_bytes > 0:
         entries = state.store.entries(topic, queue_id, at, min(chunk, end - at))
@@ -85,6 +87,10 @@ def scan(
     return pick
 
 
+def _scan_max(wanted: Filter) -> int:
+    return SCAN_RECORDS_MAX if isinstance(wanted, SqlFilter) else SCAN_ENTRIES_MAX
+
+
 def _matching(state: BrokerState, entry: QueueEntry, wanted: Filter) -> bytes | None:
     """The record's bytes, unless it is filtered out or retention has deleted it."""
     if wanted is not None and _read_matching(state, entry, wanted) is None:
@@ -97,7 +103,7 @@ def _read_matching(state: BrokerState, entry: QueueEntry, wanted: Filter) -> Rec
     if wanted is not None and not wanted.may_match(entry.tags_code):
         return None
     record = state.store.read(entry.log_offset, entry.size_bytes)
-    if record is None or (wanted is not None and not wanted.matches(tag_of(record.properties))):
+    if record is None or (wanted is not None and not wanted.matches(record.properties)):
         return None
     return record
 
@@ -144,7 +150,7 @@ def _find(
     _, topic, queue_id = queue.key
     at = max(queue.position, state.min_offset(topic, queue_id))
     end = state.store.max_offset(topic, queue_id)
-    scan_end = at + SCAN_ENTRIES_MAX
+    scan_end = at + _scan_max(wanted)
     while at < min(end, scan_end) and not order.full:
         if order.has_ready_for(want, single=single):
             break

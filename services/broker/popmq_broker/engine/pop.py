@@ -19,6 +19,7 @@ from popmq_broker.core.grant import Grant, Lease
 from popmq_broker.core.leases import GroupQueue
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.order import Order
+from popmq_broker.core.sql_filter import parse_sql
 from popmq_broker.core.tables import PERM_READ, ConsumeFrom
 from popmq_broker.engine import journal
 from popmq_broker.engine.pick import Pick, again, scan, scan_in_order
@@ -101,7 +102,7 @@ class Pop:
             )
         if len(request.attempt_id) > ATTEMPT_ID_MAX:
             raise BadRequest(reason=f"an attempt id of more than {ATTEMPT_ID_MAX} characters")
-        return parse_tags(request.filter_expression) if request.filter_kind else None
+        return _wanted(request)
 
     async def _durable(self, request: link.Pop, taken: Taken) -> None:
         assert taken.end_offset is not None
@@ -301,6 +302,12 @@ class Pop:
             older = order.hold(entry, lease, attempt_id=attempt_id, counted=not pick.again)
             if older is not None:
                 self._state.progress.closed(older)
+
+
+def _wanted(request: link.Pop) -> Filter:
+    if request.filter_kind == link.FILTER_KIND_SQL:
+        return parse_sql(request.filter_expression)
+    return parse_tags(request.filter_expression) if request.filter_kind else None
 
 
 def _reply(taken: Taken, request: link.Pop, broker: str) -> link.PopReply:

@@ -18,7 +18,6 @@ from popmq_common.errors import (
     GroupNotFound,
     IllegalFilter,
     NoPermission,
-    NotServed,
     PopMQError,
 )
 from popmq_common.names import check_group
@@ -163,13 +162,13 @@ class Receive:
 
 
 def _filter(expression: v2.FilterExpression) -> tuple["link.FilterKind.ValueType", str]:
-    if expression.type == v2.SQL:
-        raise NotServed(what="An SQL filter")
     text = expression.expression
     if len(text) > 65_536:
         raise IllegalFilter(expression=text[:40] + "…", reason="longer than 65,536 characters")
     if text.strip() in ("", "*"):
         return link.FILTER_KIND_ALL, ""
+    if expression.type == v2.SQL:
+        return link.FILTER_KIND_SQL, text
     return link.FILTER_KIND_TAG, text
 
 
