@@ -4,7 +4,7 @@ what was not synced."""
 import asyncio
 import random
 import shutil
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -105,9 +105,14 @@ class EngineDriver:
         self.call(put_group=link.PutGroup(group=group))
 
     def send_body(
-        self, body: str, tag: str | None = None, message_group: str = "", queue_id: int = -1
+        self,
+        body: str,
+        tag: str | None = None,
+        message_group: str = "",
+        queue_id: int = -1,
+        more: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        named = {properties.UNIQ_KEY: f"id-{body}", "colour": "blue"}
+        named = {properties.UNIQ_KEY: f"id-{body}", "colour": "blue", **(more or {})}
         if tag:
             named[properties.TAGS] = tag
         if message_group:
@@ -120,10 +125,17 @@ class EngineDriver:
         )
         return {"send": link.Send(topic=TOPIC, queue_id=queue_id, records=[record])}
 
-    def send(self, body: str, tag: str | None = None, message_group: str = "") -> None:
-        """Messages of a message group go to one queue, by its first letter."""
+    def send(
+        self,
+        body: str,
+        tag: str | None = None,
+        message_group: str = "",
+        more: Mapping[str, str] | None = None,
+    ) -> None:
+        """Messages of a message group go to one queue, by its first letter. `more`: properties."""
         queue_id = len(message_group) and ord(message_group[0]) % self._queues()
-        self.call(**self.send_body(body, tag, message_group, queue_id if message_group else -1))
+        queue_id = queue_id if message_group else -1
+        self.call(**self.send_body(body, tag, message_group, queue_id, more))
 
     def _queues(self) -> int:
         return self.broker.state.topics[TOPIC].write_queues
@@ -134,8 +146,9 @@ class EngineDriver:
         invisible_ms: int = 10_000,
         expression: str = "",
         attempt_id: str = "",
+        sql: str = "",
     ) -> list["Popped"]:
-        reply = self.call(**pop_body(count, invisible_ms, expression, attempt_id))
+        reply = self.call(**pop_body(count, invisible_ms, expression, attempt_id, sql))
         return [popped(message) for message in reply.pop.messages]
 
     def ack(self, *handles: str) -> list[int]:
@@ -192,16 +205,17 @@ class EngineDriver:
 
 
 def pop_body(
-    count: int, invisible_ms: int, expression: str = "", attempt_id: str = ""
+    count: int, invisible_ms: int, expression: str = "", attempt_id: str = "", sql: str = ""
 ) -> dict[str, Any]:
+    kind = link.FILTER_KIND_TAG if expression else link.FILTER_KIND_ALL
     return {
         "pop": link.Pop(
             group=GROUP,
             topic=TOPIC,
             batch_size=count,
             invisible_ms=invisible_ms,
-            filter_kind=link.FILTER_KIND_TAG if expression else link.FILTER_KIND_ALL,
-            filter_expression=expression,
+            filter_kind=link.FILTER_KIND_SQL if sql else kind,
+            filter_expression=sql or expression,
             attempt_id=attempt_id,
         )
     }

@@ -1,8 +1,8 @@
 """Transcripts of a broker's behaviour: commands, a line of dashes, what they print.
 
     topic [queues=1] [attempts=16] [from=first|last] [fifo=yes]     make topic and group
-    send BODY… [tag=T] [group=MESSAGE GROUP]
-    pop [N] [invisible=10s] [tag=EXPR] [attempt=ID]
+    send BODY… [tag=T] [group=MESSAGE GROUP] [PROPERTY=VALUE…]
+    pop [N] [invisible=10s] [tag=EXPR | sql=EXPR] [attempt=ID]
     ack NAME [NAME…]            change NAME 30s          release NAME      forward NAME
     advance 10s    later 10s    restart     crash        show              delete
 A popped message gets the name of its body; its newest handle is NAME, older ones NAME', NAME''.
@@ -61,8 +61,9 @@ class Stage:
         return []
 
     def do_send(self, bodies: list[str], options: dict[str, str]) -> list[str]:
+        more = {name: value for name, value in options.items() if name not in ("tag", "group")}
         for body in bodies:
-            self.driver.send(body, options.get("tag"), options.get("group", ""))
+            self.driver.send(body, options.get("tag"), options.get("group", ""), more)
         return []
 
     def do_pop(self, arguments: list[str], options: dict[str, str]) -> list[str]:
@@ -70,7 +71,8 @@ class Stage:
         invisible_ms = duration_ms(options.get("invisible", "10s"))
         lines = []
         expression, attempt_id = options.get("tag", ""), options.get("attempt", "")
-        for message in self.driver.pop(count, invisible_ms, expression, attempt_id):
+        sql = options.get("sql", "")
+        for message in self.driver.pop(count, invisible_ms, expression, attempt_id, sql):
             name = message.body.decode()
             self._handle(name, message.handle)
             where = "retry" if message.receipt.retry_mark else "topic"

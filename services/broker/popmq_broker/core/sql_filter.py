@@ -23,7 +23,7 @@ EXPRESSIONS_CACHED_MAX: Final = 256
 CHARACTERS_MAX: Final = 16_384
 TOKENS_MAX: Final = 2_048
 """Words, numbers, texts and signs: what one parse may cost the others."""
-TERMS_MAX: Final = 512
+TERMS_MAX: Final = 256
 """Properties and constants, without the texts of IN: what a look at one message may cost."""
 _TERMS: Final = frozenset({"NAME", "WHOLE", "DOUBLE", "TRUE", "FALSE", "NULL"})
 _SHOWN_CHARACTERS_MAX: Final = 64

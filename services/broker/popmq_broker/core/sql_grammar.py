@@ -10,8 +10,9 @@
 `NOT`, `-` and `+` bind closest: `NOT a = 1` is `(NOT a) = 1`. Then come the comparisons that order,
 `IN` and its like, then `=`, `<>` and `IS`, then `AND`, then `OR`.
 
-Source: RocketMQ SelectorParser.jj and the checks of ComparisonExpression. Two differences: what is
-behind a whole expression is refused, there it is ignored; and 0.0 is a number.
+Source: RocketMQ SelectorParser.jj and the checks of ComparisonExpression. Three differences: what
+is behind a whole expression is refused, there it is ignored; 0.0 is a number; and a comment needs
+no end of line, so `--5` is one.
 """
 
 from typing import Any, Final
@@ -69,7 +70,7 @@ TEXT: /'(''|[^'])*'/
 DOUBLE.2: /[0-9]+\.[0-9]*(e[+-]?[0-9]+)?|\.[0-9]+(e[+-]?[0-9]+)?|[0-9]+e[+-]?[0-9]+/i
 WHOLE: /[1-9][0-9]*l?|0/i
 _BLANKS: /[ \t\n\r\f]+/
-_LINE_COMMENT.2: /--[^\n\r]*[\n\r]/
+_LINE_COMMENT.2: /--[^\n\r]*/
 _BLOCK_COMMENT.2: /\/\*[^*]*\*(\*|[^*\/][^*]*\*)*\//
 %ignore _BLANKS
 %ignore _LINE_COMMENT

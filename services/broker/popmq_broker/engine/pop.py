@@ -36,6 +36,7 @@ from popmq_internal.v1 import link_pb2 as link
 
 RETRY_FIRST_EVERY = 5
 ATTEMPT_ID_MAX = 256
+SCAN_PAST_POLL_S = 1.0  # filtering goes on so long after a poll's time, where messages are left
 REPLY_BYTES_MAX = 16 << 20  # stored bytes of one pop, so that its reply fits into a frame
 
 
@@ -84,6 +85,8 @@ class Pop:
                 self._state.stats.popped[request.topic, request.group] += taken.count
                 return _reply(taken, request, self._state.config.name)
             if taken.more:  # everything looked at was filtered out, and there is more
+                if loop.time() > deadline + SCAN_PAST_POLL_S:
+                    return link.PopReply()  # the next poll goes on where this one stopped
                 await asyncio.sleep(0)
                 continue
             remaining_s = deadline - loop.time()
