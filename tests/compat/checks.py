@@ -74,6 +74,12 @@ def check_tag_filter(driver: Driver, server: Server) -> None:
     assert sorted(message["tag"] for message in seen["messages"]) == ["A", "Aa"]
 
 
+def check_sql_filter(driver: Driver, server: Server) -> None:
+    """Of four messages one has both a price in the range and a region."""
+    seen = driver("sql_filter", server, *fresh(server))
+    assert [message["body"] for message in seen["messages"]] == ["near"], seen
+
+
 def check_push(driver: Driver, server: Server) -> None:
     """A push consumer gets each message once; one that failed comes again with attempt 2."""
     seen = driver("push", server, *fresh(server))
@@ -107,6 +113,7 @@ CHECKS = [
     check_redelivery,
     check_change_invisible,
     check_tag_filter,
+    check_sql_filter,
     check_push,
     check_fifo,
     check_fifo_push,

@@ -51,10 +51,14 @@ func producer() rmq.Producer {
 }
 
 func consumer(expression string) rmq.SimpleConsumer {
+	return consumerOf(rmq.NewFilterExpression(expression))
+}
+
+func consumerOf(expression *rmq.FilterExpression) rmq.SimpleConsumer {
 	started, err := rmq.NewSimpleConsumer(config(),
 		rmq.WithSimpleAwaitDuration(2*time.Second),
 		rmq.WithSimpleSubscriptionExpressions(map[string]*rmq.FilterExpression{
-			topic: rmq.NewFilterExpression(expression),
+			topic: expression,
 		}))
 	check(err)
 	check(started.Start())
@@ -174,6 +178,30 @@ func tagFilter() any {
 	return map[string]any{"messages": views(messages)}
 }
 
+func sqlFilter() any {
+	wanted := "(price BETWEEN 10 AND 100) AND regionId IS NOT NUll"
+	sender := producer()
+	receiver := consumerOf(rmq.NewFilterExpressionWithType(wanted, rmq.SQL92))
+	for body, named := range map[string]map[string]string{
+		"near":     {"price": "30", "regionId": "hangzhou"},
+		"dear":     {"price": "300", "regionId": "hangzhou"},
+		"anywhere": {"price": "30"},
+		"free":     {},
+	} {
+		message := &rmq.Message{Topic: topic, Body: []byte(body)}
+		for name, value := range named {
+			message.AddProperty(name, value)
+		}
+		send(sender, message)
+	}
+	messages := receive(receiver, 1, 15, 20)
+	messages = append(messages, receive(receiver, 3, 5, 20)...) // what should not come
+	ack(receiver, messages)
+	check(sender.GracefulStop())
+	check(receiver.GracefulStop())
+	return map[string]any{"messages": views(messages)}
+}
+
 func push() any {
 	var lock sync.Mutex
 	seen := []fields{}
@@ -282,7 +310,8 @@ func main() {
 	rmq.ResetLogger()
 	scenarios := map[string]func() any{
 		"round_trip": roundTrip, "redelivery": redelivery, "change_invisible": changeInvisible,
-		"tag_filter": tagFilter, "push": push, "fifo": fifo, "fifo_push": fifoPush,
+		"tag_filter": tagFilter, "sql_filter": sqlFilter, "push": push,
+		"fifo": fifo, "fifo_push": fifoPush,
 	}
 	text, err := json.Marshal(scenarios[scenario]())
 	check(err)

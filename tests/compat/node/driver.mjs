@@ -1,7 +1,7 @@
 // Scenarios on the official Node client.
 //
 //     node driver.mjs SCENARIO ENDPOINT TOPIC GROUP
-import { ConsumeResult, Producer, PushConsumer, SimpleConsumer } from 'rocketmq-client-nodejs';
+import { ConsumeResult, FilterExpression, Producer, PushConsumer, SimpleConsumer } from 'rocketmq-client-nodejs';
 
 const [scenario, endpoints, topic, group] = process.argv.slice(2);
 const quiet = { info() {}, warn() {}, error() {}, debug() {}, log() {} };
@@ -107,6 +107,28 @@ async function tagFilter() {
   return { messages: messages.map(fields) };
 }
 
+async function sqlFilter() {
+  const sender = await producer();
+  const sql = 2; // FilterType, which the package does not export
+  const wanted = '(price BETWEEN 10 AND 100) AND regionId IS NOT NUll';
+  const receiver = await consumer(new FilterExpression(wanted, sql));
+  const products = {
+    near: [['price', '30'], ['regionId', 'hangzhou']],
+    dear: [['price', '300'], ['regionId', 'hangzhou']],
+    anywhere: [['price', '30']],
+    free: [],
+  };
+  for (const [body, named] of Object.entries(products)) {
+    await sender.send(message(body, { properties: new Map(named) }));
+  }
+  const messages = await receive(receiver, 1);
+  messages.push(...await receive(receiver, 3, 5)); // what should not come
+  for (const one of messages) await receiver.ack(one);
+  await sender.shutdown();
+  await receiver.shutdown();
+  return { messages: messages.map(fields) };
+}
+
 async function push() {
   const seen = [];
   const started = new PushConsumer({
@@ -192,6 +214,7 @@ const scenarios = {
   redelivery,
   change_invisible: changeInvisible,
   tag_filter: tagFilter,
+  sql_filter: sqlFilter,
   push,
 };
 console.log(JSON.stringify(await scenarios[scenario]()));

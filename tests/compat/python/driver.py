@@ -19,9 +19,18 @@ from rocketmq import (
     PushConsumer,
     SimpleConsumer,
 )
+from rocketmq.grpc_protocol import FilterType
 
 _, scenario, endpoint, topic, group = sys.argv
 configuration = ClientConfiguration(endpoint, Credentials())
+
+
+PRODUCTS = {
+    "near": {"price": "30", "regionId": "hangzhou"},
+    "dear": {"price": "300", "regionId": "hangzhou"},
+    "anywhere": {"price": "30"},
+    "free": {},
+}
 
 
 def producer():
@@ -30,9 +39,9 @@ def producer():
     return started
 
 
-def consumer(expression="*"):
+def consumer(expression="*", kind=FilterType.TAG):
     started = SimpleConsumer(
-        configuration, group, {topic: FilterExpression(expression)}, await_duration=2
+        configuration, group, {topic: FilterExpression(expression, kind)}, await_duration=2
     )
     started.startup()
     return started
@@ -129,6 +138,23 @@ def tag_filter():
     for tag in ("A", "Aa", "BB", "C"):
         sender.send(message(tag, tag))
     messages = receive(receiver, 4, seconds=5)
+    for one in messages:
+        receiver.ack(one)
+    sender.shutdown()
+    receiver.shutdown()
+    return {"messages": [fields(m) for m in messages]}
+
+
+def sql_filter():
+    sender = producer()
+    receiver = consumer("(price BETWEEN 10 AND 100) AND regionId IS NOT NUll", FilterType.SQL)
+    for body, named in PRODUCTS.items():
+        made = message(body)
+        for name, value in named.items():
+            made.add_property(name, value)
+        sender.send(made)
+    messages = receive(receiver, 1)
+    messages += receive(receiver, 3, seconds=5)  # what should not come
     for one in messages:
         receiver.ack(one)
     sender.shutdown()
