@@ -146,19 +146,22 @@ class Client:
         invisible_s: float = 60.0,
         wait_s: float = 20.0,
         filter: str = "*",
+        sql: str = "",
     ) -> list[ReceivedMessage]:
         """Up to `max_messages` of one broker; an empty list when none came within `wait_s`.
 
         The brokers of the topic are asked in turn, beginning with another one at each call: first
-        each for what is there, then one is waited at. `filter` is a tag, `a||b`, or `*`.
+        each for what is there, then one is waited at. `filter` is a tag, `a||b`, or `*`;
+        `sql` an expression over tag and properties, like `TAGS = 'a' AND price > 20`, instead.
         """
-        await self._telemetry.subscribe(self._resource(topic), self._resource(group), filter)
+        wanted = v2.FilterExpression(type=v2.SQL if sql else v2.TAG, expression=sql or filter)
+        await self._telemetry.subscribe(self._resource(topic), self._resource(group), wanted)
         brokers = await self._brokers(topic)
         self._turn += 1
         order = [brokers[(self._turn + i) % len(brokers)] for i in range(len(brokers))]
         request = service.ReceiveMessageRequest(
             group=self._resource(group),
-            filter_expression=v2.FilterExpression(type=v2.TAG, expression=filter),
+            filter_expression=wanted,
             batch_size=max_messages,
         )
         request.invisible_duration.FromMilliseconds(int(invisible_s * 1000))

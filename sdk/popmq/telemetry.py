@@ -34,10 +34,10 @@ class Telemetry:
             settings.publishing.topics.append(topic)
             await self._sync("")
 
-    async def subscribe(self, topic: v2.Resource, group: v2.Resource, expression: str) -> None:
-        entry = v2.SubscriptionEntry(
-            topic=topic, expression=v2.FilterExpression(type=v2.TAG, expression=expression)
-        )
+    async def subscribe(
+        self, topic: v2.Resource, group: v2.Resource, wanted: v2.FilterExpression
+    ) -> None:
+        entry = v2.SubscriptionEntry(topic=topic, expression=wanted)
         settings = self._settings.setdefault(
             f"group {group.name}", v2.Settings(client_type=v2.SIMPLE_CONSUMER)
         )

@@ -35,6 +35,16 @@ async def test_send_receive_ack(raw: Raw, client: Client) -> None:
     assert await client.receive("t", "g", wait_s=0.1) == []
 
 
+async def test_an_sql_condition(raw: Raw, client: Client) -> None:
+    await make_group(raw, "g")
+    for price in ("10", "30"):
+        await client.send("t", price.encode(), tag="a", properties={"price": price})
+    (message,) = await client.receive("t", "g", wait_s=2, sql="TAGS = 'a' AND price > 20")
+    assert message.body == b"30"
+    with pytest.raises(RefusedByServer, match="column 8: it ends here"):
+        await client.receive("t", "g", sql="price >")
+
+
 async def test_several_in_one_request(raw: Raw, client: Client) -> None:
     await make_group(raw, "g")
     results = await client.send_many(

@@ -70,6 +70,7 @@ async def send(
     "--invisible", "invisible_s", default=60.0, show_default=True, help="Seconds they stay hidden."
 )
 @click.option("--filter", "expression", default="*", show_default=True, help="A tag, or a||b.")
+@click.option("--sql", default="", help="Or a condition: price > 20.")
 @click.option(
     "--from",
     "consume_from",
@@ -88,6 +89,7 @@ async def receive(
     wait_s: float,
     invisible_s: float,
     expression: str,
+    sql: str,
     consume_from: str,
     endpoint: str,
     as_json: bool,
@@ -102,6 +104,7 @@ async def receive(
             invisible_s=invisible_s,
             wait_s=wait_s,
             filter=expression,
+            sql=sql,
         )
         if ack and messages:
             await client.ack(*messages)
