@@ -312,6 +312,7 @@ def test_bounds(fits: str, more: str, reason: str) -> None:
         "a = 1 OR (" * 1_500,
         "a IN (" + "'x'," * 4_000,
         "a = 'x" * 2_000,
+        "NOT (" * 500 + "TRUE" + ")" * 500 + " x",
     ],
 )
 def test_nonsense_is_refused_without_holding_up_the_others(expression: str) -> None:
