@@ -219,11 +219,13 @@ def server_for(case: Case, tools: Tools, folder: Path) -> Server:
     """The server of a case, not started."""
     match case.system:
         case "popmq":
+            return Popmq(tools, case.flush, folder, front="http2", alone=False)
+        case "popmq-envoy":
             return Popmq(tools, case.flush, folder, front="envoy", alone=False)
         case "popmq-grpcio":
             return Popmq(tools, case.flush, folder, front="grpcio", alone=False)
         case "popmq-standalone":
-            return Popmq(tools, case.flush, folder, front="envoy", alone=True)
+            return Popmq(tools, case.flush, folder, front="http2", alone=True)
         case "rocketmq":
             return Rocketmq(tools, case.flush, folder, mode="cluster")
         case "rocketmq-local":

@@ -37,6 +37,7 @@ SYSTEMS = {
     system.name: system
     for system in (
         System("popmq", "PopMQ, separate processes", jvm=False),
+        System("popmq-envoy", "PopMQ, separate processes, Envoy front", jvm=False),
         System("popmq-grpcio", "PopMQ, separate processes, grpcio front", jvm=False),
         System("popmq-standalone", "PopMQ, standalone", jvm=False),
         System("rocketmq", "Apache RocketMQ, cluster", jvm=True),
@@ -48,6 +49,7 @@ FLUSHES = ("sync", "async")
 
 PAIRS = (
     Pair("popmq", "rocketmq", "Separate processes"),
+    Pair("popmq-envoy", "rocketmq", "Separate processes, Envoy front"),
     Pair("popmq-grpcio", "rocketmq", "Separate processes, grpcio front"),
     Pair("popmq-standalone", "rocketmq-local", "One process"),
 )
@@ -56,6 +58,7 @@ DEFAULT_CASES = (Case("popmq", "sync"), Case("rocketmq", "sync"))
 
 FULL_CASES = (
     *DEFAULT_CASES,
+    Case("popmq-envoy", "sync"),
     Case("popmq-grpcio", "sync"),
     Case("popmq-standalone", "sync"),
     Case("rocketmq-local", "sync"),

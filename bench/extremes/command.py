@@ -55,7 +55,8 @@ def parser() -> argparse.ArgumentParser:
 
 def add_common_options(made: argparse.ArgumentParser) -> None:
     """Of everything that starts services and loads them."""
-    made.add_argument("--front", choices=["envoy", "grpcio"], default="envoy", help="of the proxy")
+    fronts = ["http2", "envoy", "grpcio"]
+    made.add_argument("--front", choices=fronts, default="http2", help="of the proxy")
     made.add_argument("--cores", help="pin servers and load generator to these, such as 0,1")
     made.add_argument("--popmq", type=Path, default=ROOT / ".venv/bin/popmq")
     made.add_argument("--loadgen", type=Path, default=BENCH / "loadgen/loadgen")

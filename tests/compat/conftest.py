@@ -1,5 +1,5 @@
-"""Every official client is checked against a standalone and a cluster of processes, each with both
-fronts."""
+"""Every official client is checked against a standalone and a cluster of processes, and
+through each front."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ SHORT = {"POPMQ_PROXY_INVISIBLE_MS_MIN": "1000"}  # the default of 10 s would on
 
 @pytest.fixture(
     scope="module",
-    params=["standalone-grpcio", "standalone-envoy", "cluster-grpcio", "cluster-envoy"],
+    params=["standalone-http2", "standalone-grpcio", "cluster-http2", "cluster-envoy"],
 )
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

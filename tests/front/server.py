@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harness.processes import POPMQ, START_S, STOP_S, free_port
 
-FRONTS = ["grpcio", "envoy"]
+FRONTS = ["grpcio", "http2", "envoy"]
 
 
 def command(front: str, data_dir: Path) -> list[str]:

@@ -101,14 +101,14 @@ def _running(server: Server) -> Iterator[Server]:
 
 
 def _ports(front: str) -> tuple[int, int]:
-    """(port, port for TLS); Envoy takes both kinds of clients on one."""
+    """(port, port for TLS); only grpcio needs two."""
     port = free_port()
-    return port, port if front == "envoy" else free_port()
+    return port, free_port() if front == "grpcio" else port
 
 
 @contextmanager
 def standalone(
-    folder: Path, env: Mapping[str, str] | None = None, *, front: str = "grpcio"
+    folder: Path, env: Mapping[str, str] | None = None, *, front: str = "http2"
 ) -> Iterator[Server]:
     port, tls_port = _ports(front)
     command = ["standalone", "--front", front, "--port", str(port), "--tls-port", str(tls_port)]
@@ -126,7 +126,7 @@ def cluster(
     *,
     brokers: int = 2,
     proxies: int = 2,
-    front: str = "grpcio",
+    front: str = "http2",
 ) -> Iterator[Server]:
     """A nameserver, brokers and proxies, each a process; clients use the first proxy."""
     env = env or {}

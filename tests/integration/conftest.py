@@ -3,7 +3,7 @@ none would."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from popmq_broker.config import BrokerConfig
 from popmq_cli.standalone import standalone
 from popmq_common.clock import SystemClock
 from popmq_common.config import to_env
-from popmq_proxy.config import ProxyConfig
+from popmq_proxy.config import Front, ProxyConfig
 from popmq_proxy.front.envoy import envoy_front
 
 
@@ -75,8 +75,14 @@ class Raw:
 
 
 @asynccontextmanager
-async def _through_grpcio(broker: BrokerConfig, proxy: ProxyConfig) -> AsyncIterator[int]:
+async def _through_http2(broker: BrokerConfig, proxy: ProxyConfig) -> AsyncIterator[int]:
     async with standalone(broker, proxy, SystemClock()) as serving:
+        yield serving.proxy.port
+
+
+@asynccontextmanager
+async def _through_grpcio(broker: BrokerConfig, proxy: ProxyConfig) -> AsyncIterator[int]:
+    async with standalone(broker, replace(proxy, front=Front.GRPCIO), SystemClock()) as serving:
         yield serving.proxy.port
 
 
@@ -87,7 +93,9 @@ async def _through_envoy(broker: BrokerConfig, proxy: ProxyConfig) -> AsyncItera
         yield serving.port
 
 
-@pytest.fixture(params=[_through_grpcio, _through_envoy], ids=["grpcio", "envoy"])
+@pytest.fixture(
+    params=[_through_http2, _through_grpcio, _through_envoy], ids=["http2", "grpcio", "envoy"]
+)
 async def raw(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Raw]:
     broker = BrokerConfig(data_dir=tmp_path / "data", disk_reserve_bytes=0)
     proxy = ProxyConfig(port=0, invisible_ms_min=50, log_level="error")

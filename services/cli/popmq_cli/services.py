@@ -32,7 +32,7 @@ _FRONT = click.option(
     "--front",
     type=click.Choice([front.value for front in Front]),
     default=None,
-    help="What speaks HTTP/2 to clients.  [default: POPMQ_PROXY_FRONT, else grpcio]",
+    help="What speaks HTTP/2 to clients.  [default: POPMQ_PROXY_FRONT, else http2]",
 )
 
 
@@ -44,7 +44,7 @@ def standalone_configs(
     data_dir: Path,
     create_topics: bool,
     flush: str,
-    front: str = "grpcio",
+    front: str = Front.HTTP2.value,
 ) -> tuple[BrokerConfig, ProxyConfig]:
     """Both configurations: the environment's, overridden by what the command line says."""
     environ = dict(os.environ)
@@ -67,7 +67,7 @@ def standalone_configs(
 @click.option(
     "--tls-port",
     default=0,
-    help="Port for clients with TLS; with envoy they use --port too.  [default: none]",
+    help="A port for clients with TLS; only the front grpcio needs one.  [default: none]",
 )
 @_FRONT
 @click.option(
@@ -112,11 +112,11 @@ def run_standalone(
         data_dir=data_dir,
         create_topics=not no_create_topics,
         flush=flush,
-        front=front or os.environ.get("POPMQ_PROXY_FRONT", Front.GRPCIO.value),
+        front=front or os.environ.get("POPMQ_PROXY_FRONT", Front.HTTP2.value),
     )
 
     def start() -> AbstractAsyncContextManager[object]:
-        if proxy_config.front is Front.GRPCIO:
+        if proxy_config.front is not Front.ENVOY:
             return standalone(broker_config, proxy_config, SystemClock(), metrics_port=metrics_port)
         environ = {**to_env(broker_config, "POPMQ_BROKER_"), **to_env(proxy_config, "POPMQ_PROXY_")}
         environ[METRICS_PORT_VARIABLE] = str(metrics_port)

@@ -14,7 +14,7 @@ from popmq_common.config import from_env
 from popmq_common.metrics_http import MetricsServer
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_nameserver.core.route_table import RouteTable
-from popmq_proxy.app import Proxy, envoy_app, handlers, proxy
+from popmq_proxy.app import Proxy, application, handlers, proxy
 from popmq_proxy.clients.local_brokers import LocalBroker, LocalBrokers
 from popmq_proxy.clients.nameservers import LocalNameservers
 from popmq_proxy.config import ProxyConfig
@@ -100,7 +100,7 @@ async def _in_envoy() -> AsyncIterator[Built]:
         handlers(
             proxy_config, clock, nameservers=beside.nameservers, brokers=beside.brokers
         ) as inner,
-        envoy_app(proxy_config, inner) as app,
+        application(proxy_config, inner) as app,
     ):
         yield Built(app, inner.drain)
 

@@ -11,10 +11,12 @@ from popmq_common.link_tls import proxy_context
 from popmq_common.metrics_http import MetricsServer
 from popmq_proxy.clients.brokers import Brokers, LinkBrokers
 from popmq_proxy.clients.nameservers import GrpcNameservers, Nameservers, RouteCache
-from popmq_proxy.config import ProxyConfig
+from popmq_proxy.config import Front, ProxyConfig
 from popmq_proxy.front import tls
 from popmq_proxy.front.asgi import GrpcApp
 from popmq_proxy.front.grpcio import GrpcioFront
+from popmq_proxy.front.http2.connection import Limits
+from popmq_proxy.front.http2.server import Http2Server
 from popmq_proxy.front.rpcs import Rpc, rpcs
 from popmq_proxy.metrics import Metrics
 from popmq_proxy.rpc.context import Upstream
@@ -83,28 +85,59 @@ async def proxy(
     nameservers: Nameservers | None = None,
     brokers: Brokers | None = None,
 ) -> AsyncIterator[Proxy]:
-    """Serve through grpcio until the context is left; then open polls end and calls finish.
+    """Serve in this process until the context is left; then open polls end and calls finish.
 
     Raises `ConfigError`, `RuntimeError` when a port is taken.
     """
     log = logs.get("proxy")
     async with handlers(config, clock, nameservers=nameservers, brokers=brokers) as inner:
-        front = GrpcioFront(config, inner.rpcs)
-        port, tls_port = front.bind(tls.credentials(config))
-        inner.upstream.port = port
-        await front.start()
-        log.info("proxy.started", port=port, tls_port=tls_port, metrics_port=inner.metrics_port)
-        try:
+        fronts = {Front.GRPCIO: _grpcio, Front.HTTP2: _http2}
+        async with fronts[config.front](config, inner) as (port, tls_port):
+            log.info("proxy.started", port=port, tls_port=tls_port, metrics_port=inner.metrics_port)
             yield Proxy(port, tls_port, inner.metrics_port)
-        finally:
-            inner.drain()
-            await front.stop(DRAIN_S)
     log.info("proxy.stopped")
 
 
 @asynccontextmanager
-async def envoy_app(config: ProxyConfig, inner: Handlers) -> AsyncIterator[GrpcApp]:
-    """The application that Envoy serves."""
+async def _grpcio(config: ProxyConfig, inner: Handlers) -> AsyncIterator[tuple[int, int]]:
+    """(port, TLS port or 0)"""
+    front = GrpcioFront(config, inner.rpcs)
+    port, tls_port = front.bind(tls.credentials(config))
+    inner.upstream.port = port
+    await front.start()
+    try:
+        yield port, tls_port
+    finally:
+        inner.drain()
+        await front.stop(DRAIN_S)
+
+
+@asynccontextmanager
+async def _http2(config: ProxyConfig, inner: Handlers) -> AsyncIterator[tuple[int, int]]:
+    """(port, port for TLS: the same unless the configuration names one)"""
+    async with application(config, inner) as app:
+        front = Http2Server(
+            app,
+            Limits(),
+            inner.upstream.log,
+            connections_max=config.connections_max,
+            tls=tls.context(config),
+        )
+        try:
+            port = inner.upstream.port = front.bind(config.host, config.port)
+            tls_port = port
+            if config.tls_port not in (0, port):
+                tls_port = front.bind(config.host, config.tls_port)
+            front.start()
+            yield port, tls_port
+        finally:
+            inner.drain()
+            await front.stop(DRAIN_S)
+
+
+@asynccontextmanager
+async def application(config: ProxyConfig, inner: Handlers) -> AsyncIterator[GrpcApp]:
+    """What the HTTP/2 front and Envoy serve."""
     app = GrpcApp(
         inner.rpcs,
         inner.upstream.log,

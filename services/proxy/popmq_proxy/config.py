@@ -9,22 +9,24 @@ from popmq_common.units import KiB, MiB
 
 class Front(Enum):
     GRPCIO = "grpcio"
+    HTTP2 = "http2"
     ENVOY = "envoy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyConfig:
-    front: Front = Front.GRPCIO
-    """What speaks HTTP/2: grpcio in this process, or envoy with this proxy inside it, which takes
-    a fraction of the CPU time."""
+    front: Front = Front.HTTP2
+    """What speaks HTTP/2: http2, our own; envoy, with this proxy inside it; or grpcio, which takes
+    several times the CPU time."""
     workers: int = 1
     """Processes that share the port; envoy only."""
     host: str = "127.0.0.1"
     """Address the gRPC server listens on."""
     port: int = 8081
-    """Port for clients; 0: any free one. With envoy clients with and without TLS use it."""
+    """Port for clients, with and without TLS; with grpcio for those without. 0: any free one."""
     tls_port: int = 0
-    """Port for clients with TLS, the default of the Java, Go, C# and C++ clients; 0: none."""
+    """A port for clients with TLS (the default of the Java, Go, C# and C++ clients), which only
+    grpcio needs; 0: none."""
     tls_cert: Path | None = None
     """Certificate chain, PEM. None: one is made at start, which official clients accept."""
     tls_key: Path | None = None
@@ -67,9 +69,9 @@ class ProxyConfig:
     request_bytes_max: int = 130 * MiB
     """Largest request as a whole; it has room for a batch of large messages."""
     received_bytes_max: int = 512 * MiB
-    """Bytes held of all requests that are not whole yet; envoy only."""
+    """Bytes held of all requests that are not whole yet; not with grpcio."""
     connections_max: int = 20_000
-    """Connections of clients at a time; envoy only."""
+    """Connections of clients at a time; not with grpcio."""
     rpcs_max: int = 20_000
     """RPCs under way at a time; more are refused by the server."""
     sessions_max: int = 100_000

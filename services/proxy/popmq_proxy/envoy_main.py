@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from popmq_common import logs
 from popmq_common.clock import SystemClock
 from popmq_common.config import from_env
-from popmq_proxy.app import envoy_app, handlers
+from popmq_proxy.app import application, handlers
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.front.lifespan import Built, LifespanApp
 
@@ -18,7 +18,7 @@ async def build() -> AsyncIterator[Built]:
     logs.configure(config.log_level)
     async with (
         handlers(config, SystemClock()) as inner,
-        envoy_app(config, inner) as app,
+        application(config, inner) as app,
     ):
         yield Built(app, inner.drain)
 

@@ -4,6 +4,8 @@ Official clients that use TLS by default do not check certificates unless told t
 self-signed one lets them in; whoever wants more than encryption configures their own.
 """
 
+import ssl
+import tempfile
 from datetime import UTC, datetime, timedelta
 
 import grpc
@@ -23,6 +25,21 @@ def credentials(config: ProxyConfig) -> grpc.ServerCredentials | None:
     if not config.tls_port:
         return None
     return grpc.ssl_server_credentials([key_and_certificate(config)])
+
+
+def context(config: ProxyConfig) -> ssl.SSLContext:
+    """For HTTP/2 over TLS. Raises `ConfigError`."""
+    key, certificate = key_and_certificate(config)
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.set_alpn_protocols(["h2"])
+    with tempfile.NamedTemporaryFile() as chain:  # ssl reads files only
+        chain.write(key + b"\n" + certificate)
+        chain.flush()
+        try:
+            made.load_cert_chain(chain.name)
+        except (ssl.SSLError, ValueError) as wrong:
+            raise ConfigError(f"the TLS certificate cannot be used: {wrong}") from wrong
+    return made
 
 
 def key_and_certificate(config: ProxyConfig) -> tuple[bytes, bytes]:

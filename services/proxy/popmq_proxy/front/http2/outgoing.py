@@ -1,0 +1,104 @@
+"""Frames on their way out of one connection, as far as the client's windows let them go.
+
+Answers gather while the event loop's turn lasts and leave in one write.
+"""
+
+import asyncio
+from typing import Final
+
+from popmq_common.units import KiB
+from popmq_proxy.front.http2 import wire
+from popmq_proxy.front.http2.stream import Stream
+from popmq_proxy.front.http2.wire import ConnectionBroken, Error
+
+EAGER_BYTES: Final = 32 * KiB
+"""Gathered answers of that size leave at once, while the next ones are made."""
+
+
+class Outgoing:
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self.frame_bytes_max = wire.FRAME_BYTES_DEFAULT
+        self.stream_window = wire.WINDOW_DEFAULT
+        """Of a new stream."""
+        self._window = wire.WINDOW_DEFAULT
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._blocked: dict[Stream, None] = {}
+        self._frames: list[bytes] = []
+        self._bytes = 0
+        self._scheduled = False
+
+    def put(self, data: bytes) -> None:
+        """Whole frames."""
+        self._frames.append(data)
+        self._bytes += len(data)
+        if self._bytes >= EAGER_BYTES:
+            self.flush()
+        elif not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._flush_turn)
+
+    def headers(self, stream: Stream, block: bytes, *, end: bool) -> None:
+        flags = wire.END_STREAM if end else 0
+        self.put(wire.header_frames(stream.id, block, flags, self.frame_bytes_max))
+
+    def data(self, stream: Stream, data: bytes) -> None:
+        """At once as far as the windows allow, the rest later."""
+        if not stream.outgoing and len(data) <= min(stream.send_window, self._window):
+            self._put_data(stream, data)
+            return
+        stream.outgoing += data
+        self._blocked[stream] = None
+        self._send_what_fits(stream)
+
+    def forget(self, stream: Stream) -> None:
+        self._blocked.pop(stream, None)
+
+    def grow(self, stream: Stream | None, increment: int) -> None:
+        """The client takes more: of one stream, or (None) of all together. Raises."""
+        if stream is None:
+            self._window += increment
+            _check_window(self._window)
+            self.send_blocked()
+            return
+        stream.send_window += increment
+        _check_window(stream.send_window)
+        if stream in self._blocked:
+            self._send_what_fits(stream)
+
+    def send_blocked(self) -> None:
+        for stream in list(self._blocked):
+            if self._window <= 0:
+                return
+            self._send_what_fits(stream)
+
+    def flush(self) -> None:
+        if self._frames and not self._transport.is_closing():
+            self._transport.write(b"".join(self._frames))
+        self._frames = []
+        self._bytes = 0
+
+    def _flush_turn(self) -> None:
+        self._scheduled = False
+        self.flush()
+
+    def _put_data(self, stream: Stream, data: bytes) -> None:
+        stream.send_window -= len(data)
+        self._window -= len(data)
+        for one in wire.data_frames(stream.id, data, self.frame_bytes_max):
+            self.put(one)
+
+    def _send_what_fits(self, stream: Stream) -> None:
+        room = min(stream.send_window, self._window, len(stream.outgoing))
+        if room > 0:
+            data = bytes(stream.outgoing[:room])
+            del stream.outgoing[:room]
+            self._put_data(stream, data)
+        if not stream.outgoing:
+            self._blocked.pop(stream, None)
+            stream.drained()
+
+
+def _check_window(window: int) -> None:
+    if window > wire.WINDOW_MAX:
+        raise ConnectionBroken(Error.FLOW_CONTROL_ERROR, "a window beyond its limit")

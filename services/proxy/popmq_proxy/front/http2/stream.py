@@ -1,0 +1,126 @@
+"""One RPC: what the application receives and sends, within what the client lets go."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from popmq_proxy.front.asgi import Event
+from popmq_proxy.front.http2 import wire
+from popmq_proxy.front.http2.headers import block_of
+
+if TYPE_CHECKING:
+    from popmq_proxy.front.http2.connection import Connection
+
+_EMPTY: Event = {"type": "http.request", "body": b"", "more_body": False}
+_GONE: Event = {"type": "http.disconnect"}
+
+
+class ClientDisconnectedError(Exception):
+    """The client went before it had its answer."""
+
+
+class Stream:
+    __slots__ = (
+        "_body",
+        "_came",
+        "_connection",
+        "_drained",
+        "_has_trailers",
+        "_start",
+        "closed",
+        "ended",
+        "held_bytes",
+        "id",
+        "outgoing",
+        "owed_bytes",
+        "receive_window",
+        "send_window",
+        "task",
+    )
+
+    def __init__(self, connection: "Connection", stream_id: int, send_window: int) -> None:
+        self.id = stream_id
+        self.task: asyncio.Task[None] | None = None
+        self.ended = False
+        """The client has sent its last byte."""
+        self.closed = False
+        self.send_window = send_window
+        self.receive_window = connection.limits.stream_window_bytes
+        self.owed_bytes = 0
+        """Taken by the application, and not yet given back to the client's window."""
+        self.held_bytes = 0
+        self.outgoing = bytearray()
+        """What the client's window does not let go yet."""
+        self._connection = connection
+        self._body: list[bytes] = []
+        self._came: asyncio.Future[None] | None = None
+        self._start: bytes | None = None
+        self._has_trailers = False
+        self._drained: asyncio.Future[None] | None = None
+
+    def feed(self, data: bytes) -> None:
+        self._body.append(data)
+        self.held_bytes += len(data)
+        self.wake()
+
+    def wake(self) -> None:
+        if self._came is not None and not self._came.done():
+            self._came.set_result(None)
+
+    async def receive(self) -> Event:
+        """What came of the request; after its end, at once, whether the client is there."""
+        while not self._body:
+            if self.closed:
+                return _GONE
+            if self.ended:
+                return _EMPTY
+            self._came = asyncio.get_running_loop().create_future()
+            await self._came
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        self._body = []
+        self.held_bytes = 0
+        self._connection.incoming.consumed(self, len(body))
+        return {"type": "http.request", "body": body, "more_body": not self.ended}
+
+    async def send(self, event: Event) -> None:
+        """Waits while the client takes nothing. Raises `ClientDisconnectedError`."""
+        if self.closed:
+            raise ClientDisconnectedError()
+        kind = event["type"]
+        if kind == "http.response.start":
+            self._start = block_of(tuple(event["headers"]), event["status"])
+            self._has_trailers = bool(event.get("trailers"))
+        elif kind == "http.response.body":
+            await self._send_body(event.get("body", b""), last=not event.get("more_body"))
+        else:
+            await self._until_drained()
+            self._put_headers(block_of(tuple(event["headers"]), 0), end=True)
+
+    async def _send_body(self, body: bytes, *, last: bool) -> None:
+        end = last and not self._has_trailers
+        if self._start is not None:
+            start, self._start = self._start, None
+            self._put_headers(start, end=end and not body)
+            if self.closed:
+                return
+        if body:
+            self._connection.outgoing.data(self, body)
+        if end:
+            await self._until_drained()
+            self._connection.outgoing.put(wire.frame(wire.DATA, wire.END_STREAM, self.id))
+            self._connection.answered(self)
+        elif not last:
+            await self._until_drained()
+
+    def _put_headers(self, block: bytes, *, end: bool) -> None:
+        self._connection.outgoing.headers(self, block, end=end)
+        if end:
+            self._connection.answered(self)
+
+    async def _until_drained(self) -> None:
+        if self.outgoing:
+            self._drained = asyncio.get_running_loop().create_future()
+            await self._drained
+
+    def drained(self) -> None:
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
