@@ -34,6 +34,9 @@ from popmq_proxy.rpc.context import CallContext
 Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
+SendWhole = Callable[[Event, bytes, Event], bool]
+"""What our own front's `send` has as its attribute `whole`: head, body and trailers in one go.
+False: the client's windows do not allow that."""
 
 _HEADERS = [(b"content-type", b"application/grpc"), (b"grpc-accept-encoding", b"identity,gzip")]
 _START: Event = {
@@ -243,8 +246,12 @@ def _trailers(code: int, text: str) -> Event:
 
 async def _reply(send: Send, messages: list[bytes]) -> None:
     """All there is to say, in one piece."""
+    body = framed(messages)
+    whole: SendWhole | None = getattr(send, "whole", None)
+    if whole is not None and whole(_START, body, _END):
+        return
     await send(_START)
-    await send({"type": "http.response.body", "body": framed(messages), "more_body": False})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
     await send(_END)
 
 

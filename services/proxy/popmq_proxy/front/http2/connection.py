@@ -267,7 +267,7 @@ class Connection(asyncio.Protocol):
             "headers": headers,
             "client": self._peer,
         }
-        task = self._loop.create_task(self._app(scope, stream.receive, stream.send))
+        task = self._loop.create_task(self._app(scope, stream.receive, stream))
         stream.task = task
         task.add_done_callback(lambda _: self._done(stream))
 

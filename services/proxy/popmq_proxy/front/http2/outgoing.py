@@ -42,9 +42,20 @@ class Outgoing:
         flags = wire.END_STREAM if end else 0
         self.put(wire.header_frames(stream.id, block, flags, self.frame_bytes_max))
 
+    def takes(self, stream: Stream, size: int) -> bool:
+        """The client's windows let so many bytes go at once."""
+        return not stream.outgoing and size <= stream.send_window and size <= self._window
+
+    def whole(self, stream: Stream, head: bytes, body: bytes, tail: bytes) -> None:
+        """A response of which the client `takes` all: header block, body, block of trailers."""
+        self.headers(stream, head, end=False)
+        if body:
+            self._put_data(stream, body)
+        self.headers(stream, tail, end=True)
+
     def data(self, stream: Stream, data: bytes) -> None:
         """At once as far as the windows allow, the rest later."""
-        if not stream.outgoing and len(data) <= min(stream.send_window, self._window):
+        if self.takes(stream, len(data)):
             self._put_data(stream, data)
             return
         stream.outgoing += data

@@ -81,6 +81,20 @@ class Stream:
         self._connection.incoming.consumed(self, len(body))
         return {"type": "http.request", "body": body, "more_body": not self.ended}
 
+    def whole(self, start: Event, body: bytes, trailers: Event) -> bool:
+        """A response in one go. False: the windows do not allow that; nothing was done."""
+        if self.closed or not self._connection.outgoing.takes(self, len(body)):
+            return False
+        head = block_of(tuple(start["headers"]), start["status"])
+        tail = block_of(tuple(trailers["headers"]), 0)
+        self._connection.outgoing.whole(self, head, body, tail)
+        self._connection.answered(self)
+        return True
+
+    async def __call__(self, event: Event) -> None:
+        """ASGI's send."""
+        await self.send(event)
+
     async def send(self, event: Event) -> None:
         """Waits while the client takes nothing. Raises `ClientDisconnectedError`."""
         if self.closed:
