@@ -147,8 +147,11 @@ class EngineDriver:
         expression: str = "",
         attempt_id: str = "",
         sql: str = "",
+        renewed_by: str = "",
     ) -> list["Popped"]:
-        reply = self.call(**pop_body(count, invisible_ms, expression, attempt_id, sql))
+        """`renewed_by`: the client whose signs of life renew the leases."""
+        body = pop_body(count, invisible_ms, expression, attempt_id, sql, renewed_by)
+        reply = self.call(**body)
         return [popped(message) for message in reply.pop.messages]
 
     def ack(self, *handles: str) -> list[int]:
@@ -160,6 +163,12 @@ class EngineDriver:
             group=GROUP, topic=TOPIC, handle=handle, invisible_ms=invisible_ms
         )
         return self.call(change_invisible=request).change_invisible
+
+    def alive(self, *client_ids: str) -> None:
+        self.call(alive=link.Alive(client_ids=client_ids))
+
+    def gone(self, *client_ids: str) -> None:
+        self.call(gone=link.Gone(client_ids=client_ids))
 
     def advance(self, ms: int) -> None:
         """Time passes and whatever is due is revived."""
@@ -205,7 +214,12 @@ class EngineDriver:
 
 
 def pop_body(
-    count: int, invisible_ms: int, expression: str = "", attempt_id: str = "", sql: str = ""
+    count: int,
+    invisible_ms: int,
+    expression: str = "",
+    attempt_id: str = "",
+    sql: str = "",
+    renewed_by: str = "",
 ) -> dict[str, Any]:
     kind = link.FILTER_KIND_TAG if expression else link.FILTER_KIND_ALL
     return {
@@ -217,6 +231,8 @@ def pop_body(
             filter_kind=link.FILTER_KIND_SQL if sql else kind,
             filter_expression=sql or expression,
             attempt_id=attempt_id,
+            client_id=renewed_by,
+            auto_renew=bool(renewed_by),
         )
     }
 

@@ -46,6 +46,8 @@ class BrokerCollector(Collector):
         yield _counter("popmq_acks", "Acks by what they found", outcome, stats.acked)
         text = "Changes of the invisible time by what they found"
         yield _counter("popmq_changes", text, outcome, stats.changed)
+        text = "Leases renewed because their client lives"
+        yield _counter("popmq_renewed_leases", text, group, stats.renewed)
         text = "Messages put into a retry topic because nobody acked them"
         yield _counter("popmq_revived_messages", text, group, stats.revived)
         text = "Messages put into the dead letters"
@@ -97,6 +99,8 @@ class BrokerCollector(Collector):
         size = store.log_end - store.log_start
         yield GaugeMetricFamily("popmq_storage_size_bytes", "Bytes of the CommitLog in use", size)
         yield GaugeMetricFamily("popmq_leases", "Live leases", state.leases.live_count)
+        text = "Clients whose leases are renewed"
+        yield GaugeMetricFamily("popmq_renewing_clients", text, len(state.leases.renewals))
         yield GaugeMetricFamily("popmq_waiting_polls", "Long polls parked", state.waiters.count)
         yield GaugeMetricFamily("popmq_topics", "Topics", len(state.topics))
         yield GaugeMetricFamily("popmq_groups", "Consumer groups", len(state.groups))

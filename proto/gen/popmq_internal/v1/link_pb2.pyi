@@ -142,6 +142,8 @@ class Call(_message.Message):
     DELETE_GROUP_FIELD_NUMBER: _builtins.int
     GET_GROUP_FIELD_NUMBER: _builtins.int
     DESCRIBE_FIELD_NUMBER: _builtins.int
+    ALIVE_FIELD_NUMBER: _builtins.int
+    GONE_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     @_builtins.property
     def send(self) -> Global___Send: ...
@@ -171,6 +173,10 @@ class Call(_message.Message):
     def get_group(self) -> Global___GetGroup: ...
     @_builtins.property
     def describe(self) -> Global___Describe: ...
+    @_builtins.property
+    def alive(self) -> Global___Alive: ...
+    @_builtins.property
+    def gone(self) -> Global___Gone: ...
     def __init__(
         self,
         *,
@@ -188,12 +194,14 @@ class Call(_message.Message):
         delete_group: Global___DeleteGroup | None = ...,
         get_group: Global___GetGroup | None = ...,
         describe: Global___Describe | None = ...,
+        alive: Global___Alive | None = ...,
+        gone: Global___Gone | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "pop", b"pop", "put_group", b"put_group", "put_topic", b"put_topic", "release", b"release", "send", b"send"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "gone", b"gone", "pop", b"pop", "put_group", b"put_group", "put_topic", b"put_topic", "release", b"release", "send", b"send"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "id", b"id", "pop", b"pop", "put_group", b"put_group", "put_topic", b"put_topic", "release", b"release", "send", b"send"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "gone", b"gone", "id", b"id", "pop", b"pop", "put_group", b"put_group", "put_topic", b"put_topic", "release", b"release", "send", b"send"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "alive", "gone"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -422,6 +430,7 @@ class Pop(_message.Message):
     ATTEMPT_ID_FIELD_NUMBER: _builtins.int
     CLIENT_ID_FIELD_NUMBER: _builtins.int
     ONE_PER_MESSAGE_GROUP_FIELD_NUMBER: _builtins.int
+    AUTO_RENEW_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     topic: _builtins.str
     batch_size: _builtins.int
@@ -434,6 +443,8 @@ class Pop(_message.Message):
     client_id: _builtins.str
     one_per_message_group: _builtins.bool
     """of a FIFO group: no two of one message group in a batch"""
+    auto_renew: _builtins.bool
+    """the client's signs of life renew the leases, for invisible_ms each time"""
     def __init__(
         self,
         *,
@@ -447,10 +458,11 @@ class Pop(_message.Message):
         attempt_id: _builtins.str = ...,
         client_id: _builtins.str = ...,
         one_per_message_group: _builtins.bool = ...,
+        auto_renew: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "batch_size", b"batch_size", "client_id", b"client_id", "filter_expression", b"filter_expression", "filter_kind", b"filter_kind", "group", b"group", "invisible_ms", b"invisible_ms", "one_per_message_group", b"one_per_message_group", "poll_ms", b"poll_ms", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "auto_renew", b"auto_renew", "batch_size", b"batch_size", "client_id", b"client_id", "filter_expression", b"filter_expression", "filter_kind", b"filter_kind", "group", b"group", "invisible_ms", b"invisible_ms", "one_per_message_group", b"one_per_message_group", "poll_ms", b"poll_ms", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -668,6 +680,50 @@ class ForwardDeadLetter(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ForwardDeadLetter: _TypeAlias = ForwardDeadLetter  # noqa: Y015
+
+@_typing.final
+class Alive(_message.Message):
+    """Clients that live, 1,024 at most: their leases are renewed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLIENT_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def client_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        client_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_ids", b"client_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Alive: _TypeAlias = Alive  # noqa: Y015
+
+@_typing.final
+class Gone(_message.Message):
+    """Clients that said goodbye, 1,024 at most: what they hold comes back in a moment, not counted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLIENT_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def client_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        client_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_ids", b"client_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Gone: _TypeAlias = Gone  # noqa: Y015
 
 @_typing.final
 class Cancel(_message.Message):

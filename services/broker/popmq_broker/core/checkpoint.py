@@ -9,6 +9,8 @@ says one of them is done.
                  ro revive offset · d offsets minus so · bn broker · rp times put again
     ack          ao offset · so · c · t · q · pt · bn          batch: ao −1, aol offsets
     ours         g generation, only when above 1: the lease replaced an older one of the message.
+                 ci the client whose signs of life renew it, and rm for how many ms each time. The
+                 same checkpoint again, so of c, t, q, pt and g, with a longer it: it was renewed.
                  at deliveries so far of each offset, of a FIFO group; ai its receive's attempt id.
                  x 1 in an ack: the lease was not acked, a copy was written for redelivery.
                  RocketMQ's reader passes over names it does not know.
@@ -47,6 +49,9 @@ class Checkpoint:
     attempts: tuple[int, ...] = ()
     """Of a FIFO group: how often each message was handed out, this time included."""
     attempt_id: str = ""
+    client_id: str = ""
+    """Whose signs of life renew it; empty: it is not renewed."""
+    renew_ms: int = 0
 
     @property
     def due_ms(self) -> int:
@@ -93,6 +98,9 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
         fields["at"] = checkpoint.attempts
     if checkpoint.attempt_id:
         fields["ai"] = checkpoint.attempt_id
+    if checkpoint.client_id:
+        fields["ci"] = checkpoint.client_id
+        fields["rm"] = checkpoint.renew_ms
     return _encode(fields, checkpoint.generation)
 
 
@@ -114,6 +122,8 @@ def decode_checkpoint(body: bytes, *, where: str) -> Checkpoint:
             generation=int(fields.get("g", 1)),
             attempts=tuple(int(count) for count in fields.get("at", ())),
             attempt_id=str(fields.get("ai", "")),
+            client_id=str(fields.get("ci", "")),
+            renew_ms=int(fields.get("rm", 0)),
         )
     except (KeyError, TypeError, ValueError) as wrong:
         raise Corrupt(path=where, offset="?", reason=f"no checkpoint: {wrong!r}") from wrong

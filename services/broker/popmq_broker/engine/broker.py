@@ -8,6 +8,7 @@ from typing import Any
 from popmq_broker.engine.ack import Ack
 from popmq_broker.engine.offsets import Offsets
 from popmq_broker.engine.pop import Pop
+from popmq_broker.engine.renew import Renew
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.send import Begun, Send
 from popmq_broker.engine.state import BrokerState
@@ -36,6 +37,7 @@ class Broker:
         self.revive = Revive(state, self.topics)
         self.offsets = Offsets(state, self.topics)
         ack = Ack(state, self.revive)
+        renew = Renew(state, self.revive)
         self._send = Send(state)
         self._handlers: dict[str, Handler] = {
             "send": self._send.send,
@@ -44,6 +46,8 @@ class Broker:
             "change_invisible": ack.change,
             "release": ack.release,
             "forward_dead_letter": ack.forward,
+            "alive": renew.alive,
+            "gone": renew.gone,
             "put_topic": self.topics.put_topic,
             "delete_topic": self.topics.delete_topic,
             "put_group": self.topics.put_group,

@@ -37,6 +37,7 @@ from popmq_internal.v1 import link_pb2 as link
 RETRY_FIRST_EVERY = 5
 ATTEMPT_ID_MAX = 256
 SCAN_PAST_POLL_S = 1.0  # filtering goes on so long after a poll's time, where messages are left
+CLIENT_ID_MAX = 1_024
 REPLY_BYTES_MAX = 16 << 20  # stored bytes of one pop, so that its reply fits into a frame
 
 
@@ -105,6 +106,8 @@ class Pop:
             )
         if len(request.attempt_id) > ATTEMPT_ID_MAX:
             raise BadRequest(reason=f"an attempt id of more than {ATTEMPT_ID_MAX} characters")
+        if len(request.client_id) > CLIENT_ID_MAX:
+            raise BadRequest(reason=f"a client id of more than {CLIENT_ID_MAX} characters")
         return _wanted(request)
 
     async def _durable(self, request: link.Pop, taken: Taken) -> None:
@@ -256,6 +259,8 @@ class Pop:
             generation=pick.generation,
             attempts=tuple(pick.attempts),
             attempt_id=request.attempt_id if pick.attempts else "",
+            client_id=request.client_id if request.auto_renew else "",
+            renew_ms=request.invisible_ms if request.auto_renew else 0,
         )
         return journal.checkpoint(self._state, record, revive_queue, now_ms)
 
@@ -288,6 +293,8 @@ class Pop:
                 revive_queue=revive_queue,
                 revive_offset=revive_offset,
                 generation=pick.generation,
+                client_id=request.client_id if request.auto_renew else "",
+                renew_ms=request.invisible_ms if request.auto_renew else 0,
             )
             leases = {
                 offset: Lease(grant, log_offset, size_bytes)

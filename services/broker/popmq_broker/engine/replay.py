@@ -116,6 +116,8 @@ def _apply_checkpoint(
         revive_queue=revive_queue,
         revive_offset=revive_offset,
         generation=checkpoint.generation,
+        client_id=checkpoint.client_id,
+        renew_ms=checkpoint.renew_ms,
     )
     leases = {}
     for offset in checkpoint.offsets:
