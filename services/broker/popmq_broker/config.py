@@ -63,6 +63,8 @@ class BrokerConfig:
     that comes alone wakes at once. 0: each wakes one."""
     waiting_polls_max: int = 100_000
     """Long polls that may wait at a time; more are refused."""
+    waiting_polls_per_group_max: int = 20_000
+    """Long polls of one group that may wait at a time; more are refused."""
     topics_max: int = 20_000
     """Topics, retry topics and dead letters included; more are refused."""
     groups_max: int = 20_000

@@ -74,26 +74,40 @@ class Pop:
         if request.poll_ms and waiters.gathers(key):
             await waiters.wait(key, wanted, request.poll_ms / 1000, looked=False)
             self._check(request)
+        waited = False
         while True:
             taken = self._take(request, wanted)
+            if taken.count and taken.more:
+                waiters.wake_next(key)
             if taken.end_offset is not None:
                 await self._durable(request, taken)
             for pick in taken.picks:
                 pick.queue.advance(pick.next_offset)
             if taken.count:
-                if taken.more:
-                    waiters.wake_next(key)
                 self._state.stats.popped[request.topic, request.group] += taken.count
                 return _reply(taken, request, self._state.config.name)
+            if taken.end_offset is not None:  # something may have come while the disk was awaited
+                continue
             if taken.more:  # everything looked at was filtered out, and there is more
                 if loop.time() > deadline + SCAN_PAST_POLL_S:
-                    return link.PopReply()  # the next poll goes on where this one stopped
-                await asyncio.sleep(0)
+                    waiters.wake_next(key)  # it, or the next poll, goes on where this one stopped
+                    return link.PopReply()
+                await self._let_others_run(key)
                 continue
             remaining_s = deadline - loop.time()
-            if remaining_s <= 0 or not await waiters.wait(key, wanted, remaining_s):
+            if remaining_s <= 0:
                 return link.PopReply()
+            if not await waiters.wait(key, wanted, remaining_s, again=waited):
+                return link.PopReply()
+            waited = True
             self._check(request)
+
+    async def _let_others_run(self, key: WaitKey) -> None:
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:  # somebody else must look at the rest
+            self._state.waiters.wake_next(key)
+            raise
 
     def _check(self, request: link.Pop) -> Filter:
         topic = self._state.topic(request.topic)
