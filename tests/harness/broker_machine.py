@@ -1,5 +1,5 @@
-"""The broker core as a state machine: any order of sends, pops, acks, changes, time, restarts and
-crashes keeps the promises.
+"""The broker core as a state machine: any order of sends, pops, acks, changes, signs of life and
+goodbyes of clients, time, restarts and crashes keeps the promises.
 
 I1 what was answered OK is delivered · I2 unchanged · I3 never after an ack answered OK · I4 never
 to two holders at a time · I5 one ack of a message is done, by the newest handle · I8 the attempt
@@ -21,6 +21,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from popmq_internal.v1 import link_pb2 as link
 
 DONE = link.LEASE_OUTCOME_DONE
+CLIENTS = ["c1", "c2"]
+LEASE_MS_MAX = 40_000
+"""Small, so that leases meet it."""
+GRACE_MS = 700
 
 
 @dataclass
@@ -33,6 +37,17 @@ class Told:
     acked: bool = False
     ack_unknown: bool = False
     held_until_ms: int = 0
+    """Until then nobody else gets it."""
+    perhaps_until_ms: int = 0
+    """Until then an ack may be done: a crash may have lost a goodbye, or kept a renewal."""
+    client: str = ""
+    """Whose signs of life renew the lease."""
+    popped_ms: int = 0
+    renew_ms: int = 0
+    renewal_unknown: bool = False
+    """Whether it was renewed or returned, and so when it is renewed next."""
+    returned: bool = False
+    """The lease may have ended by a goodbye, uncounted."""
     attempt: int = 0
     attempt_certain: bool = True
     change_unknown: bool = False
@@ -46,10 +61,15 @@ class BrokerMachine(RuleBasedStateMachine):
     def begin(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self._folder = tempfile.TemporaryDirectory()
-        self.driver = EngineDriver(Path(self._folder.name))
+        self.driver = self._driver()
         self.driver.make()
         self.told: dict[str, Told] = {}
         self.sent = 0
+
+    def _driver(self) -> EngineDriver:
+        return EngineDriver(
+            Path(self._folder.name), renewed_lease_ms_max=LEASE_MS_MAX, goodbye_grace_ms=GRACE_MS
+        )
 
     def teardown(self) -> None:
         if not hasattr(self, "driver"):
@@ -79,10 +99,54 @@ class BrokerMachine(RuleBasedStateMachine):
         for told, outcome in zip(chosen, outcomes, strict=True):
             self._acked(told, outcome)
 
+    @rule(
+        count=st.integers(1, 8),
+        invisible_ms=st.sampled_from([1_000, 10_000]),
+        client=st.sampled_from(CLIENTS),
+    )
+    def pop_renewed(self, count: int, invisible_ms: int, client: str) -> None:
+        messages = self.driver.pop(count, invisible_ms, renewed_by=client)
+        self._received(messages)
+        for message in messages:
+            told = self.told[message.body.decode()]
+            told.client, told.renew_ms = client, invisible_ms
+
+    @rule(clients=st.sampled_from([["c1"], ["c2"], ["c2", "c1"], ["c3"]]))
+    def sign_of_life(self, clients: list[str]) -> None:
+        self.driver.alive(*clients)
+        for told in self._renewable(clients):
+            if told.renewal_unknown or told.change_unknown:
+                self._perhaps_renewed(told)
+            else:
+                told.held_until_ms = told.perhaps_until_ms = self._renewed_until_ms(told)
+
+    def _perhaps_renewed(self, told: Told) -> None:
+        if self._now() < told.perhaps_until_ms:
+            latest_ms = min(self._now() + told.renew_ms, told.popped_ms + LEASE_MS_MAX)
+            told.perhaps_until_ms = max(told.perhaps_until_ms, latest_ms)
+
+    def _renewable(self, clients: list[str]) -> list[Told]:
+        """What they hold, perhaps."""
+        return [told for told in self.told.values() if told.client in clients and not told.acked]
+
+    def _renewed_until_ms(self, told: Told) -> int:
+        now_ms = self._now()
+        if not 0 < told.held_until_ms - now_ms <= told.renew_ms // 2:
+            return told.held_until_ms
+        renewed_ms = min(now_ms + told.renew_ms, told.popped_ms + LEASE_MS_MAX)
+        return max(renewed_ms, told.held_until_ms)
+
+    @rule(client=st.sampled_from(CLIENTS))
+    def goodbye(self, client: str) -> None:
+        self.driver.gone(client)
+        for told in self._renewable([client]):
+            told.held_until_ms = min(told.held_until_ms, self._now() + GRACE_MS)
+            told.returned = told.renewal_unknown = True
+
     def _acked(self, told: Told, outcome: int) -> None:
         live = self._now() < told.held_until_ms
         if outcome == DONE:
-            assert live, f"{told} was acked after its time"
+            assert self._now() < told.perhaps_until_ms, f"{told} was acked after its time"
             assert not told.acked, f"{told} was acked twice"
             told.acked = True
         elif told.ack_unknown and outcome == link.LEASE_OUTCOME_ALREADY_ACKED:
@@ -108,11 +172,12 @@ class BrokerMachine(RuleBasedStateMachine):
         told = pick.choice(held)
         reply = self.driver.change(told.handles[-1], invisible_ms)
         if reply.outcome == DONE:
-            assert self._now() < told.held_until_ms
+            assert self._now() < told.perhaps_until_ms
             assert not told.acked
-            told.change_unknown = False
+            told.change_unknown = told.renewal_unknown = told.returned = False
+            told.client = ""
             told.handles.append(reply.handle)
-            told.held_until_ms = self._now() + invisible_ms
+            told.held_until_ms = told.perhaps_until_ms = self._now() + invisible_ms
 
     @rule(ms=st.sampled_from([1, 99, 100, 1_000, 30_000]))
     def time_passes(self, ms: int) -> None:
@@ -126,7 +191,7 @@ class BrokerMachine(RuleBasedStateMachine):
     def crash(self) -> None:
         self.driver.crash(self.rng)
 
-    @rule(work=st.sampled_from(["send", "pop", "ack", "change", "revive"]))
+    @rule(work=st.sampled_from(["send", "pop", "ack", "change", "revive", "renewal"]))
     def crash_in_the_middle(self, work: str) -> None:
         """The call was appended, or half of it, but never answered."""
         self.driver.hold_disk()
@@ -184,6 +249,13 @@ class BrokerMachine(RuleBasedStateMachine):
                 told.change_unknown = True
                 return
 
+    def _unanswered_renewal(self) -> None:
+        """It may be remembered or not; nobody was promised anything."""
+        self._unpromised(self.driver.start(alive=link.Alive(client_ids=CLIENTS)))
+        for told in self._renewable(CLIENTS):
+            self._perhaps_renewed(told)
+            told.renewal_unknown = True
+
     def _unanswered_revive(self) -> None:
         self.driver.clock.advance(1_000)
         self.driver.loop.create_task(self.driver.broker.revive.revive_due())
@@ -206,14 +278,18 @@ class BrokerMachine(RuleBasedStateMachine):
             assert self._now() >= told.held_until_ms, f"{told} is held by somebody else"
             assert b"colour\x01blue\x02" in message.properties
             if told.attempt_certain:
-                assert message.delivery_attempt == told.attempt + 1, told
-            assert message.delivery_attempt > told.attempt or not told.attempt_certain
+                grown = message.delivery_attempt - told.attempt
+                assert grown == 1 or (grown == 0 and told.returned), told
             told.attempt = message.delivery_attempt
             told.attempt_certain = True
             told.certain = True
             told.ack_unknown = told.change_unknown = False
             told.handles.append(message.handle)
-            told.held_until_ms = message.receipt.pop_time_ms + message.receipt.invisible_ms
+            told.popped_ms = message.receipt.pop_time_ms
+            told.held_until_ms = told.popped_ms + message.receipt.invisible_ms
+            told.perhaps_until_ms = told.held_until_ms
+            told.client = ""
+            told.returned = told.renewal_unknown = False
 
     def _drain(self) -> None:
         """Whatever was promised comes, once time passes."""
