@@ -20,9 +20,10 @@ import heapq
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from itertools import count
 from typing import Final, NamedTuple
 
-from popmq_broker.core.grant import Lease
+from popmq_broker.core.grant import Grant, Lease
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.order import Order
 from popmq_broker.core.renewal import Renewals
@@ -161,9 +162,11 @@ class Due(NamedTuple):
     """Messages of one grant that are looked at when its time is over."""
 
     due_ms: int
+    serial: int
+    """Those that are due in the same millisecond go by age."""
     key: QueueKey
     offsets: tuple[int, ...]
-    generation: int
+    grant: Grant
 
 
 class LeaseTable:
@@ -175,6 +178,7 @@ class LeaseTable:
         self.renewals = Renewals()
         self._due: list[Due] = []
         self._due_offsets = 0
+        self._serials = count()
 
     def add(self, queue: GroupQueue, leases: Mapping[int, Lease]) -> None:
         """Leases by queue offset, all of one grant; each takes the place of an older one."""
@@ -187,7 +191,7 @@ class LeaseTable:
         self.live_count += len(queue.leases) - live
         grant = next(iter(leases.values())).grant
         self.renewals.add(queue.key, grant, leases)
-        self._push(Due(grant.due_ms, queue.key, tuple(leases), grant.generation))
+        self._push(Due(grant.due_ms, next(self._serials), queue.key, tuple(leases), grant))
         if self._due_offsets > 4 * self.live_count + STALE_DUE_MIN:
             self._sweep()
 
@@ -264,9 +268,7 @@ class LeaseTable:
             return
         for offset in due.offsets:
             lease = queue.leases.get(offset)
-            if lease is None or lease.grant.generation != due.generation:
-                continue
-            if lease.grant.due_ms <= due.due_ms:  # else it was renewed
+            if lease is not None and lease.grant is due.grant:  # else changed, or renewed
                 yield offset
 
 
