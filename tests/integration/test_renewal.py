@@ -4,7 +4,9 @@ one, and what a client held comes back when it is gone."""
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -33,12 +35,11 @@ class Cluster:
         self._data_dir = data_dir
         self._stack = stack
 
-    def config(self, **settings: int) -> ProxyConfig:
-        return ProxyConfig(
-            **{"port": 0, "invisible_ms_default": LEASE_MS, "log_level": "error", **settings}
-        )
+    def config(self, **settings: Any) -> ProxyConfig:
+        quick = ProxyConfig(port=0, invisible_ms_default=LEASE_MS, log_level="error")
+        return replace(quick, **settings)
 
-    async def proxy(self, **settings: int) -> tuple[Raw, AsyncExitStack]:
+    async def proxy(self, **settings: Any) -> tuple[Raw, AsyncExitStack]:
         """A client of a proxy of its own, and what ends that proxy."""
         own = AsyncExitStack()
         beside = self._beside
@@ -67,9 +68,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
 
 
 async def heartbeat(client: Raw, group: str = "g") -> None:
-    request = service.HeartbeatRequest(
-        group=v2.Resource(name=group), client_type=v2.PUSH_CONSUMER
-    )
+    request = service.HeartbeatRequest(group=v2.Resource(name=group), client_type=v2.PUSH_CONSUMER)
     response = await client.call("Heartbeat", request)
     assert response.status.code == v2.OK
 

@@ -36,20 +36,24 @@ class SignsOfLife:
     async def tell(self) -> None:
         """Once, to every broker; one that does not answer hears it at the next interval."""
         upstream = self._upstream
+        brokers = await self._brokers()  # also tells the routes whether a nameserver answers
         since_ms = upstream.clock.now_ms() - upstream.config.alive_ms
         clients = iter(upstream.sessions.alive(since_ms))
         while some := list(islice(clients, CLIENTS_MAX)):
-            await self._tell_all(link.Call(alive=link.Alive(client_ids=some)))
+            await self._tell_all(brokers, link.Call(alive=link.Alive(client_ids=some)))
 
     async def goodbye(self, client_id: str) -> None:
-        await self._tell_all(link.Call(gone=link.Gone(client_ids=[client_id])))
+        gone = link.Call(gone=link.Gone(client_ids=[client_id]))
+        await self._tell_all(await self._brokers(), gone)
 
-    async def _tell_all(self, call: link.Call) -> None:
+    async def _brokers(self) -> list[str]:
         try:
-            brokers = [info.name for info in await self._upstream.routes.brokers()]
+            return [info.name for info in await self._upstream.routes.brokers()]
         except PopMQError as failed:
             self._upstream.log.warning("signs.untold", reason=str(failed))
-            return
+            return []
+
+    async def _tell_all(self, brokers: list[str], call: link.Call) -> None:
         await asyncio.gather(*(self._tell_one(broker, call) for broker in brokers))
 
     async def _tell_one(self, broker: str, call: link.Call) -> None:
