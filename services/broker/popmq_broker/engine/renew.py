@@ -26,7 +26,8 @@ from popmq_common.units import QueueOffset
 from popmq_internal.v1 import link_pb2 as link
 
 CLIENTS_MAX = 1_024  # of one call
-GRANTS_MAX = 1_024  # renewed before other work gets its turn
+CLIENTS_PER_TURN = 64  # looked at before other work gets its turn
+GRANTS_MAX = 1_024  # renewed at a time
 
 
 class Renew:
@@ -37,16 +38,13 @@ class Renew:
     async def alive(self, request: link.Alive) -> link.Done:
         """These clients live. Raises `DiskFull`: then what is left of them was not renewed."""
         _check(request.client_ids)
-        state = self._state
-        lease_ms_max = state.config.renewed_lease_ms_max
-        while True:
-            now_ms = state.clock.now_ms()
-            due = state.leases.renewals.due(request.client_ids, now_ms, lease_ms_max, GRANTS_MAX)
-            if not due:
-                break
-            self._renew(due, now_ms)
-            await asyncio.sleep(0)
-        await state.store.durable(state.store.log_end)
+        end_offset = 0
+        for first in range(0, len(request.client_ids), CLIENTS_PER_TURN):
+            some = request.client_ids[first : first + CLIENTS_PER_TURN]
+            while (renewed_to := self._renew_some(some)) is not None:
+                end_offset = renewed_to
+                await asyncio.sleep(0)
+        await self._state.store.durable(end_offset)
         return link.Done()
 
     async def gone(self, request: link.Gone) -> link.Done:
@@ -65,10 +63,14 @@ class Renew:
         self._revive.look_again()
         return link.Done()
 
-    def _renew(self, due: list[Renewable], now_ms: int) -> None:
-        """Decide, append, apply; nothing is awaited in here."""
+    def _renew_some(self, client_ids: Sequence[str]) -> int | None:
+        """Decide, append, apply; the log's end behind it, None: nothing is due."""
         state = self._state
+        now_ms = state.clock.now_ms()
         lease_ms_max = state.config.renewed_lease_ms_max
+        due = state.leases.renewals.due(client_ids, now_ms, lease_ms_max, GRANTS_MAX)
+        if not due:
+            return None
         queues = [state.leases.queues[held.key] for held in due]
         grants = [renewed(held.grant, now_ms, lease_ms_max) for held in due]
         drafts = [
@@ -79,6 +81,7 @@ class Renew:
         for queue, grant, held, place in zip(queues, grants, due, appended, strict=True):
             self._apply(queue, replace(grant, revive_offset=place.queue_offset), held.offsets)
         self._revive.look_again()
+        return appended[-1].end_offset
 
     def _draft(
         self, queue: GroupQueue, grant: Grant, offsets: tuple[int, ...], now_ms: int
