@@ -16,7 +16,7 @@ from dataclasses import replace
 from popmq_broker.core import checkpoint as ck
 from popmq_broker.core.grant import Grant, Lease
 from popmq_broker.core.leases import GroupQueue
-from popmq_broker.core.renewal import Renewable, renewed, returned
+from popmq_broker.core.renewal import renewed, returned
 from popmq_broker.engine import journal
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.state import BrokerState
@@ -44,6 +44,7 @@ class Renew:
             while (renewed_to := self._renew_some(some)) is not None:
                 end_offset = renewed_to
                 await asyncio.sleep(0)
+            await asyncio.sleep(0)
         await self._state.store.durable(end_offset)
         return link.Done()
 
