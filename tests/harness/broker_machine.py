@@ -270,6 +270,26 @@ class BrokerMachine(RuleBasedStateMachine):
             assert queue.committed <= queue.position
             assert all(offset < queue.position for offset in queue.leases)
 
+    @precondition(lambda self: hasattr(self, "driver"))
+    @invariant()
+    def clients_hold_live_leases(self) -> None:
+        table = self.driver.broker.state.leases
+        renewed = [
+            (queue.key, offset, lease.grant)
+            for queue in table.queues.values()
+            for offset, lease in queue.leases.items()
+            if lease.grant.client_id
+        ]
+        known = [
+            (held.key, offset, held.grant)
+            for client in {grant.client_id for _, _, grant in renewed}
+            for held in table.renewals.of(client)
+            for offset in held.offsets
+        ]
+        assert len(known) == len(renewed)
+        assert set(known) == set(renewed)
+        assert len(table.renewals) == len({grant.client_id for _, _, grant in renewed})
+
     def _received(self, messages: list[Popped]) -> None:
         for message in messages:
             body = message.body.decode()

@@ -40,11 +40,10 @@ def leases(checkpoints: DataFrame) -> DataFrame:
         checkpoints.groupBy(*LEASE)
         .agg(
             F.min(F.struct(*_AT)).alias("first"),
-            F.max("due_ms").alias("last_due_ms"),
+            F.max(F.struct("due_ms", "revive_offset")).alias("last"),
             (F.count("*") - F.countDistinct("due_ms") + 1).alias("checkpoint_count"),
         )
-        .select(*LEASE, "first.*", "last_due_ms", "checkpoint_count")
-        .withColumn("due_ms", F.col("last_due_ms"))
+        .select(*LEASE, "first.log_offset", "first.revive_queue_id", "last.*", "checkpoint_count")
         .withColumn("next_at", F.lead("log_offset").over(later))
         .withColumn("next_generation", F.lead("generation").over(later))
         .select(*LEASE, *_AT, "checkpoint_count", "next_at", "next_generation")

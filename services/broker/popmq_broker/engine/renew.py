@@ -39,8 +39,9 @@ class Renew:
         """These clients live. Raises `DiskFull`: then what is left of them was not renewed."""
         _check(request.client_ids)
         end_offset = 0
-        for first in range(0, len(request.client_ids), CLIENTS_PER_TURN):
-            some = request.client_ids[first : first + CLIENTS_PER_TURN]
+        clients = list(dict.fromkeys(request.client_ids))
+        for first in range(0, len(clients), CLIENTS_PER_TURN):
+            some = clients[first : first + CLIENTS_PER_TURN]
             while (renewed_to := self._renew_some(some)) is not None:
                 end_offset = renewed_to
                 await asyncio.sleep(0)
