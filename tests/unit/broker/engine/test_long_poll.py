@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from harness.broker import GROUP, TOPIC, EngineDriver, pop_body
 
+from popmq_common.errors import TooManyRequests
 from popmq_internal.v1 import link_pb2 as link
 
 POLL_MS = 5_000
@@ -159,3 +160,14 @@ def test_the_end_of_a_group_ends_its_polls(driver: EngineDriver) -> None:
 
     assert driver.run(failed()) == "GroupNotFound"
     assert driver.broker.state.waiters.is_empty
+
+
+def test_a_group_s_polls_have_a_bound_of_their_own(tmp_path: Path) -> None:
+    driver = EngineDriver(tmp_path, waiting_polls_per_group_max=1)
+    driver.make(queues=1)
+    waiting = poll(driver)
+    with pytest.raises(TooManyRequests, match="waiting polls of group g"):
+        poll(driver).result()
+    driver.send("a")
+    assert answers(driver, waiting) == 1
+    driver.close()
