@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := services sdk pipelines bench/compare proto/generate.py docs/generate_configuration.py
+SOURCES := services sdk pipelines bench/compare proto/generate.py docs/generate_configuration.py docs/generate_pop.py
 FAST := tests/unit tests/property tests/scenarios tests/tidy
 .DEFAULT_GOAL := help
 .PHONY: help setup quickstart fmt check test hunt it crash compat pipelines compose test-all bench proto docs clean
@@ -105,8 +105,9 @@ profile: setup .venv/.bench bench/loadgen/loadgen ## flame graphs of broker and 
 proto: setup ## write the stubs in proto/gen anew
 	$(BIN)/python proto/generate.py
 
-docs: setup ## write docs/configuration.md anew
+docs: setup ## write docs/configuration.md and the states in docs/pop.md anew
 	$(BIN)/python docs/generate_configuration.py > docs/configuration.md
+	$(BIN)/python docs/generate_pop.py --write
 
 clean: ## remove what the other commands made
 	rm -rf .venv .venv-quickstart .venv-compat-python .mypy_cache .pytest_cache .ruff_cache build dist tests/compat/node/node_modules

@@ -171,8 +171,10 @@ class EngineDriver:
         self.call(gone=link.Gone(client_ids=client_ids))
 
     def advance(self, ms: int) -> None:
-        """Time passes and whatever is due is revived."""
+        """Time passes, what stays too long in memory is stored, whatever is due is revived."""
         self.clock.advance(ms)
+        while self.run(self.broker.storing.store_due()):
+            pass
         while self.run(self.broker.revive.revive_due()):
             pass
 
@@ -206,6 +208,7 @@ class EngineDriver:
         store = self.broker.state.store
         store._flusher.close()
         store._commit_log.close()
+        store._queues.close()
         store._lock.release()
 
     def close(self) -> None:

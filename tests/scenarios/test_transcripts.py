@@ -1,11 +1,12 @@
 """Transcripts of a broker's behaviour: commands, a line of dashes, what they print.
 
+    broker SETTING=VALUE…       first line: a broker of this configuration
     topic [queues=1] [attempts=16] [from=first|last] [fifo=yes]     make topic and group
     send BODY… [tag=T] [group=MESSAGE GROUP] [PROPERTY=VALUE…]
     pop [N] [invisible=10s] [tag=EXPR | sql=EXPR] [attempt=ID] [renew=CLIENT]
     alive CLIENT…               gone CLIENT…         a sign of life, a goodbye
     ack NAME [NAME…]            change NAME 30s          release NAME      forward NAME
-    advance 10s    later 10s    restart     crash        show              delete
+    advance 10s    later 10s    restart     crash        show              delete    offsets
 A popped message gets the name of its body; its newest handle is NAME, older ones NAME', NAME''.
 """
 
@@ -16,6 +17,8 @@ from pathlib import Path
 import pytest
 from harness.broker import GROUP, TOPIC, EngineDriver
 
+from popmq_broker.config import BrokerConfig
+from popmq_common.config import from_env
 from popmq_common.errors import PopMQError
 from popmq_internal.v1 import link_pb2 as link
 
@@ -39,6 +42,7 @@ def split(line: str) -> list[str]:
 
 class Stage:
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self.driver = EngineDriver(folder)
         self.handles: dict[str, str] = {}
 
@@ -51,6 +55,18 @@ class Stage:
         except PopMQError as error:
             return [f"error {type(error).__name__}"]
         return found
+
+    def do_broker(self, _: list[str], options: dict[str, str]) -> list[str]:
+        self.driver.close()
+        settings = from_env(BrokerConfig, "", {"DATA_DIR": "", **upper(options)})
+        chosen = {name: getattr(settings, name) for name in options}
+        self.driver = EngineDriver(self._folder / "configured", **chosen)
+        return []
+
+    def do_offsets(self, _: list[str], __: dict[str, str]) -> list[str]:
+        """The file of the offsets is written, as every five seconds."""
+        self.driver.run(self.driver.broker.offsets.write())
+        return []
 
     def do_topic(self, _: list[str], options: dict[str, str]) -> list[str]:
         self.driver.make(
@@ -151,6 +167,10 @@ class Stage:
         if name in self.handles:
             self._handle(name + "'", self.handles[name])
         self.handles[name] = handle
+
+
+def upper(options: dict[str, str]) -> dict[str, str]:
+    return {name.upper(): value for name, value in options.items()}
 
 
 def outcome_name(outcome: int) -> str:

@@ -59,7 +59,8 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[BrokerServ
         pages = MetricsServer(metrics.registry(broker), config.host, config.metrics_port)
         try:
             async with registered(broker, address, announcers, clock), pages:
-                log.info("broker.started", link=address, flush=config.flush.value)
+                modes = {"flush": config.flush.value, "pop_buffer": config.pop_buffer.value}
+                log.info("broker.started", link=address, **modes)
                 yield BrokerServer(broker, link_server.port)
         finally:
             await link_server.stop()

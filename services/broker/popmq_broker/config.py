@@ -12,6 +12,11 @@ class Flush(StrEnum):
     ASYNC = "async"
 
 
+class PopBuffer(StrEnum):
+    DURABLE = "durable"
+    MEMORY = "memory"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
     data_dir: Path
@@ -52,6 +57,17 @@ class BrokerConfig:
     """Queues of the revive topic, which journals leases and acks."""
     create_groups: bool = True
     """Make a consumer group, with the defaults, when it is first used."""
+    pop_buffer: PopBuffer = PopBuffer.DURABLE
+    """durable: what was popped and acked outlives a crash. memory: what is acked within
+    pop_buffer_stay_ms is never written, and a crash sends it again. FIFO groups: always durable."""
+    pop_buffer_stay_ms: int = 10_000
+    """With pop_buffer=memory: how long messages may be held before that is written down."""
+    pop_buffer_scan_ms: int = 5
+    """With pop_buffer=memory: how long grants that stayed too long gather before they are stored
+    together."""
+    pop_buffer_max: int = 200_000
+    """With pop_buffer=memory: messages of grants that are not written down; more are popped as with
+    durable."""
     in_flight_max: int = 10_000
     """Messages a group may hold unacknowledged of one queue; more are refused until it acks."""
     renewed_lease_ms_max: int = 3 * 3_600_000

@@ -15,7 +15,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from popmq_broker.config import Flush
+from popmq_broker.config import Flush, PopBuffer
 from popmq_broker.core.leases import GroupQueue
 from popmq_broker.engine.broker import Broker
 from popmq_common.histogram import Histogram
@@ -35,6 +35,7 @@ class BrokerCollector(Collector):
         yield from self._counters()
         yield from self._group_gauges()
         yield from self._store_gauges()
+        yield from self._pop_buffer()
         yield from self._histograms()
 
     def _counters(self) -> Iterable[Metric]:
@@ -108,6 +109,29 @@ class BrokerCollector(Collector):
         late_ms = max(0, state.clock.now_ms() - next_ms) if next_ms is not None else 0
         text = "How long the oldest due lease has waited for its revival"
         yield GaugeMetricFamily("popmq_revive_latency_seconds", text, late_ms / 1000)
+
+    def _pop_buffer(self) -> Iterable[Metric]:
+        """With pop_buffer=durable all but the first stay 0."""
+        state = self._broker.state
+        buffer = state.buffer
+        text = "1: what was popped and acked outlives a crash; 0: pop_buffer=memory"
+        durable = float(state.config.pop_buffer is PopBuffer.DURABLE)
+        yield GaugeMetricFamily("popmq_pop_buffer_durable", text, durable)
+        text = "Grants that are in no journal: a crash sends them again"
+        yield GaugeMetricFamily("popmq_pop_buffer_grants", text, len(buffer))
+        text = "Messages of these grants, acked ones included"
+        yield GaugeMetricFamily("popmq_pop_buffer_leases", text, buffer.leases)
+        heads = [queue.unstored.oldest_ms() for queue in state.leases.queues.values()]
+        oldest_ms = min((head for head in heads if head is not None), default=None)
+        age_ms = 0 if oldest_ms is None else max(0, state.clock.now_ms() - oldest_ms)
+        text = "How long the oldest of these grants has waited"
+        yield GaugeMetricFamily("popmq_pop_buffer_age_seconds", text, age_ms / 1000)
+        text = "Grants that stayed too long, or had to precede a record, and were stored"
+        yield CounterMetricFamily("popmq_pop_buffer_stored", text, buffer.stored)
+        text = "Grants that were acked whole in time and never written"
+        yield CounterMetricFamily("popmq_pop_buffer_merged", text, buffer.merged)
+        text = "Grants that were journaled at once: held too shortly, or no room"
+        yield CounterMetricFamily("popmq_pop_buffer_bypassed", text, buffer.bypassed)
 
     def _histograms(self) -> Iterable[Metric]:
         stats = self._broker.state.stats

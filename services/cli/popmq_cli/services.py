@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from popmq_broker.app import server
-from popmq_broker.config import BrokerConfig, Flush
+from popmq_broker.config import BrokerConfig, Flush, PopBuffer
 from popmq_cli.output import document, fail
 from popmq_cli.standalone import METRICS_PORT_VARIABLE, Standalone, standalone
 from popmq_common import logs
@@ -144,6 +144,7 @@ def _facts(
         "metrics": f"http://{host}:{metrics_port}/metrics" if metrics_port else None,
         "dataDir": str(broker.data_dir.resolve()),
         "flush": broker.flush.value,
+        "popBuffer": broker.pop_buffer.value,
     }
 
 
@@ -161,6 +162,8 @@ def _announce(facts: dict[str, str | None], as_json: bool) -> None:
         click.echo(f"  metrics    {facts['metrics']}")
     click.echo(f"  data       {facts['dataDir']}")
     click.echo(f"  flush      {facts['flush']}: {promise}")
+    if facts["popBuffer"] == PopBuffer.MEMORY.value:
+        click.echo("  pop buffer memory: a crash repeats what was received or acked just before")
     click.echo("Try: popmq send hello world   and   popmq receive hello --group g --ack")
 
 

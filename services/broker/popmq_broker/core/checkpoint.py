@@ -8,7 +8,9 @@ says one of them is done.
                  n count · q queue id · t topic (the retry topic's name for retries) · c group
                  ro revive offset · d offsets minus so · bn broker · rp times put again
     ack          ao offset · so · c · t · q · pt · bn          batch: ao −1, aol offsets
-    ours         g generation, only when above 1: the lease replaced an older one of the message.
+    ours         nx next offset, where a restart goes on, when it is not behind the last one: the
+                 checkpoint was stored late, and what it leaves out had been acked.
+                 g generation, only when above 1: the lease replaced an older one of the message.
                  ci the client whose signs of life renew it, and rm for how many ms each time. The
                  same checkpoint again, so of c, t, q, pt and g, with a longer it: it was renewed.
                  at deliveries so far of each offset, of a FIFO group; ai its receive's attempt id.
@@ -49,6 +51,8 @@ class Checkpoint:
     attempts: tuple[int, ...] = ()
     """Of a FIFO group: how often each message was handed out, this time included."""
     attempt_id: str = ""
+    moves_to: int | None = None
+    """Where the queue is popped next; None: behind the last of `offsets`."""
     client_id: str = ""
     """Whose signs of life renew it; empty: it is not renewed."""
     renew_ms: int = 0
@@ -60,6 +64,8 @@ class Checkpoint:
     @property
     def next_offset(self) -> QueueOffset:
         """Where the queue is popped next."""
+        if self.moves_to is not None:
+            return QueueOffset(self.moves_to)
         last = self.offsets[-1] + 1 if self.offsets else self.start_offset
         return QueueOffset(last)
 
@@ -98,6 +104,8 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
         fields["at"] = checkpoint.attempts
     if checkpoint.attempt_id:
         fields["ai"] = checkpoint.attempt_id
+    if checkpoint.moves_to is not None:
+        fields["nx"] = checkpoint.moves_to
     if checkpoint.client_id:
         fields["ci"] = checkpoint.client_id
         fields["rm"] = checkpoint.renew_ms
@@ -122,6 +130,7 @@ def decode_checkpoint(body: bytes, *, where: str) -> Checkpoint:
             generation=int(fields.get("g", 1)),
             attempts=tuple(int(count) for count in fields.get("at", ())),
             attempt_id=str(fields.get("ai", "")),
+            moves_to=int(fields["nx"]) if "nx" in fields else None,
             client_id=str(fields.get("ci", "")),
             renew_ms=int(fields.get("rm", 0)),
         )

@@ -1,10 +1,12 @@
 """What a pop hands out: one grant per checkpoint, one lease per message of it."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+NOT_STORED: Final = -1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Grant:
     """One checkpoint: what a group was handed of a queue in one go, and until when."""
 
@@ -13,7 +15,8 @@ class Grant:
     invisible_ms: int
     revive_queue: int
     revive_offset: int
-    """Where in the revive queue the checkpoint is."""
+    """Where in the revive queue the checkpoint is; `NOT_STORED`: it waits in the pop buffer. Set
+    when it is stored; all else never changes."""
     generation: int
     client_id: str = ""
     """Whose signs of life renew it; empty: it is not renewed."""
@@ -21,6 +24,10 @@ class Grant:
     """For how long, each time."""
     counted: bool = True
     """Whether its end without an ack counts as an attempt."""
+
+    @property
+    def stored(self) -> bool:
+        return self.revive_offset != NOT_STORED
 
     @property
     def due_ms(self) -> int:

@@ -26,6 +26,7 @@ from typing import Final, NamedTuple
 from popmq_broker.core.grant import Grant, Lease
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.order import Order
+from popmq_broker.core.pop_buffer import Unstored
 from popmq_broker.core.renewal import Renewals
 from popmq_common.receipt import Receipt
 
@@ -56,6 +57,8 @@ class GroupQueue:
         self.position = position
         self.order = Order(position) if fifo else None
         """Of a FIFO group: which message may go next."""
+        self.unstored = Unstored()
+        """What was handed out and is in no journal: only with pop_buffer=memory."""
         self.committed = position
         self.pops = 0
         """Pops of the group so far; decides whose turn it is."""
@@ -130,7 +133,9 @@ class GroupQueue:
     @property
     def needed_from(self) -> int:
         """The offset that a restart begins with, besides what the journal says."""
-        return self.position if self.order is None else self.order.first
+        if self.order is not None:
+            return self.order.first
+        return self.unstored.needed_from(self.position)
 
     @property
     def in_use(self) -> bool:

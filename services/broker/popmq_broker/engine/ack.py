@@ -2,7 +2,8 @@
 
 An ack ends a lease, a change gives the message a new lease one generation higher and voids the
 old handle. Both are journaled in the revive queue of the lease's checkpoint, and answered when
-the records are on disk; an ack that only repeats one waits for that one's record too.
+the records are on disk; an ack that only repeats one waits for that one's record too. An ack of
+what waits in the pop buffer is merged: no record, nothing to wait for.
 
 Source: RocketMQ AckMessageProcessor, ChangeInvisibleTimeProcessor.
 Differs: the outcome is typed, and an ack that cannot be stored is an error, not OK.
@@ -16,6 +17,7 @@ from popmq_broker.core.grant import Grant, Lease
 from popmq_broker.core.leases import GroupQueue, Outcome
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.engine import journal
+from popmq_broker.engine.pop_buffer import append_behind, before_end
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.state import BrokerState
 from popmq_common import properties as names
@@ -59,8 +61,8 @@ class Ack:
             outcomes.append(outcome)
         for outcome, count in Counter(outcomes).items():
             state.stats.acked[request.topic, request.group, outcome.value] += count
-        self._journal_acks(list(done.values()), now_ms)
-        if done or Outcome.ALREADY_ACKED in outcomes:
+        wrote = self._journal_acks(list(done.values()), now_ms)
+        if wrote or Outcome.ALREADY_ACKED in outcomes:
             await state.store.durable(state.store.log_end)
         return link.AckReply(outcomes=[_OUTCOMES[outcome] for outcome in outcomes])
 
@@ -134,12 +136,13 @@ class Ack:
             return None, Outcome.UNKNOWN
         return queue, queue.judge(ref, now_ms)
 
-    def _journal_acks(self, held: Sequence[Held], now_ms: int) -> None:
-        """One record per checkpoint, then the leases end."""
+    def _journal_acks(self, held: Sequence[Held], now_ms: int) -> bool:
+        """One record per checkpoint, if that was stored, then the leases end; True: it wrote."""
         state = self._state
         by_grant: dict[tuple[QueueKey, Grant], list[int]] = {}
         for queue, offset, lease in held:
-            by_grant.setdefault((queue.key, lease.grant), []).append(offset)
+            if lease.grant.stored:
+                by_grant.setdefault((queue.key, lease.grant), []).append(offset)
         drafts = [
             journal.ack(state, key, grant, tuple(offsets), now_ms=now_ms)
             for (key, grant), offsets in by_grant.items()
@@ -150,6 +153,7 @@ class Ack:
             state.settle(queue, offset, Outcome.ALREADY_ACKED)
         for queue in {queue for queue, _, _ in held}:
             state.wake_for_order(queue)
+        return bool(drafts)
 
     def _change(self, queue: GroupQueue, offset: int, invisible_ms: int, now_ms: int) -> Grant:
         """The new lease first, then the old one's end: a crash between them loses nothing."""
@@ -173,7 +177,7 @@ class Ack:
             journal.checkpoint(state, checkpoint, old.grant.revive_queue, now_ms),
             journal.ack(state, queue.key, old.grant, (offset,), now_ms=now_ms),
         ]
-        appended = state.store.append(drafts, now_ms, system=True)
+        appended = append_behind(state, before_end(queue, [old]), drafts, now_ms)
         new = Grant(
             start_offset=offset,
             pop_time_ms=now_ms,
@@ -183,7 +187,7 @@ class Ack:
             generation=old.grant.generation + 1,
         )
         state.progress.opened(new.revive_queue, new.revive_offset, 1)
-        state.progress.closed(old)
+        state.close([queue.leases[offset]])
         lease = old._replace(grant=new)
         state.leases.add(queue, {offset: lease})
         if queue.order is not None and entry is not None:

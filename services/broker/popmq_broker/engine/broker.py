@@ -8,6 +8,7 @@ from typing import Any
 from popmq_broker.engine.ack import Ack
 from popmq_broker.engine.offsets import Offsets
 from popmq_broker.engine.pop import Pop
+from popmq_broker.engine.pop_buffer import Storing
 from popmq_broker.engine.renew import Renew
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.send import Begun, Send
@@ -36,12 +37,13 @@ class Broker:
         self.topics = Topics(state)
         self.revive = Revive(state, self.topics)
         self.offsets = Offsets(state, self.topics)
+        self.storing = Storing(state)
         ack = Ack(state, self.revive)
         renew = Renew(state, self.revive)
         self._send = Send(state)
         self._handlers: dict[str, Handler] = {
             "send": self._send.send,
-            "pop": Pop(state, self.revive).pop,
+            "pop": Pop(state, self.revive, self.storing).pop,
             "ack": ack.ack,
             "change_invisible": ack.change,
             "release": ack.release,
@@ -104,9 +106,12 @@ class Broker:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.revive.run(), name="revive")
             tasks.create_task(self.offsets.run(), name="offsets")
+            if self.storing.on:
+                tasks.create_task(self.storing.run(), name="pop buffer")
             tasks.create_task(self.state.store.run(), name="store")
 
     async def close(self) -> None:
+        await self.storing.store_all()
         await self.offsets.write()
         await self.state.store.close()
 

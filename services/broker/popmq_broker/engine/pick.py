@@ -44,6 +44,8 @@ class Pick:
     generation: int = 1
     attempts: list[int] = field(default_factory=list)
     """Of a FIFO group: how often each was handed out, this time included."""
+    buffered: bool = False
+    """Its grant waits in the pop buffer; nothing is journaled now."""
     again: bool = False
     """An answer that was lost is given once more; it does not count."""
 

@@ -5,7 +5,8 @@ queue each time. Every fifth pop of a group looks at the retry topic first; the 
 last, so neither a busy topic nor a full retry topic starves the other.
 
 Per queue that gave something one checkpoint goes to the revive topic; the answer waits until all
-are on disk. A poll that finds nothing waits for an arrival and looks again.
+are on disk. With pop_buffer=memory it does not: see core/pop_buffer.py. A poll that finds nothing
+waits for an arrival and looks again.
 
 Source: RocketMQ PopMessageProcessor.
 """
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 
 from popmq_broker.core import checkpoint as ck
 from popmq_broker.core.filter import Filter, parse_tags
-from popmq_broker.core.grant import Grant, Lease
+from popmq_broker.core.grant import NOT_STORED, Grant, Lease
 from popmq_broker.core.leases import GroupQueue
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.order import Order
@@ -23,6 +24,7 @@ from popmq_broker.core.sql_filter import parse_sql
 from popmq_broker.core.tables import PERM_READ, ConsumeFrom
 from popmq_broker.engine import journal
 from popmq_broker.engine.pick import Pick, again, scan, scan_in_order
+from popmq_broker.engine.pop_buffer import Storing, append_behind, before_pop
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.wait import WaitKey
@@ -55,9 +57,10 @@ class Taken:
 
 
 class Pop:
-    def __init__(self, state: BrokerState, revive: Revive) -> None:
+    def __init__(self, state: BrokerState, revive: Revive, storing: Storing) -> None:
         self._state = state
         self._revive = revive
+        self._storing = storing
         self._turn = 0
 
     async def pop(self, request: link.Pop) -> link.PopReply:
@@ -82,7 +85,7 @@ class Pop:
             if taken.end_offset is not None:
                 await self._durable(request, taken)
             for pick in taken.picks:
-                pick.queue.advance(pick.next_offset)
+                pick.queue.advance(min(pick.next_offset, pick.queue.needed_from))
             if taken.count:
                 self._state.stats.popped[request.topic, request.group] += taken.count
                 return _reply(taken, request, self._state.config.name)
@@ -148,8 +151,7 @@ class Pop:
                 count=capped,
                 limit=state.config.in_flight_max,
             )
-        drafts = self._drafts(picks, request, now_ms, revive_queue)
-        appended = state.store.append(drafts, now_ms, system=True) if drafts else []
+        appended = self._journal(picks, request, now_ms, revive_queue)
         self._apply(picks, appended, request, now_ms, revive_queue)
         end_offset = appended[-1].end_offset if appended else None
         more = any(pick.more for pick in picks)
@@ -245,14 +247,25 @@ class Pop:
         group = self._state.group(key.group)
         return group.consume_from is ConsumeFrom.LAST and not key.topic.startswith(RETRY_PREFIX)
 
-    def _drafts(
+    def _journal(
         self, picks: list[Pick], request: link.Pop, now_ms: int, revive_queue: int
-    ) -> list[Draft]:
-        drafts = []
+    ) -> list[Appended]:
+        """One checkpoint of each queue that gave something and is not buffered."""
+        drafts, ahead = [], []
+        buffering = 0
         for pick in picks:
-            if pick.offsets or pick.marks_start:
+            count = len(pick.offsets)
+            # What a client's signs of life renew is journaled: it may be held for long.
+            may_wait = count > 0 and not request.auto_renew
+            if may_wait and self._storing.takes(
+                pick.queue, buffering + count, request.invisible_ms
+            ):
+                pick.buffered = True
+                buffering += count
+            elif count or pick.marks_start:
+                ahead += before_pop(pick.queue)
                 drafts.append(self._draft(pick, request, now_ms, revive_queue))
-        return drafts
+        return append_behind(self._state, ahead, drafts, now_ms) if drafts else []
 
     def _draft(
         self,
@@ -298,8 +311,7 @@ class Pop:
                 next(places)
             if not pick.offsets:
                 continue
-            revive_offset = next(places).queue_offset
-            state.progress.opened(revive_queue, revive_offset, len(pick.offsets))
+            revive_offset = NOT_STORED if pick.buffered else next(places).queue_offset
             grant = Grant(
                 start_offset=pick.start,
                 pop_time_ms=now_ms,
@@ -310,6 +322,10 @@ class Pop:
                 client_id=request.client_id if request.auto_renew else "",
                 renew_ms=request.invisible_ms if request.auto_renew else 0,
             )
+            if pick.buffered:
+                self._storing.add(queue, grant, tuple(pick.offsets), pick.start)
+            else:
+                state.progress.opened(revive_queue, revive_offset, len(pick.offsets))
             leases = {
                 offset: Lease(grant, log_offset, size_bytes)
                 for offset, (log_offset, size_bytes) in zip(pick.offsets, pick.places, strict=True)

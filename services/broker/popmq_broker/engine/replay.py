@@ -42,7 +42,9 @@ def load(state: BrokerState) -> None:
     table = saved or OffsetTable(0, {})
     for key, position in table.offsets.items():
         if key.group != REVIVE_GROUP:
-            state.leases.queues[key] = state.new_group_queue(key, position)
+            end = state.store.max_offset(key.topic, key.queue_id)
+            # Beyond the end: flush=async has lost what was there, and its offsets are used again.
+            state.leases.queues[key] = state.new_group_queue(key, min(position, end))
     replayed = _replay(state, table)
     for queue in state.leases.queues.values():
         queue.committed = queue.position

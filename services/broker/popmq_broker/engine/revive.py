@@ -19,6 +19,7 @@ from popmq_broker.core.order import Order
 from popmq_broker.core.queue_entry import tags_code
 from popmq_broker.core.retry import REASON_ATTEMPTS, Copy, dead_letter, retry_or_dead_letter
 from popmq_broker.engine import journal
+from popmq_broker.engine.pop_buffer import append_behind, before_end
 from popmq_broker.engine.send import tag_of
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import Topics
@@ -81,7 +82,8 @@ class Revive:
         lease = queue.leases[queue_offset]
         state = self._state
         drafts = self._dead_letter(queue, queue_offset, lease, reason)
-        appended = state.store.append(drafts, state.clock.now_ms(), system=True)
+        ahead = before_end(queue, [lease])
+        appended = append_behind(state, ahead, drafts, state.clock.now_ms())
         state.settle(queue, queue_offset, Outcome.EXPIRED)
         state.wake_for_order(queue)
         return appended[-1].end_offset
@@ -133,7 +135,8 @@ class Revive:
             if copy is not None:
                 drafts.append(copy)
             drafts.append(self._ack_draft(queue, offset, lease))
-        state.store.append(drafts, state.clock.now_ms(), system=True)
+        ahead = before_end(queue, (lease for _, lease in leases))
+        append_behind(state, ahead, drafts, state.clock.now_ms())
         for offset, _ in leases:
             state.settle(queue, offset, Outcome.EXPIRED)
 

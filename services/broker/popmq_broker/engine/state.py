@@ -7,6 +7,7 @@ from popmq_broker.config import BrokerConfig
 from popmq_broker.core.grant import Lease
 from popmq_broker.core.leases import GroupQueue, LeaseTable, Outcome, ReviveProgress
 from popmq_broker.core.offsets import QueueKey
+from popmq_broker.core.pop_buffer import GrantBuffer
 from popmq_broker.core.stats import Stats
 from popmq_broker.core.tables import GroupConfig, TopicConfig
 from popmq_broker.engine.wait import Waiters, WaitKey
@@ -33,6 +34,14 @@ class BrokerState:
     """Topics that were deleted: queue id → first offset of what came after."""
     leases: LeaseTable = field(default_factory=LeaseTable)
     progress: ReviveProgress = field(default_factory=ReviveProgress)
+    buffer: GrantBuffer = field(init=False)
+    """Grants that are in no journal: empty, but with pop_buffer=memory."""
+
+    def __post_init__(self) -> None:
+        config = self.config
+        self.buffer = GrantBuffer(
+            stay_ms=config.pop_buffer_stay_ms, leases_max=config.pop_buffer_max
+        )
 
     @property
     def revive_topic(self) -> str:
@@ -67,6 +76,8 @@ class BrokerState:
         """A message is done with: its lease ends, and the journal is needed that much less."""
         lease = self.leases.end(queue, queue_offset, outcome)
         self.close(queue.settled(queue_offset, lease))
+        if not lease.grant.stored:
+            queue.advance(queue.needed_from)
 
     def wake_for_order(self, queue: GroupQueue) -> None:
         """What was settled or came back may have held up others of its message group."""
@@ -74,6 +85,9 @@ class BrokerState:
             self.waiters.wake_next(WaitKey(queue.key.group, queue.key.topic))
 
     def close(self, leases: Iterable[Lease]) -> None:
-        """Their checkpoints are not needed any more."""
+        """Their checkpoints are not needed any more, or need not be written any more."""
         for lease in leases:
-            self.progress.closed(lease)
+            if lease.grant.stored:
+                self.progress.closed(lease)
+            else:
+                self.buffer.ended(lease.grant)
