@@ -5,7 +5,7 @@
     pop [N] [invisible=10s] [tag=EXPR | sql=EXPR] [attempt=ID] [renew=CLIENT]
     alive CLIENT…               gone CLIENT…         a sign of life, a goodbye
     ack NAME [NAME…]            change NAME 30s          release NAME      forward NAME
-    advance 10s    later 10s    restart     crash        show              delete
+    advance 10s    later 10s    restart     crash        show              delete [group]
 A popped message gets the name of its body; its newest handle is NAME, older ones NAME', NAME''.
 """
 
@@ -127,8 +127,11 @@ class Stage:
         self.driver.crash(random.Random(1))
         return []
 
-    def do_delete(self, _: list[str], __: dict[str, str]) -> list[str]:
-        self.driver.call(delete_topic=link.DeleteTopic(topic=TOPIC))
+    def do_delete(self, arguments: list[str], _: dict[str, str]) -> list[str]:
+        if arguments == ["group"]:
+            self.driver.call(delete_group=link.DeleteGroup(group=GROUP))
+        else:
+            self.driver.call(delete_topic=link.DeleteTopic(topic=TOPIC))
         return []
 
     def do_show(self, _: list[str], __: dict[str, str]) -> list[str]:

@@ -39,6 +39,8 @@ class Topics:
         self.announce: Callable[[], Awaitable[None]] = _nobody
         """Tells the nameservers of the topics; awaited before a change is answered."""
         self._unsaved_topics = False
+        self._gone_version = self._gone_saved = 0
+        """Counts floors and moves; how far they are on disk."""
 
     async def put_topic(self, request: link.PutTopic) -> link.Done:
         """Make or change a topic. Raises `IllegalTopic`, `IllegalQueueCount`, `BadRequest`."""
@@ -71,7 +73,7 @@ class Topics:
 
     def restore(self) -> None:
         """At start: retry topics and dead letters that a crash kept out of the table."""
-        for name in self._state.store.topics():
+        for name in sorted(self._state.store.topics()):
             if name.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
                 self.ensure_system_copy_target(name)
 
@@ -96,6 +98,7 @@ class Topics:
         self._unsaved_topics = False
         state = self._state
         text = tables.encode_topics(state.topics, state.topics_version, state.clock.now_ms())
+        await self._save_what_is_gone()
         await state.store.save_config(TOPICS_FILE, text)
 
     async def delete_topic(self, request: link.DeleteTopic) -> link.Done:
@@ -113,9 +116,7 @@ class Topics:
         moved = [key for key in state.leases.queues if key.topic in gone]
         self._move({key: state.min_offset(key.topic, key.queue_id) for key in moved})
         self._unsaved_topics = True
-        await state.store.save_config(FLOORS_FILE, json.dumps(state.floors))
         await self.save()
-        await state.store.durable(state.store.log_end)
         await self.announce()
         state.waiters.wake_all(request.topic)
         return link.Done()
@@ -123,7 +124,21 @@ class Topics:
     def _raise_floors(self, name: str) -> None:
         state = self._state
         count = max(state.topics[name].read_queues, state.topics[name].write_queues)
-        state.floors[name] = {i: state.store.max_offset(name, i) for i in range(count)}
+        self._gone_version += 1
+        state.floors[name] = {i: state.store.end_offset(name, i) for i in range(count)}
+
+    async def _save_what_is_gone(self) -> None:
+        """Moves and floors first, then any table that something is gone from, whoever writes it.
+
+        Floors when the log is on disk: a crash must not leave one above a queue's end.
+        """
+        state, version = self._state, self._gone_version
+        if version == self._gone_saved:
+            return
+        text = json.dumps(state.floors)
+        await state.store.durable(state.store.log_end)
+        await state.store.save_config(FLOORS_FILE, text)
+        self._gone_saved = max(self._gone_saved, version)
 
     async def put_group(self, request: link.PutGroup) -> link.Done:
         """Make or change a group. Raises `IllegalGroup`, `BadRequest`."""
@@ -178,6 +193,7 @@ class Topics:
         state = self._state
         state.groups_version += 1
         text = tables.encode_groups(state.groups, state.groups_version, state.clock.now_ms())
+        await self._save_what_is_gone()
         await state.store.save_config(GROUPS_FILE, text)
 
     async def get_group(self, request: link.GetGroup) -> link.GetGroupReply:
@@ -192,11 +208,17 @@ class Topics:
         """Raises `GroupNotFound`. A group made later under the name starts like a new one."""
         state = self._state
         state.group(request.group)
+        for name in {retry_topic(request.group, topic) for topic in state.topics}:
+            if name in state.topics:  # its copies are not for a later group of this name
+                self._raise_floors(name)
+                del state.topics[name]
+                self._unsaved_topics = True
         self._move({key: FORGET for key in state.leases.queues if key.group == request.group})
         del state.groups[request.group]
         state.waiters.wake_group(request.group)
+        state.topics_version += 1
+        await self.save()
         await self._save_groups()
-        await state.store.durable(state.store.log_end)
         return link.Done()
 
     def _move(self, positions: dict[QueueKey, int]) -> None:
@@ -207,8 +229,10 @@ class Topics:
             journal.checkpoint(state, self._move_record(key, to, now_ms), 0, now_ms)
             for key, to in positions.items()
         ]
-        if drafts:
-            state.store.append(drafts, now_ms, system=True)
+        appended = state.store.append(drafts, now_ms, system=True) if drafts else []
+        self._gone_version += 1
+        for place in appended:
+            state.progress.moved(place.queue_offset, place.log_offset)
         for key, to in positions.items():
             if to == FORGET:
                 dropped = state.leases.forget(key)
