@@ -149,6 +149,7 @@ def _find(
     """Look ahead until enough messages have their turn; (where it stopped, the queue's end)."""
     _, topic, queue_id = queue.key
     at = max(queue.position, state.min_offset(topic, queue_id))
+    at = order.end_of_known(at)  # a pop that was refused has looked further
     end = state.store.max_offset(topic, queue_id)
     scan_end = at + _scan_max(wanted)
     while at < min(end, scan_end) and not order.full:
