@@ -148,7 +148,7 @@ class Ack:
             state.store.append(drafts, now_ms, system=True)
         for queue, offset, _ in held:
             state.settle(queue, offset, Outcome.ALREADY_ACKED)
-        for queue in {queue for queue, _, _ in held}:
+        for queue in dict.fromkeys(queue for queue, _, _ in held):
             state.wake_for_order(queue)
 
     def _change(self, queue: GroupQueue, offset: int, invisible_ms: int, now_ms: int) -> Grant:
