@@ -228,7 +228,7 @@ def leases_are_told_apart_by_generation_alone() -> Iterator[None]:
         queue = self.queues.get(due.key)
         for offset in due.offsets if queue is not None else ():
             lease = queue.leases.get(offset) if queue is not None else None
-            if lease is not None and lease.grant.generation == due.generation:
+            if lease is not None and lease.grant.generation == due.grant.generation:
                 yield offset
 
     with patch.object(LeaseTable, "_live", live):
