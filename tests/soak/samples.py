@@ -7,13 +7,10 @@ from typing import NamedTuple
 
 from harness.processes import Process
 
-MiB = 1 << 20
-PAGE_BYTES = 4096
-
 
 class Sample(NamedTuple):
     at_s: float
-    rss_mib: float
+    memory_mib: float
     descriptors: int
 
 
@@ -25,11 +22,11 @@ class Samples:
         """A process with all its children; nothing of one that is going away."""
         try:
             pids = process.tree()
-            pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
+            memory_kib = sum(map(_anonymous_kib, pids))
             descriptors = sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in pids)
         except OSError:
             return
-        self._found[name].append(Sample(at_s, pages * PAGE_BYTES / MiB, descriptors))
+        self._found[name].append(Sample(at_s, memory_kib / 1024, descriptors))
 
     def growth(self, name: str) -> float:
         """Peak memory of the last third over that of the middle one."""
@@ -63,4 +60,10 @@ class Samples:
 
 
 def _peak(found: Sequence[Sample]) -> float:
-    return max(one.rss_mib for one in found)
+    return max(one.memory_mib for one in found)
+
+
+def _anonymous_kib(pid: int) -> int:
+    """Without mapped files: the log is read through the page cache."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("RssAnon:")[2].split()[0])
