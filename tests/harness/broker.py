@@ -51,12 +51,17 @@ def popped(message: link.PoppedMessage) -> Popped:
 class EngineDriver:
     """Synchronous access to a broker on its own event loop."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(
+        self, folder: Path, *, like: "EngineDriver | None" = None, **settings: Any
+    ) -> None:
+        """`like`: another broker of the same cluster, whose clock and event loop this one shares;
+        it is closed last."""
         self._folder = folder
         self._generation = 0
         self._settings = settings
-        self.clock = VirtualClock()
-        self.loop = asyncio.new_event_loop()
+        self._shares_loop = like is not None
+        self.clock = like.clock if like else VirtualClock()
+        self.loop = like.loop if like else asyncio.new_event_loop()
         self.broker = self._open()
 
     @property
@@ -210,7 +215,8 @@ class EngineDriver:
 
     def close(self) -> None:
         self._abandon()
-        self.loop.close()
+        if not self._shares_loop:
+            self.loop.close()
 
 
 def pop_body(
