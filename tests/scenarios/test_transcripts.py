@@ -6,6 +6,7 @@
     alive CLIENT…               gone CLIENT…         a sign of life, a goodbye
     ack NAME [NAME…]            change NAME 30s          release NAME      forward NAME
     advance 10s    later 10s    restart     crash        show              delete
+    delete-group
 A popped message gets the name of its body; its newest handle is NAME, older ones NAME', NAME''.
 """
 
@@ -47,7 +48,7 @@ class Stage:
         options = dict(word.split("=", 1) for word in words if "=" in word)
         arguments = [word for word in words if "=" not in word]
         try:
-            found: list[str] = getattr(self, f"do_{verb}")(arguments, options)
+            found: list[str] = getattr(self, f"do_{verb.replace('-', '_')}")(arguments, options)
         except PopMQError as error:
             return [f"error {type(error).__name__}"]
         return found
@@ -129,6 +130,10 @@ class Stage:
 
     def do_delete(self, _: list[str], __: dict[str, str]) -> list[str]:
         self.driver.call(delete_topic=link.DeleteTopic(topic=TOPIC))
+        return []
+
+    def do_delete_group(self, _: list[str], __: dict[str, str]) -> list[str]:
+        self.driver.call(delete_group=link.DeleteGroup(group=GROUP))
         return []
 
     def do_show(self, _: list[str], __: dict[str, str]) -> list[str]:

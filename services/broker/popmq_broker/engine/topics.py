@@ -70,9 +70,14 @@ class Topics:
             self._put(tables.TopicConfig(name=name, read_queues=1, write_queues=1))
 
     def restore(self) -> None:
-        """At start: retry topics and dead letters that a crash kept out of the table."""
-        for name in self._state.store.topics():
-            if name.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
+        """At start: retry topics and dead letters that a crash kept out of the table.
+
+        Those that were deleted have queues too, but nothing in them.
+        """
+        state = self._state
+        for name in state.store.topics():
+            holds = state.store.max_offset(name, 0) > state.min_offset(name, 0)
+            if holds and name.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
                 self.ensure_system_copy_target(name)
 
     def ensure_revive_topic(self) -> None:
@@ -106,19 +111,27 @@ class Topics:
         gone = {request.topic} | {
             retry_topic(key.group, request.topic) for key in state.leases.queues
         }
-        for name in gone & state.topics.keys():
-            self._raise_floors(name)
-            del state.topics[name]
-        state.topics_version += 1
+        self._remove(gone)
         moved = [key for key in state.leases.queues if key.topic in gone]
         self._move({key: state.min_offset(key.topic, key.queue_id) for key in moved})
-        self._unsaved_topics = True
-        await state.store.save_config(FLOORS_FILE, json.dumps(state.floors))
+        await self._save_floors()
         await self.save()
         await state.store.durable(state.store.log_end)
         await self.announce()
         state.waiters.wake_all(request.topic)
         return link.Done()
+
+    def _remove(self, names: set[str]) -> None:
+        """Those that exist; what they hold belongs to the past."""
+        state = self._state
+        for name in names & state.topics.keys():
+            self._raise_floors(name)
+            del state.topics[name]
+            state.topics_version += 1
+            self._unsaved_topics = True
+
+    async def _save_floors(self) -> None:
+        await self._state.store.save_config(FLOORS_FILE, json.dumps(self._state.floors))
 
     def _raise_floors(self, name: str) -> None:
         state = self._state
@@ -189,12 +202,17 @@ class Topics:
         return link.GetGroupReply(group=_group_message(state.group(request.group)))
 
     async def delete_group(self, request: link.DeleteGroup) -> link.Done:
-        """Raises `GroupNotFound`. A group made later under the name starts like a new one."""
+        """Raises `GroupNotFound`. A group made later under the name starts like a new one; what
+        this one had to retry goes with it."""
         state = self._state
         state.group(request.group)
-        self._move({key: FORGET for key in state.leases.queues if key.group == request.group})
+        keys = [key for key in state.leases.queues if key.group == request.group]
+        self._remove({retry_topic(key.group, key.topic) for key in keys})
+        self._move(dict.fromkeys(keys, FORGET))
         del state.groups[request.group]
         state.waiters.wake_group(request.group)
+        await self._save_floors()
+        await self.save()
         await self._save_groups()
         await state.store.durable(state.store.log_end)
         return link.Done()
