@@ -189,6 +189,13 @@ class EngineDriver:
         """From now on nothing more reaches the disk."""
         self.broker.state.store._flusher.request = lambda position: None  # type: ignore[method-assign]
 
+    def let_go_of_disk(self) -> None:
+        """What was held back reaches it."""
+        store = self.broker.state.store
+        del store._flusher.request
+        store._ask_flush()
+        self.run(store.durable(store.log_end))
+
     def crash(self, rng: random.Random) -> None:
         """Power off: of what was not synced any first part survives, maybe torn; then start."""
         store = self.broker.state.store

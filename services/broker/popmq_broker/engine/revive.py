@@ -28,7 +28,8 @@ from popmq_common.names import RETRY_PREFIX
 from popmq_common.record import Record
 
 BATCH_MAX = 128  # leases revived before other work gets its turn
-PUT_BACK_MS = 1_000  # next look at a lease whose copy could not be written
+PAUSE_MS = 1_000  # after a copy could not be written; doubled each time it fails again
+PAUSE_MS_MAX = 30_000
 IDLE_S_MAX = 1.0  # the wall clock may be set; look at it at least this often
 
 
@@ -37,6 +38,9 @@ class Revive:
         self._state = state
         self._topics = topics
         self._changed = asyncio.Event()
+        self._pause_ms = PAUSE_MS
+        self._paused_until_ms: int | None = None
+        """The disk took nothing; looking at all that is due again and again would not help."""
 
     async def run(self) -> None:
         """Revive what is due, for ever."""
@@ -48,19 +52,32 @@ class Revive:
     async def revive_due(self) -> int:
         """One batch; returns how many leases it looked at, after their copies are durable."""
         state = self._state
-        due = state.leases.take_due(state.clock.now_ms(), BATCH_MAX)
+        now_ms = state.clock.now_ms()
+        if self._pause_left_ms(now_ms):
+            return 0
+        due = state.leases.take_due(now_ms, BATCH_MAX)
         if not due:
             return 0
         lease_count = sum(len(item.offsets) for item in due)
         try:
             self._copy_and_end(due)
         except DiskFull as full:
-            retry_ms = state.clock.now_ms() + PUT_BACK_MS
-            state.leases.put_back(due, retry_ms)
+            for item in due:
+                state.leases.put_back([item], item.due_ms)
+            self._pause(now_ms)
             state.log.warning("revive.postponed", lease_count=lease_count, reason=str(full))
             return 0
+        self._pause_ms, self._paused_until_ms = PAUSE_MS, None
         await state.store.durable(state.store.log_end)
         return lease_count
+
+    def _pause(self, now_ms: int) -> None:
+        self._paused_until_ms = now_ms + self._pause_ms
+        self._pause_ms = min(2 * self._pause_ms, PAUSE_MS_MAX)
+
+    def _pause_left_ms(self, now_ms: int) -> int:
+        left_ms = 0 if self._paused_until_ms is None else self._paused_until_ms - now_ms
+        return max(0, left_ms) if left_ms <= PAUSE_MS_MAX else 0  # the wall clock was set back
 
     def look_again(self) -> None:
         """A lease was added or changed: the next due time may be nearer."""
@@ -200,10 +217,12 @@ class Revive:
         )
 
     async def _idle(self) -> None:
+        now_ms = self._state.clock.now_ms()
         next_ms = self._state.leases.next_due_ms()
         wait_s = IDLE_S_MAX
         if next_ms is not None:
-            wait_s = min(wait_s, max(0.0, (next_ms - self._state.clock.now_ms()) / 1000))
+            wait_ms = max(0, next_ms - now_ms, self._pause_left_ms(now_ms))
+            wait_s = min(wait_s, wait_ms / 1000)
         try:
             async with asyncio.timeout(wait_s):
                 await self._changed.wait()
