@@ -60,8 +60,8 @@ class EngineDriver:
         self._generation = 0
         self._settings = settings
         self._shares_loop = like is not None
-        self.clock = like.clock if like else VirtualClock()
-        self.loop = like.loop if like else asyncio.new_event_loop()
+        self.clock: VirtualClock = like.clock if like else VirtualClock()
+        self.loop: asyncio.AbstractEventLoop = like.loop if like else asyncio.new_event_loop()
         self.broker = self._open()
 
     @property

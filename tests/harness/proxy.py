@@ -3,7 +3,7 @@
 The clock is the engines' and moved by hand, so a test says when a lease ends.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from harness.broker import EngineDriver
@@ -52,10 +52,16 @@ class ProxyDriver:
         ]
 
     def call(self, method: str, request: Any) -> Any:
-        return self._engines[0].run(self.methods.unary[method](self.context, request))
+        return self._run(self.methods.unary[method](self.context, request))
 
     def admin(self, method: str, request: Any) -> Any:
-        return self._engines[0].run(getattr(self.methods.admin, method)(self.context, request))
+        return self._run(getattr(self.methods.admin, method)(self.context, request))
+
+    def _run(self, work: Awaitable[Any]) -> Any:
+        async def step() -> Any:
+            return await work
+
+        return self._engines[0].run(step())
 
     def send(
         self,
@@ -91,7 +97,7 @@ class ProxyDriver:
         self, request: service.ReceiveMessageRequest
     ) -> list[service.ReceiveMessageResponse]:
         handler = self.methods.answers["ReceiveMessage"]
-        answer = self._engines[0].run(handler(self.context, request))
+        answer = self._run(handler(self.context, request))
         return [service.ReceiveMessageResponse.FromString(one) for one in answer.responses]
 
     def receive(self, invisible_s: int = 10, **fields: Any) -> list[v2.Message]:

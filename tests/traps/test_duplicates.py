@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 from harness.broker import EngineDriver
-from harness.proxy import ProxyDriver
+from google.protobuf.duration_pb2 import Duration
+from harness.proxy import GROUP, TOPIC, ProxyDriver
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
@@ -88,10 +89,10 @@ def test_t16_an_ack_answered_ok_is_final_at_every_proxy(tmp_path: Path, seed: in
 
 def _change(proxy: ProxyDriver, message: v2.Message) -> None:
     request = service.ChangeInvisibleDurationRequest(
-        group={"name": "g"},
-        topic={"name": "t"},
+        group=GROUP,
+        topic=TOPIC,
         receipt_handle=message.system_properties.receipt_handle,
-        invisible_duration={"seconds": 3},
+        invisible_duration=Duration(seconds=3),
     )
     changed = proxy.call("ChangeInvisibleDuration", request)
     message.system_properties.receipt_handle = changed.receipt_handle

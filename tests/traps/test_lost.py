@@ -169,7 +169,7 @@ def test_t05_a_forged_handle_acks_nothing(driver: EngineDriver, field: str, valu
         held.start_offset, held.pop_time_ms, held.invisible_ms, held.revive_queue, 0, "broker-a",
         queue_id=0, queue_offset=0, log_offset=0, generation=held.generation,
     )  # fmt: skip
-    forged = true._replace(**{field: value})
+    forged = receipt.Receipt(**{**true._asdict(), field: value})
     if forged == true or (field == "queue_offset" and value == 1):
         return  # a message that is held
     (outcome,) = driver.ack(receipt.encode(forged, GROUP, TOPIC))
@@ -190,9 +190,9 @@ def test_t06_retries_and_first_deliveries_of_one_receive_are_told_apart(
     assert len(messages) == 12
     for message in messages:
         system = message.system_properties
-        kind, number = message.body.decode().split()
+        kind, name = message.body.decode().split()
         assert system.message_id == f"id-{message.body!r}"
-        assert system.tag == f"tag-{number}"
+        assert system.tag == f"tag-{name}"
         assert system.delivery_attempt == (2 if kind == "old" else 1)
         assert message.topic.name == TOPIC
     acked = [message for message in messages if message.body[-1:] in b"024"]

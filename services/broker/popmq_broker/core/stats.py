@@ -29,6 +29,25 @@ class Stats:
         self.call_s: dict[str, Histogram] = {}
         """Time from a call's arrival to its reply, by kind of call; waiting polls included."""
 
+    def forget_group(self, group: str) -> None:
+        """It was deleted; a table of all groups that ever were would have no bound."""
+        for counts in (self.popped, self.revived, self.dead):
+            for pair in [pair for pair in counts if pair[1] == group]:
+                del counts[pair]
+        for outcomes in (self.acked, self.changed):
+            for found in [found for found in outcomes if found[1] == group]:
+                del outcomes[found]
+
+    def forget_topic(self, topic: str) -> None:
+        """It was deleted."""
+        self.sent.pop(topic, None)
+        for counts in (self.popped, self.revived, self.dead):
+            for pair in [pair for pair in counts if pair[0] == topic]:
+                del counts[pair]
+        for outcomes in (self.acked, self.changed):
+            for found in [found for found in outcomes if found[0] == topic]:
+                del outcomes[found]
+
     def call(self, kind: str, seconds: float) -> None:
         self.calls(kind, 1, seconds)
 

@@ -114,6 +114,7 @@ class Topics:
         self._remove(gone)
         moved = [key for key in state.leases.queues if key.topic in gone]
         self._move({key: state.min_offset(key.topic, key.queue_id) for key in moved})
+        state.stats.forget_topic(request.topic)
         await self._save_floors()
         await self.save()
         await state.store.durable(state.store.log_end)
@@ -211,6 +212,7 @@ class Topics:
         self._move(dict.fromkeys(keys, FORGET))
         del state.groups[request.group]
         state.waiters.wake_group(request.group)
+        state.stats.forget_group(request.group)
         await self._save_floors()
         await self.save()
         await self._save_groups()
