@@ -4,6 +4,7 @@ Counting is an addition to a dictionary, so the hot path pays next to nothing.
 """
 
 from collections import Counter
+from typing import Any
 
 from popmq_common.histogram import BATCH, LATENCY_S, Histogram
 
@@ -29,24 +30,20 @@ class Stats:
         self.call_s: dict[str, Histogram] = {}
         """Time from a call's arrival to its reply, by kind of call; waiting polls included."""
 
-    def forget_group(self, group: str) -> None:
-        """It was deleted; a table of all groups that ever were would have no bound."""
-        for counts in (self.popped, self.revived, self.dead):
-            for pair in [pair for pair in counts if pair[1] == group]:
-                del counts[pair]
-        for outcomes in (self.acked, self.changed):
-            for found in [found for found in outcomes if found[1] == group]:
-                del outcomes[found]
-
     def forget_topic(self, topic: str) -> None:
-        """It was deleted."""
+        """It was deleted; tables of all that ever was would have no bound."""
         self.sent.pop(topic, None)
-        for counts in (self.popped, self.revived, self.dead):
-            for pair in [pair for pair in counts if pair[0] == topic]:
-                del counts[pair]
-        for outcomes in (self.acked, self.changed):
-            for found in [found for found in outcomes if found[0] == topic]:
-                del outcomes[found]
+        self._forget(0, topic)
+
+    def forget_group(self, group: str) -> None:
+        """It was deleted."""
+        self._forget(1, group)
+
+    def _forget(self, place: int, name: str) -> None:
+        counters: list[Counter[Any]] = [self.popped, self.acked, self.changed]
+        for counts in [*counters, self.revived, self.dead]:
+            for key in [key for key in counts if key[place] == name]:
+                del counts[key]
 
     def call(self, kind: str, seconds: float) -> None:
         self.calls(kind, 1, seconds)
