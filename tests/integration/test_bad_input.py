@@ -164,19 +164,6 @@ async def test_missing_client_id(raw: Raw) -> None:
     assert status(await raw.receive("t")).code == v2.CLIENT_ID_REQUIRED
 
 
-async def test_receive_without_telemetry_is_served(raw: Raw) -> None:
-    """T41: a client whose settings this proxy has never seen, after a restart say."""
-    await raw.receive("t")  # the group begins here
-    await raw.send("t", b"served")
-    responses = await raw.receive("t")
-    assert [r.WhichOneof("content") for r in responses] == [
-        "status",
-        "message",
-        "delivery_timestamp",
-    ]
-    assert responses[1].message.body == b"served"
-
-
 async def test_a_deadline_shorter_than_the_poll_is_kept(raw: Raw) -> None:
     began = time.monotonic()
     responses = await raw.receive("t", timeout=2.5, poll_ms=20_000)
