@@ -8,7 +8,13 @@ from harness.broker import Popped
 from harness.broker_machine import BrokerMachine, Told
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 MESSAGE_GROUPS = "abc"
 
@@ -98,4 +104,7 @@ class FifoMachine(BrokerMachine):
 FifoMachine.TestCase.settings = settings(
     phases=[Phase.explicit, Phase.generate], suppress_health_check=[HealthCheck.too_slow]
 )
-TestFifoMachine = FifoMachine.TestCase
+
+
+def test_t52_each_message_group_is_one_line_through_restarts_crashes_and_retries() -> None:
+    run_state_machine_as_test(FifoMachine, settings=FifoMachine.TestCase.settings)  # type: ignore[no-untyped-call]

@@ -16,8 +16,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from popmq_broker.config import Flush
-from popmq_broker.core.leases import GroupQueue
 from popmq_broker.engine.broker import Broker
+from popmq_broker.engine.standing import known_queues, standing
 from popmq_common.histogram import Histogram
 
 
@@ -63,8 +63,8 @@ class BrokerCollector(Collector):
         text = "Ready, leased and blocked"
         lag = GaugeMetricFamily("popmq_consumer_lag_messages", text, labels=labels)
         sums: dict[tuple[str, str], tuple[int, int, int]] = {}
-        for key, queue in state.leases.queues.items():
-            waiting, leased, held_up = self._standing(queue)
+        for key, queue in known_queues(state).items():
+            waiting, leased, held_up = standing(state, queue)
             before = sums.get((key.topic, key.group), (0, 0, 0))
             sums[key.topic, key.group] = (
                 before[0] + waiting,
@@ -76,15 +76,6 @@ class BrokerCollector(Collector):
                 family.add_metric(names, count)
             lag.add_metric(names, sum(counts))
         return ready, flight, blocked, lag
-
-    def _standing(self, queue: GroupQueue) -> tuple[int, int, int]:
-        """(ready, leased, blocked) messages of one queue and group."""
-        _, topic, queue_id = queue.key
-        ready = max(0, self._broker.state.store.max_offset(topic, queue_id) - queue.position)
-        if queue.order is None:
-            return ready, len(queue.leases), 0
-        ready += queue.order.ready_count()
-        return ready, len(queue.leases), queue.order.blocked_count()
 
     def _store_gauges(self) -> Iterable[Metric]:
         state = self._broker.state

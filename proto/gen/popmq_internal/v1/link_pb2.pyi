@@ -1012,12 +1012,15 @@ class GroupQueueStatus(_message.Message):
     COMMITTED_OFFSET_FIELD_NUMBER: _builtins.int
     MAX_OFFSET_FIELD_NUMBER: _builtins.int
     IN_FLIGHT_FIELD_NUMBER: _builtins.int
+    LAG_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     """as stored: the group's retry topics appear under their own names"""
     queue_id: _builtins.int
     committed_offset: _builtins.int
     max_offset: _builtins.int
     in_flight: _builtins.int
+    lag: _builtins.int
+    """ready, in flight, and waiting for an earlier one of their message group"""
     def __init__(
         self,
         *,
@@ -1026,10 +1029,11 @@ class GroupQueueStatus(_message.Message):
         committed_offset: _builtins.int = ...,
         max_offset: _builtins.int = ...,
         in_flight: _builtins.int = ...,
+        lag: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["committed_offset", b"committed_offset", "in_flight", b"in_flight", "max_offset", b"max_offset", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["committed_offset", b"committed_offset", "in_flight", b"in_flight", "lag", b"lag", "max_offset", b"max_offset", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

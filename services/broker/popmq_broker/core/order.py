@@ -90,6 +90,10 @@ class Order:
         """Messages that wait for an earlier one of their message group."""
         return sum(len(line.offsets) - line.held for line in self._lines.values() if line.held)
 
+    def known_from(self, position: int) -> int:
+        """Entries at or behind `position`: a restart knows what was handed out before it looks."""
+        return sum(offset >= position for offset in self.entries)
+
     def found(self, entry: Entry) -> None:
         """A message that the group wants and that is not known yet."""
         self.entries[entry.offset] = entry

@@ -12,6 +12,7 @@ from popmq_broker.core import checkpoint as ck
 from popmq_broker.core import tables
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.engine import journal
+from popmq_broker.engine.standing import known_queues, standing
 from popmq_broker.engine.state import BrokerState
 from popmq_common.errors import BadRequest, IllegalQueueCount, TooManyRequests
 from popmq_common.names import (
@@ -289,8 +290,9 @@ class Topics:
                     committed_offset=queue.committed,
                     max_offset=state.store.max_offset(key.topic, key.queue_id),
                     in_flight=len(queue.leases),
+                    lag=sum(standing(state, queue)),
                 )
-                for key, queue in sorted(state.leases.queues.items())
+                for key, queue in sorted(known_queues(state).items())
                 if key.group == group.name
             ],
         )

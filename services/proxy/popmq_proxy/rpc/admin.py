@@ -125,7 +125,6 @@ class Admin:
                     continue
                 response.group.CopyFrom(_group(status.config))
                 for queue in status.queues:
-                    behind = max(0, queue.max_offset - queue.committed_offset)
                     response.queues.add(
                         broker=broker,
                         topic=queue.topic,
@@ -133,7 +132,7 @@ class Admin:
                         committed_offset=queue.committed_offset,
                         max_offset=queue.max_offset,
                         in_flight=queue.in_flight,
-                        lag=behind + queue.in_flight,
+                        lag=queue.lag,
                     )
         if not response.HasField("group"):
             raise GroupNotFound(group=request.name)
