@@ -183,7 +183,7 @@ class Client:
         place = (request.message_queue.topic.name, request.group.name, queue.broker.name)
         request.attempt_id = self._lost.pop(place, "") or str(uuid.uuid4())
         try:
-            return await self._retrying(lambda: self._receive_once(request, wait_s), attempts=1)
+            return await self._retrying(lambda: self._receive_once(request, wait_s))
         except ServerUnreachable:
             self._lost[place] = request.attempt_id
             raise
