@@ -175,6 +175,7 @@ def test_t22_a_receive_that_fails_keeps_nothing_from_the_next(
 ) -> None:
     driver = EngineDriver(tmp_path, in_flight_max=2)
     driver.make(fifo=fifo)
+    driver.pop()
     sent = {f"{letter}{number}" for letter in "ab" for number in range(2)}
     for body in sorted(sent):
         driver.send(body, message_group=body[0])
