@@ -21,6 +21,8 @@ from popmq_internal.v1 import link_pb2 as link
 
 T = TypeVar("T")
 TOPIC, GROUP = "t", "g"
+QUICK_DISK = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""What a crash loses is decided by the driver, so the disk need not be one."""
 SEGMENT_BYTES = 8 * 1024  # small, so that files roll all the time
 
 

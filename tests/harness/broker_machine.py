@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.broker import GROUP, TOPIC, EngineDriver, Popped, pop_body
+from harness.broker import GROUP, QUICK_DISK, TOPIC, EngineDriver, Popped, pop_body
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -27,8 +27,6 @@ LEASE_MS_MAX = 40_000
 GRACE_MS = 700
 SENT_FIRST = 3
 """Hypothesis leaves out rules at random; a history without a send would ask nothing."""
-QUICK_DISK = "/dev/shm" if Path("/dev/shm").is_dir() else None
-"""What is lost in a crash is decided here, so the disk need not be one."""
 
 
 @dataclass

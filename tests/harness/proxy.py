@@ -3,7 +3,7 @@
 The clock is the engines' and moved by hand, so a test says when a lease ends.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from harness.broker import EngineDriver
@@ -14,7 +14,7 @@ from popmq_broker.engine.topics import announced
 from popmq_common import logs
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
-from popmq_proxy.clients.brokers import LocalBrokers
+from popmq_proxy.clients.local_brokers import LocalBroker, LocalBrokers
 from popmq_proxy.clients.nameservers import LocalNameservers, RouteCache
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.rpc.context import CallContext, Upstream
@@ -117,10 +117,13 @@ class ProxyDriver:
         return [entry.status for entry in self.call("AckMessage", request).entries]
 
 
-def _serve(engine: EngineDriver) -> Any:
+def _serve(engine: EngineDriver) -> LocalBroker:
     """The engine's broker as it is when the call comes: a restart makes a new one."""
 
     async def handle(call: link.Call) -> link.Reply:
         return await engine.broker.handle(call)
 
-    return handle
+    def handle_sends(calls: Sequence[link.Call], answer: Callable[[link.Reply], None]) -> None:
+        engine.broker.handle_sends(calls, answer)
+
+    return LocalBroker(handle, handle_sends)

@@ -1,4 +1,4 @@
-"""One of several processes goes away under load: what do clients see, and what becomes of messages?"""
+"""One of several processes goes away under load: what do clients see, what becomes of messages?"""
 
 import asyncio
 import random

@@ -4,8 +4,8 @@ import random
 import tempfile
 from typing import Any
 
-from harness.broker import Popped
-from harness.broker_machine import QUICK_DISK, SENT_FIRST, BrokerMachine, Told
+from harness.broker import QUICK_DISK, Popped
+from harness.broker_machine import SENT_FIRST, BrokerMachine, Told
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (

@@ -4,8 +4,8 @@ import random
 from pathlib import Path
 
 import pytest
-from harness.broker import EngineDriver
 from google.protobuf.duration_pb2 import Duration
+from harness.broker import EngineDriver
 from harness.proxy import GROUP, TOPIC, ProxyDriver
 
 from apache.rocketmq.v2 import definition_pb2 as v2

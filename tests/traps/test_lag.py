@@ -8,20 +8,20 @@ import pytest
 from harness.broker import GROUP, TOPIC, EngineDriver
 from harness.proxy import ProxyDriver
 from prometheus_client import CollectorRegistry
-from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.exposition import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_broker.config import Flush
 from popmq_broker.metrics import registry
 from popmq_internal.v1 import link_pb2 as link
 
-STEPS = 150
+STEPS = 120
 PARTS = ("ready", "inflight", "blocked", "lag")
 
 
 def scrape(driver: EngineDriver) -> Counter[str]:
-    """Every gauge of /metrics by name, and of the group's messages by part; all its topics added."""
+    """Every gauge of /metrics by name, and of the group's messages by part, its topics added."""
     found: Counter[str] = Counter()
     pages: CollectorRegistry = registry(driver.broker)
     for family in text_string_to_metric_families(generate_latest(pages).decode()):
@@ -41,7 +41,7 @@ def stored(driver: EngineDriver, topic: str) -> int:
 
 
 @pytest.mark.parametrize("fifo", [False, True], ids=["any order", "fifo"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_t64_what_was_sent_is_acked_ready_held_blocked_or_dead_at_every_scrape(
     tmp_path: Path, seed: int, fifo: bool
 ) -> None:
@@ -49,7 +49,8 @@ def test_t64_what_was_sent_is_acked_ready_held_blocked_or_dead_at_every_scrape(
     driver = EngineDriver(tmp_path)
     driver.make(fifo=fifo, max_attempts=2)
     driver.pop()
-    sent, acked, handles = 0, 0, list[str]()
+    sent, acked = 0, 0
+    handles: list[str] = []
     for _ in range(STEPS):
         work = rng.randrange(12)
         if work < 4:
@@ -64,8 +65,10 @@ def test_t64_what_was_sent_is_acked_ready_held_blocked_or_dead_at_every_scrape(
             driver.change(handles.pop(), rng.choice([0, 1_000]))
         elif work == 10:
             driver.advance(rng.choice([1, 1_000, 5_000]))
+        elif work == 11 and rng.random() < 0.5:
+            driver.restart()
         elif work == 11:
-            rng.choice([driver.restart, lambda: driver.crash(rng)])()
+            driver.crash(rng)
         figures = scrape(driver)
         assert figures["lag"] == figures["ready"] + figures["inflight"] + figures["blocked"]
         dead = stored(driver, f"%DLQ%{GROUP}")

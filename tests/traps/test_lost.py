@@ -1,7 +1,7 @@
 """Is every message that nobody acked delivered again?
 
 The traps are known losses of RocketMQ's pop: a checkpoint taken for an old one, an offset moved on
-before the work was done, tables cleaned of what was in use, handles that ack somebody else's message.
+before the work was done, tables cleaned of what was in use, handles that ack what others hold.
 """
 
 import random
@@ -154,7 +154,9 @@ INT64 = st.integers(-(2**63), 2**63 - 1)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
 @given(
     field=st.sampled_from(["queue_offset", "queue_id", "pop_time_ms", "generation", "retry_mark"]),
-    value=INT64 | st.integers(-4, 4) | st.builds(lambda i, k: i + (k << 32), st.integers(0, 3), INT64),
+    value=INT64
+    | st.integers(-4, 4)
+    | st.builds(lambda i, k: i + (k << 32), st.integers(0, 3), INT64),
 )
 def test_t05_a_forged_handle_acks_nothing(driver: EngineDriver, field: str, value: int) -> None:
     """Even one whose checksum is right."""

@@ -36,7 +36,9 @@ def test_t41_a_receive_of_a_client_that_never_sent_settings_is_served(
 
 
 @pytest.mark.parametrize("kind", [v2.PRODUCER, v2.PUSH_CONSUMER, v2.SIMPLE_CONSUMER])
-def test_t41_settings_are_complete_whatever_the_client_said(kind: "v2.ClientType.ValueType") -> None:
+def test_t41_settings_are_complete_whatever_the_client_said(
+    kind: "v2.ClientType.ValueType",
+) -> None:
     asked = v2.Settings(client_type=kind)
     if kind == v2.PRODUCER:
         asked.publishing.SetInParent()
@@ -50,7 +52,7 @@ def test_t41_settings_are_complete_whatever_the_client_said(kind: "v2.ClientType
 
 
 def test_t45_every_proxy_tells_the_same_of_a_group_that_consumes(driver: EngineDriver) -> None:
-    """The broker knows what is held and how far a group is; who talks to which proxy does not count."""
+    """The broker knows what is held and how far a group is; who talks to which proxy is all one."""
     driver.make(queues=1)
     mine, other = ProxyDriver(driver), ProxyDriver(driver)
     mine.send(b"a")
@@ -86,7 +88,8 @@ SYSTEM: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(
-    ("topic_type", "kind"), [*product(["NORMAL", "FIFO", "DELAY", "MIXED"], ["NORMAL", "FIFO", "DELAY"])]
+    ("topic_type", "kind"),
+    [*product(["NORMAL", "FIFO", "DELAY", "MIXED"], ["NORMAL", "FIFO", "DELAY"])],
 )
 @pytest.mark.parametrize("declared", [True, False])
 def test_t48_a_topic_takes_its_own_type_of_message(
