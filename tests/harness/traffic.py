@@ -101,6 +101,6 @@ async def receive(
                     continue  # let it come again
                 try:
                     await client.ack(message)
-                    ledger.acked_at[message.body.decode()] = time.monotonic()
+                    ledger.acked_at.setdefault(message.body.decode(), time.monotonic())
                 except PopMQClientError as failed:
                     ledger.failures.append(repr(failed))
