@@ -10,6 +10,8 @@ import pytest
 from harness.processes import Server, cluster
 from harness.traffic import GROUP, TOPIC, Ledger, receive, send
 
+from popmq_proxy.config import Front
+
 INVISIBLE_S = 1.0
 QUIET_S = 2.5
 ENV = {"POPMQ_PROXY_INVISIBLE_MS_MIN": "100"}
@@ -66,7 +68,7 @@ def test_t25_a_killed_broker_of_two_repeats_nothing_for_ever(tmp_path: Path) -> 
     assert max(map(len, ledger.received.values())) < 10
 
 
-@pytest.mark.parametrize("front", ["grpcio", "envoy"])
+@pytest.mark.parametrize("front", [front.value for front in Front])
 @pytest.mark.timeout(180)
 def test_t47_proxies_are_restarted_one_by_one_and_no_client_sees_an_error(
     tmp_path: Path, front: str
