@@ -46,6 +46,8 @@ class BrokerCollector(Collector):
         yield _counter("popmq_acks", "Acks by what they found", outcome, stats.acked)
         text = "Changes of the invisible time by what they found"
         yield _counter("popmq_changes", text, outcome, stats.changed)
+        kind = [*group, "kind"]
+        yield _counter("popmq_nacks", "Messages given back or up, by kind", kind, stats.nacked)
         text = "Messages put into a retry topic because nobody acked them"
         yield _counter("popmq_revived_messages", text, group, stats.revived)
         text = "Messages put into the dead letters"

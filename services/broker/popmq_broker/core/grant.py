@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from popmq_broker.core.nack import Nack
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grant:
@@ -15,6 +17,8 @@ class Grant:
     revive_offset: int
     """Where in the revive queue the checkpoint is."""
     generation: int
+    nack: Nack | None = None
+    """Its consumer gave the message back: what becomes of it when it is due."""
 
     @property
     def due_ms(self) -> int:

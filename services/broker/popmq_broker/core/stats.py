@@ -18,6 +18,8 @@ class Stats:
         """Acks by topic, group and outcome."""
         self.changed: Counter[tuple[str, str, str]] = Counter()
         """Changes of the invisible time by topic, group and outcome."""
+        self.nacked: Counter[tuple[str, str, str]] = Counter()
+        """Nacks by topic, group and kind."""
         self.revived: Counter[tuple[str, str]] = Counter()
         """Messages put into a retry topic, by topic and group."""
         self.dead: Counter[tuple[str, str]] = Counter()

@@ -256,6 +256,7 @@ class Pop:
             generation=pick.generation,
             attempts=tuple(pick.attempts),
             attempt_id=request.attempt_id if pick.attempts else "",
+            reasons=tuple(pick.reasons),
         )
         return journal.checkpoint(self._state, record, revive_queue, now_ms)
 
