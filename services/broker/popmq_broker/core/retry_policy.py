@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from popmq_common.errors import BadRequest
+from popmq_common.retry_delays import TABLE_MS
 
 DELAYS_MAX: Final = 64
 """Steps of a list."""
@@ -29,13 +30,6 @@ DELAY_MS_MAX: Final = 12 * 3_600_000
 """The longest a message may be hidden, as for an invisible time."""
 MULTIPLIER_MAX: Final = 100.0
 _DOUBLINGS_MAX: Final = 32  # beyond that every policy is at its maximum
-TABLE_MS: Final = tuple(
-    1_000 * seconds
-    for seconds in (
-        *(1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600),
-        *(1200, 1800, 3600, 7200),
-    )
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
