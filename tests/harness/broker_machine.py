@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.broker import GROUP, TOPIC, EngineDriver, Popped, pop_body
+from harness.broker import GROUP, TOPIC, EngineDriver, Popped, nack_body, pop_body
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -39,6 +39,16 @@ class Told:
     """Its newest handle may have been replaced by one that nobody has."""
     handles: list[str] = field(default_factory=list)
     """All that were given out, the newest last."""
+    nacked: bool = False
+    """Waits for the end of its delay: no handle is good."""
+
+    @property
+    def has_handle(self) -> bool:
+        return bool(self.handles) and not self.nacked
+
+    @property
+    def stale_handles(self) -> list[str]:
+        return self.handles if self.nacked else self.handles[:-1]
 
 
 class BrokerMachine(RuleBasedStateMachine):
@@ -47,7 +57,7 @@ class BrokerMachine(RuleBasedStateMachine):
         self.rng = random.Random(seed)
         self._folder = tempfile.TemporaryDirectory()
         self.driver = EngineDriver(Path(self._folder.name))
-        self.driver.make()
+        self.driver.make(max_attempts=1_000)
         self.told: dict[str, Told] = {}
         self.sent = 0
 
@@ -73,7 +83,7 @@ class BrokerMachine(RuleBasedStateMachine):
 
     @rule(pick=st.randoms(use_true_random=False), count=st.integers(1, 5))
     def ack_newest(self, pick: random.Random, count: int) -> None:
-        held = [told for told in self.told.values() if told.handles]
+        held = [told for told in self.told.values() if told.has_handle]
         chosen = pick.sample(held, min(count, len(held)))
         outcomes = self.driver.ack(*(told.handles[-1] for told in chosen)) if chosen else []
         for told, outcome in zip(chosen, outcomes, strict=True):
@@ -93,16 +103,16 @@ class BrokerMachine(RuleBasedStateMachine):
     @rule(pick=st.randoms(use_true_random=False))
     def ack_stale(self, pick: random.Random) -> None:
         stale = [
-            told for told in self.told.values() if len(told.handles) > 1 and not told.change_unknown
+            told for told in self.told.values() if told.stale_handles and not told.change_unknown
         ]
         if stale:
             told = pick.choice(stale)
-            (outcome,) = self.driver.ack(pick.choice(told.handles[:-1]))
+            (outcome,) = self.driver.ack(pick.choice(told.stale_handles))
             assert outcome != DONE, f"{told}: an old handle acked it"
 
     @rule(pick=st.randoms(use_true_random=False), invisible_ms=st.sampled_from([0, 500, 20_000]))
     def change(self, pick: random.Random, invisible_ms: int) -> None:
-        held = [told for told in self.told.values() if told.handles]
+        held = [told for told in self.told.values() if told.has_handle]
         if not held:
             return
         told = pick.choice(held)
@@ -113,6 +123,31 @@ class BrokerMachine(RuleBasedStateMachine):
             told.change_unknown = False
             told.handles.append(reply.handle)
             told.held_until_ms = self._now() + invisible_ms
+
+    @rule(
+        pick=st.randoms(use_true_random=False),
+        counted=st.booleans(),
+        delay_ms=st.sampled_from([-1, 0, 500, 20_000]),
+    )
+    def nack(self, pick: random.Random, counted: bool, delay_ms: int) -> None:
+        """Nobody holds it, it comes after the delay, and the attempt grows if it counts."""
+        held = [told for told in self.told.values() if told.has_handle]
+        if not held:
+            return
+        told = pick.choice(held)
+        kind = link.NACK_KIND_COUNTED if counted else link.NACK_KIND_UNCOUNTED
+        (outcome,) = self.driver.nack(told.handles[-1], kind=kind, delay_ms=delay_ms)
+        if outcome != DONE:
+            return
+        assert self._now() < told.held_until_ms
+        assert not told.acked
+        if delay_ms < 0:
+            group = self.driver.broker.state.groups[GROUP]
+            delay_ms = group.retry_policy.delay_ms(told.attempt)
+        told.change_unknown = False
+        told.nacked = True
+        told.held_until_ms = self._now() + delay_ms
+        told.attempt -= not counted
 
     @rule(ms=st.sampled_from([1, 99, 100, 1_000, 30_000]))
     def time_passes(self, ms: int) -> None:
@@ -126,7 +161,7 @@ class BrokerMachine(RuleBasedStateMachine):
     def crash(self) -> None:
         self.driver.crash(self.rng)
 
-    @rule(work=st.sampled_from(["send", "pop", "ack", "change", "revive"]))
+    @rule(work=st.sampled_from(["send", "pop", "ack", "change", "nack", "revive"]))
     def crash_in_the_middle(self, work: str) -> None:
         """The call was appended, or half of it, but never answered."""
         self.driver.hold_disk()
@@ -140,6 +175,7 @@ class BrokerMachine(RuleBasedStateMachine):
         reply = call.result()
         assert not reply.HasField("send"), "a send was answered before it was on disk"
         assert not reply.pop.messages, "a pop was answered before its checkpoint was on disk"
+        assert DONE not in reply.nack.outcomes, "a nack was answered before it was on disk"
         assert DONE not in reply.ack.outcomes, "an ack was answered before it was on disk"
         assert reply.change_invisible.outcome != DONE, "a change was answered before it was on disk"
 
@@ -168,7 +204,7 @@ class BrokerMachine(RuleBasedStateMachine):
 
     def _unanswered_ack(self) -> None:
         for told in self.told.values():
-            if told.handles and not told.acked:
+            if told.has_handle and not told.acked:
                 request = link.Ack(group=GROUP, topic=TOPIC, handles=[told.handles[-1]])
                 self._unpromised(self.driver.start(ack=request))
                 told.ack_unknown = True
@@ -176,11 +212,19 @@ class BrokerMachine(RuleBasedStateMachine):
 
     def _unanswered_change(self) -> None:
         for told in self.told.values():
-            if told.handles and not told.acked and self._now() < told.held_until_ms:
+            if told.has_handle and not told.acked and self._now() < told.held_until_ms:
                 request = link.ChangeInvisible(
                     group=GROUP, topic=TOPIC, handle=told.handles[-1], invisible_ms=50_000
                 )
                 self._unpromised(self.driver.start(change_invisible=request))
+                told.change_unknown = True
+                return
+
+    def _unanswered_nack(self) -> None:
+        for told in self.told.values():
+            if told.has_handle and not told.acked and self._now() < told.held_until_ms:
+                kind = link.NACK_KIND_COUNTED
+                self._unpromised(self.driver.start(**nack_body(told.handles[-1:], kind, 50_000)))
                 told.change_unknown = True
                 return
 
@@ -213,6 +257,7 @@ class BrokerMachine(RuleBasedStateMachine):
             told.certain = True
             told.ack_unknown = told.change_unknown = False
             told.handles.append(message.handle)
+            told.nacked = False
             told.held_until_ms = message.receipt.pop_time_ms + message.receipt.invisible_ms
 
     def _drain(self) -> None:
