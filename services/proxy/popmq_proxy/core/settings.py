@@ -17,15 +17,14 @@ from popmq_internal.v1 import link_pb2 as link
 
 PRODUCER_ATTEMPTS = 3
 RECEIVE_BATCH = 32
-RETRY_POLICY_DEFAULT = link.RetryPolicy(delays_ms=TABLE_MS)
-"""Never changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
     fifo: bool = False
     max_attempts: int = 16
-    retry_policy: link.RetryPolicy = RETRY_POLICY_DEFAULT
+    retry_policy: link.RetryPolicy | None = None
+    """None: RocketMQ's table."""
 
 
 def merge(
@@ -60,7 +59,7 @@ def _backoff(group: GroupSettings, *, knows_steps: bool) -> v2.RetryPolicy:
     """The group's policy. The Node client knows no steps: without a policy its FIFO consumer sends
     a message to the dead letters when it fails for the first time (seen with 1.0.8). It is told
     to double from the first to the last."""
-    policy = group.retry_policy
+    policy = group.retry_policy or link.RetryPolicy(delays_ms=TABLE_MS)
     if policy.delays_ms and knows_steps:
         steps = v2.CustomizedBackoff(next=[_duration(step) for step in policy.delays_ms])
         return v2.RetryPolicy(max_attempts=group.max_attempts, customized_backoff=steps)

@@ -8,7 +8,7 @@ from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common.errors import BadRequest
 from popmq_common.names import check_group, check_topic
 from popmq_proxy.core import settings as core_settings
-from popmq_proxy.core.settings import RETRY_POLICY_DEFAULT, GroupSettings
+from popmq_proxy.core.settings import GroupSettings
 from popmq_proxy.core.status import ok
 from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.sessions import Answers, Session, end_stream
@@ -94,9 +94,7 @@ class Client:
             group = GroupSettings(
                 fifo=found.fifo,
                 max_attempts=found.max_attempts,
-                retry_policy=found.retry_policy
-                if found.HasField("retry_policy")
-                else RETRY_POLICY_DEFAULT,
+                retry_policy=found.retry_policy if found.HasField("retry_policy") else None,
             )
         config = self._upstream.config
         merged = core_settings.merge(
