@@ -48,7 +48,7 @@ class BrokerCollector(Collector):
         yield _counter("popmq_changes", text, outcome, stats.changed)
         kind = [*group, "kind"]
         yield _counter("popmq_nacks", "Messages given back or up, by kind", kind, stats.nacked)
-        text = "Messages put into a retry topic because nobody acked them"
+        text = "Messages put into a retry topic, not acked in time or nacked"
         yield _counter("popmq_revived_messages", text, group, stats.revived)
         text = "Messages put into the dead letters"
         yield _counter("popmq_send_to_dlq_messages", text, group, stats.dead)
