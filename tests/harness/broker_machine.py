@@ -42,6 +42,9 @@ class Told:
     nacked: bool = False
     """Waits for the end of its delay: no handle is good."""
 
+    dead: bool = False
+    """Among the dead letters, and not sent again."""
+
     @property
     def has_handle(self) -> bool:
         return bool(self.handles) and not self.nacked
@@ -146,8 +149,42 @@ class BrokerMachine(RuleBasedStateMachine):
             delay_ms = group.retry_policy.delay_ms(told.attempt)
         told.change_unknown = False
         told.nacked = True
+        told.ack_unknown = False
         told.held_until_ms = self._now() + delay_ms
         told.attempt -= not counted
+
+    @rule(pick=st.randoms(use_true_random=False))
+    def nack_for_good(self, pick: random.Random) -> None:
+        held = [told for told in self.told.values() if told.has_handle]
+        if held:
+            told = pick.choice(held)
+            (outcome,) = self.driver.nack(told.handles[-1], kind=link.NACK_KIND_FATAL)
+            if outcome == DONE:
+                assert self._now() < told.held_until_ms
+                assert not told.acked
+                told.nacked = told.dead = True
+                told.ack_unknown = told.change_unknown = False
+                told.held_until_ms = 0
+
+    @rule()
+    def redrive(self) -> None:
+        """Each dead letter is sent again, and once."""
+        dead = self._dead_letters()
+        assert self.driver.redrive().sent == len(dead)
+        for body in dead:
+            self._lives_again(self.told[body])
+
+    def _dead_letters(self) -> list[str]:
+        """Those that were not sent again, in their order."""
+        letters = self.driver.dead_letters(whole=True).letters
+        bodies = [letter.body.decode() for letter in letters if not letter.redriven]
+        assert len(bodies) == len(set(bodies)), "a dead letter is there twice"
+        return bodies
+
+    def _lives_again(self, told: Told) -> None:
+        assert told.dead, f"{told} was sent again and had not been given up"
+        told.dead = False
+        told.attempt, told.attempt_certain = 0, True
 
     @rule(ms=st.sampled_from([1, 99, 100, 1_000, 30_000]))
     def time_passes(self, ms: int) -> None:
@@ -168,6 +205,19 @@ class BrokerMachine(RuleBasedStateMachine):
         getattr(self, f"_unanswered_{work}")()
         self.driver.crash(self.rng)
 
+    @precondition(lambda self: any(told.dead for told in self.told.values()))
+    @rule()
+    def crash_in_a_redrive(self) -> None:
+        """What the marks say after the crash is held against what comes."""
+        before = self._dead_letters()
+        self.driver.hold_disk()
+        self._unpromised(self.driver.start(redrive=link.Redrive(group=GROUP, count_max=100)))
+        self.driver.crash(self.rng)
+        left = self._dead_letters()
+        for body in before:
+            if body not in left:
+                self._lives_again(self.told[body])
+
     def _unpromised(self, call: "asyncio.Task[link.Reply]") -> None:
         """While nothing reaches the disk, no answer may rely on it."""
         if not call.done():
@@ -175,6 +225,7 @@ class BrokerMachine(RuleBasedStateMachine):
         reply = call.result()
         assert not reply.HasField("send"), "a send was answered before it was on disk"
         assert not reply.pop.messages, "a pop was answered before its checkpoint was on disk"
+        assert not reply.redrive.sent, "a redrive was answered before it was on disk"
         assert DONE not in reply.nack.outcomes, "a nack was answered before it was on disk"
         assert DONE not in reply.ack.outcomes, "an ack was answered before it was on disk"
         assert reply.change_invisible.outcome != DONE, "a change was answered before it was on disk"
@@ -247,6 +298,7 @@ class BrokerMachine(RuleBasedStateMachine):
             body = message.body.decode()
             told = self.told[body]
             assert not told.acked, f"{told} came after its ack"
+            assert not told.dead, f"{told} is a dead letter"
             assert self._now() >= told.held_until_ms, f"{told} is held by somebody else"
             assert b"colour\x01blue\x02" in message.properties
             if told.attempt_certain:
@@ -276,9 +328,11 @@ class BrokerMachine(RuleBasedStateMachine):
         missing = [
             told
             for told in self.told.values()
-            if told.certain and not told.acked and not told.ack_unknown
+            if told.certain and not told.acked and not told.ack_unknown and not told.dead
         ]
         assert not missing, f"lost: {missing}"
+        dead = {told.body for told in self.told.values() if told.dead}
+        assert dead == set(self._dead_letters())
 
     def _next_body(self) -> str:
         self.sent += 1
