@@ -27,7 +27,13 @@ from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq._core import convert
 from popmq._core.ids import MessageIds
 from popmq._core.signature import Credentials, metadata
-from popmq.errors import BrokerUnavailable, PopMQClientError, ServerUnreachable, check
+from popmq.errors import (
+    BrokerUnavailable,
+    PopMQClientError,
+    RefusedByServer,
+    ServerUnreachable,
+    check,
+)
 from popmq.message import Message, ReceivedMessage, SendReceipt
 from popmq.telemetry import Telemetry
 from popmq_consumer.v1 import consumer_pb2 as consumer
@@ -292,10 +298,21 @@ class Client:
         )
         if delay_s is not None:
             request.delay.FromMilliseconds(int(delay_s * 1000))
-        response = await self._retrying(
-            lambda: self._consumer.Nack(request, timeout=self._timeout_s, metadata=self.metadata()),
-            attempts=1,
-        )
+        try:
+            response = await self._retrying(
+                lambda: self._consumer.Nack(
+                    request, timeout=self._timeout_s, metadata=self.metadata()
+                ),
+                attempts=1,
+            )
+        except ServerUnreachable as failed:
+            cause = failed.__cause__
+            if not isinstance(cause, grpc.aio.AioRpcError):
+                raise
+            if cause.code() is not grpc.StatusCode.UNIMPLEMENTED:
+                raise
+            text = f"{self._endpoint} is no PopMQ: it does not know nack and reject"
+            raise RefusedByServer(v2.NOT_IMPLEMENTED, text) from cause
         check(response.entries[0].status if response.entries else response.status)
 
     async def _brokers(self, topic: str) -> list[v2.MessageQueue]:

@@ -24,8 +24,9 @@ from popmq_internal.v1 import link_pb2 as link
 
 COUNT_MAX = 1_000
 """Messages of one call."""
-SCAN_ENTRIES_MAX = 2_048
-"""Looked at in one call; what is rare is found by asking on."""
+SCAN_ENTRIES_MAX = 1_024
+SCAN_BYTES_MAX = 16 << 20
+"""Looked at in one call, before other work gets its turn; what is rare is found by asking on."""
 BYTES_MAX = 8 << 20
 """Bodies of one call; the first always fits."""
 RUNS_MAX = 100_000
@@ -134,14 +135,21 @@ class DeadLetters:
         """What is there by offset; None: enough was looked at for one call."""
         state, topic = self._state, dead_letter_topic(group)
         at = max(start, state.min_offset(topic, 0))
-        stop = min(at + SCAN_ENTRIES_MAX, end, self._end(group))
-        while at < stop:
-            for entry in state.store.entries(topic, 0, at, min(CHUNK_ENTRIES, stop - at)):
+        end = min(end, self._end(group))
+        stop, room_bytes = min(at + SCAN_ENTRIES_MAX, end), SCAN_BYTES_MAX
+        while at < stop and room_bytes > 0:
+            entries = state.store.entries(topic, 0, at, min(CHUNK_ENTRIES, stop - at))
+            if not entries:
+                return
+            for entry in entries:
+                if room_bytes <= 0:
+                    break
                 record = state.store.read(entry.log_offset, entry.size_bytes)
+                room_bytes -= entry.size_bytes
                 if record is not None:
                     yield at, redrive.read(record)
                 at += 1
-        if at < min(end, self._end(group)):
+        if at < end:
             yield at, None
 
     def _pair(self, group: str, offset: int, letter: DeadLetter) -> list[Draft]:

@@ -47,7 +47,7 @@ class Nacks:
             queue, outcome = self._ack.judge(request.group, request.topic, ref, now_ms)
             if outcome is Outcome.DONE and queue is not None:
                 self._apply(queue, ref.queue_offset, nack, request.delay_ms, now_ms)
-            state.stats.nacked[request.topic, request.group, nack.kind.name.lower()] += 1
+                state.stats.nacked[request.topic, request.group, nack.kind.name.lower()] += 1
             outcomes.append(outcome)
         if Outcome.DONE in outcomes:
             await state.store.durable(state.store.log_end)

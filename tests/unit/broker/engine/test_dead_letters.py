@@ -79,6 +79,18 @@ def test_bodies_of_a_page_are_bounded(
     assert driver.redrive().next_offset == 2
 
 
+def test_what_one_call_reads_is_bounded_whatever_it_finds(
+    driver: EngineDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "SCAN_BYTES_MAX", 1_000)
+    driver.make(queues=1)
+    give_up(driver, "a", "b" * 900, "c", "d")
+    nothing = link.DeadLetterFilter(reason="who knows")
+    assert driver.dead_letters(filter=nothing).next_offset == 2
+    assert driver.redrive(filter=nothing).next_offset == 2
+    assert driver.redrive(from_offset=2, filter=nothing).next_offset == -1
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_a_redrive_that_a_crash_cuts_sends_each_message_once(tmp_path: Path, seed: int) -> None:
     """Power off while nothing of the redrive has reached the disk, then the same again."""
