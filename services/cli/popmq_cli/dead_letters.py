@@ -80,7 +80,7 @@ async def list_letters(
 @client_options
 @running
 async def show(group: str, message_id: str, endpoint: str, as_json: bool) -> None:
-    """Show one dead letter of GROUP: why it is one, its properties and its body.
+    """Show one dead letter: reason, properties, body.
 
     Without --json a body that is not text is only counted. Of several with one id it is the newest.
     """
@@ -124,9 +124,10 @@ async def redrive(
     endpoint: str,
     as_json: bool,
 ) -> None:
-    """Send dead letters of GROUP to their topics again, as new messages for all groups.
+    """Send dead letters of GROUP again, each once.
 
-    Each is sent once: it may be interrupted and repeated. Exit code 1: of some the topic is gone.
+    They become new messages of their topics, for all groups. It may be interrupted and repeated.
+    Exit code 1: of some the topic is gone.
     """
     wanted = admin.DeadLetterFilter(reason=reason, topic=topic, message_id=message_id)
     if everything == bool(reason or topic or message_id):

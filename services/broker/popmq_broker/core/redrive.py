@@ -2,7 +2,7 @@
 
 The new message has the body, message id, keys, tag, message group and user properties of the
 original and its place in no group: it is delivered to every group of the topic as a first attempt.
-It carries `DLQ_REDRIVE_OF`, which makes it the first half of a pair. The second is the mark:
+It carries `__REDRIVE_OF`, which makes it the first half of a pair. The second is the mark:
 
     topic   rmq_sys_REDRIVE_GROUP, one queue      tag redriven      key TOPIC@OFFSET
     body    {"o": offset in the dead letters, "t": topic it was sent to}
@@ -82,7 +82,7 @@ def read(record: Record) -> DeadLetter:
 def second_life(letter: DeadLetter, group: str) -> bytes:
     """The property string of the message that is sent again."""
     kept = {name: value for name, value in letter.properties.items() if name not in _LEFT_OUT}
-    kept[names.DLQ_REDRIVE_OF] = mark_key(group, letter.record.queue_offset)
+    kept[names.REDRIVE_OF] = mark_key(group, letter.record.queue_offset)
     return names.encode(kept)
 
 

@@ -5,8 +5,8 @@ equals the original in body, keys, tag, flags, born time and user properties; it
 queue, offsets, store time, and in these properties:
 
     1ST_POP_TIME             when the message was first handed out. Only copies have it
-    RETRY_REASON             why the last counted attempt failed, if its consumer said so
-    ORIGIN_QUEUE_ID          of a message group's message: the queue it was sent to
+    __RETRY_REASON           why the last counted attempt failed, if its consumer said so
+    __ORIGIN_QUEUE_ID        of a message group's message: the queue it was sent to
     DLQ_ORIGIN_TOPIC, DLQ_ORIGIN_MESSAGE_ID, DLQ_REASON, DLQ_ATTEMPTS     dead letters only
 
 A copy is the first half of a pair: the ack record that ends the old lease follows it directly in
@@ -35,11 +35,11 @@ _LEFT_OUT: Final = frozenset(
         "TIMER_DELIVER_MS",
         "TIMER_DELAY_SEC",
         "TIMER_DELAY_MS",
-        names.DLQ_REDRIVE_OF,
+        names.REDRIVE_OF,
     }
 )
 _FIRST_OF_PAIR: Final = tuple(
-    f"{name}{names.NAME_END}".encode() for name in (names.FIRST_POP_TIME, names.DLQ_REDRIVE_OF)
+    f"{name}{names.NAME_END}".encode() for name in (names.FIRST_POP_TIME, names.REDRIVE_OF)
 )
 
 

@@ -56,11 +56,11 @@ def test_a_dead_letter_tells_where_it_comes_from_and_why() -> None:
 
 def test_the_second_life_has_what_the_user_gave_and_nothing_else() -> None:
     text = redrive.second_life(redrive.read(given_up()), "g")
-    assert properties.decode(text) == {**USERS, "DLQ_REDRIVE_OF": "%DLQ%g@41"}
+    assert properties.decode(text) == {**USERS, "__REDRIVE_OF": "%DLQ%g@41"}
     again = record()._replace(properties=text)
     assert is_first_of_pair(again)
     copy = retry_or_dead_letter(again, group="g", topic="t", pop_time_ms=5, max_attempts=9)
-    assert "DLQ_REDRIVE_OF" not in properties.decode(copy.properties)
+    assert "__REDRIVE_OF" not in properties.decode(copy.properties)
 
 
 @pytest.mark.parametrize(
@@ -107,5 +107,5 @@ def test_a_reason_is_one_line_of_limited_length() -> None:
 
 def test_a_user_property_that_ends_like_ours_makes_no_pair() -> None:
     """The last message before a crash is not cut off because of a name its sender chose."""
-    assert not is_first_of_pair(record(X1ST_POP_TIME="1", MY_DLQ_REDRIVE_OF="2"))
+    assert not is_first_of_pair(record(X1ST_POP_TIME="1", MY__REDRIVE_OF="2"))
     assert is_first_of_pair(record(**{"1ST_POP_TIME": "1"}))
