@@ -91,6 +91,14 @@ def check_push(driver: Driver, server: Server) -> None:
     assert attempts == {f"body-{i}": [1] for i in range(10) if i != 3}
 
 
+def check_slow_push(driver: Driver, server: Server) -> None:
+    """A handler that takes longer than the invisible time: the server renews the lease, so nobody
+    gets the message a second time."""
+    seen = driver("slow_push", server, *fresh(server))
+    assert [message["body"] for message in seen["messages"]] == ["slow"]
+    assert seen["seconds"] > 7
+
+
 def check_fifo(driver: Driver, server: Server) -> None:
     """256 messages of one message group: in exact order, none twice, within a minute."""
     seen = driver("fifo", server, *fresh_in_order(server))
@@ -115,6 +123,7 @@ CHECKS = [
     check_tag_filter,
     check_sql_filter,
     check_push,
+    check_slow_push,
     check_fifo,
     check_fifo_push,
 ]

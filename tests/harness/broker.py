@@ -157,8 +157,11 @@ class EngineDriver:
         expression: str = "",
         attempt_id: str = "",
         sql: str = "",
+        renewed_by: str = "",
     ) -> list["Popped"]:
-        reply = self.call(**pop_body(count, invisible_ms, expression, attempt_id, sql))
+        """`renewed_by`: the client whose signs of life renew the leases."""
+        body = pop_body(count, invisible_ms, expression, attempt_id, sql, renewed_by)
+        reply = self.call(**body)
         return [popped(message) for message in reply.pop.messages]
 
     def ack(self, *handles: str) -> list[int]:
@@ -187,6 +190,12 @@ class EngineDriver:
     def redrive(self, **fields: Any) -> link.RedriveReply:
         request = link.Redrive(group=GROUP, **{"count_max": 100, **fields})
         return self.call(redrive=request).redrive
+
+    def alive(self, *client_ids: str) -> None:
+        self.call(alive=link.Alive(client_ids=client_ids))
+
+    def gone(self, *client_ids: str) -> None:
+        self.call(gone=link.Gone(client_ids=client_ids))
 
     def advance(self, ms: int) -> None:
         """Time passes and whatever is due is revived."""
@@ -232,7 +241,12 @@ class EngineDriver:
 
 
 def pop_body(
-    count: int, invisible_ms: int, expression: str = "", attempt_id: str = "", sql: str = ""
+    count: int,
+    invisible_ms: int,
+    expression: str = "",
+    attempt_id: str = "",
+    sql: str = "",
+    renewed_by: str = "",
 ) -> dict[str, Any]:
     kind = link.FILTER_KIND_TAG if expression else link.FILTER_KIND_ALL
     return {
@@ -244,6 +258,8 @@ def pop_body(
             filter_kind=link.FILTER_KIND_SQL if sql else kind,
             filter_expression=sql or expression,
             attempt_id=attempt_id,
+            client_id=renewed_by,
+            auto_renew=bool(renewed_by),
         )
     }
 

@@ -1,5 +1,5 @@
-"""The broker core as a state machine: any order of sends, pops, acks, changes, time, restarts and
-crashes keeps the promises.
+"""The broker core as a state machine: any order of sends, pops, acks, changes, signs of life and
+goodbyes of clients, time, restarts and crashes keeps the promises.
 
 I1 what was answered OK is delivered · I2 unchanged · I3 never after an ack answered OK · I4 never
 to two holders at a time · I5 one ack of a message is done, by the newest handle · I8 the attempt
@@ -10,48 +10,21 @@ synced.
 import asyncio
 import random
 import tempfile
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.broker import GROUP, TOPIC, EngineDriver, Popped, nack_body, pop_body
+from harness.told import Told
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from popmq_internal.v1 import link_pb2 as link
 
 DONE = link.LEASE_OUTCOME_DONE
-
-
-@dataclass
-class Told:
-    """What the outside knows of one message."""
-
-    body: str
-    certain: bool = True
-    """Its send was answered OK; else it may exist or not."""
-    acked: bool = False
-    ack_unknown: bool = False
-    held_until_ms: int = 0
-    attempt: int = 0
-    attempt_certain: bool = True
-    change_unknown: bool = False
-    """Its newest handle may have been replaced by one that nobody has."""
-    handles: list[str] = field(default_factory=list)
-    """All that were given out, the newest last."""
-    nacked: bool = False
-    """Waits for the end of its delay: no handle is good."""
-
-    dead: bool = False
-    """Among the dead letters, and not sent again."""
-
-    @property
-    def has_handle(self) -> bool:
-        return bool(self.handles) and not self.nacked
-
-    @property
-    def stale_handles(self) -> list[str]:
-        return self.handles if self.nacked else self.handles[:-1]
+CLIENTS = ["c1", "c2"]
+LEASE_MS_MAX = 40_000
+"""Small, so that leases meet it."""
+GRACE_MS = 700
 
 
 class BrokerMachine(RuleBasedStateMachine):
@@ -59,10 +32,15 @@ class BrokerMachine(RuleBasedStateMachine):
     def begin(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self._folder = tempfile.TemporaryDirectory()
-        self.driver = EngineDriver(Path(self._folder.name))
+        self.driver = self._driver()
         self.driver.make(max_attempts=1_000)
         self.told: dict[str, Told] = {}
         self.sent = 0
+
+    def _driver(self) -> EngineDriver:
+        return EngineDriver(
+            Path(self._folder.name), renewed_lease_ms_max=LEASE_MS_MAX, goodbye_grace_ms=GRACE_MS
+        )
 
     def teardown(self) -> None:
         if not hasattr(self, "driver"):
@@ -92,10 +70,54 @@ class BrokerMachine(RuleBasedStateMachine):
         for told, outcome in zip(chosen, outcomes, strict=True):
             self._acked(told, outcome)
 
+    @rule(
+        count=st.integers(1, 8),
+        invisible_ms=st.sampled_from([1_000, 10_000]),
+        client=st.sampled_from(CLIENTS),
+    )
+    def pop_renewed(self, count: int, invisible_ms: int, client: str) -> None:
+        messages = self.driver.pop(count, invisible_ms, renewed_by=client)
+        self._received(messages)
+        for message in messages:
+            told = self.told[message.body.decode()]
+            told.client, told.renew_ms = client, invisible_ms
+
+    @rule(clients=st.sampled_from([["c1"], ["c2"], ["c2", "c1"], ["c3"]]))
+    def sign_of_life(self, clients: list[str]) -> None:
+        self.driver.alive(*clients)
+        for told in self._renewable(clients):
+            if told.renewal_unknown or told.change_unknown:
+                self._perhaps_renewed(told)
+            else:
+                told.held_until_ms = told.perhaps_until_ms = self._renewed_until_ms(told)
+
+    def _perhaps_renewed(self, told: Told) -> None:
+        if self._now() < told.perhaps_until_ms:
+            latest_ms = min(self._now() + told.renew_ms, told.popped_ms + LEASE_MS_MAX)
+            told.perhaps_until_ms = max(told.perhaps_until_ms, latest_ms)
+
+    def _renewable(self, clients: list[str]) -> list[Told]:
+        """What they hold, perhaps."""
+        return [told for told in self.told.values() if told.client in clients and not told.acked]
+
+    def _renewed_until_ms(self, told: Told) -> int:
+        now_ms = self._now()
+        if not 0 < told.held_until_ms - now_ms <= told.renew_ms // 2:
+            return told.held_until_ms
+        renewed_ms = min(now_ms + told.renew_ms, told.popped_ms + LEASE_MS_MAX)
+        return max(renewed_ms, told.held_until_ms)
+
+    @rule(client=st.sampled_from(CLIENTS))
+    def goodbye(self, client: str) -> None:
+        self.driver.gone(client)
+        for told in self._renewable([client]):
+            told.held_until_ms = min(told.held_until_ms, self._now() + GRACE_MS)
+            told.returned = told.renewal_unknown = True
+
     def _acked(self, told: Told, outcome: int) -> None:
         live = self._now() < told.held_until_ms
         if outcome == DONE:
-            assert live, f"{told} was acked after its time"
+            assert self._now() < told.perhaps_until_ms, f"{told} was acked after its time"
             assert not told.acked, f"{told} was acked twice"
             told.acked = True
         elif told.ack_unknown and outcome == link.LEASE_OUTCOME_ALREADY_ACKED:
@@ -121,11 +143,12 @@ class BrokerMachine(RuleBasedStateMachine):
         told = pick.choice(held)
         reply = self.driver.change(told.handles[-1], invisible_ms)
         if reply.outcome == DONE:
-            assert self._now() < told.held_until_ms
+            assert self._now() < told.perhaps_until_ms
             assert not told.acked
-            told.change_unknown = False
+            told.change_unknown = told.renewal_unknown = told.returned = False
+            told.client = ""
             told.handles.append(reply.handle)
-            told.held_until_ms = self._now() + invisible_ms
+            told.held_until_ms = told.perhaps_until_ms = self._now() + invisible_ms
 
     @rule(
         pick=st.randoms(use_true_random=False),
@@ -142,15 +165,16 @@ class BrokerMachine(RuleBasedStateMachine):
         (outcome,) = self.driver.nack(told.handles[-1], kind=kind, delay_ms=delay_ms)
         if outcome != DONE:
             return
-        assert self._now() < told.held_until_ms
+        assert self._now() < told.perhaps_until_ms
         assert not told.acked
         if delay_ms < 0:
             group = self.driver.broker.state.groups[GROUP]
             delay_ms = group.retry_policy.delay_ms(told.attempt)
-        told.change_unknown = False
+        told.change_unknown = told.renewal_unknown = told.returned = False
+        told.client = ""
         told.nacked = True
         told.ack_unknown = False
-        told.held_until_ms = self._now() + delay_ms
+        told.held_until_ms = told.perhaps_until_ms = self._now() + delay_ms
         told.attempt -= not counted
 
     @rule(pick=st.randoms(use_true_random=False))
@@ -160,11 +184,12 @@ class BrokerMachine(RuleBasedStateMachine):
             told = pick.choice(held)
             (outcome,) = self.driver.nack(told.handles[-1], kind=link.NACK_KIND_FATAL)
             if outcome == DONE:
-                assert self._now() < told.held_until_ms
+                assert self._now() < told.perhaps_until_ms
                 assert not told.acked
                 told.nacked = told.dead = True
-                told.ack_unknown = told.change_unknown = False
-                told.held_until_ms = 0
+                told.ack_unknown = told.change_unknown = told.renewal_unknown = False
+                told.client = ""
+                told.held_until_ms = told.perhaps_until_ms = 0
 
     @rule()
     def redrive(self) -> None:
@@ -198,7 +223,7 @@ class BrokerMachine(RuleBasedStateMachine):
     def crash(self) -> None:
         self.driver.crash(self.rng)
 
-    @rule(work=st.sampled_from(["send", "pop", "ack", "change", "nack", "revive"]))
+    @rule(work=st.sampled_from(["send", "pop", "ack", "change", "nack", "revive", "renewal"]))
     def crash_in_the_middle(self, work: str) -> None:
         """The call was appended, or half of it, but never answered."""
         self.driver.hold_disk()
@@ -279,6 +304,13 @@ class BrokerMachine(RuleBasedStateMachine):
                 told.change_unknown = True
                 return
 
+    def _unanswered_renewal(self) -> None:
+        """It may be remembered or not; nobody was promised anything."""
+        self._unpromised(self.driver.start(alive=link.Alive(client_ids=CLIENTS)))
+        for told in self._renewable(CLIENTS):
+            self._perhaps_renewed(told)
+            told.renewal_unknown = True
+
     def _unanswered_revive(self) -> None:
         self.driver.clock.advance(1_000)
         self.driver.loop.create_task(self.driver.broker.revive.revive_due())
@@ -293,6 +325,26 @@ class BrokerMachine(RuleBasedStateMachine):
             assert queue.committed <= queue.position
             assert all(offset < queue.position for offset in queue.leases)
 
+    @precondition(lambda self: hasattr(self, "driver"))
+    @invariant()
+    def clients_hold_live_leases(self) -> None:
+        table = self.driver.broker.state.leases
+        renewed = [
+            (queue.key, offset, lease.grant)
+            for queue in table.queues.values()
+            for offset, lease in queue.leases.items()
+            if lease.grant.client_id
+        ]
+        known = [
+            (held.key, offset, held.grant)
+            for client in {grant.client_id for _, _, grant in renewed}
+            for held in table.renewals.of(client)
+            for offset in held.offsets
+        ]
+        assert len(known) == len(renewed)
+        assert set(known) == set(renewed)
+        assert len(table.renewals) == len({grant.client_id for _, _, grant in renewed})
+
     def _received(self, messages: list[Popped]) -> None:
         for message in messages:
             body = message.body.decode()
@@ -302,15 +354,19 @@ class BrokerMachine(RuleBasedStateMachine):
             assert self._now() >= told.held_until_ms, f"{told} is held by somebody else"
             assert b"colour\x01blue\x02" in message.properties
             if told.attempt_certain:
-                assert message.delivery_attempt == told.attempt + 1, told
-            assert message.delivery_attempt > told.attempt or not told.attempt_certain
+                grown = message.delivery_attempt - told.attempt
+                assert grown == 1 or (grown == 0 and told.returned), told
             told.attempt = message.delivery_attempt
             told.attempt_certain = True
             told.certain = True
             told.ack_unknown = told.change_unknown = False
             told.handles.append(message.handle)
             told.nacked = False
-            told.held_until_ms = message.receipt.pop_time_ms + message.receipt.invisible_ms
+            told.popped_ms = message.receipt.pop_time_ms
+            told.held_until_ms = told.popped_ms + message.receipt.invisible_ms
+            told.perhaps_until_ms = told.held_until_ms
+            told.client = ""
+            told.returned = told.renewal_unknown = False
 
     def _drain(self) -> None:
         """Whatever was promised comes, once time passes."""

@@ -86,6 +86,25 @@ def test_nacks_and_redrives_are_accounted_for(spark: SparkSession, tmp_path: Pat
     }
 
 
+def test_a_lease_that_was_renewed_is_one_lease_and_due_at_its_last_time(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    driver = EngineDriver(tmp_path)
+    driver.make()
+    driver.send("acked after all")
+    driver.send("still held")
+    messages = driver.pop(2, 10_000, renewed_by="c1")
+    for _ in range(2 * GRACE_MS // 6_000):
+        driver.advance(6_000)
+        driver.alive("c1")
+    driver.ack(messages[0].handle)
+    driver.run(driver.broker.close())
+    driver.loop.close()
+    report = audit(spark, driver.data_dir, tmp_path)
+    assert report.findings == []
+    assert report.lease_states == {"acked": 1, "in_flight": 1}
+
+
 def test_crashes_leave_nothing_unaccounted(spark: SparkSession, tmp_path: Path) -> None:
     """After each the broker goes on with what was on disk; the last one ends it."""
     rng = random.Random(5)

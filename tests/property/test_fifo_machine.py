@@ -2,11 +2,11 @@
 
 import random
 import tempfile
-from pathlib import Path
 from typing import Any
 
-from harness.broker import EngineDriver, Popped
-from harness.broker_machine import BrokerMachine, Told
+from harness.broker import Popped
+from harness.broker_machine import BrokerMachine
+from harness.told import Told
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
@@ -19,7 +19,7 @@ class FifoMachine(BrokerMachine):
     def begin(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self._folder = tempfile.TemporaryDirectory()
-        self.driver = EngineDriver(Path(self._folder.name))
+        self.driver = self._driver()
         self.driver.make(fifo=True, max_attempts=1_000)
         self.told: dict[str, Told] = {}
         self.sent = 0

@@ -2,7 +2,8 @@
 
     topic [queues=1] [attempts=16] [from=first|last] [fifo=yes] [retry=1s,10s]  make topic and group
     send BODY… [tag=T] [group=MESSAGE GROUP] [PROPERTY=VALUE…]
-    pop [N] [invisible=10s] [tag=EXPR | sql=EXPR] [attempt=ID]
+    pop [N] [invisible=10s] [tag=EXPR | sql=EXPR] [attempt=ID] [renew=CLIENT]
+    alive CLIENT…               gone CLIENT…         a sign of life, a goodbye
     ack NAME [NAME…]            change NAME 30s          release NAME      forward NAME
     nack NAME… [delay=5s] [kind=counted|uncounted|fatal] [reason="TEXT"]
     dlq [reason=TEXT]           redrive [reason=TEXT] [max=N]
@@ -74,8 +75,9 @@ class Stage:
         invisible_ms = duration_ms(options.get("invisible", "10s"))
         lines = []
         expression, attempt_id = options.get("tag", ""), options.get("attempt", "")
-        sql = options.get("sql", "")
-        for message in self.driver.pop(count, invisible_ms, expression, attempt_id, sql):
+        sql, client_id = options.get("sql", ""), options.get("renew", "")
+        popped = self.driver.pop(count, invisible_ms, expression, attempt_id, sql, client_id)
+        for message in popped:
             name = message.body.decode()
             self._handle(name, message.handle)
             where = "retry" if message.receipt.retry_mark else "topic"
@@ -125,6 +127,14 @@ class Stage:
     def do_forward(self, names: list[str], _: dict[str, str]) -> list[str]:
         forward = link.ForwardDeadLetter(group=GROUP, topic=TOPIC, handle=self.handles[names[0]])
         self.driver.call(forward_dead_letter=forward)
+        return []
+
+    def do_alive(self, clients: list[str], _: dict[str, str]) -> list[str]:
+        self.driver.alive(*clients)
+        return []
+
+    def do_gone(self, clients: list[str], _: dict[str, str]) -> list[str]:
+        self.driver.gone(*clients)
         return []
 
     def do_advance(self, arguments: list[str], _: dict[str, str]) -> list[str]:

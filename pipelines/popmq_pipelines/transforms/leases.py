@@ -31,12 +31,19 @@ STATES: Final = [*LEASE, *_AT, "checkpoint_count", "ack_count", "ended_at", "nex
 
 
 def leases(checkpoints: DataFrame) -> DataFrame:
-    """One row per lease, with where the message's next lease begins and its generation."""
+    """One row per lease, with where the message's next lease begins and its generation.
+
+    A lease that was renewed has a checkpoint for each time it ends at; the last of them counts.
+    """
     later = Window.partitionBy(*MESSAGE).orderBy("log_offset")
     return (
         checkpoints.groupBy(*LEASE)
-        .agg(F.min(F.struct(*_AT)).alias("first"), F.count("*").alias("checkpoint_count"))
-        .select(*LEASE, "first.*", "checkpoint_count")
+        .agg(
+            F.min(F.struct(*_AT)).alias("first"),
+            F.max(F.struct("due_ms", "revive_offset")).alias("last"),
+            (F.count("*") - F.countDistinct("due_ms") + 1).alias("checkpoint_count"),
+        )
+        .select(*LEASE, "first.log_offset", "first.revive_queue_id", "last.*", "checkpoint_count")
         .withColumn("next_at", F.lead("log_offset").over(later))
         .withColumn("next_generation", F.lead("generation").over(later))
         .select(*LEASE, *_AT, "checkpoint_count", "next_at", "next_generation")

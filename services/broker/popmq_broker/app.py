@@ -148,7 +148,11 @@ async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
         is_first_of_pair=is_first_of_pair,
         fatal=fatal,
     )
-    waiters = Waiters(config.waiting_polls_max, config.wake_gap_ms)
+    waiters = Waiters(
+        config.waiting_polls_max,
+        config.wake_gap_ms,
+        group_count_max=config.waiting_polls_per_group_max,
+    )
     state = BrokerState(config=config, store=store, clock=clock, log=log, waiters=waiters)
     replay.load(state)
     broker = Broker(state)

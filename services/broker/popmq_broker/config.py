@@ -54,11 +54,17 @@ class BrokerConfig:
     """Make a consumer group, with the defaults, when it is first used."""
     in_flight_max: int = 10_000
     """Messages a group may hold unacknowledged of one queue; more are refused until it acks."""
+    renewed_lease_ms_max: int = 3 * 3_600_000
+    """How long after its pop a lease may still be renewed by signs of life of its client."""
+    goodbye_grace_ms: int = 1_000
+    """How long after its client's goodbye a renewed lease ends; acks under way still count."""
     wake_gap_ms: int = 5
     """How long arrivals in a steady stream gather before they wake a waiting poll together; one
     that comes alone wakes at once. 0: each wakes one."""
     waiting_polls_max: int = 100_000
     """Long polls that may wait at a time; more are refused."""
+    waiting_polls_per_group_max: int = 20_000
+    """Long polls of one group that may wait at a time; more are refused."""
     topics_max: int = 20_000
     """Topics, retry topics and dead letters included; more are refused."""
     groups_max: int = 20_000

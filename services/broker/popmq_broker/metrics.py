@@ -48,6 +48,8 @@ class BrokerCollector(Collector):
         yield _counter("popmq_changes", text, outcome, stats.changed)
         kind = [*group, "kind"]
         yield _counter("popmq_nacks", "Messages given back or up, by kind", kind, stats.nacked)
+        text = "Leases renewed because their client lives"
+        yield _counter("popmq_renewed_leases", text, group, stats.renewed)
         text = "Messages put into a retry topic, not acked in time or nacked"
         yield _counter("popmq_revived_messages", text, group, stats.revived)
         text = "Messages put into the dead letters"
@@ -99,6 +101,8 @@ class BrokerCollector(Collector):
         size = store.log_end - store.log_start
         yield GaugeMetricFamily("popmq_storage_size_bytes", "Bytes of the CommitLog in use", size)
         yield GaugeMetricFamily("popmq_leases", "Live leases", state.leases.live_count)
+        text = "Clients whose leases are renewed"
+        yield GaugeMetricFamily("popmq_renewing_clients", text, len(state.leases.renewals))
         yield GaugeMetricFamily("popmq_waiting_polls", "Long polls parked", state.waiters.count)
         yield GaugeMetricFamily("popmq_topics", "Topics", len(state.topics))
         yield GaugeMetricFamily("popmq_groups", "Consumer groups", len(state.groups))

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from popmq_common import logs
 from popmq_common.clock import Clock
@@ -20,6 +21,7 @@ from popmq_proxy.front.http2.server import Http2Server
 from popmq_proxy.front.rpcs import Rpc, rpcs
 from popmq_proxy.metrics import Metrics
 from popmq_proxy.rpc.context import Upstream
+from popmq_proxy.rpc.health import Health
 from popmq_proxy.rpc.methods import Methods, methods
 
 DRAIN_S = 5.0
@@ -69,12 +71,23 @@ async def handlers(
     upstream = Upstream(config=config, routes=routes, brokers=links, clock=clock, log=log)
     found = methods(upstream)
     metrics = Metrics(upstream.sessions)
+    telling = asyncio.create_task(found.signs.run(), name="signs of life")
+    telling.add_done_callback(partial(_unhealthy_on_error, found.health, log))
     try:
         async with MetricsServer(metrics.registry, config.host, config.metrics_port) as pages:
             yield Handlers(upstream, found, rpcs(found, metrics), pages.port)
     finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
         await links.close()
         await routes.close()
+
+
+def _unhealthy_on_error(health: Health, log: logs.Log, task: "asyncio.Task[None]") -> None:
+    """A proxy that renews nothing makes duplicates: nobody should be sent to it."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("proxy.failed", task=task.get_name(), exc_info=error)
+        health.stop()
 
 
 @asynccontextmanager

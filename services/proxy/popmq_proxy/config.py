@@ -57,7 +57,13 @@ class ProxyConfig:
     send_messages_max: int = 1_024
     """Messages in one SendMessage."""
     invisible_ms_default: int = 60_000
-    """Invisible time when the client leaves it to the server."""
+    """Invisible time when the client leaves it to the server, which then renews it: for so long
+    again, as often as needed."""
+    alive_interval_ms: int = 5_000
+    """How often the brokers are told which clients live, at least four times in
+    invisible_ms_default; their leases are renewed then."""
+    alive_ms: int = 60_000
+    """Silence after which a client is not told of any more; longer than any client's heartbeat."""
     invisible_ms_min: int = 10_000
     """Smallest invisible time of a receive; clients expect a refusal below 10 s."""
     invisible_ms_max: int = 12 * 3_600_000

@@ -21,6 +21,8 @@ class Session:
     settings: v2.Settings | None = None
     polls: "set[asyncio.Task[object]]" = field(default_factory=set)
     stream: "Answers | None" = None
+    renews: bool = False
+    """Brokers renew leases of it: it must be told of."""
 
 
 class Sessions:
@@ -39,7 +41,7 @@ class Sessions:
             session = self._sessions[client_id] = Session(client_id, now_ms)
         session.seen_ms = now_ms
         self._sessions.move_to_end(client_id)
-        self._forget_silent(now_ms)
+        self._forget_oldest(now_ms)
         return session
 
     def get(self, client_id: str) -> Session | None:
@@ -51,6 +53,16 @@ class Sessions:
         if session is not None:
             for poll in session.polls:
                 poll.cancel()
+
+    def alive(self, since_ms: int) -> list[str]:
+        """Clients whose leases are renewed and who gave a sign of life at `since_ms` or later."""
+        found = []
+        for client_id, session in reversed(self._sessions.items()):
+            if session.seen_ms < since_ms:
+                break
+            if session.renews:
+                found.append(client_id)
+        return found
 
     def poll_s(self, client_id: str) -> float | None:
         """The long polling time of the client's own settings."""
@@ -69,7 +81,19 @@ class Sessions:
                 end_stream(session.stream)
             self.terminate(client_id)
 
-    def _forget_silent(self, now_ms: int) -> None:
+    def forget_silent(self, now_ms: int) -> None:
+        """All that said nothing for the expiry time and have no open stream."""
+        silent = []
+        for client_id, session in self._sessions.items():
+            if now_ms - session.seen_ms <= self._expiry_ms:
+                break
+            if session.stream is None:
+                silent.append(client_id)
+        for client_id in silent:
+            del self._sessions[client_id]
+
+    def _forget_oldest(self, now_ms: int) -> None:
+        """The same from the front only, and what is beyond the bound."""
         while self._sessions:
             client_id, oldest = next(iter(self._sessions.items()))
             silent = now_ms - oldest.seen_ms > self._expiry_ms and oldest.stream is None

@@ -239,6 +239,37 @@ func push() any {
 	return map[string]any{"messages": append([]fields{}, seen...)}
 }
 
+func slowPush() any {
+	var lock sync.Mutex
+	seen := []fields{}
+	done := make(chan struct{}, 9)
+	began := time.Now()
+	consume := func(message *rmq.MessageView) rmq.ConsumerResult {
+		lock.Lock()
+		seen = append(seen, view(message))
+		lock.Unlock()
+		time.Sleep(7 * time.Second)
+		done <- struct{}{}
+		return rmq.SUCCESS
+	}
+	started, err := rmq.NewPushConsumer(config(),
+		rmq.WithPushAwaitDuration(5*time.Second),
+		rmq.WithPushSubscriptionExpressions(map[string]*rmq.FilterExpression{topic: rmq.SUB_ALL}),
+		rmq.WithPushMessageListener(&rmq.FuncMessageListener{Consume: consume}))
+	check(err)
+	check(started.Start())
+	send(producer(), &rmq.Message{Topic: topic, Body: []byte("slow")})
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+	}
+	seconds := time.Since(began).Seconds()
+	time.Sleep(4 * time.Second) // had it not been acked, it would come now
+	lock.Lock()
+	defer lock.Unlock()
+	return map[string]any{"messages": append([]fields{}, seen...), "seconds": seconds}
+}
+
 func inOrder(body, name string) *rmq.Message {
 	message := &rmq.Message{Topic: topic, Body: []byte(body)}
 	message.SetMessageGroup(name)
@@ -310,7 +341,7 @@ func main() {
 	rmq.ResetLogger()
 	scenarios := map[string]func() any{
 		"round_trip": roundTrip, "redelivery": redelivery, "change_invisible": changeInvisible,
-		"tag_filter": tagFilter, "sql_filter": sqlFilter, "push": push,
+		"tag_filter": tagFilter, "sql_filter": sqlFilter, "push": push, "slow_push": slowPush,
 		"fifo": fifo, "fifo_push": fifoPush,
 	}
 	text, err := json.Marshal(scenarios[scenario]())

@@ -157,6 +157,36 @@ async function push() {
   return { messages: seen };
 }
 
+async function slowPush() {
+  const seen = [];
+  const began = Date.now();
+  let done = false;
+  const started = new PushConsumer({
+    endpoints,
+    namespace: '',
+    consumerGroup: group,
+    subscriptions: new Map([[topic, '*']]),
+    logger: quiet,
+    messageListener: {
+      async consume(received) {
+        seen.push(fields(received));
+        await pause(7000);
+        done = true;
+        return ConsumeResult.SUCCESS;
+      },
+    },
+  });
+  await started.startup();
+  const sender = await producer();
+  await sender.send(message('slow'));
+  while (!done && Date.now() < began + 30_000) await pause(100);
+  const seconds = (Date.now() - began) / 1000;
+  await pause(4000); // had it not been acked, it would come now
+  await sender.shutdown();
+  await started.shutdown();
+  return { messages: seen, seconds };
+}
+
 async function fifo() {
   const sender = await producer();
   const receiver = await consumer();
@@ -216,6 +246,7 @@ const scenarios = {
   tag_filter: tagFilter,
   sql_filter: sqlFilter,
   push,
+  slow_push: slowPush,
 };
 console.log(JSON.stringify(await scenarios[scenario]()));
 process.exit(0);

@@ -186,6 +186,30 @@ def push():
     return {"messages": seen}
 
 
+def slow_push():
+    seen = []
+    done = threading.Event()
+    began = time.monotonic()
+
+    class Listener(MessageListener):
+        def consume(self, received):
+            seen.append(fields(received))
+            time.sleep(7)
+            done.set()
+            return ConsumeResult.SUCCESS
+
+    started = PushConsumer(configuration, group, Listener(), {topic: FilterExpression("*")})
+    started.startup()
+    sender = producer()
+    sender.send(message("slow"))
+    done.wait(30)
+    seconds = time.monotonic() - began
+    time.sleep(4)  # had it not been acked, it would come now
+    started.shutdown()
+    sender.shutdown()
+    return {"messages": seen, "seconds": seconds}
+
+
 def fifo():
     sender, receiver = producer(), consumer()
     began = time.monotonic()

@@ -170,6 +170,8 @@ class Call(_message.Message):
     DESCRIBE_FIELD_NUMBER: _builtins.int
     LIST_DEAD_LETTERS_FIELD_NUMBER: _builtins.int
     REDRIVE_FIELD_NUMBER: _builtins.int
+    ALIVE_FIELD_NUMBER: _builtins.int
+    GONE_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     @_builtins.property
     def send(self) -> Global___Send: ...
@@ -205,6 +207,10 @@ class Call(_message.Message):
     def list_dead_letters(self) -> Global___ListDeadLetters: ...
     @_builtins.property
     def redrive(self) -> Global___Redrive: ...
+    @_builtins.property
+    def alive(self) -> Global___Alive: ...
+    @_builtins.property
+    def gone(self) -> Global___Gone: ...
     def __init__(
         self,
         *,
@@ -225,12 +231,14 @@ class Call(_message.Message):
         describe: Global___Describe | None = ...,
         list_dead_letters: Global___ListDeadLetters | None = ...,
         redrive: Global___Redrive | None = ...,
+        alive: Global___Alive | None = ...,
+        gone: Global___Gone | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "put_group", b"put_group", "put_topic", b"put_topic", "redrive", b"redrive", "release", b"release", "send", b"send"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "gone", b"gone", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "put_group", b"put_group", "put_topic", b"put_topic", "redrive", b"redrive", "release", b"release", "send", b"send"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "id", b"id", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "put_group", b"put_group", "put_topic", b"put_topic", "redrive", b"redrive", "release", b"release", "send", b"send"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "gone", b"gone", "id", b"id", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "put_group", b"put_group", "put_topic", b"put_topic", "redrive", b"redrive", "release", b"release", "send", b"send"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -471,6 +479,7 @@ class Pop(_message.Message):
     ATTEMPT_ID_FIELD_NUMBER: _builtins.int
     CLIENT_ID_FIELD_NUMBER: _builtins.int
     ONE_PER_MESSAGE_GROUP_FIELD_NUMBER: _builtins.int
+    AUTO_RENEW_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     topic: _builtins.str
     batch_size: _builtins.int
@@ -483,6 +492,8 @@ class Pop(_message.Message):
     client_id: _builtins.str
     one_per_message_group: _builtins.bool
     """of a FIFO group: no two of one message group in a batch"""
+    auto_renew: _builtins.bool
+    """the client's signs of life renew the leases, for invisible_ms each time"""
     def __init__(
         self,
         *,
@@ -496,10 +507,11 @@ class Pop(_message.Message):
         attempt_id: _builtins.str = ...,
         client_id: _builtins.str = ...,
         one_per_message_group: _builtins.bool = ...,
+        auto_renew: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "batch_size", b"batch_size", "client_id", b"client_id", "filter_expression", b"filter_expression", "filter_kind", b"filter_kind", "group", b"group", "invisible_ms", b"invisible_ms", "one_per_message_group", b"one_per_message_group", "poll_ms", b"poll_ms", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "auto_renew", b"auto_renew", "batch_size", b"batch_size", "client_id", b"client_id", "filter_expression", b"filter_expression", "filter_kind", b"filter_kind", "group", b"group", "invisible_ms", b"invisible_ms", "one_per_message_group", b"one_per_message_group", "poll_ms", b"poll_ms", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -779,6 +791,50 @@ class ForwardDeadLetter(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ForwardDeadLetter: _TypeAlias = ForwardDeadLetter  # noqa: Y015
+
+@_typing.final
+class Alive(_message.Message):
+    """Clients that live, 1,024 at most: their leases are renewed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLIENT_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def client_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        client_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_ids", b"client_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Alive: _TypeAlias = Alive  # noqa: Y015
+
+@_typing.final
+class Gone(_message.Message):
+    """Clients that said goodbye, 1,024 at most: what they hold comes back in a moment, not counted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLIENT_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def client_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        client_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_ids", b"client_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Gone: _TypeAlias = Gone  # noqa: Y015
 
 @_typing.final
 class Cancel(_message.Message):

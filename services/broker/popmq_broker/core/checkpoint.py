@@ -11,6 +11,8 @@ says one of them is done.
     ours         nk kind of a nack that waits for its delay, nr its reason. lr the last counted
                  reason of each offset, of a FIFO group and only if there is one.
                  g generation, only when above 1: the lease replaced an older one of the message.
+                 ci the client whose signs of life renew it, and rm for how many ms each time. The
+                 same checkpoint again, so of c, t, q, pt and g, with a longer it: it was renewed.
                  at deliveries so far of each offset, of a FIFO group; ai its receive's attempt id.
                  x 1 in an ack: the lease was not acked, a copy was written for redelivery.
                  RocketMQ's reader passes over names it does not know.
@@ -53,6 +55,9 @@ class Checkpoint:
     nack: Nack | None = None
     reasons: tuple[str, ...] = ()
     """Of a FIFO group: why the last counted attempt of each failed; empty: none has a reason."""
+    client_id: str = ""
+    """Whose signs of life renew it; empty: it is not renewed."""
+    renew_ms: int = 0
 
     @property
     def due_ms(self) -> int:
@@ -104,6 +109,9 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
         fields["nr"] = checkpoint.nack.reason
     if any(checkpoint.reasons):
         fields["lr"] = checkpoint.reasons
+    if checkpoint.client_id:
+        fields["ci"] = checkpoint.client_id
+        fields["rm"] = checkpoint.renew_ms
     return _encode(fields, checkpoint.generation)
 
 
@@ -129,6 +137,8 @@ def decode_checkpoint(body: bytes, *, where: str) -> Checkpoint:
             if "nk" in fields
             else None,
             reasons=tuple(str(reason) for reason in fields.get("lr", ())),
+            client_id=str(fields.get("ci", "")),
+            renew_ms=int(fields.get("rm", 0)),
         )
     except (KeyError, TypeError, ValueError) as wrong:
         raise Corrupt(path=where, offset="?", reason=f"no checkpoint: {wrong!r}") from wrong

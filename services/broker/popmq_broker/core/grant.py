@@ -17,6 +17,12 @@ class Grant:
     revive_offset: int
     """Where in the revive queue the checkpoint is."""
     generation: int
+    client_id: str = ""
+    """Whose signs of life renew it; empty: it is not renewed."""
+    renew_ms: int = 0
+    """For how long, each time."""
+    counted: bool = True
+    """Whether its end without an ack counts as an attempt."""
     nack: Nack | None = None
     """Its consumer gave the message back: what becomes of it when it is due."""
 

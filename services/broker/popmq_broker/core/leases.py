@@ -20,11 +20,13 @@ import heapq
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from itertools import count
 from typing import Final, NamedTuple
 
-from popmq_broker.core.grant import Lease
+from popmq_broker.core.grant import Grant, Lease
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.order import Order
+from popmq_broker.core.renewal import Renewals
 from popmq_common.receipt import Receipt
 
 RESOLVED_KEPT_MAX: Final = 1024
@@ -160,9 +162,11 @@ class Due(NamedTuple):
     """Messages of one grant that are looked at when its time is over."""
 
     due_ms: int
+    serial: int
+    """Those that are due in the same millisecond go by age."""
     key: QueueKey
     offsets: tuple[int, ...]
-    generation: int
+    grant: Grant
 
 
 class LeaseTable:
@@ -171,18 +175,23 @@ class LeaseTable:
     def __init__(self) -> None:
         self.queues: dict[QueueKey, GroupQueue] = {}
         self.live_count = 0
+        self.renewals = Renewals()
         self._due: list[Due] = []
         self._due_offsets = 0
+        self._serials = count()
 
     def add(self, queue: GroupQueue, leases: Mapping[int, Lease]) -> None:
-        """New leases by queue offset, all of one grant; each takes the place of an older one."""
+        """Leases by queue offset, all of one grant; each takes the place of an older one."""
         if not leases:
             return
         live = len(queue.leases)
+        for offset in leases.keys() & queue.leases.keys():
+            self.renewals.drop(queue.leases[offset].grant, offset)
         queue.leases.update(leases)
         self.live_count += len(queue.leases) - live
         grant = next(iter(leases.values())).grant
-        self._push(Due(grant.due_ms, queue.key, tuple(leases), grant.generation))
+        self.renewals.add(queue.key, grant, leases)
+        self._push(Due(grant.due_ms, next(self._serials), queue.key, tuple(leases), grant))
         if self._due_offsets > 4 * self.live_count + STALE_DUE_MIN:
             self._sweep()
 
@@ -203,11 +212,13 @@ class LeaseTable:
 
     def end(self, queue: GroupQueue, queue_offset: int, outcome: Outcome) -> Lease:
         self.live_count -= 1
-        return queue.end(queue_offset, outcome)
+        lease = queue.end(queue_offset, outcome)
+        self.renewals.drop(lease.grant, queue_offset)
+        return lease
 
     def fence(self, queue: GroupQueue, to: int) -> list[Lease]:
         """Move a queue's position; its leases are dropped, those that were needed returned."""
-        self.live_count -= len(queue.leases)
+        self._void(queue)
         return queue.fence(to)
 
     def forget(self, key: QueueKey) -> list[Lease]:
@@ -215,8 +226,13 @@ class LeaseTable:
         queue = self.queues.pop(key, None)
         if queue is None:
             return []
-        self.live_count -= len(queue.leases)
+        self._void(queue)
         return queue.needed_leases()
+
+    def _void(self, queue: GroupQueue) -> None:
+        self.live_count -= len(queue.leases)
+        for offset, lease in queue.leases.items():
+            self.renewals.drop(lease.grant, offset)
 
     def next_due_ms(self) -> int | None:
         while self._due and next(self._live(self._due[0]), None) is None:
@@ -252,7 +268,7 @@ class LeaseTable:
             return
         for offset in due.offsets:
             lease = queue.leases.get(offset)
-            if lease is not None and lease.grant.generation == due.generation:
+            if lease is not None and lease.grant is due.grant:  # else changed, or renewed
                 yield offset
 
 

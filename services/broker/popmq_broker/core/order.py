@@ -17,6 +17,7 @@ and an acked message comes again with the others of its batch.
 """
 
 from bisect import insort
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -138,6 +139,11 @@ class Order:
             self._lines[entry.message_group].held += 1
             self._turns.pop(entry.message_group, None)
         return older
+
+    def regrant(self, leases: Mapping[int, Lease]) -> None:
+        """Who holds what stays; the leases of these offsets have a new time."""
+        for offset, lease in leases.items():
+            self.entries[offset].lease = lease
 
     def give_back(self, offset: int, *, counted: bool, reason: str = "") -> None:
         """No longer held and not settled: it comes again, before what is behind it.

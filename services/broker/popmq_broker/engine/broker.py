@@ -10,6 +10,7 @@ from popmq_broker.engine.dead_letters import DeadLetters
 from popmq_broker.engine.nack import Nacks
 from popmq_broker.engine.offsets import Offsets
 from popmq_broker.engine.pop import Pop
+from popmq_broker.engine.renew import Renew
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.send import Begun, Send
 from popmq_broker.engine.state import BrokerState
@@ -42,6 +43,7 @@ class Broker:
         self.offsets = Offsets(state, self.topics)
         ack = Ack(state, self.revive)
         dead_letters = DeadLetters(state, self.topics)
+        renew = Renew(state, self.revive)
         self._send = Send(state)
         self._handlers: dict[str, Handler] = {
             "send": self._send.send,
@@ -53,6 +55,8 @@ class Broker:
             "forward_dead_letter": ack.forward,
             "list_dead_letters": dead_letters.browse,
             "redrive": dead_letters.redrive,
+            "alive": renew.alive,
+            "gone": renew.gone,
             "put_topic": self.topics.put_topic,
             "delete_topic": self.topics.delete_topic,
             "put_group": self.topics.put_group,

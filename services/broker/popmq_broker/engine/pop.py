@@ -37,6 +37,7 @@ from popmq_internal.v1 import link_pb2 as link
 RETRY_FIRST_EVERY = 5
 ATTEMPT_ID_MAX = 256
 SCAN_PAST_POLL_S = 1.0  # filtering goes on so long after a poll's time, where messages are left
+CLIENT_ID_MAX = 1_024
 REPLY_BYTES_MAX = 16 << 20  # stored bytes of one pop, so that its reply fits into a frame
 
 
@@ -73,26 +74,40 @@ class Pop:
         if request.poll_ms and waiters.gathers(key):
             await waiters.wait(key, wanted, request.poll_ms / 1000, looked=False)
             self._check(request)
+        waited = False
         while True:
             taken = self._take(request, wanted)
+            if taken.count and taken.more:
+                waiters.wake_next(key)
             if taken.end_offset is not None:
                 await self._durable(request, taken)
             for pick in taken.picks:
                 pick.queue.advance(pick.next_offset)
             if taken.count:
-                if taken.more:
-                    waiters.wake_next(key)
                 self._state.stats.popped[request.topic, request.group] += taken.count
                 return _reply(taken, request, self._state.config.name)
+            if taken.end_offset is not None:  # something may have come while the disk was awaited
+                continue
             if taken.more:  # everything looked at was filtered out, and there is more
                 if loop.time() > deadline + SCAN_PAST_POLL_S:
-                    return link.PopReply()  # the next poll goes on where this one stopped
-                await asyncio.sleep(0)
+                    waiters.wake_next(key)  # it, or the next poll, goes on where this one stopped
+                    return link.PopReply()
+                await self._let_others_run(key)
                 continue
             remaining_s = deadline - loop.time()
-            if remaining_s <= 0 or not await waiters.wait(key, wanted, remaining_s):
+            if remaining_s <= 0:
                 return link.PopReply()
+            if not await waiters.wait(key, wanted, remaining_s, again=waited):
+                return link.PopReply()
+            waited = True
             self._check(request)
+
+    async def _let_others_run(self, key: WaitKey) -> None:
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:  # somebody else must look at the rest
+            self._state.waiters.wake_next(key)
+            raise
 
     def _check(self, request: link.Pop) -> Filter:
         topic = self._state.topic(request.topic)
@@ -105,6 +120,8 @@ class Pop:
             )
         if len(request.attempt_id) > ATTEMPT_ID_MAX:
             raise BadRequest(reason=f"an attempt id of more than {ATTEMPT_ID_MAX} characters")
+        if len(request.client_id) > CLIENT_ID_MAX:
+            raise BadRequest(reason=f"a client id of more than {CLIENT_ID_MAX} characters")
         return _wanted(request)
 
     async def _durable(self, request: link.Pop, taken: Taken) -> None:
@@ -257,6 +274,8 @@ class Pop:
             attempts=tuple(pick.attempts),
             attempt_id=request.attempt_id if pick.attempts else "",
             reasons=tuple(pick.reasons),
+            client_id=request.client_id if request.auto_renew else "",
+            renew_ms=request.invisible_ms if request.auto_renew else 0,
         )
         return journal.checkpoint(self._state, record, revive_queue, now_ms)
 
@@ -289,6 +308,8 @@ class Pop:
                 revive_queue=revive_queue,
                 revive_offset=revive_offset,
                 generation=pick.generation,
+                client_id=request.client_id if request.auto_renew else "",
+                renew_ms=request.invisible_ms if request.auto_renew else 0,
             )
             leases = {
                 offset: Lease(grant, log_offset, size_bytes)

@@ -117,6 +117,8 @@ def _apply_checkpoint(
         revive_offset=revive_offset,
         generation=checkpoint.generation,
         nack=checkpoint.nack,
+        client_id=checkpoint.client_id,
+        renew_ms=checkpoint.renew_ms,
     )
     leases = {}
     for offset in checkpoint.offsets:

@@ -120,13 +120,14 @@ class Revive:
         return drafts
 
     def _copy_and_end(self, due: list[Due]) -> None:
-        by_queue: dict[GroupQueue, list[tuple[int, Lease]]] = {}
+        by_queue: dict[tuple[GroupQueue, bool], list[tuple[int, Lease]]] = {}
         for item in due:
             queue = self._state.leases.queues[item.key]
-            leases = by_queue.setdefault(queue, [])
-            leases += [(offset, queue.leases[offset]) for offset in item.offsets]
-        for queue, leases in by_queue.items():
-            self._end(queue, leases, counted=True)
+            for offset in item.offsets:
+                lease = queue.leases[offset]
+                by_queue.setdefault((queue, lease.grant.counted), []).append((offset, lease))
+        for (queue, counted), leases in by_queue.items():
+            self._end(queue, leases, counted=counted)
 
     def _end(self, queue: GroupQueue, leases: list[tuple[int, Lease]], *, counted: bool) -> None:
         """Append the pairs of these leases in one go, then end them. Raises `DiskFull`."""

@@ -197,6 +197,7 @@ class Topics:
         state.group(request.group)
         self._move({key: FORGET for key in state.leases.queues if key.group == request.group})
         del state.groups[request.group]
+        state.waiters.wake_group(request.group)
         await self._save_groups()
         await state.store.durable(state.store.log_end)
         return link.Done()

@@ -8,16 +8,19 @@ A message that comes alone wakes at once. In a steady stream none has a poll of 
 arrival has woken one, the next gather for a few milliseconds and share one. At 1,000 messages a
 second this brings five to a receive instead of one, and saves the RPCs of the other four.
 
-There is no lost wake-up: nothing is awaited between a poll's last look and its entry here.
+There is no lost wake-up: nothing is awaited between a poll's last look and its entry here, and a
+poll that is woken and given up hands its wake on.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from itertools import count
 from typing import NamedTuple
 
 from popmq_broker.core.filter import Filter
+from popmq_broker.core.parked import Parked
 from popmq_common.errors import TooManyRequests
 from popmq_common.names import retry_topic
 
@@ -27,58 +30,91 @@ class WaitKey(NamedTuple):
     topic: str
 
 
+Codes = Collection[int] | None
+"""Hashes of what arrived; None: anything."""
+
+
 @dataclass(slots=True, eq=False)
 class Waiter:
+    number: int
     filter: Filter
-    woken: asyncio.Future[None] = field(repr=False)
+    woken: "asyncio.Future[Codes]" = field(repr=False)
+    """Done with what it was woken for."""
+
+    @property
+    def was_woken(self) -> bool:
+        return self.woken.done() and not self.woken.cancelled()
 
 
 class Waiters:
-    def __init__(self, count_max: int, gap_ms: int = 0) -> None:
+    def __init__(
+        self, count_max: int, gap_ms: int = 0, *, group_count_max: int | None = None
+    ) -> None:
         """`gap_ms`: how long arrivals gather after one has woken a poll."""
         self.count = 0
         self._count_max = count_max
+        self._group_count_max = group_count_max or count_max
         self._gap_s = gap_ms / 1000
+        self._numbers = count()
         self._gathering: dict[WaitKey, set[int] | None] = {}
         """Hashes of what arrived since an arrival woke a poll; None: a poll has not looked yet."""
-        self._polls: dict[WaitKey, deque[Waiter]] = {}
+        self._parked: dict[WaitKey, Parked] = {}
+        self._waiters: dict[int, Waiter] = {}
         self._keys_of: dict[str, set[WaitKey]] = {}
+        self._group_counts: Counter[str] = Counter()
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is left of polls that were here."""
+        tables = (self._parked, self._waiters, self._keys_of, self._group_counts, self._gathering)
+        return self.count == 0 and not any(tables)
 
     def gathers(self, key: WaitKey) -> bool:
         """A poll that comes now gets more, and costs less, if it waits for the end of the gap."""
         return key in self._gathering
 
     async def wait(
-        self, key: WaitKey, wanted: Filter, timeout_s: float, *, looked: bool = True
+        self,
+        key: WaitKey,
+        wanted: Filter,
+        timeout_s: float,
+        *,
+        looked: bool = True,
+        again: bool = False,
     ) -> bool:
         """True: something arrived; False: `timeout_s` passed. Raises `TooManyRequests`.
 
-        A poll that has not `looked` comes while arrivals gather, and is woken with them.
+        A poll that has not `looked` comes while arrivals gather, and is woken with them. One that
+        comes `again` was woken for nothing, and goes before those that came after it.
         """
         if not looked:
             self._gathering[key] = None
-        if self.count >= self._count_max:
-            raise TooManyRequests(what="waiting polls", limit=self._count_max)
-        waiter = Waiter(wanted, asyncio.get_running_loop().create_future())
-        self._enter(key, waiter)
+        self._check_room(key)
+        woken = asyncio.get_running_loop().create_future()
+        waiter = Waiter(next(self._numbers), wanted, woken)
+        self._enter(key, waiter, first=again)
         try:
             async with asyncio.timeout(timeout_s):
-                await waiter.woken
+                await woken
         except TimeoutError:
-            return False
+            return waiter.was_woken  # in the same moment: it looks once more
+        except asyncio.CancelledError:
+            if waiter.was_woken:
+                self._wake_one(key, waiter.woken.result())
+            raise
         finally:
             self._leave(key, waiter)
         return True
 
-    def arrived(self, topic: str, tags_codes: Iterable[int]) -> None:
+    def arrived(self, topic: str, tags_codes: Collection[int]) -> None:
         """Messages with these hashes became visible in `topic`."""
-        for key in self._keys_of.get(topic, ()):
+        for key in tuple(self._keys_of.get(topic, ())):
             if key not in self._gathering:
                 self._wake_for(key, tags_codes)
             elif (gathering := self._gathering[key]) is not None:
                 gathering.update(tags_codes)
 
-    def _wake_for(self, key: WaitKey, tags_codes: Iterable[int] | None) -> None:
+    def _wake_for(self, key: WaitKey, tags_codes: Codes) -> None:
         """For an arrival; what comes within the gap waits for its end."""
         if self._wake_one(key, tags_codes) and self._gap_s:
             self._gathering[key] = set()
@@ -95,48 +131,71 @@ class Waiters:
 
     def wake_all(self, topic: str) -> None:
         """Every poll of `topic` must look again: it was deleted or moved."""
-        for key in self._keys_of.get(topic, ()):
-            for waiter in self._polls[key]:
-                _wake(waiter)
+        for key in tuple(self._keys_of.get(topic, ())):
+            self._wake_key(key)
 
-    def _wake_one(self, key: WaitKey, tags_codes: Iterable[int] | None) -> bool:
+    def wake_group(self, group: str) -> None:
+        """Every poll of `group` must look again: it was deleted or changed."""
+        if group in self._group_counts:
+            for key in [key for key in self._parked if key.group == group]:
+                self._wake_key(key)
+
+    def _wake_key(self, key: WaitKey) -> None:
+        for number in self._parked[key].polls():
+            waiter = self._waiters.get(number)
+            if waiter is not None:
+                self._wake(key, waiter, None)
+
+    def _wake_one(self, key: WaitKey, tags_codes: Codes) -> bool:
         """False: nobody waits for these."""
-        for waiter in self._polls.get(key, ()):
-            if waiter.woken.done():
-                continue
-            wanted = waiter.filter
-            if (
-                tags_codes is None
-                or wanted is None
-                or any(wanted.may_match(code) for code in tags_codes)
-            ):
-                _wake(waiter)
-                return True
-        return False
+        parked = self._parked.get(key)
+        number = None if parked is None else parked.oldest(tags_codes)
+        if number is None:
+            return False
+        self._wake(key, self._waiters[number], tags_codes)
+        return True
 
-    def _enter(self, key: WaitKey, waiter: Waiter) -> None:
-        polls = self._polls.get(key)
-        if polls is None:
-            polls = self._polls[key] = deque()
+    def _wake(self, key: WaitKey, waiter: Waiter, tags_codes: Codes) -> None:
+        """It leaves at once, so that nobody wakes it a second time."""
+        self._leave(key, waiter)
+        if not waiter.woken.done():
+            waiter.woken.set_result(tags_codes)
+        elif waiter.woken.cancelled():  # it is being given up, in this turn of the loop
+            self._wake_one(key, tags_codes)
+
+    def _check_room(self, key: WaitKey) -> None:
+        if self.count >= self._count_max:
+            raise TooManyRequests(what="waiting polls", limit=self._count_max)
+        if self._group_counts[key.group] >= self._group_count_max:
+            what = f"waiting polls of group {key.group}"
+            raise TooManyRequests(what=what, limit=self._group_count_max)
+
+    def _enter(self, key: WaitKey, waiter: Waiter, *, first: bool) -> None:
+        parked = self._parked.get(key)
+        if parked is None:
+            parked = self._parked[key] = Parked()
             for topic in (key.topic, retry_topic(*key)):
                 self._keys_of.setdefault(topic, set()).add(key)
-        polls.append(waiter)
+        parked.add(waiter.number, waiter.filter, first=first)
+        self._waiters[waiter.number] = waiter
+        self._group_counts[key.group] += 1
         self.count += 1
 
     def _leave(self, key: WaitKey, waiter: Waiter) -> None:
-        polls = self._polls[key]
-        polls.remove(waiter)
-        self.count -= 1
-        if polls:
+        """Once; it may have left when it was woken."""
+        if self._waiters.pop(waiter.number, None) is None:
             return
-        del self._polls[key]
+        self.count -= 1
+        self._group_counts[key.group] -= 1
+        if not self._group_counts[key.group]:
+            del self._group_counts[key.group]
+        parked = self._parked[key]
+        parked.remove(waiter.number, waiter.filter)
+        if parked:
+            return
+        del self._parked[key]
         for topic in (key.topic, retry_topic(*key)):
             keys = self._keys_of[topic]
             keys.discard(key)
             if not keys:
                 del self._keys_of[topic]
-
-
-def _wake(waiter: Waiter) -> None:
-    if not waiter.woken.done():
-        waiter.woken.set_result(None)

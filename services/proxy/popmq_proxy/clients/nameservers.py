@@ -18,6 +18,7 @@ REFRESH_S = 20.0
 RETRY_S = 1.0  # between attempts while no nameserver answers and the old answers are used
 MISSING_S = 1.0  # a topic that was missing may have been made a moment ago
 ROUTES_MAX = 20_000
+UNUSED_S = 300.0  # after its last refresh a route is forgotten; use refreshes it
 LOOKUP_S = 3.0
 CHANNEL_OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 200),
@@ -149,6 +150,14 @@ class RouteCache:
         """The topic has just been changed; an answer that is still on its way may be older."""
         self._entries.pop(topic, None)
         self._asking.pop(topic, None)
+
+    def forget_unused(self) -> None:
+        """Routes nobody has asked for lately; none while no nameserver answers."""
+        if self._down:
+            return
+        old_s = self._now_s() - UNUSED_S
+        for topic in [name for name, entry in self._entries.items() if entry.refresh_s < old_s]:
+            del self._entries[topic]
 
     async def brokers(self) -> list[ns.BrokerInfo]:
         """By name; the last answer while no nameserver gives one. Raises `NameserverDown`."""

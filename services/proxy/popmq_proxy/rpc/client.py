@@ -11,27 +11,36 @@ from popmq_proxy.core import settings as core_settings
 from popmq_proxy.core.settings import GroupSettings
 from popmq_proxy.core.status import ok
 from popmq_proxy.rpc.context import CallContext, Upstream
+from popmq_proxy.rpc.signs import SignsOfLife
 from popmq_proxy.sessions import Answers, Session, end_stream
 
 REPEAT_S = 1.0
 """The Node client misses Settings that come while it still asks for routes; they come again."""
 COMMANDS_MAX = 64
+RENEWED_TYPES = (v2.PUSH_CONSUMER, v2.LITE_PUSH_CONSUMER)
+"""Clients that leave the invisible time to the server."""
 
 
 class Client:
-    def __init__(self, upstream: Upstream) -> None:
+    def __init__(self, upstream: Upstream, signs: SignsOfLife) -> None:
         self._upstream = upstream
+        self._signs = signs
 
     async def heartbeat(
         self, ctx: CallContext, request: service.HeartbeatRequest
     ) -> service.HeartbeatResponse:
-        self._seen(ctx)
+        session = self._seen(ctx)
+        if request.client_type in RENEWED_TYPES:
+            session.renews = True  # its receives may have come through another proxy
         return service.HeartbeatResponse(status=ok())
 
     async def terminate(
         self, ctx: CallContext, request: service.NotifyClientTerminationRequest
     ) -> service.NotifyClientTerminationResponse:
+        session = self._upstream.sessions.get(ctx.client_id)
         self._upstream.sessions.terminate(ctx.client_id)
+        if session is None or session.renews:
+            await self._signs.goodbye(ctx.client_id)
         return service.NotifyClientTerminationResponse(status=ok())
 
     async def telemetry(

@@ -146,5 +146,13 @@ class Upstream:
         self._groups[group] = (now_s, config)
         return config
 
+    def forget_unused(self) -> None:
+        """Sessions, groups and routes that nobody has used for long; called now and then."""
+        self.sessions.forget_silent(self.clock.now_ms())
+        self.routes.forget_unused()
+        old_s = time.monotonic() - GROUP_KEPT_S
+        for group in [name for name, kept in self._groups.items() if kept[0] < old_s]:
+            del self._groups[group]
+
     def forget_group(self, group: str) -> None:
         self._groups.pop(group, None)

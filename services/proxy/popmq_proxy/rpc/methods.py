@@ -23,6 +23,7 @@ from popmq_proxy.rpc.health import Health
 from popmq_proxy.rpc.receive import Receive
 from popmq_proxy.rpc.route import Route
 from popmq_proxy.rpc.send import Send
+from popmq_proxy.rpc.signs import SignsOfLife
 
 Unary = Callable[[CallContext, Any], Awaitable[Any]]
 
@@ -45,6 +46,7 @@ class Methods:
     unary: dict[str, Unary]
     answers: dict[str, Unary]
     client: Client
+    signs: SignsOfLife
     admin: Admin
     dead_letters: DeadLetters
     health: Health
@@ -52,7 +54,8 @@ class Methods:
 
 def methods(upstream: Upstream) -> Methods:
     route, send, ack = Route(upstream), Send(upstream), Ack(upstream)
-    client = Client(upstream)
+    signs = SignsOfLife(upstream)
+    client = Client(upstream, signs)
     unary: dict[str, tuple[Unary, type[Any]]] = {
         "QueryRoute": (route.query_route, service.QueryRouteResponse),
         "QueryAssignment": (route.query_assignment, service.QueryAssignmentResponse),
@@ -86,6 +89,7 @@ def methods(upstream: Upstream) -> Methods:
             ),
         },
         client=client,
+        signs=signs,
         admin=Admin(upstream),
         dead_letters=DeadLetters(upstream),
         health=Health(),

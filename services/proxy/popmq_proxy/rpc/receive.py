@@ -83,6 +83,7 @@ class Receive:
         await upstream.group(pop.group)  # made on first use
         broker = self._broker(asked_broker, pop.topic, found.readable_brokers)
         session = upstream.sessions.seen(ctx.client_id, upstream.clock.now_ms())
+        session.renews = session.renews or pop.auto_renew
         timeout_ms = pop.poll_ms + upstream.config.call_timeout_ms
         task = asyncio.ensure_future(self._pop_at(broker, pop, timeout_ms))
         session.polls.add(task)
@@ -129,6 +130,7 @@ class Receive:
             attempt_id=request.attempt_id,
             client_id=ctx.client_id,
             one_per_message_group=request.auto_renew and ctx.language in GOES_ON_AFTER_FAILURE,
+            auto_renew=request.auto_renew,
         )
 
     def _invisible_ms(self, request: service.ReceiveMessageRequest) -> int:

@@ -41,7 +41,7 @@ def test_a_lease_that_was_replaced_is_due_only_once_and_later() -> None:
     assert table.live_count == 1
     assert table.take_due(149, 9) == []
     assert table.next_due_ms() == 150
-    assert [due.generation for due in table.take_due(150, 9)] == [2]
+    assert [due.grant.generation for due in table.take_due(150, 9)] == [2]
 
 
 def test_the_heap_does_not_grow_with_leases_that_ended() -> None:
@@ -59,3 +59,14 @@ def test_what_could_not_be_revived_is_looked_at_again_later() -> None:
     table.put_back(table.take_due(100, 9), 1_100)
     assert table.take_due(1_099, 9) == []
     assert [due.offsets for due in table.take_due(1_100, 9)] == [(1, 2)]
+
+
+def test_t83_a_lease_that_was_renewed_or_returned_is_due_once_at_its_new_time() -> None:
+    table, queue = table_with_queue()
+    table.add(queue, leases(7))
+    longer, shorter, same = (Grant(7, 0, ms, 0, 0, 1) for ms in (200, 150, 150))
+    for grant in (longer, shorter, same):
+        table.add(queue, {7: Lease(grant, 0, 1)})
+    assert table.take_due(149, 9) == []
+    assert [due.offsets for due in table.take_due(1_000, 9)] == [(7,)]
+    assert table.live_count == 1

@@ -1,6 +1,7 @@
 """Waiting polls: one message wakes one, filters are looked at, tables return to zero."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -117,3 +118,77 @@ async def test_a_gathered_arrival_still_looks_at_filters() -> None:
     await asyncio.sleep(0.03)
     assert done(tasks) == [True, False]
     tasks[1].cancel()
+
+
+async def test_a_poll_woken_in_the_moment_its_time_is_over_looks_once_more() -> None:
+    waiters = Waiters(10)
+    poll = asyncio.create_task(waiters.wait(KEY, None, 0.01))
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_later(0.005, waiters.arrived, "t", [0])
+    time.sleep(0.02)  # noqa: ASYNC251 - both timers are due in one turn of the loop
+    assert await poll
+    assert waiters.is_empty
+
+
+async def test_a_woken_poll_that_is_cancelled_hands_its_wake_on() -> None:
+    waiters = Waiters(10)
+    tasks = await polls(waiters, "*", "*")
+    waiters.arrived("t", [0])
+    tasks[0].cancel()
+    assert await asyncio.wait_for(tasks[1], 1)
+    assert waiters.count == 0
+
+
+async def test_a_poll_that_was_woken_for_nothing_keeps_its_place() -> None:
+    waiters = Waiters(10)
+    tasks = await polls(waiters, "*", "*")
+    waiters.wake_next(KEY)
+    assert await tasks[0]
+    again = asyncio.create_task(waiters.wait(KEY, None, 5, again=True))
+    await asyncio.sleep(0)
+    waiters.arrived("t", [0])
+    await settle()
+    assert done([again, tasks[1]]) == [True, False]
+    tasks[1].cancel()
+
+
+async def test_a_group_may_not_take_all_the_places() -> None:
+    waiters = Waiters(10, group_count_max=2)
+    tasks = await polls(waiters, "*", "*")
+    with pytest.raises(TooManyRequests, match="waiting polls of group g"):
+        await waiters.wait(WaitKey("g", "another"), None, 1)
+    other = asyncio.create_task(waiters.wait(WaitKey("h", "t"), None, 5))
+    await asyncio.sleep(0)
+    waiters.wake_all("t")
+    assert await asyncio.gather(*tasks, other) == [True, True, True]
+    assert waiters.is_empty
+
+
+async def test_trap30_ten_thousand_polls_and_the_one_that_wants_the_message_is_woken() -> None:
+    """At once, whoever came before it: no scan of the others, no wake that finds nothing."""
+    waiters = Waiters(20_000)
+    tasks = await polls(waiters, *(f"tag-{i}" for i in range(10_000)))
+    began = time.perf_counter()
+    for i in reversed(range(10_000)):
+        waiters.arrived("t", [tags_code(f"tag-{i}")])
+        if i == 5_000:
+            await settle()
+            assert sum(done(tasks)) == 5_000
+    seconds = time.perf_counter() - began
+    assert all(await asyncio.gather(*tasks))
+    assert seconds < 2, f"{seconds:.1f} s for 10,000 wakes"  # a scan takes 50 million steps
+    assert waiters.is_empty
+
+
+async def test_t30_ten_thousand_short_lived_groups_leave_nothing() -> None:
+    waiters = Waiters(20_000, gap_ms=1)
+    keys = [WaitKey(f"g{i}", f"t{i % 100}") for i in range(10_000)]
+    tasks = [asyncio.create_task(waiters.wait(key, None, 5)) for key in keys]
+    await asyncio.sleep(0)
+    for i in range(0, 100, 2):
+        waiters.arrived(f"t{i}", [0])
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.sleep(0.005)  # the gap
+    assert waiters.is_empty

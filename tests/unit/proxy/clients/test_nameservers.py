@@ -6,7 +6,7 @@ import pytest
 
 from popmq_common.errors import BrokerUnreachable, NameserverDown, TopicNotFound
 from popmq_internal.v1 import nameserver_pb2 as ns
-from popmq_proxy.clients.nameservers import MISSING_S, REFRESH_S, RETRY_S, RouteCache
+from popmq_proxy.clients.nameservers import MISSING_S, REFRESH_S, RETRY_S, UNUSED_S, RouteCache
 
 
 class Scripted:
@@ -152,3 +152,26 @@ async def test_a_broker_is_found_again_while_no_nameserver_answers() -> None:
     cached.nameservers.addresses = {"b": "h:9"}
     cached.now_s += RETRY_S + 0.1
     assert await cached.cache.address("b") == "h:9"
+
+
+async def test_t30_routes_of_topics_that_nobody_uses_any_more_are_forgotten() -> None:
+    cached = Cached()
+    for i in range(1_000):
+        await cached.names(f"short-lived-{i}")
+    cached.now_s += UNUSED_S
+    await cached.names("short-lived-7")  # somebody still does
+    await settle()
+    cached.now_s += 2 * REFRESH_S
+    cached.cache.forget_unused()
+    assert list(cached.cache._entries) == ["short-lived-7"]
+
+
+async def test_while_no_nameserver_answers_no_route_is_forgotten() -> None:
+    cached = Cached()
+    await cached.names()
+    await cached.cache.brokers()
+    cached.nameservers.down = True
+    await cached.cache.brokers()
+    cached.now_s += 10 * UNUSED_S
+    cached.cache.forget_unused()
+    assert await cached.names() == ["b"]
