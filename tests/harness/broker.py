@@ -4,7 +4,7 @@ what was not synced."""
 import asyncio
 import random
 import shutil
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -100,14 +100,24 @@ class EngineDriver:
         return self.run(step())
 
     def make(
-        self, queues: int = 2, max_attempts: int = 16, start: str = "FIRST", *, fifo: bool = False
+        self,
+        queues: int = 2,
+        max_attempts: int = 16,
+        start: str = "FIRST",
+        *,
+        fifo: bool = False,
+        retry_policy: link.RetryPolicy | None = None,
     ) -> None:
         topic = link.TopicConfig(
             name=TOPIC, read_queues=queues, write_queues=queues, message_type="MIXED"
         )
         self.call(put_topic=link.PutTopic(topic=topic))
         group = link.GroupConfig(
-            name=GROUP, fifo=fifo, max_attempts=max_attempts, consume_from=start
+            name=GROUP,
+            fifo=fifo,
+            max_attempts=max_attempts,
+            consume_from=start,
+            retry_policy=retry_policy,
         )
         self.call(put_group=link.PutGroup(group=group))
 
@@ -170,6 +180,23 @@ class EngineDriver:
             group=GROUP, topic=TOPIC, handle=handle, invisible_ms=invisible_ms
         )
         return self.call(change_invisible=request).change_invisible
+
+    def nack(
+        self,
+        *handles: str,
+        kind: int = link.NACK_KIND_COUNTED,
+        delay_ms: int = -1,
+        reason: str = "",
+    ) -> list[int]:
+        return list(self.call(**nack_body(handles, kind, delay_ms, reason)).nack.outcomes)
+
+    def dead_letters(self, **fields: Any) -> link.ListDeadLettersReply:
+        request = link.ListDeadLetters(group=GROUP, **{"count_max": 100, **fields})
+        return self.call(list_dead_letters=request).list_dead_letters
+
+    def redrive(self, **fields: Any) -> link.RedriveReply:
+        request = link.Redrive(group=GROUP, **{"count_max": 100, **fields})
+        return self.call(redrive=request).redrive
 
     def alive(self, *client_ids: str) -> None:
         self.call(alive=link.Alive(client_ids=client_ids))
@@ -248,6 +275,21 @@ def pop_body(
             attempt_id=attempt_id,
             client_id=renewed_by,
             auto_renew=bool(renewed_by),
+        )
+    }
+
+
+def nack_body(
+    handles: Sequence[str], kind: int, delay_ms: int = -1, reason: str = ""
+) -> dict[str, Any]:
+    return {
+        "nack": link.Nack(
+            group=GROUP,
+            topic=TOPIC,
+            handles=handles,
+            kind=link.NackKind.ValueType(kind),
+            delay_ms=delay_ms,
+            reason=reason,
         )
     }
 

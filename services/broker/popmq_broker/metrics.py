@@ -46,9 +46,11 @@ class BrokerCollector(Collector):
         yield _counter("popmq_acks", "Acks by what they found", outcome, stats.acked)
         text = "Changes of the invisible time by what they found"
         yield _counter("popmq_changes", text, outcome, stats.changed)
+        kind = [*group, "kind"]
+        yield _counter("popmq_nacks", "Messages given back or up, by kind", kind, stats.nacked)
         text = "Leases renewed because their client lives"
         yield _counter("popmq_renewed_leases", text, group, stats.renewed)
-        text = "Messages put into a retry topic because nobody acked them"
+        text = "Messages put into a retry topic, not acked in time or nacked"
         yield _counter("popmq_revived_messages", text, group, stats.revived)
         text = "Messages put into the dead letters"
         yield _counter("popmq_send_to_dlq_messages", text, group, stats.dead)

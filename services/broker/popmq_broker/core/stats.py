@@ -19,6 +19,8 @@ class Stats:
         """Acks by topic, group and outcome."""
         self.changed: Counter[tuple[str, str, str]] = Counter()
         """Changes of the invisible time by topic, group and outcome."""
+        self.nacked: Counter[tuple[str, str, str]] = Counter()
+        """Nacks by topic, group and kind."""
         self.renewed: Counter[tuple[str, str]] = Counter()
         """Leases renewed by a sign of life, by topic and group."""
         self.revived: Counter[tuple[str, str]] = Counter()

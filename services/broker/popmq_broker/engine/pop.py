@@ -262,6 +262,7 @@ class Pop:
             generation=pick.generation,
             attempts=tuple(pick.attempts),
             attempt_id=request.attempt_id if pick.attempts else "",
+            reasons=tuple(pick.reasons),
             client_id=request.client_id if request.auto_renew else "",
             renew_ms=request.invisible_ms if request.auto_renew else 0,
         )

@@ -116,6 +116,7 @@ def _apply_checkpoint(
         revive_queue=revive_queue,
         revive_offset=revive_offset,
         generation=checkpoint.generation,
+        nack=checkpoint.nack,
         client_id=checkpoint.client_id,
         renew_ms=checkpoint.renew_ms,
     )
@@ -146,6 +147,7 @@ def _hold_in_order(
 ) -> None:
     """Takes out of `leases` what retention has deleted."""
     attempts = dict(zip(checkpoint.offsets, checkpoint.attempts, strict=False))
+    reasons = dict(zip(checkpoint.offsets, checkpoint.reasons, strict=False))
     for offset, lease in list(leases.items()):
         entry = order.entries.get(offset)
         if entry is None:
@@ -158,6 +160,7 @@ def _hold_in_order(
             order.found(entry)
         order.hold(entry, lease, attempt_id=checkpoint.attempt_id, counted=False)
         entry.attempts = attempts.get(offset, 1)
+        entry.reason = reasons.get(offset, "")
 
 
 def _apply_move(state: BrokerState, move: ck.Checkpoint, *, saved: bool) -> None:

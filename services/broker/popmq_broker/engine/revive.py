@@ -15,9 +15,10 @@ from collections.abc import Iterable
 
 from popmq_broker.core.grant import Lease
 from popmq_broker.core.leases import Due, GroupQueue, Outcome
+from popmq_broker.core.nack import NackKind
 from popmq_broker.core.order import Order
 from popmq_broker.core.queue_entry import tags_code
-from popmq_broker.core.retry import REASON_ATTEMPTS, Copy, dead_letter, retry_or_dead_letter
+from popmq_broker.core.retry import Copy, dead_letter, retry_or_dead_letter
 from popmq_broker.engine import journal
 from popmq_broker.engine.send import tag_of
 from popmq_broker.engine.state import BrokerState
@@ -93,6 +94,14 @@ class Revive:
         ]
         self._end(queue, live, counted=False)
 
+    def attempts(self, queue: GroupQueue, queue_offset: int) -> int:
+        """How often a leased message was handed out, this time included."""
+        if queue.order is not None:
+            return queue.order.entries[queue_offset].attempts
+        lease = queue.leases[queue_offset]
+        record = self._state.store.read(lease.log_offset, lease.size_bytes)
+        return 1 if record is None else record.reconsume_times + 1
+
     def forward(self, queue: GroupQueue, queue_offset: int, reason: str) -> int:
         """Move one leased message to the dead letters; returns the log's end behind it."""
         lease = queue.leases[queue_offset]
@@ -109,6 +118,7 @@ class Revive:
         """The pair that ends the lease; the ack record alone when the message is gone."""
         state = self._state
         drafts = []
+        entry = None if queue.order is None else queue.order.entries[queue_offset]
         record = state.store.read(lease.log_offset, lease.size_bytes)
         if record is not None:
             group, topic = queue.key.group, self._consumed_topic(queue)
@@ -117,8 +127,8 @@ class Revive:
                 group=group,
                 topic=topic,
                 pop_time_ms=lease.grant.pop_time_ms,
-                attempts=queue.order.entries[queue_offset].attempts if queue.order else None,
-                reason=reason,
+                attempts=None if entry is None else entry.attempts,
+                reason=reason or ("" if entry is None else entry.reason),
             )
             self._topics.ensure_system_copy_target(copy.topic)
             drafts.append(_copy_draft(record, copy))
@@ -146,7 +156,7 @@ class Revive:
         state = self._state
         drafts: list[Draft] = []
         for offset, lease in leases:
-            copy = self._copy(queue, lease, counted=counted)
+            copy = self._copy(queue, lease, counted=counted and _counts(lease))
             if copy is not None:
                 drafts.append(copy)
             drafts.append(self._ack_draft(queue, offset, lease))
@@ -167,22 +177,23 @@ class Revive:
         max_attempts = state.groups[queue.key.group].max_attempts
         dead = {
             offset
-            for offset, _ in leases
-            if counted and order.entries[offset].attempts >= max_attempts
+            for offset, lease in leases
+            if counted and _counts(lease) and order.entries[offset].attempts >= max_attempts
         }
         drafts: list[Draft] = []
         for offset, lease in leases:
             if offset in dead:
-                drafts += self._dead_letter(queue, offset, lease, REASON_ATTEMPTS)
+                drafts += self._dead_letter(queue, offset, lease, _reason(lease))
         if drafts:
             state.store.append(drafts, state.clock.now_ms(), system=True)
-        for offset, _ in leases:
+        for offset, lease in leases:
             if offset in dead:
                 state.settle(queue, offset, Outcome.EXPIRED)
             else:
+                again_counted = counted and _counts(lease)
                 state.leases.end(queue, offset, Outcome.EXPIRED)
-                order.give_back(offset, counted=counted)
-                state.stats.revived[queue.key.topic, queue.key.group] += counted
+                order.give_back(offset, counted=again_counted, reason=_reason(lease))
+                state.stats.revived[queue.key.topic, queue.key.group] += again_counted
         state.wake_for_order(queue)
 
     def _copy(self, queue: GroupQueue, lease: Lease, *, counted: bool) -> Draft | None:
@@ -200,6 +211,7 @@ class Revive:
             pop_time_ms=lease.grant.pop_time_ms,
             max_attempts=group.max_attempts,
             counted=counted,
+            reason=_reason(lease),
         )
         self._topics.ensure_system_copy_target(copy.topic)
         counts = state.stats.dead if copy.dead else state.stats.revived
@@ -228,6 +240,17 @@ class Revive:
                 await self._changed.wait()
         except TimeoutError:
             return
+
+
+def _counts(lease: Lease) -> bool:
+    nack = lease.grant.nack
+    return nack is None or nack.kind is not NackKind.UNCOUNTED
+
+
+def _reason(lease: Lease) -> str:
+    """Why this attempt failed, if it counts and its consumer said so."""
+    nack = lease.grant.nack
+    return "" if nack is None else nack.counted_reason
 
 
 def _copy_draft(record: Record, copy: Copy) -> Draft:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from popmq_broker.core import checkpoint as ck
 from popmq_broker.core import tables
 from popmq_broker.core.offsets import QueueKey
+from popmq_broker.core.retry_policy import TABLE, RetryPolicy
 from popmq_broker.engine import journal
 from popmq_broker.engine.standing import known_queues, standing
 from popmq_broker.engine.state import BrokerState
@@ -155,7 +156,9 @@ class Topics:
             fifo=raw.fifo,
             max_attempts=raw.max_attempts,
             consume_from=consume_from,
+            retry_policy=_policy(raw) if raw.HasField("retry_policy") else TABLE,
         )
+        group.retry_policy.check()
         before = self._state.groups.get(group.name)
         if before is not None and before.fifo != group.fifo:
             self._switch_order(group)
@@ -322,9 +325,26 @@ def topic_message(topic: tables.TopicConfig) -> link.TopicConfig:
 
 
 def _group_message(group: tables.GroupConfig) -> link.GroupConfig:
+    policy = group.retry_policy
     return link.GroupConfig(
         name=group.name,
         fifo=group.fifo,
         max_attempts=group.max_attempts,
         consume_from=group.consume_from.value,
+        retry_policy=link.RetryPolicy(
+            delays_ms=policy.delays_ms,
+            initial_ms=policy.initial_ms,
+            max_ms=policy.max_ms,
+            multiplier=policy.multiplier,
+        ),
+    )
+
+
+def _policy(raw: link.GroupConfig) -> RetryPolicy:
+    policy = raw.retry_policy
+    return RetryPolicy(
+        delays_ms=tuple(policy.delays_ms),
+        initial_ms=policy.initial_ms,
+        max_ms=policy.max_ms,
+        multiplier=policy.multiplier,
     )

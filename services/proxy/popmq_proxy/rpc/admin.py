@@ -81,6 +81,7 @@ class Admin:
             fifo=group.fifo,
             max_attempts=group.max_attempts or MAX_ATTEMPTS_DEFAULT,
             consume_from=group.consume_from or "LAST",
+            retry_policy=_link_policy(group) if group.HasField("retry_policy") else None,
         )
         replies = await self._upstream.on_all_brokers(
             link.Call(put_group=link.PutGroup(group=config))
@@ -159,4 +160,20 @@ def _group(config: link.GroupConfig) -> admin.Group:
         fifo=config.fifo,
         max_attempts=config.max_attempts,
         consume_from=config.consume_from,
+        retry_policy=admin.RetryPolicy(
+            delays_ms=config.retry_policy.delays_ms,
+            initial_ms=config.retry_policy.initial_ms,
+            max_ms=config.retry_policy.max_ms,
+            multiplier=config.retry_policy.multiplier,
+        ),
+    )
+
+
+def _link_policy(group: admin.Group) -> link.RetryPolicy:
+    policy = group.retry_policy
+    return link.RetryPolicy(
+        delays_ms=policy.delays_ms,
+        initial_ms=policy.initial_ms,
+        max_ms=policy.max_ms,
+        multiplier=policy.multiplier,
     )
