@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := services sdk pipelines bench/compare proto/generate.py docs/generate_configuration.py
-FAST := tests/unit tests/property tests/scenarios tests/tidy tests/sim/test_simulation.py
+FAST := tests/unit tests/property tests/scenarios tests/traps tests/tidy tests/sim/test_simulation.py
 .DEFAULT_GOAL := help
 .PHONY: help setup quickstart fmt check test hunt sim faults soak it crash compat pipelines compose test-all bench proto docs clean
 

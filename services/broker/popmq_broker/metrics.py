@@ -55,9 +55,11 @@ class BrokerCollector(Collector):
         yield _counter("popmq_acks", "Acks by what they found", outcome, stats.acked)
         text = "Changes of the invisible time by what they found"
         yield _counter("popmq_changes", text, outcome, stats.changed)
+        kind = [*group, "kind"]
+        yield _counter("popmq_nacks", "Messages given back or up, by kind", kind, stats.nacked)
         text = "Leases renewed because their client lives"
         yield _counter("popmq_renewed_leases", text, group, stats.renewed)
-        text = "Messages put into a retry topic because nobody acked them"
+        text = "Messages put into a retry topic, not acked in time or nacked"
         yield _counter("popmq_revived_messages", text, group, stats.revived)
         text = "Messages put into the dead letters"
         yield _counter("popmq_send_to_dlq_messages", text, group, stats.dead)
@@ -75,7 +77,7 @@ class BrokerCollector(Collector):
         for row, found in counts(self._broker.state).items():
             for family, count in zip(families, found, strict=True):
                 family.add_metric(row, count)
-            lag.add_metric(row, found.stored - found.settled)
+            lag.add_metric(row, found.lag)
         text = "Stored in the dead letters of a group"
         dead = GaugeMetricFamily("popmq_dead_letter_messages", text, labels=["consumer_group"])
         for group, count in dead_letters(self._broker.state).items():

@@ -8,7 +8,9 @@ says one of them is done.
                  n count · q queue id · t topic (the retry topic's name for retries) · c group
                  ro revive offset · d offsets minus so · bn broker · rp times put again
     ack          ao offset · so · c · t · q · pt · bn          batch: ao −1, aol offsets
-    ours         g generation, only when above 1: the lease replaced an older one of the message.
+    ours         nk kind of a nack that waits for its delay, nr its reason. lr the last counted
+                 reason of each offset, of a FIFO group and only if there is one.
+                 g generation, only when above 1: the lease replaced an older one of the message.
                  ci the client whose signs of life renew it, and rm for how many ms each time. The
                  same checkpoint again, so of c, t, q, pt and g, with a longer it: it was renewed.
                  at deliveries so far of each offset, of a FIFO group; ai its receive's attempt id.
@@ -25,6 +27,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
+from popmq_broker.core.nack import Nack, NackKind
 from popmq_common.errors import Corrupt
 from popmq_common.units import QueueOffset
 
@@ -49,6 +52,9 @@ class Checkpoint:
     attempts: tuple[int, ...] = ()
     """Of a FIFO group: how often each message was handed out, this time included."""
     attempt_id: str = ""
+    nack: Nack | None = None
+    reasons: tuple[str, ...] = ()
+    """Of a FIFO group: why the last counted attempt of each failed; empty: none has a reason."""
     client_id: str = ""
     """Whose signs of life renew it; empty: it is not renewed."""
     renew_ms: int = 0
@@ -98,6 +104,11 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
         fields["at"] = checkpoint.attempts
     if checkpoint.attempt_id:
         fields["ai"] = checkpoint.attempt_id
+    if checkpoint.nack is not None:
+        fields["nk"] = checkpoint.nack.kind.value
+        fields["nr"] = checkpoint.nack.reason
+    if any(checkpoint.reasons):
+        fields["lr"] = checkpoint.reasons
     if checkpoint.client_id:
         fields["ci"] = checkpoint.client_id
         fields["rm"] = checkpoint.renew_ms
@@ -122,6 +133,10 @@ def decode_checkpoint(body: bytes, *, where: str) -> Checkpoint:
             generation=int(fields.get("g", 1)),
             attempts=tuple(int(count) for count in fields.get("at", ())),
             attempt_id=str(fields.get("ai", "")),
+            nack=Nack(NackKind(fields["nk"]), str(fields.get("nr", "")))
+            if "nk" in fields
+            else None,
+            reasons=tuple(str(reason) for reason in fields.get("lr", ())),
             client_id=str(fields.get("ci", "")),
             renew_ms=int(fields.get("rm", 0)),
         )

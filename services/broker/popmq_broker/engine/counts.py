@@ -27,16 +27,33 @@ class Counts(NamedTuple):
     blocked: int
     """Waiting for an earlier message of their message group."""
 
+    @property
+    def lag(self) -> int:
+        """What the group is not done with."""
+        return self.ready + self.in_flight + self.blocked
+
 
 def counts(state: BrokerState) -> dict[tuple[str, str], Counts]:
     """By topic as stored, and group."""
     found: dict[tuple[str, str], Counts] = {}
-    for key, queue in state.leases.queues.items():
-        _add(found, key, _of_queue(state, key, queue))
-        retry = QueueKey(key.group, retry_topic(key.group, key.topic), 0)
-        if retry.topic in state.topics and retry not in state.leases.queues:  # never looked at yet
-            stored = _end(state, retry) - state.min_offset(retry.topic, 0)
-            found[retry.topic, key.group] = Counts(stored, 0, stored, 0, 0)
+    for key, queue in known_queues(state).items():
+        _add(found, key, of_queue(state, queue))
+    return found
+
+
+def known_queues(state: BrokerState) -> dict[QueueKey, GroupQueue]:
+    """All queues of the topics a group has popped, its retry topics too, looked at or not yet.
+
+    Of a group that has never popped a topic nothing is known, and nothing is said.
+    """
+    found = dict(state.leases.queues)
+    for group, topic in {(key.group, key.topic) for key in found if key.group in state.groups}:
+        for name in (topic, retry_topic(group, topic)):
+            config = state.topics.get(name)
+            for i in range(config.read_queues if config else 0):
+                key = QueueKey(group, name, i)
+                if key not in found:
+                    found[key] = state.new_group_queue(key, state.first_offset(key))
     return found
 
 
@@ -57,7 +74,8 @@ def _add(found: dict[tuple[str, str], Counts], key: QueueKey, more: Counts) -> N
     found[row] = more if before is None else Counts(*map(sum, zip(before, more, strict=True)))
 
 
-def _of_queue(state: BrokerState, key: QueueKey, queue: GroupQueue) -> Counts:
+def of_queue(state: BrokerState, queue: GroupQueue) -> Counts:
+    key = queue.key
     first = state.min_offset(key.topic, key.queue_id)
     position = max(first, queue.position)
     end = max(position, _end(state, key))

@@ -44,6 +44,8 @@ class Pick:
     generation: int = 1
     attempts: list[int] = field(default_factory=list)
     """Of a FIFO group: how often each was handed out, this time included."""
+    reasons: list[str] = field(default_factory=list)
+    """Of a FIFO group: why the attempt before failed."""
     again: bool = False
     """An answer that was lost is given once more; it does not count."""
 
@@ -130,6 +132,7 @@ def scan_in_order(
         for entry in order.next_entries(want, room_bytes, single=single):
             if _give(state, pick, order, entry):
                 pick.attempts.append(entry.attempts + 1)
+                pick.reasons.append(entry.reason)
     pick.more = at < end and not order.full
     return pick
 
@@ -140,6 +143,7 @@ def again(state: BrokerState, queue: GroupQueue, order: Order, held: list[Entry]
     for entry in held:
         if _give(state, pick, order, entry):
             pick.attempts.append(entry.attempts)
+            pick.reasons.append(entry.reason)
     return pick
 
 

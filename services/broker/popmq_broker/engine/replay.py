@@ -118,6 +118,7 @@ def _apply_checkpoint(
         revive_queue=revive_queue,
         revive_offset=revive_offset,
         generation=checkpoint.generation,
+        nack=checkpoint.nack,
         client_id=checkpoint.client_id,
         renew_ms=checkpoint.renew_ms,
     )
@@ -148,6 +149,7 @@ def _hold_in_order(
 ) -> None:
     """Takes out of `leases` what retention has deleted."""
     attempts = dict(zip(checkpoint.offsets, checkpoint.attempts, strict=False))
+    reasons = dict(zip(checkpoint.offsets, checkpoint.reasons, strict=False))
     for offset, lease in list(leases.items()):
         entry = order.entries.get(offset)
         if entry is None:
@@ -160,6 +162,7 @@ def _hold_in_order(
             order.found(entry)
         order.hold(entry, lease, attempt_id=checkpoint.attempt_id, counted=False)
         entry.attempts = attempts.get(offset, 1)
+        entry.reason = reasons.get(offset, "")
 
 
 def _apply_move(state: BrokerState, move: ck.Checkpoint, saved: OffsetTable | None) -> None:

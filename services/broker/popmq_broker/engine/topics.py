@@ -11,7 +11,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from popmq_broker.core import checkpoint as ck
 from popmq_broker.core import tables
 from popmq_broker.core.offsets import QueueKey
+from popmq_broker.core.retry_policy import TABLE, RetryPolicy
 from popmq_broker.engine import journal
+from popmq_broker.engine.counts import known_queues, of_queue
 from popmq_broker.engine.state import BrokerState
 from popmq_common.errors import BadRequest, IllegalQueueCount, TooManyRequests
 from popmq_common.names import (
@@ -72,9 +74,14 @@ class Topics:
             self._put(tables.TopicConfig(name=name, read_queues=1, write_queues=1))
 
     def restore(self) -> None:
-        """At start: retry topics and dead letters that a crash kept out of the table."""
-        for name in sorted(self._state.store.topics()):
-            if name.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
+        """At start: retry topics and dead letters that a crash kept out of the table.
+
+        Those that were deleted have queues too, but nothing in them.
+        """
+        state = self._state
+        for name in sorted(state.store.topics()):
+            holds = state.store.max_offset(name, 0) > state.min_offset(name, 0)
+            if holds and name.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
                 self.ensure_system_copy_target(name)
 
     def ensure_revive_topic(self) -> None:
@@ -109,17 +116,23 @@ class Topics:
         gone = {request.topic} | {
             retry_topic(key.group, request.topic) for key in state.leases.queues
         }
-        for name in gone & state.topics.keys():
-            self._raise_floors(name)
-            del state.topics[name]
-        state.topics_version += 1
+        self._remove(gone)
         moved = [key for key in state.leases.queues if key.topic in gone]
         self._move({key: state.min_offset(key.topic, key.queue_id) for key in moved})
-        self._unsaved_topics = True
+        state.stats.forget_topic(request.topic)
         await self.save()
         await self.announce()
         state.waiters.wake_all(request.topic)
         return link.Done()
+
+    def _remove(self, names: set[str]) -> None:
+        """Those that exist; what they hold belongs to the past."""
+        state = self._state
+        for name in names & state.topics.keys():
+            self._raise_floors(name)
+            del state.topics[name]
+            state.topics_version += 1
+            self._unsaved_topics = True
 
     def _raise_floors(self, name: str) -> None:
         state = self._state
@@ -155,7 +168,9 @@ class Topics:
             fifo=raw.fifo,
             max_attempts=raw.max_attempts,
             consume_from=consume_from,
+            retry_policy=_policy(raw) if raw.HasField("retry_policy") else TABLE,
         )
+        group.retry_policy.check()
         before = self._state.groups.get(group.name)
         if before is not None and before.fifo != group.fifo:
             self._switch_order(group)
@@ -205,18 +220,17 @@ class Topics:
         return link.GetGroupReply(group=_group_message(state.group(request.group)))
 
     async def delete_group(self, request: link.DeleteGroup) -> link.Done:
-        """Raises `GroupNotFound`. A group made later under the name starts like a new one."""
+        """Raises `GroupNotFound`. A group made later under the name starts like a new one; what
+        this one had to retry goes with it."""
         state = self._state
         state.group(request.group)
-        for name in {retry_topic(request.group, topic) for topic in state.topics}:
-            if name in state.topics:  # its copies are not for a later group of this name
-                self._raise_floors(name)
-                del state.topics[name]
-                self._unsaved_topics = True
-        self._move({key: FORGET for key in state.leases.queues if key.group == request.group})
+        keys = [key for key in state.leases.queues if key.group == request.group]
+        # its copies are not for a later group of this name
+        self._remove({retry_topic(request.group, topic) for topic in state.topics})
+        self._move(dict.fromkeys(keys, FORGET))
         del state.groups[request.group]
         state.waiters.wake_group(request.group)
-        state.topics_version += 1
+        state.stats.forget_group(request.group)
         await self.save()
         await self._save_groups()
         return link.Done()
@@ -293,8 +307,9 @@ class Topics:
                     committed_offset=queue.committed,
                     max_offset=state.store.max_offset(key.topic, key.queue_id),
                     in_flight=len(queue.leases),
+                    lag=of_queue(state, queue).lag,
                 )
-                for key, queue in sorted(state.leases.queues.items())
+                for key, queue in sorted(known_queues(state).items())
                 if key.group == group.name
             ],
         )
@@ -324,9 +339,26 @@ def topic_message(topic: tables.TopicConfig) -> link.TopicConfig:
 
 
 def _group_message(group: tables.GroupConfig) -> link.GroupConfig:
+    policy = group.retry_policy
     return link.GroupConfig(
         name=group.name,
         fifo=group.fifo,
         max_attempts=group.max_attempts,
         consume_from=group.consume_from.value,
+        retry_policy=link.RetryPolicy(
+            delays_ms=policy.delays_ms,
+            initial_ms=policy.initial_ms,
+            max_ms=policy.max_ms,
+            multiplier=policy.multiplier,
+        ),
+    )
+
+
+def _policy(raw: link.GroupConfig) -> RetryPolicy:
+    policy = raw.retry_policy
+    return RetryPolicy(
+        delays_ms=tuple(policy.delays_ms),
+        initial_ms=policy.initial_ms,
+        max_ms=policy.max_ms,
+        multiplier=policy.multiplier,
     )
