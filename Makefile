@@ -3,9 +3,9 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := services sdk pipelines bench/compare proto/generate.py docs/generate_configuration.py docs/generate_pop.py
-FAST := tests/unit tests/property tests/scenarios tests/tidy
+FAST := tests/unit tests/property tests/scenarios tests/traps tests/tidy tests/sim/test_simulation.py
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart fmt check test hunt it crash compat pipelines compose test-all bench proto docs clean
+.PHONY: help setup quickstart fmt check test hunt sim faults soak it crash compat pipelines compose test-all bench proto docs clean
 
 help: ## this text
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,17 @@ test: setup ## the fast tests, under a minute
 
 hunt: setup ## the state machine over the broker, long and with fresh seeds
 	$(BIN)/pytest -q --timeout 3600 --hypothesis-profile hunt tests/property
+
+STEPS ?= 100000
+sim: setup ## the simulation with faults, minutes of dangers in seconds (SEED= STEPS=)
+	PYTHONPATH=tests $(BIN)/python -m sim '$(SEED)' $(STEPS)
+
+faults: setup ## faults planted in the engine, which the simulation must find
+	$(BIN)/pytest -q -n 2 tests/sim/test_faults.py
+
+MINUTES ?= 10
+soak: setup ## a cluster under load, killed again and again (MINUTES=10)
+	PYTHONPATH=tests $(BIN)/python -m soak $(MINUTES)
 
 it: setup ## services together, in one process
 	$(BIN)/pytest -q tests/integration tests/front

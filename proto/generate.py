@@ -27,7 +27,7 @@ def generate(into: Path) -> int:
     # The plugins are installed beside the interpreter, which need not be on the path.
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     code = protoc.main(["protoc", f"-I{HERE}", f"-I{well_known}", *outputs, *sources])
-    for package in ("popmq_internal", "popmq_admin"):
+    for package in ("popmq_internal", "popmq_admin", "popmq_consumer"):
         for folder in (into / package, into / package / "v1"):
             (folder / "__init__.py").touch()
         (into / package / "py.typed").touch()

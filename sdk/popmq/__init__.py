@@ -1,4 +1,7 @@
-"""PopMQ's client: send, receive, ack over apache.rocketmq.v2, with any server that speaks it."""
+"""PopMQ's client: send, receive, ack over apache.rocketmq.v2, with any server that speaks it.
+
+`nack` and `reject` need a PopMQ server.
+"""
 
 from popmq._core.signature import Credentials
 from popmq.client import Client

@@ -27,9 +27,17 @@ from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq._core import convert
 from popmq._core.ids import MessageIds
 from popmq._core.signature import Credentials, metadata
-from popmq.errors import BrokerUnavailable, PopMQClientError, ServerUnreachable, check
+from popmq.errors import (
+    BrokerUnavailable,
+    PopMQClientError,
+    RefusedByServer,
+    ServerUnreachable,
+    check,
+)
 from popmq.message import Message, ReceivedMessage, SendReceipt
 from popmq.telemetry import Telemetry
+from popmq_consumer.v1 import consumer_pb2 as consumer
+from popmq_consumer.v1 import consumer_pb2_grpc as consumer_grpc
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -37,6 +45,7 @@ SEND_ATTEMPTS = 3
 BACKOFF_S = 0.05
 MESSAGE_BYTES_MAX = 130 * 1024 * 1024
 ROUTE_KEPT_S = 30.0
+REASON_CHARS_MAX = 1_000  # the server keeps no more
 
 
 class Client:
@@ -79,6 +88,7 @@ class Client:
         else:
             self._channel = grpc.aio.insecure_channel(self._endpoint, options)
         self._stub = service_grpc.MessagingServiceStub(self._channel)
+        self._consumer = consumer_grpc.ConsumerStub(self._channel)
         self._telemetry = Telemetry(self._stub, self.metadata)
         return self
 
@@ -183,7 +193,7 @@ class Client:
         place = (request.message_queue.topic.name, request.group.name, queue.broker.name)
         request.attempt_id = self._lost.pop(place, "") or str(uuid.uuid4())
         try:
-            return await self._retrying(lambda: self._receive_once(request, wait_s), attempts=1)
+            return await self._retrying(lambda: self._receive_once(request, wait_s))
         except ServerUnreachable:
             self._lost[place] = request.attempt_id
             raise
@@ -246,6 +256,64 @@ class Client:
         )
         check(response.status)
         message.receipt_handle = response.receipt_handle
+
+    async def nack(
+        self,
+        message: ReceivedMessage,
+        delay_s: float | None = None,
+        reason: str = "",
+        *,
+        counted: bool = True,
+    ) -> None:
+        """It was not dealt with: it comes again after `delay_s`, by default as the group's retry
+        policy says. Its handle is void from now on.
+
+        `counted`: a failed attempt; after the group's last one it goes to the dead letters at
+        once, with the last `reason` that was given. Otherwise it is only given back, and the next
+        delivery has the same number. Raises `InvalidReceiptHandle` when somebody else may hold it.
+        """
+        kind = consumer.NACK_KIND_COUNTED if counted else consumer.NACK_KIND_UNCOUNTED
+        await self._nack(message, kind, delay_s, reason)
+
+    async def reject(self, message: ReceivedMessage, reason: str) -> None:
+        """It can never be dealt with: to the dead letters of its group at once, with `reason`."""
+        await self._nack(message, consumer.NACK_KIND_FATAL, None, reason)
+
+    async def _nack(
+        self,
+        message: ReceivedMessage,
+        kind: "consumer.NackKind.ValueType",
+        delay_s: float | None,
+        reason: str,
+    ) -> None:
+        entry = consumer.NackEntry(
+            message_id=message.message_id, receipt_handle=message.receipt_handle
+        )
+        request = consumer.NackRequest(
+            group=self._resource(message.group),
+            topic=self._resource(message.topic),
+            entries=[entry],
+            kind=kind,
+            reason=reason[:REASON_CHARS_MAX],
+        )
+        if delay_s is not None:
+            request.delay.FromMilliseconds(int(delay_s * 1000))
+        try:
+            response = await self._retrying(
+                lambda: self._consumer.Nack(
+                    request, timeout=self._timeout_s, metadata=self.metadata()
+                ),
+                attempts=1,
+            )
+        except ServerUnreachable as failed:
+            cause = failed.__cause__
+            if not isinstance(cause, grpc.aio.AioRpcError):
+                raise
+            if cause.code() is not grpc.StatusCode.UNIMPLEMENTED:
+                raise
+            text = f"{self._endpoint} is no PopMQ: it does not know nack and reject"
+            raise RefusedByServer(v2.NOT_IMPLEMENTED, text) from cause
+        check(response.entries[0].status if response.entries else response.status)
 
     async def _brokers(self, topic: str) -> list[v2.MessageQueue]:
         """One readable queue of each broker; a receive on it serves the whole broker."""

@@ -4,7 +4,7 @@ what was not synced."""
 import asyncio
 import random
 import shutil
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,6 +21,8 @@ from popmq_internal.v1 import link_pb2 as link
 
 T = TypeVar("T")
 TOPIC, GROUP = "t", "g"
+QUICK_DISK = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""What a crash loses is decided by the driver, so the disk need not be one."""
 SEGMENT_BYTES = 8 * 1024  # small, so that files roll all the time
 
 
@@ -51,12 +53,17 @@ def popped(message: link.PoppedMessage) -> Popped:
 class EngineDriver:
     """Synchronous access to a broker on its own event loop."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(
+        self, folder: Path, *, like: "EngineDriver | None" = None, **settings: Any
+    ) -> None:
+        """`like`: another broker of the same cluster, whose clock and event loop this one shares;
+        it is closed last."""
         self._folder = folder
         self._generation = 0
         self._settings = settings
-        self.clock = VirtualClock()
-        self.loop = asyncio.new_event_loop()
+        self._shares_loop = like is not None
+        self.clock: VirtualClock = like.clock if like else VirtualClock()
+        self.loop: asyncio.AbstractEventLoop = like.loop if like else asyncio.new_event_loop()
         self.broker = self._open()
 
     @property
@@ -93,14 +100,24 @@ class EngineDriver:
         return self.run(step())
 
     def make(
-        self, queues: int = 2, max_attempts: int = 16, start: str = "FIRST", *, fifo: bool = False
+        self,
+        queues: int = 2,
+        max_attempts: int = 16,
+        start: str = "FIRST",
+        *,
+        fifo: bool = False,
+        retry_policy: link.RetryPolicy | None = None,
     ) -> None:
         topic = link.TopicConfig(
             name=TOPIC, read_queues=queues, write_queues=queues, message_type="MIXED"
         )
         self.call(put_topic=link.PutTopic(topic=topic))
         group = link.GroupConfig(
-            name=GROUP, fifo=fifo, max_attempts=max_attempts, consume_from=start
+            name=GROUP,
+            fifo=fifo,
+            max_attempts=max_attempts,
+            consume_from=start,
+            retry_policy=retry_policy,
         )
         self.call(put_group=link.PutGroup(group=group))
 
@@ -164,6 +181,23 @@ class EngineDriver:
         )
         return self.call(change_invisible=request).change_invisible
 
+    def nack(
+        self,
+        *handles: str,
+        kind: int = link.NACK_KIND_COUNTED,
+        delay_ms: int = -1,
+        reason: str = "",
+    ) -> list[int]:
+        return list(self.call(**nack_body(handles, kind, delay_ms, reason)).nack.outcomes)
+
+    def dead_letters(self, **fields: Any) -> link.ListDeadLettersReply:
+        request = link.ListDeadLetters(group=GROUP, **{"count_max": 100, **fields})
+        return self.call(list_dead_letters=request).list_dead_letters
+
+    def redrive(self, **fields: Any) -> link.RedriveReply:
+        request = link.Redrive(group=GROUP, **{"count_max": 100, **fields})
+        return self.call(redrive=request).redrive
+
     def alive(self, *client_ids: str) -> None:
         self.call(alive=link.Alive(client_ids=client_ids))
 
@@ -185,6 +219,13 @@ class EngineDriver:
     def hold_disk(self) -> None:
         """From now on nothing more reaches the disk."""
         self.broker.state.store._flusher.request = lambda position: None  # type: ignore[method-assign]
+
+    def let_go_of_disk(self) -> None:
+        """What was held back reaches it."""
+        store = self.broker.state.store
+        del store._flusher.request
+        store._ask_flush()
+        self.run(store.durable(store.log_end))
 
     def crash(self, rng: random.Random) -> None:
         """Power off: of what was not synced any first part survives, maybe torn; then start."""
@@ -213,7 +254,8 @@ class EngineDriver:
 
     def close(self) -> None:
         self._abandon()
-        self.loop.close()
+        if not self._shares_loop:
+            self.loop.close()
 
 
 def pop_body(
@@ -236,6 +278,21 @@ def pop_body(
             attempt_id=attempt_id,
             client_id=renewed_by,
             auto_renew=bool(renewed_by),
+        )
+    }
+
+
+def nack_body(
+    handles: Sequence[str], kind: int, delay_ms: int = -1, reason: str = ""
+) -> dict[str, Any]:
+    return {
+        "nack": link.Nack(
+            group=GROUP,
+            topic=TOPIC,
+            handles=handles,
+            kind=link.NackKind.ValueType(kind),
+            delay_ms=delay_ms,
+            reason=reason,
         )
     }
 

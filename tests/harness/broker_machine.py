@@ -10,11 +10,11 @@ synced.
 import asyncio
 import random
 import tempfile
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.broker import GROUP, TOPIC, EngineDriver, Popped, pop_body
+from harness.broker import GROUP, QUICK_DISK, TOPIC, EngineDriver, Popped, nack_body, pop_body
+from harness.told import LEASE_MS_MAX, Told
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -22,49 +22,24 @@ from popmq_internal.v1 import link_pb2 as link
 
 DONE = link.LEASE_OUTCOME_DONE
 CLIENTS = ["c1", "c2"]
-LEASE_MS_MAX = 40_000
-"""Small, so that leases meet it."""
 GRACE_MS = 700
-
-
-@dataclass
-class Told:
-    """What the outside knows of one message."""
-
-    body: str
-    certain: bool = True
-    """Its send was answered OK; else it may exist or not."""
-    acked: bool = False
-    ack_unknown: bool = False
-    held_until_ms: int = 0
-    """Until then nobody else gets it."""
-    perhaps_until_ms: int = 0
-    """Until then an ack may be done: a crash may have lost a goodbye, or kept a renewal."""
-    client: str = ""
-    """Whose signs of life renew the lease."""
-    popped_ms: int = 0
-    renew_ms: int = 0
-    renewal_unknown: bool = False
-    """Whether it was renewed or returned, and so when it is renewed next."""
-    returned: bool = False
-    """The lease may have ended by a goodbye, uncounted."""
-    attempt: int = 0
-    attempt_certain: bool = True
-    change_unknown: bool = False
-    """Its newest handle may have been replaced by one that nobody has."""
-    handles: list[str] = field(default_factory=list)
-    """All that were given out, the newest last."""
+SENT_FIRST = 3
+"""Hypothesis leaves out rules at random; a history without a send would ask nothing."""
 
 
 class BrokerMachine(RuleBasedStateMachine):
+    delivered = 0
+    """By all histories of the class together."""
+
     @initialize(seed=st.integers(0, 2**32))
     def begin(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self._folder = tempfile.TemporaryDirectory()
+        self._folder = tempfile.TemporaryDirectory(dir=QUICK_DISK)
         self.driver = self._driver()
-        self.driver.make()
+        self.driver.make(max_attempts=1_000)
         self.told: dict[str, Told] = {}
         self.sent = 0
+        self.send(SENT_FIRST)
 
     def _driver(self) -> EngineDriver:
         return EngineDriver(
@@ -93,7 +68,7 @@ class BrokerMachine(RuleBasedStateMachine):
 
     @rule(pick=st.randoms(use_true_random=False), count=st.integers(1, 5))
     def ack_newest(self, pick: random.Random, count: int) -> None:
-        held = [told for told in self.told.values() if told.handles]
+        held = [told for told in self.told.values() if told.has_handle]
         chosen = pick.sample(held, min(count, len(held)))
         outcomes = self.driver.ack(*(told.handles[-1] for told in chosen)) if chosen else []
         for told, outcome in zip(chosen, outcomes, strict=True):
@@ -116,25 +91,13 @@ class BrokerMachine(RuleBasedStateMachine):
         self.driver.alive(*clients)
         for told in self._renewable(clients):
             if told.renewal_unknown or told.change_unknown:
-                self._perhaps_renewed(told)
+                told.perhaps_renewed(self._now())
             else:
-                told.held_until_ms = told.perhaps_until_ms = self._renewed_until_ms(told)
-
-    def _perhaps_renewed(self, told: Told) -> None:
-        if self._now() < told.perhaps_until_ms:
-            latest_ms = min(self._now() + told.renew_ms, told.popped_ms + LEASE_MS_MAX)
-            told.perhaps_until_ms = max(told.perhaps_until_ms, latest_ms)
+                told.held_until_ms = told.perhaps_until_ms = told.renewed_until(self._now())
 
     def _renewable(self, clients: list[str]) -> list[Told]:
         """What they hold, perhaps."""
         return [told for told in self.told.values() if told.client in clients and not told.acked]
-
-    def _renewed_until_ms(self, told: Told) -> int:
-        now_ms = self._now()
-        if not 0 < told.held_until_ms - now_ms <= told.renew_ms // 2:
-            return told.held_until_ms
-        renewed_ms = min(now_ms + told.renew_ms, told.popped_ms + LEASE_MS_MAX)
-        return max(renewed_ms, told.held_until_ms)
 
     @rule(client=st.sampled_from(CLIENTS))
     def goodbye(self, client: str) -> None:
@@ -157,16 +120,16 @@ class BrokerMachine(RuleBasedStateMachine):
     @rule(pick=st.randoms(use_true_random=False))
     def ack_stale(self, pick: random.Random) -> None:
         stale = [
-            told for told in self.told.values() if len(told.handles) > 1 and not told.change_unknown
+            told for told in self.told.values() if told.stale_handles and not told.change_unknown
         ]
         if stale:
             told = pick.choice(stale)
-            (outcome,) = self.driver.ack(pick.choice(told.handles[:-1]))
+            (outcome,) = self.driver.ack(pick.choice(told.stale_handles))
             assert outcome != DONE, f"{told}: an old handle acked it"
 
     @rule(pick=st.randoms(use_true_random=False), invisible_ms=st.sampled_from([0, 500, 20_000]))
     def change(self, pick: random.Random, invisible_ms: int) -> None:
-        held = [told for told in self.told.values() if told.handles]
+        held = [told for told in self.told.values() if told.has_handle]
         if not held:
             return
         told = pick.choice(held)
@@ -179,6 +142,67 @@ class BrokerMachine(RuleBasedStateMachine):
             told.handles.append(reply.handle)
             told.held_until_ms = told.perhaps_until_ms = self._now() + invisible_ms
 
+    @rule(
+        pick=st.randoms(use_true_random=False),
+        counted=st.booleans(),
+        delay_ms=st.sampled_from([-1, 0, 500, 20_000]),
+    )
+    def nack(self, pick: random.Random, counted: bool, delay_ms: int) -> None:
+        """Nobody holds it, it comes after the delay, and the attempt grows if it counts."""
+        held = [told for told in self.told.values() if told.has_handle]
+        if not held:
+            return
+        told = pick.choice(held)
+        kind = link.NACK_KIND_COUNTED if counted else link.NACK_KIND_UNCOUNTED
+        (outcome,) = self.driver.nack(told.handles[-1], kind=kind, delay_ms=delay_ms)
+        if outcome != DONE:
+            return
+        assert self._now() < told.perhaps_until_ms
+        assert not told.acked
+        if delay_ms < 0:
+            group = self.driver.broker.state.groups[GROUP]
+            delay_ms = group.retry_policy.delay_ms(told.attempt)
+        told.change_unknown = told.renewal_unknown = told.returned = False
+        told.client = ""
+        told.nacked = True
+        told.ack_unknown = False
+        told.held_until_ms = told.perhaps_until_ms = self._now() + delay_ms
+        told.attempt -= not counted
+
+    @rule(pick=st.randoms(use_true_random=False))
+    def nack_for_good(self, pick: random.Random) -> None:
+        held = [told for told in self.told.values() if told.has_handle]
+        if held:
+            told = pick.choice(held)
+            (outcome,) = self.driver.nack(told.handles[-1], kind=link.NACK_KIND_FATAL)
+            if outcome == DONE:
+                assert self._now() < told.perhaps_until_ms
+                assert not told.acked
+                told.nacked = told.dead = True
+                told.ack_unknown = told.change_unknown = told.renewal_unknown = False
+                told.client = ""
+                told.held_until_ms = told.perhaps_until_ms = 0
+
+    @rule()
+    def redrive(self) -> None:
+        """Each dead letter is sent again, and once."""
+        dead = self._dead_letters()
+        assert self.driver.redrive().sent == len(dead)
+        for body in dead:
+            self._lives_again(self.told[body])
+
+    def _dead_letters(self) -> list[str]:
+        """Those that were not sent again, in their order."""
+        letters = self.driver.dead_letters(whole=True).letters
+        bodies = [letter.body.decode() for letter in letters if not letter.redriven]
+        assert len(bodies) == len(set(bodies)), "a dead letter is there twice"
+        return bodies
+
+    def _lives_again(self, told: Told) -> None:
+        assert told.dead, f"{told} was sent again and had not been given up"
+        told.dead = False
+        told.attempt, told.attempt_certain = 0, True
+
     @rule(ms=st.sampled_from([1, 99, 100, 1_000, 30_000]))
     def time_passes(self, ms: int) -> None:
         self.driver.advance(ms)
@@ -189,14 +213,30 @@ class BrokerMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
+        self._lose_power()
+
+    def _lose_power(self) -> None:
         self.driver.crash(self.rng)
 
-    @rule(work=st.sampled_from(["send", "pop", "ack", "change", "revive", "renewal"]))
+    @rule(work=st.sampled_from(["send", "pop", "ack", "change", "nack", "revive", "renewal"]))
     def crash_in_the_middle(self, work: str) -> None:
         """The call was appended, or half of it, but never answered."""
         self.driver.hold_disk()
         getattr(self, f"_unanswered_{work}")()
-        self.driver.crash(self.rng)
+        self._lose_power()
+
+    @precondition(lambda self: any(told.dead for told in self.told.values()))
+    @rule()
+    def crash_in_a_redrive(self) -> None:
+        """What the marks say after the crash is held against what comes."""
+        before = self._dead_letters()
+        self.driver.hold_disk()
+        self._unpromised(self.driver.start(redrive=link.Redrive(group=GROUP, count_max=100)))
+        self._lose_power()
+        left = self._dead_letters()
+        for body in before:
+            if body not in left:
+                self._lives_again(self.told[body])
 
     def _unpromised(self, call: "asyncio.Task[link.Reply]") -> None:
         """While nothing reaches the disk, no answer may rely on it."""
@@ -205,6 +245,8 @@ class BrokerMachine(RuleBasedStateMachine):
         reply = call.result()
         assert not reply.HasField("send"), "a send was answered before it was on disk"
         assert not reply.pop.messages, "a pop was answered before its checkpoint was on disk"
+        assert not reply.redrive.sent, "a redrive was answered before it was on disk"
+        assert DONE not in reply.nack.outcomes, "a nack was answered before it was on disk"
         assert DONE not in reply.ack.outcomes, "an ack was answered before it was on disk"
         assert reply.change_invisible.outcome != DONE, "a change was answered before it was on disk"
 
@@ -233,7 +275,7 @@ class BrokerMachine(RuleBasedStateMachine):
 
     def _unanswered_ack(self) -> None:
         for told in self.told.values():
-            if told.handles and not told.acked:
+            if told.has_handle and not told.acked:
                 request = link.Ack(group=GROUP, topic=TOPIC, handles=[told.handles[-1]])
                 self._unpromised(self.driver.start(ack=request))
                 told.ack_unknown = True
@@ -241,7 +283,7 @@ class BrokerMachine(RuleBasedStateMachine):
 
     def _unanswered_change(self) -> None:
         for told in self.told.values():
-            if told.handles and not told.acked and self._now() < told.held_until_ms:
+            if told.has_handle and not told.acked and self._now() < told.held_until_ms:
                 request = link.ChangeInvisible(
                     group=GROUP, topic=TOPIC, handle=told.handles[-1], invisible_ms=50_000
                 )
@@ -249,11 +291,19 @@ class BrokerMachine(RuleBasedStateMachine):
                 told.change_unknown = True
                 return
 
+    def _unanswered_nack(self) -> None:
+        for told in self.told.values():
+            if told.has_handle and not told.acked and self._now() < told.held_until_ms:
+                kind = link.NACK_KIND_COUNTED
+                self._unpromised(self.driver.start(**nack_body(told.handles[-1:], kind, 50_000)))
+                told.change_unknown = True
+                return
+
     def _unanswered_renewal(self) -> None:
         """It may be remembered or not; nobody was promised anything."""
         self._unpromised(self.driver.start(alive=link.Alive(client_ids=CLIENTS)))
         for told in self._renewable(CLIENTS):
-            self._perhaps_renewed(told)
+            told.perhaps_renewed(self._now())
             told.renewal_unknown = True
 
     def _unanswered_revive(self) -> None:
@@ -291,10 +341,12 @@ class BrokerMachine(RuleBasedStateMachine):
         assert len(table.renewals) == len({grant.client_id for _, _, grant in renewed})
 
     def _received(self, messages: list[Popped]) -> None:
+        type(self).delivered += len(messages)
         for message in messages:
             body = message.body.decode()
             told = self.told[body]
             assert not told.acked, f"{told} came after its ack"
+            assert not told.dead, f"{told} is a dead letter"
             assert self._now() >= told.held_until_ms, f"{told} is held by somebody else"
             assert b"colour\x01blue\x02" in message.properties
             if told.attempt_certain:
@@ -305,6 +357,7 @@ class BrokerMachine(RuleBasedStateMachine):
             told.certain = True
             told.ack_unknown = told.change_unknown = False
             told.handles.append(message.handle)
+            told.nacked = False
             told.popped_ms = message.receipt.pop_time_ms
             told.held_until_ms = told.popped_ms + message.receipt.invisible_ms
             told.perhaps_until_ms = told.held_until_ms
@@ -327,9 +380,11 @@ class BrokerMachine(RuleBasedStateMachine):
         missing = [
             told
             for told in self.told.values()
-            if told.certain and not told.acked and not told.ack_unknown
+            if told.certain and not told.acked and not told.ack_unknown and not told.dead
         ]
         assert not missing, f"lost: {missing}"
+        dead = {told.body for told in self.told.values() if told.dead}
+        assert dead == set(self._dead_letters())
 
     def _next_body(self) -> str:
         self.sent += 1

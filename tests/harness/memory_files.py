@@ -50,6 +50,8 @@ class Inode:
         self.unsynced.clear()
 
     def crash(self, random: Random | None) -> None:
+        if not self.unsynced:
+            return
         lost, self.unsynced = self.unsynced, []
         self.data = bytearray(self.synced)
         if random is not None:
@@ -214,7 +216,7 @@ class MemoryFiles:
 
     def sync_folder(self, folder: Path) -> None:
         with self._mutex:
-            for path in {*self._names, *self._durable_names}:
+            for path in dict.fromkeys((*self._names, *self._durable_names)):  # in a fixed order
                 if path.parent != folder:
                     continue
                 if path in self._names:

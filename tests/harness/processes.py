@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -60,6 +60,23 @@ class Process:
         assert self.running is not None
         self.running.send_signal(signal.SIGKILL)
         self.running.wait(STOP_S)
+
+    def tree(self) -> list[int]:
+        """Its process and their children, and so on."""
+        assert self.running is not None
+        found = [self.running.pid]
+        for pid in found:
+            for listed in Path(f"/proc/{pid}/task").glob("*/children"):
+                found += [int(child) for child in listed.read_text().split()]
+        return found
+
+    def kill_tree(self) -> None:
+        """kill -9 of all of them, as when a container is killed."""
+        pids = self.tree()
+        self.kill()
+        for pid in pids[1:]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def stop(self) -> int:
         assert self.running is not None

@@ -18,6 +18,8 @@ from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_broker.config import BrokerConfig
 from popmq_cli.standalone import standalone
 from popmq_common.clock import SystemClock
+from popmq_consumer.v1 import consumer_pb2 as consumer
+from popmq_consumer.v1 import consumer_pb2_grpc as consumer_grpc
 from popmq_proxy.config import ProxyConfig
 
 KIB16 = 16 * 1024
@@ -164,19 +166,6 @@ async def test_missing_client_id(raw: Raw) -> None:
     assert status(await raw.receive("t")).code == v2.CLIENT_ID_REQUIRED
 
 
-async def test_receive_without_telemetry_is_served(raw: Raw) -> None:
-    """T41: a client whose settings this proxy has never seen, after a restart say."""
-    await raw.receive("t")  # the group begins here
-    await raw.send("t", b"served")
-    responses = await raw.receive("t")
-    assert [r.WhichOneof("content") for r in responses] == [
-        "status",
-        "message",
-        "delivery_timestamp",
-    ]
-    assert responses[1].message.body == b"served"
-
-
 async def test_a_deadline_shorter_than_the_poll_is_kept(raw: Raw) -> None:
     began = time.monotonic()
     responses = await raw.receive("t", timeout=2.5, poll_ms=20_000)
@@ -221,6 +210,77 @@ async def test_forged_foreign_and_stale_handles(raw: Raw) -> None:
     assert (await raw.ack("t", changed.receipt_handle)).status.code == v2.OK
     again = await raw.ack("t", changed.receipt_handle)
     assert (again.status.code, again.status.message) == (v2.OK, "already acked")
+
+
+async def _nack(raw: Raw, handle: str, **fields: Any) -> consumer.NackResponse:
+    request = consumer.NackRequest(
+        group=v2.Resource(name="g"),
+        topic=v2.Resource(name="t"),
+        entries=[consumer.NackEntry(receipt_handle=handle)],
+        **fields,
+    )
+    async with grpc.aio.insecure_channel(raw.endpoint) as channel:
+        stub = consumer_grpc.ConsumerStub(channel)
+        response: consumer.NackResponse = await stub.Nack(request, metadata=raw.metadata)
+    return response
+
+
+async def test_nacks_that_cannot_be_served(raw: Raw) -> None:
+    handle = await _held(raw)
+    assert (await _nack(raw, handle)).status.code == v2.BAD_REQUEST
+    counted = consumer.NACK_KIND_COUNTED
+    negative = Duration(seconds=-1)
+    assert (await _nack(raw, handle, kind=counted, delay=negative)).status.code == v2.BAD_REQUEST
+    long = await _nack(raw, handle, kind=counted, reason="x" * 20_000)
+    assert long.status.code == v2.BAD_REQUEST
+    assert (await _nack(raw, "nonsense", kind=counted)).status.code == v2.INVALID_RECEIPT_HANDLE
+    raw.client_id = ""
+    assert (await _nack(raw, handle, kind=counted)).status.code == v2.CLIENT_ID_REQUIRED
+    raw.client_id = "test@1@1@1"
+    assert (await raw.ack("t", handle)).status.code == v2.OK
+
+
+@pytest.mark.parametrize("kind", list(consumer.NackKind.values())[1:])
+async def test_t39_a_handle_is_refused_for_good_once_its_message_was_given_back(
+    raw: Raw, kind: "consumer.NackKind.ValueType"
+) -> None:
+    """With the code that makes official clients stop asking, whatever they ask for."""
+    handle = await _held(raw)
+    assert (await _nack(raw, handle, kind=kind, delay=Duration())).status.code == v2.OK
+    invalid = v2.INVALID_RECEIPT_HANDLE
+    assert (await _nack(raw, handle, kind=kind)).entries[0].status.code == invalid
+    assert (await raw.ack("t", handle)).status.code == invalid
+    change = service.ChangeInvisibleDurationRequest(
+        group=v2.Resource(name="g"), topic=v2.Resource(name="t"), receipt_handle=handle
+    )
+    change.invisible_duration.FromSeconds(20)
+    assert (await raw.call("ChangeInvisibleDuration", change)).status.code == invalid
+
+
+async def _dead_letter_status(raw: Raw, **fields: Any) -> tuple[grpc.StatusCode, str]:
+    async with grpc.aio.insecure_channel(raw.endpoint) as channel:
+        try:
+            request = admin.ListDeadLettersRequest(**fields)
+            await admin_grpc.AdminStub(channel).ListDeadLetters(request)
+        except grpc.aio.AioRpcError as failed:
+            return failed.code(), failed.details() or ""
+    return grpc.StatusCode.OK, ""
+
+
+async def test_dead_letters_that_cannot_be_listed(raw: Raw) -> None:
+    await _held(raw)
+    assert (await _dead_letter_status(raw, group="g"))[0] is grpc.StatusCode.OK
+    code, text = await _dead_letter_status(raw, group="nobody")
+    assert (code, "nobody does not exist" in text) == (grpc.StatusCode.NOT_FOUND, True)
+    for wrong in (
+        {"cursor": "nonsense"},
+        {"cursor": "broker-z:0:0"},
+        {"cursor": "broker-a:x:0"},
+        {"count_max": 1_001},
+        {"count_max": -1},
+    ):
+        code, _ = await _dead_letter_status(raw, group="g", **wrong)
+        assert code is grpc.StatusCode.INVALID_ARGUMENT, wrong
 
 
 @pytest.mark.parametrize(

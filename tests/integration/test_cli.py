@@ -1,5 +1,6 @@
 """The command line against a real server, as a user types it."""
 
+import asyncio
 import json
 import subprocess
 from collections.abc import Iterator
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from harness.processes import POPMQ, Server, free_port, standalone
+
+from popmq import Client
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +68,84 @@ def test_topics_and_groups(server: Server) -> None:
     assert errors.startswith("popmq: Topic orders does not exist")
 
 
+def test_a_group_and_its_retry_policy(server: Server) -> None:
+    at = ("--endpoint", server.endpoint)
+    popmq("group", "create", "patient", "--max-attempts", "5", *at)
+    assert "Retries after 1s,5s,10s,30s,1m," in popmq("group", "show", "patient", *at)[0]
+    popmq("group", "set", "patient", "--retry-policy", "1s,90s,2h", *at)
+    shown = popmq("group", "show", "patient", *at)[0]
+    assert "5 attempts" in shown
+    assert "Retries after 1s,90s,2h." in shown
+    popmq("group", "set", "patient", "--retry-policy", "exponential:500ms:1h:3", *at)
+    popmq("group", "set", "patient", "--max-attempts", "7", "--from", "first", *at)
+    shown = popmq("group", "show", "patient", *at)[0]
+    assert "7 attempts, starts at the first message" in shown
+    assert "Retries after exponential:500ms:1h:3." in shown
+    _, errors = popmq("group", "set", "patient", "--retry-policy", "soon", *at, code=2)
+    assert "'soon' is no duration like 500ms, 5s, 10m or 2h" in errors
+    _, errors = popmq("group", "set", "patient", "--retry-policy", "99h", *at, code=1)
+    assert "retry delay" in errors
+    _, errors = popmq("group", "set", "nobody", "--max-attempts", "7", *at, code=1)
+    assert "popmq group create nobody" in errors
+
+
+async def _give_up(endpoint: str, group: str, topic: str) -> None:
+    async with Client(endpoint) as client:
+        for body, reason in ((b"one", "bad schema"), (b"two", "no customer"), (b"\xff\x00", "x")):
+            await client.send(topic, body, properties={"colour": "blue"})
+            (message,) = await client.receive(topic, group, wait_s=5)
+            await client.reject(message, reason)
+
+
+def test_dead_letters(server: Server) -> None:
+    at = ("--endpoint", server.endpoint)
+    popmq("group", "create", "dead", "--from", "first", *at)
+    asyncio.run(_give_up(server.endpoint, "dead", "dying"))
+    listed = json.loads(popmq("dlq", "list", "dead", "--json", *at)[0])
+    assert listed["cursor"] == ""
+    assert [(one["topic"], one["attempts"], one["reason"]) for one in listed["letters"]] == [
+        ("dying", 1, "bad schema"),
+        ("dying", 1, "no customer"),
+        ("dying", 1, "x"),
+    ]
+    output, notes = popmq("dlq", "list", "dead", "--limit", "1", *at)
+    assert "bad schema" in output
+    assert "no customer" not in output
+    cursor = notes.split("--cursor ")[1].strip()
+    output, notes = popmq("dlq", "list", "dead", "--cursor", cursor, *at)
+    assert "bad schema" not in output
+    assert "no customer" in output
+    assert notes == ""
+
+    first, _, binary = (one["messageId"] for one in listed["letters"])
+    shown = popmq("dlq", "show", "dead", first, *at)[0]
+    assert "reason: bad schema" in shown
+    assert "colour = blue" in shown
+    assert shown.endswith("\none\n")
+    assert "2 bytes that are not text" in popmq("dlq", "show", "dead", binary, *at)[0]
+    assert json.loads(popmq("dlq", "show", "dead", binary, "--json", *at)[0])["bodyHex"] == "ff00"
+    _, errors = popmq("dlq", "show", "dead", "nothing", *at, code=1)
+    assert "popmq dlq list dead" in errors
+
+    output, _ = popmq("dlq", "redrive", "dead", "--reason", "customer", *at)
+    assert output == "1 sent, 0 had been sent before.\n"
+    done = json.loads(popmq("dlq", "redrive", "dead", "--all", "--limit", "1", "--json", *at)[0])
+    assert (done["sent"], done["more"]) == (1, True)
+    done = json.loads(popmq("dlq", "redrive", "dead", "--all", "--json", *at)[0])
+    assert done == {"sent": 1, "already": 2, "withoutTopic": 0, "more": False}
+    received = ("receive", "dying", "--group", "dead", "--ack", "--json")
+    bodies = []
+    while messages := json.loads(popmq(*received, "--wait", "0.2", *at)[0]):
+        bodies += [message["body"] for message in messages]
+    assert sorted(bodies) == sorted(["one", "two", "\\xff\x00"])
+    assert popmq("dlq", "list", "dead", *at)[0].count(" yes ") == 3
+
+    popmq("dlq", "redrive", "dead", *at, code=2)
+    popmq("dlq", "redrive", "dead", "--all", "--id", "x", *at, code=2)
+    _, errors = popmq("dlq", "list", "nobody", *at, code=1)
+    assert "Consumer group nobody does not exist" in errors
+
+
 def test_tail_prints_and_leaves_nothing_behind(server: Server) -> None:
     at = ("--endpoint", server.endpoint)
     popmq("topic", "create", "tailed", *at)
@@ -107,5 +188,5 @@ def test_completion(shell: str) -> None:
 
 def test_help_is_complete() -> None:
     output, _ = popmq("--help")
-    for command in ("standalone", "topic", "group", "send", "receive", "tail", "completion"):
+    for command in ("standalone", "topic", "group", "dlq", "send", "receive", "tail", "completion"):
         assert command in output

@@ -18,9 +18,13 @@ async def client(raw: Raw) -> AsyncIterator[Client]:
         yield connected
 
 
-async def make_group(raw: Raw, name: str, max_attempts: int = 16) -> None:
+async def make_group(
+    raw: Raw, name: str, max_attempts: int = 16, retry_policy: admin.RetryPolicy | None = None
+) -> None:
     async with grpc.aio.insecure_channel(raw.endpoint) as channel:
-        group = admin.Group(name=name, max_attempts=max_attempts, consume_from="FIRST")
+        group = admin.Group(
+            name=name, max_attempts=max_attempts, consume_from="FIRST", retry_policy=retry_policy
+        )
         await admin_grpc.AdminStub(channel).CreateGroup(admin.CreateGroupRequest(group=group))
 
 
@@ -69,6 +73,66 @@ async def test_a_changed_message_is_acked_with_its_new_handle(raw: Raw, client: 
     with pytest.raises(InvalidReceiptHandle, match="newer handle"):
         await client.ack(message)
     message.receipt_handle = new
+    await client.ack(message)
+
+
+async def test_a_nacked_message_comes_again_after_its_delay(raw: Raw, client: Client) -> None:
+    await make_group(raw, "g")
+    await client.send("t", b"x")
+    (message,) = await client.receive("t", "g", wait_s=2)
+    await client.nack(message, delay_s=0.2, reason="no connection")
+    assert await client.receive("t", "g", wait_s=0) == []
+    with pytest.raises(InvalidReceiptHandle, match="newer handle"):
+        await client.ack(message)
+    (message,) = await client.receive("t", "g", wait_s=5)
+    assert message.delivery_attempt == 2
+    await client.nack(message, delay_s=0, counted=False)
+    (message,) = await client.receive("t", "g", wait_s=5)
+    assert message.delivery_attempt == 2
+    await client.ack(message)
+    with pytest.raises(InvalidReceiptHandle, match="acknowledged"):
+        await client.nack(message)
+
+
+async def test_a_nack_without_a_delay_waits_as_the_policy_says(raw: Raw, client: Client) -> None:
+    policy = admin.RetryPolicy(delays_ms=[300, 60_000])
+    await make_group(raw, "g", retry_policy=policy)
+    await client.send("t", b"x")
+    (message,) = await client.receive("t", "g", wait_s=2)
+    await client.nack(message)
+    assert await client.receive("t", "g", wait_s=0) == []
+    (message,) = await client.receive("t", "g", wait_s=5)
+    await client.nack(message)
+    assert await client.receive("t", "g", wait_s=0.5) == []
+
+
+async def test_a_rejected_message_keeps_its_reason(raw: Raw, client: Client) -> None:
+    await make_group(raw, "g")
+    await client.send("t", b"x")
+    (message,) = await client.receive("t", "g", wait_s=2)
+    await client.reject(message, "bad schema:\n" + "x" * 5_000)
+    with pytest.raises(InvalidReceiptHandle):
+        await client.reject(message, "again")
+    async with grpc.aio.insecure_channel(raw.endpoint) as channel:
+        request = admin.ListDeadLettersRequest(group="g")
+        reply = await admin_grpc.AdminStub(channel).ListDeadLetters(request)
+    (letter,) = reply.letters
+    assert (letter.topic, letter.message_id, letter.attempts) == ("t", message.message_id, 1)
+    assert letter.reason.startswith("bad schema: xxx")
+    assert len(letter.reason) <= 1_000
+
+
+async def test_a_nack_that_is_refused_leaves_the_message(raw: Raw, client: Client) -> None:
+    await make_group(raw, "g")
+    await client.send("t", b"x")
+    (message,) = await client.receive("t", "g", wait_s=2)
+    for delay_s in (-1, 13 * 3600):
+        with pytest.raises(RefusedByServer, match="a delay of"):
+            await client.nack(message, delay_s=delay_s)
+    good, message.receipt_handle = message.receipt_handle, "forged"
+    with pytest.raises(InvalidReceiptHandle):
+        await client.nack(message)
+    message.receipt_handle = good
     await client.ack(message)
 
 

@@ -9,6 +9,8 @@ from integration.conftest import Raw
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
+from popmq_admin.v1 import admin_pb2 as admin
+from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 
 
 def producer() -> v2.Settings:
@@ -48,6 +50,23 @@ async def test_a_consumer_gets_all_it_needs(raw: Raw) -> None:
     assert settings.subscription.long_polling_timeout.seconds == 20
     assert settings.backoff_policy.max_attempts == 16
     assert len(settings.backoff_policy.customized_backoff.next) == 18
+
+
+async def test_a_consumer_is_told_its_groups_retry_policy(raw: Raw) -> None:
+    growing = admin.RetryPolicy(initial_ms=1_500, max_ms=60_000, multiplier=3)
+    async with grpc.aio.insecure_channel(raw.endpoint) as channel:
+        stub = admin_grpc.AdminStub(channel)
+        for policy in (admin.RetryPolicy(delays_ms=[500, 90_000]), growing):
+            group = admin.Group(name=f"g{policy.max_ms}", retry_policy=policy)
+            await stub.CreateGroup(admin.CreateGroupRequest(group=group))
+    settings = consumer()
+    settings.subscription.group.name = "g0"
+    steps = (await first_answer(raw, settings)).settings.backoff_policy.customized_backoff.next
+    assert [step.ToMilliseconds() for step in steps] == [500, 90_000]
+    settings.subscription.group.name = "g60000"
+    told = (await first_answer(raw, settings)).settings.backoff_policy.exponential_backoff
+    assert (told.initial.ToMilliseconds(), told.max.ToMilliseconds()) == (1_500, 60_000)
+    assert told.multiplier == 3
 
 
 async def test_the_settings_come_once_more(raw: Raw) -> None:

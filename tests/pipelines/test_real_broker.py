@@ -7,6 +7,7 @@ import pytest
 from harness.broker import EngineDriver
 from pyspark.sql import SparkSession
 
+from popmq_internal.v1 import link_pb2 as link
 from popmq_pipelines import io
 from popmq_pipelines.export import export
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
@@ -54,6 +55,34 @@ def test_a_whole_life_passes(spark: SparkSession, tmp_path: Path) -> None:
         "in_flight": 1,
         "retried": 3,
         "superseded": 1,
+    }
+
+
+def test_nacks_and_redrives_are_accounted_for(spark: SparkSession, tmp_path: Path) -> None:
+    driver = EngineDriver(tmp_path)
+    driver.make(max_attempts=2)
+    for i in range(4):
+        driver.send(f"m{i}")
+    counted, uncounted, fatal, waits = (message.handle for message in driver.pop())
+    driver.nack(counted, delay_ms=1_000)
+    driver.nack(uncounted, kind=link.NACK_KIND_UNCOUNTED, delay_ms=0)
+    driver.nack(fatal, kind=link.NACK_KIND_FATAL, reason="no")
+    driver.nack(waits, delay_ms=600_000)  # in flight when the broker stops
+    assert driver.redrive().sent == 1
+    driver.advance(2_000)
+    driver.ack(*(message.handle for message in driver.pop()))
+    driver.clock.advance(2 * GRACE_MS)
+    driver.run(driver.broker.close())
+    driver.loop.close()
+    report = audit(spark, driver.data_dir, tmp_path)
+    assert report.findings == []
+    assert report.verdict is Verdict.PASS
+    assert report.lease_states == {
+        "acked": 3,
+        "dead": 1,
+        "in_flight": 1,
+        "retried": 2,
+        "superseded": 3,
     }
 
 

@@ -10,7 +10,8 @@ import tempfile
 from pathlib import Path
 
 from harness.broker import GROUP, TOPIC, EngineDriver, Popped, pop_body
-from harness.broker_machine import DONE, BrokerMachine, Told
+from harness.broker_machine import DONE, BrokerMachine
+from harness.told import Told
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
@@ -32,7 +33,7 @@ class MemoryMachine(BrokerMachine):
             pop_buffer_stay_ms=STAY_MS,
             pop_buffer_max=room,
         )
-        self.driver.make()
+        self.driver.make(max_attempts=1_000)
         self.room = room
         self.told: dict[str, Told] = {}
         self.sent = 0
@@ -93,31 +94,29 @@ class MemoryMachine(BrokerMachine):
         else:
             forward = link.ForwardDeadLetter(group=GROUP, topic=TOPIC, handle=handle)
             self.driver.call(forward_dead_letter=forward)
-            told.acked = True
+            told.nacked = told.dead = True
+            told.held_until_ms = told.perhaps_until_ms = 0
         self.popped_ms.pop(told.body, None)  # both are on disk: no price
 
     def _held(self) -> list[Told]:
         return [
             told
             for told in self.told.values()
-            if told.handles
+            if told.has_handle
             and not (told.acked or told.ack_unknown or told.change_unknown)
             and self._now() < told.held_until_ms
         ]
 
-    @rule()
-    def crash(self) -> None:
+    def _lose_power(self) -> None:
         self._pay()
-        super().crash()
+        super()._lose_power()
         self.driver.clock.advance(1)
 
     @rule(work=st.sampled_from(["send", "pop", "ack", "change", "revive"]))
     def crash_in_the_middle(self, work: str) -> None:
         self.driver.hold_disk()
         getattr(self, f"_unanswered_{work}")()
-        self._pay()
-        self.driver.crash(self.rng)
-        self.driver.clock.advance(1)
+        self._lose_power()
 
     def _pay(self) -> None:
         now = self.stored_ms

@@ -1,12 +1,15 @@
 """Transcripts of a broker's behaviour: commands, a line of dashes, what they print.
 
     broker SETTING=VALUE…       first line: a broker of this configuration
-    topic [queues=1] [attempts=16] [from=first|last] [fifo=yes]     make topic and group
+    topic [queues=1] [attempts=16] [from=first|last] [fifo=yes] [retry=1s,10s]  make topic and group
     send BODY… [tag=T] [group=MESSAGE GROUP] [PROPERTY=VALUE…]
     pop [N] [invisible=10s] [tag=EXPR | sql=EXPR] [attempt=ID] [renew=CLIENT]
     alive CLIENT…               gone CLIENT…         a sign of life, a goodbye
     ack NAME [NAME…]            change NAME 30s          release NAME      forward NAME
-    advance 10s    later 10s    restart     crash        show              delete    offsets
+    nack NAME… [delay=5s] [kind=counted|uncounted|fatal] [reason="TEXT"]
+    dlq [reason=TEXT]           redrive [reason=TEXT] [max=N]
+    advance 10s    later 10s    restart     crash        show              delete [group]
+    offsets
 A popped message gets the name of its body; its newest handle is NAME, older ones NAME', NAME''.
 """
 
@@ -51,7 +54,7 @@ class Stage:
         options = dict(word.split("=", 1) for word in words if "=" in word)
         arguments = [word for word in words if "=" not in word]
         try:
-            found: list[str] = getattr(self, f"do_{verb}")(arguments, options)
+            found: list[str] = getattr(self, f"do_{verb.replace('-', '_')}")(arguments, options)
         except PopMQError as error:
             return [f"error {type(error).__name__}"]
         return found
@@ -74,6 +77,7 @@ class Stage:
             max_attempts=int(options.get("attempts", "16")),
             start=options.get("from", "first").upper(),
             fifo=options.get("fifo") == "yes",
+            retry_policy=policy(options["retry"]) if "retry" in options else None,
         )
         return []
 
@@ -107,6 +111,30 @@ class Stage:
         if reply.handle:
             self._handle(name, reply.handle)
         return [outcome_name(reply.outcome)]
+
+    def do_nack(self, names: list[str], options: dict[str, str]) -> list[str]:
+        kind = link.NackKind.Value(f"NACK_KIND_{options.get('kind', 'counted').upper()}")
+        delay_ms = duration_ms(options["delay"]) if "delay" in options else -1
+        handles = [self.handles[name] for name in names]
+        reason = options.get("reason", "")
+        outcomes = self.driver.nack(*handles, kind=kind, delay_ms=delay_ms, reason=reason)
+        return [outcome_name(outcome) for outcome in outcomes]
+
+    def do_dlq(self, _: list[str], options: dict[str, str]) -> list[str]:
+        reply = self.driver.dead_letters(filter=link.DeadLetterFilter(**options), whole=True)
+        return [
+            f"{letter.body.decode()} of {letter.topic} after {letter.attempts}: {letter.reason}"
+            + (" (sent again)" if letter.redriven else "")
+            for letter in reply.letters
+        ]
+
+    def do_redrive(self, _: list[str], options: dict[str, str]) -> list[str]:
+        count_max = int(options.pop("max", "100"))
+        chosen = link.DeadLetterFilter(**options)
+        reply = self.driver.redrive(filter=chosen, count_max=count_max)
+        left = f", {reply.without_topic} without topic" if reply.without_topic else ""
+        more = ", more" if reply.next_offset >= 0 else ""
+        return [f"{reply.sent} sent, {reply.already} already{left}{more}"]
 
     def do_release(self, names: list[str], _: dict[str, str]) -> list[str]:
         handles = [self.handles[name] for name in names]
@@ -143,8 +171,11 @@ class Stage:
         self.driver.crash(random.Random(1))
         return []
 
-    def do_delete(self, _: list[str], __: dict[str, str]) -> list[str]:
-        self.driver.call(delete_topic=link.DeleteTopic(topic=TOPIC))
+    def do_delete(self, arguments: list[str], _: dict[str, str]) -> list[str]:
+        if arguments == ["group"]:
+            self.driver.call(delete_group=link.DeleteGroup(group=GROUP))
+        else:
+            self.driver.call(delete_topic=link.DeleteTopic(topic=TOPIC))
         return []
 
     def do_show(self, _: list[str], __: dict[str, str]) -> list[str]:
@@ -171,6 +202,10 @@ class Stage:
 
 def upper(options: dict[str, str]) -> dict[str, str]:
     return {name.upper(): value for name, value in options.items()}
+
+
+def policy(text: str) -> link.RetryPolicy:
+    return link.RetryPolicy(delays_ms=[duration_ms(word) for word in text.split(",")])
 
 
 def outcome_name(outcome: int) -> str:

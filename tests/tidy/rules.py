@@ -10,8 +10,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "popmq_common": {"popmq_internal"},
     "popmq_broker": {"popmq_common", "popmq_internal"},
     "popmq_nameserver": {"popmq_common", "popmq_internal"},
-    "popmq_proxy": {"popmq_common", "popmq_internal", "popmq_admin", "apache"},
-    "popmq": {"apache"},
+    "popmq_proxy": {"popmq_common", "popmq_internal", "popmq_admin", "popmq_consumer", "apache"},
+    "popmq": {"apache", "popmq_consumer"},
     "popmq_pipelines": {"popmq_common", "popmq_broker.core"},
     "popmq_cli": {
         "popmq",
@@ -53,7 +53,7 @@ IMPURE = {
     "time",
 }
 IMPURE_COMMON = {"clock", "config", "frames", "link_tls", "logs", "metrics_http", "serve"}
-OURS = {*MAY_IMPORT, "popmq_admin", "popmq_internal", "apache"}
+OURS = {*MAY_IMPORT, "popmq_admin", "popmq_consumer", "popmq_internal", "apache"}
 BANNED_CLASS_ENDINGS = ("Manager", "Helper", "Util", "Utils", "Processor")
 
 

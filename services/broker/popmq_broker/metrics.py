@@ -16,9 +16,18 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from popmq_broker.config import Flush, PopBuffer
-from popmq_broker.core.leases import GroupQueue
 from popmq_broker.engine.broker import Broker
+from popmq_broker.engine.counts import counts, dead_letters
 from popmq_common.histogram import Histogram
+
+_STANDING = {
+    "stored": "Stored in the topic, from its first message on",
+    "settled": "Acked, dead-lettered, filtered out, or copied to the retry topic",
+    "ready": "Ready to pop",
+    "inflight": "Leased",
+    "blocked": "Waiting for an earlier message of their message group",
+}
+"""In the order of `Counts`."""
 
 
 def registry(broker: Broker) -> CollectorRegistry:
@@ -47,45 +56,34 @@ class BrokerCollector(Collector):
         yield _counter("popmq_acks", "Acks by what they found", outcome, stats.acked)
         text = "Changes of the invisible time by what they found"
         yield _counter("popmq_changes", text, outcome, stats.changed)
+        kind = [*group, "kind"]
+        yield _counter("popmq_nacks", "Messages given back or up, by kind", kind, stats.nacked)
         text = "Leases renewed because their client lives"
         yield _counter("popmq_renewed_leases", text, group, stats.renewed)
-        text = "Messages put into a retry topic because nobody acked them"
+        text = "Messages put into a retry topic, not acked in time or nacked"
         yield _counter("popmq_revived_messages", text, group, stats.revived)
         text = "Messages put into the dead letters"
         yield _counter("popmq_send_to_dlq_messages", text, group, stats.dead)
 
     def _group_gauges(self) -> Iterable[Metric]:
-        state = self._broker.state
+        """Read together, so that stored = settled + ready + in flight + blocked at each scrape."""
         labels = ["topic", "consumer_group"]
-        ready = GaugeMetricFamily("popmq_consumer_ready_messages", "Ready to pop", labels=labels)
-        flight = GaugeMetricFamily("popmq_consumer_inflight_messages", "Leased", labels=labels)
-        text = "Waiting for an earlier message of their message group"
-        blocked = GaugeMetricFamily("popmq_consumer_blocked_messages", text, labels=labels)
-        text = "Ready, leased and blocked"
-        lag = GaugeMetricFamily("popmq_consumer_lag_messages", text, labels=labels)
-        sums: dict[tuple[str, str], tuple[int, int, int]] = {}
-        for key, queue in state.leases.queues.items():
-            waiting, leased, held_up = self._standing(queue)
-            before = sums.get((key.topic, key.group), (0, 0, 0))
-            sums[key.topic, key.group] = (
-                before[0] + waiting,
-                before[1] + leased,
-                before[2] + held_up,
-            )
-        for names, counts in sums.items():
-            for family, count in zip((ready, flight, blocked), counts, strict=True):
-                family.add_metric(names, count)
-            lag.add_metric(names, sum(counts))
-        return ready, flight, blocked, lag
-
-    def _standing(self, queue: GroupQueue) -> tuple[int, int, int]:
-        """(ready, leased, blocked) messages of one queue and group."""
-        _, topic, queue_id = queue.key
-        ready = max(0, self._broker.state.store.max_offset(topic, queue_id) - queue.position)
-        if queue.order is None:
-            return ready, len(queue.leases), 0
-        ready += queue.order.ready_count()
-        return ready, len(queue.leases), queue.order.blocked_count()
+        families = [
+            GaugeMetricFamily(f"popmq_consumer_{name}_messages", text, labels=labels)
+            for name, text in _STANDING.items()
+        ]
+        lag = GaugeMetricFamily(
+            "popmq_consumer_lag_messages", "Ready, leased and blocked", labels=labels
+        )
+        for row, found in counts(self._broker.state).items():
+            for family, count in zip(families, found, strict=True):
+                family.add_metric(row, count)
+            lag.add_metric(row, found.lag)
+        text = "Stored in the dead letters of a group"
+        dead = GaugeMetricFamily("popmq_dead_letter_messages", text, labels=["consumer_group"])
+        for group, count in dead_letters(self._broker.state).items():
+            dead.add_metric([group], count)
+        return *families, lag, dead
 
     def _store_gauges(self) -> Iterable[Metric]:
         state = self._broker.state

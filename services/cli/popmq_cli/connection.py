@@ -14,6 +14,7 @@ from popmq_cli.output import EXIT_UNREACHABLE, fail
 
 START_HINT = "start one with: popmq standalone"
 TIMEOUT_S = 10.0
+ANSWER_BYTES_MAX = 64 << 20  # a page of dead letters may be large
 
 
 def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -57,7 +58,8 @@ class AdminClient:
     """`async with`: the admin stub of a server."""
 
     def __init__(self, endpoint: str) -> None:
-        self._channel = grpc.aio.insecure_channel(endpoint)
+        options = [("grpc.max_receive_message_length", ANSWER_BYTES_MAX)]
+        self._channel = grpc.aio.insecure_channel(endpoint, options)
 
     async def __aenter__(self) -> "admin_grpc.AdminAsyncStub":
         return admin_grpc.AdminStub(self._channel)

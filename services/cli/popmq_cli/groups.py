@@ -1,16 +1,18 @@
-"""popmq group: make, list, show, delete consumer groups."""
+"""popmq group: make, change, list, show, delete consumer groups."""
 
 import click
 from google.protobuf.json_format import MessageToDict
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, table
+from popmq_cli.retry_policy import policy_option, policy_text
 
 
 @click.group()
 def group() -> None:
-    """Make, list, show and delete consumer groups."""
+    """Make, change, list, show and delete consumer groups."""
 
 
 @group.command()
@@ -30,23 +32,69 @@ def group() -> None:
     show_default=True,
     help="Where it starts: at messages sent after its first receive, or at the oldest.",
 )
+@policy_option
 @client_options
 @running
 async def create(
-    name: str, fifo: bool, max_attempts: int, consume_from: str, endpoint: str, as_json: bool
+    name: str,
+    fifo: bool,
+    max_attempts: int,
+    consume_from: str,
+    retry_policy: admin.RetryPolicy | None,
+    endpoint: str,
+    as_json: bool,
 ) -> None:
-    """Make the consumer group NAME on every broker, or change it."""
+    """Make the consumer group NAME on every broker, or make it anew with these settings."""
     wanted = admin.Group(
-        name=name, fifo=fifo, max_attempts=max_attempts, consume_from=consume_from.upper()
+        name=name,
+        fifo=fifo,
+        max_attempts=max_attempts,
+        consume_from=consume_from.upper(),
+        retry_policy=retry_policy,
     )
     async with AdminClient(endpoint) as stub:
-        request = admin.CreateGroupRequest(group=wanted)
-        response = await stub.CreateGroup(request, timeout=TIMEOUT_S)
+        await _put(stub, wanted, as_json=as_json)
+
+
+@group.command("set")
+@click.argument("name")
+@click.option("--max-attempts", type=int, help="Deliveries before the dead letters.")
+@click.option(
+    "--from", "consume_from", type=click.Choice(["last", "first"]), help="Where it starts."
+)
+@policy_option
+@client_options
+@running
+async def set_group(
+    name: str,
+    max_attempts: int | None,
+    consume_from: str | None,
+    retry_policy: admin.RetryPolicy | None,
+    endpoint: str,
+    as_json: bool,
+) -> None:
+    """Change what is given of the group NAME, and leave the rest as it is."""
+    async with AdminClient(endpoint) as stub:
+        request = admin.DescribeGroupRequest(name=name)
+        wanted = (await stub.DescribeGroup(request, timeout=TIMEOUT_S)).group
+        if max_attempts is not None:
+            wanted.max_attempts = max_attempts
+        if consume_from is not None:
+            wanted.consume_from = consume_from.upper()
+        if retry_policy is not None:
+            wanted.retry_policy.CopyFrom(retry_policy)
+        await _put(stub, wanted, as_json=as_json)
+
+
+async def _put(stub: "admin_grpc.AdminAsyncStub", wanted: admin.Group, *, as_json: bool) -> None:
+    request = admin.CreateGroupRequest(group=wanted)
+    response = await stub.CreateGroup(request, timeout=TIMEOUT_S)
     if as_json:
         document({"group": MessageToDict(wanted), "brokers": list(response.brokers)})
         return
     where = ", ".join(response.brokers)
-    click.echo(f"Group {name} ({max_attempts} attempts, from {consume_from}) is on {where}.")
+    start = wanted.consume_from.lower()
+    click.echo(f"Group {wanted.name} ({wanted.max_attempts} attempts, from {start}) is on {where}.")
 
 
 @group.command("list")
@@ -81,6 +129,7 @@ async def show(name: str, endpoint: str, as_json: bool) -> None:
     found = response.group
     start = found.consume_from.lower()
     click.echo(f"{found.name}: {found.max_attempts} attempts, starts at the {start} message")
+    click.echo(f"Retries after {policy_text(found.retry_policy)}.")
     rows = [
         (
             queue.broker,

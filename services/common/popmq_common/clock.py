@@ -27,3 +27,7 @@ class VirtualClock:
     def advance(self, ms: int) -> None:
         assert ms >= 0
         self._now_ms += ms
+
+    def set_back(self, ms: int) -> None:
+        """As somebody may set a wall clock."""
+        self._now_ms -= ms

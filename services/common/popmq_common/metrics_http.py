@@ -1,8 +1,36 @@
-"""/metrics over HTTP, by prometheus-client's own server in its own thread."""
+"""/metrics over HTTP, by prometheus-client's own server in its own thread.
 
+The figures are read on the event loop: what is read of a service's state is of one moment, and
+nothing changes under the reader.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from concurrent.futures import Future
 from types import TracebackType
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, Metric, start_http_server
+from prometheus_client.registry import Collector
+
+SCRAPE_S_MAX = 10.0
+
+
+class _OnLoop(Collector):
+    def __init__(self, inner: CollectorRegistry, loop: asyncio.AbstractEventLoop) -> None:
+        self._inner = inner
+        self._loop = loop
+
+    def collect(self) -> Iterable[Metric]:
+        """Called in the server's threads. Raises `TimeoutError` when the loop is held up."""
+        found: Future[list[Metric]] = Future()
+        self._loop.call_soon_threadsafe(self._read, found)
+        return found.result(SCRAPE_S_MAX)
+
+    def _read(self, found: "Future[list[Metric]]") -> None:
+        try:
+            found.set_result(list(self._inner.collect()))
+        except Exception as bug:
+            found.set_exception(bug)
 
 
 class MetricsServer:
@@ -15,8 +43,10 @@ class MetricsServer:
 
     async def __aenter__(self) -> "MetricsServer":
         if self.port:
+            registry = CollectorRegistry()
+            registry.register(_OnLoop(self._registry, asyncio.get_running_loop()))
             self._server, self._thread = start_http_server(
-                self.port, addr=self._host, registry=self._registry
+                self.port, addr=self._host, registry=registry
             )
         return self
 

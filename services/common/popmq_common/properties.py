@@ -28,6 +28,13 @@ TRACE_CONTEXT: Final = "TRACE_CONTEXT"
 FIRST_POP_TIME: Final = "1ST_POP_TIME"
 DLQ_ORIGIN_TOPIC: Final = "DLQ_ORIGIN_TOPIC"
 DLQ_ORIGIN_MESSAGE_ID: Final = "DLQ_ORIGIN_MESSAGE_ID"
+DLQ_REASON: Final = "DLQ_REASON"
+REDRIVE_OF: Final = "__REDRIVE_OF"
+"""Ours: of which dead letter a message is the second life, as topic@offset."""
+RETRY_REASON: Final = "__RETRY_REASON"
+"""Ours: why the last counted attempt failed."""
+ORIGIN_QUEUE: Final = "__ORIGIN_QUEUE_ID"
+"""Ours, of copies: the queue that a message of a message group was sent to."""
 DELIVER_MS: Final = "TIMER_DELIVER_MS"
 PRIORITY: Final = "_SYS_MSG_PRIORITY_"
 
@@ -41,8 +48,8 @@ _RESERVED_TEXT: Final = """
     TIMER_ROLL_TIMES TIMER_OUT_MS TIMER_DEL_UNIQKEY TIMER_DELAY_LEVEL __BORNHOST BORN_TIMESTAMP
     DLQ_ORIGIN_TOPIC DLQ_ORIGIN_MESSAGE_ID __CRC32#
 """
-RESERVED: Final = frozenset(_RESERVED_TEXT.split())
-"""Names that users may not set: RocketMQ gives them a meaning."""
+RESERVED: Final = frozenset({*_RESERVED_TEXT.split(), REDRIVE_OF, RETRY_REASON, ORIGIN_QUEUE})
+"""Names that users may not set: RocketMQ, or we, give them a meaning."""
 
 INTERNAL: Final = RESERVED | {
     SHARDING_KEY,
@@ -55,7 +62,7 @@ INTERNAL: Final = RESERVED | {
     "TRANSACTION_CHECK_TIMES",
     "INNER_MULTI_DISPATCH",
     "REDIRECT",
-    "DLQ_REASON",
+    DLQ_REASON,
 }
 """Names never shown to a client as a user property."""
 

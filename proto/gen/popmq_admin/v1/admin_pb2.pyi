@@ -55,12 +55,17 @@ class Group(_message.Message):
     FIFO_FIELD_NUMBER: _builtins.int
     MAX_ATTEMPTS_FIELD_NUMBER: _builtins.int
     CONSUME_FROM_FIELD_NUMBER: _builtins.int
+    RETRY_POLICY_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     fifo: _builtins.bool
     max_attempts: _builtins.int
     """deliveries before a message goes to the dead letters"""
     consume_from: _builtins.str
     """LAST or FIRST"""
+    @_builtins.property
+    def retry_policy(self) -> Global___RetryPolicy:
+        """absent: RocketMQ's table, 1 s to 2 h"""
+
     def __init__(
         self,
         *,
@@ -68,14 +73,48 @@ class Group(_message.Message):
         fifo: _builtins.bool = ...,
         max_attempts: _builtins.int = ...,
         consume_from: _builtins.str = ...,
+        retry_policy: Global___RetryPolicy | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["retry_policy", b"retry_policy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consume_from", b"consume_from", "fifo", b"fifo", "max_attempts", b"max_attempts", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consume_from", b"consume_from", "fifo", b"fifo", "max_attempts", b"max_attempts", "name", b"name", "retry_policy", b"retry_policy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Group: _TypeAlias = Group  # noqa: Y015
+
+@_typing.final
+class RetryPolicy(_message.Message):
+    """How long a failed message waits. Delays in order, the last one from then on; or, when there are
+    none, initial_ms · multiplier ^ (attempts − 1), at most max_ms.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DELAYS_MS_FIELD_NUMBER: _builtins.int
+    INITIAL_MS_FIELD_NUMBER: _builtins.int
+    MAX_MS_FIELD_NUMBER: _builtins.int
+    MULTIPLIER_FIELD_NUMBER: _builtins.int
+    initial_ms: _builtins.int
+    max_ms: _builtins.int
+    multiplier: _builtins.float
+    @_builtins.property
+    def delays_ms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        delays_ms: _abc.Iterable[_builtins.int] | None = ...,
+        initial_ms: _builtins.int = ...,
+        max_ms: _builtins.int = ...,
+        multiplier: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delays_ms", b"delays_ms", "initial_ms", b"initial_ms", "max_ms", b"max_ms", "multiplier", b"multiplier"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RetryPolicy: _TypeAlias = RetryPolicy  # noqa: Y015
 
 @_typing.final
 class CreateTopicRequest(_message.Message):
@@ -453,3 +492,230 @@ class DescribeGroupResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DescribeGroupResponse: _TypeAlias = DescribeGroupResponse  # noqa: Y015
+
+@_typing.final
+class DeadLetterFilter(_message.Message):
+    """Empty fields let everything through."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    """part of it"""
+    topic: _builtins.str
+    """of origin"""
+    message_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        reason: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        message_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message_id", b"message_id", "reason", b"reason", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeadLetterFilter: _TypeAlias = DeadLetterFilter  # noqa: Y015
+
+@_typing.final
+class ListDeadLettersRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    COUNT_MAX_FIELD_NUMBER: _builtins.int
+    WHOLE_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    cursor: _builtins.str
+    """of the response before; empty: from the oldest of the first broker"""
+    count_max: _builtins.int
+    """0: 100, at most 1,000"""
+    whole: _builtins.bool
+    """with body and properties"""
+    @_builtins.property
+    def filter(self) -> Global___DeadLetterFilter: ...
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        filter: Global___DeadLetterFilter | None = ...,
+        cursor: _builtins.str = ...,
+        count_max: _builtins.int = ...,
+        whole: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count_max", b"count_max", "cursor", b"cursor", "filter", b"filter", "group", b"group", "whole", b"whole"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDeadLettersRequest: _TypeAlias = ListDeadLettersRequest  # noqa: Y015
+
+@_typing.final
+class DeadLetter(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class PropertiesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    BROKER_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    ATTEMPTS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    STORED_MS_FIELD_NUMBER: _builtins.int
+    BODY_BYTES_FIELD_NUMBER: _builtins.int
+    REDRIVEN_FIELD_NUMBER: _builtins.int
+    BODY_FIELD_NUMBER: _builtins.int
+    PROPERTIES_FIELD_NUMBER: _builtins.int
+    broker: _builtins.str
+    offset: _builtins.int
+    topic: _builtins.str
+    """of origin"""
+    message_id: _builtins.str
+    attempts: _builtins.int
+    reason: _builtins.str
+    stored_ms: _builtins.int
+    """when it became one"""
+    body_bytes: _builtins.int
+    redriven: _builtins.bool
+    body: _builtins.bytes
+    @_builtins.property
+    def properties(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        broker: _builtins.str = ...,
+        offset: _builtins.int = ...,
+        topic: _builtins.str = ...,
+        message_id: _builtins.str = ...,
+        attempts: _builtins.int = ...,
+        reason: _builtins.str = ...,
+        stored_ms: _builtins.int = ...,
+        body_bytes: _builtins.int = ...,
+        redriven: _builtins.bool = ...,
+        body: _builtins.bytes = ...,
+        properties: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "body", b"body", "body_bytes", b"body_bytes", "broker", b"broker", "message_id", b"message_id", "offset", b"offset", "properties", b"properties", "reason", b"reason", "redriven", b"redriven", "stored_ms", b"stored_ms", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeadLetter: _TypeAlias = DeadLetter  # noqa: Y015
+
+@_typing.final
+class ListDeadLettersResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LETTERS_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    cursor: _builtins.str
+    """empty: that was all"""
+    @_builtins.property
+    def letters(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeadLetter]:
+        """may be empty although more follow"""
+
+    def __init__(
+        self,
+        *,
+        letters: _abc.Iterable[Global___DeadLetter] | None = ...,
+        cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "letters", b"letters"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDeadLettersResponse: _TypeAlias = ListDeadLettersResponse  # noqa: Y015
+
+@_typing.final
+class RedriveDeadLettersRequest(_message.Message):
+    """Sends dead letters to their topics of origin as new messages, for all groups of the topic. Each
+    is sent once, however often this is asked.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    COUNT_MAX_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    cursor: _builtins.str
+    count_max: _builtins.int
+    """messages sent by this request; 0: 100, at most 1,000"""
+    @_builtins.property
+    def filter(self) -> Global___DeadLetterFilter: ...
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        filter: Global___DeadLetterFilter | None = ...,
+        cursor: _builtins.str = ...,
+        count_max: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count_max", b"count_max", "cursor", b"cursor", "filter", b"filter", "group", b"group"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RedriveDeadLettersRequest: _TypeAlias = RedriveDeadLettersRequest  # noqa: Y015
+
+@_typing.final
+class RedriveDeadLettersResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SENT_FIELD_NUMBER: _builtins.int
+    ALREADY_FIELD_NUMBER: _builtins.int
+    WITHOUT_TOPIC_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    sent: _builtins.int
+    already: _builtins.int
+    """had been sent before"""
+    without_topic: _builtins.int
+    """their topic of origin is gone or not writable; they stay"""
+    cursor: _builtins.str
+    """empty: done"""
+    def __init__(
+        self,
+        *,
+        sent: _builtins.int = ...,
+        already: _builtins.int = ...,
+        without_topic: _builtins.int = ...,
+        cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["already", b"already", "cursor", b"cursor", "sent", b"sent", "without_topic", b"without_topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RedriveDeadLettersResponse: _TypeAlias = RedriveDeadLettersResponse  # noqa: Y015

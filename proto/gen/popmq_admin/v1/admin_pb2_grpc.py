@@ -74,6 +74,16 @@ class AdminStub:
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.DescribeGroupRequest.SerializeToString,
                 response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.DescribeGroupResponse.FromString,
                 _registered_method=True)
+        self.ListDeadLetters = channel.unary_unary(
+                '/popmq.admin.v1.Admin/ListDeadLetters',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListDeadLettersRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ListDeadLettersResponse.FromString,
+                _registered_method=True)
+        self.RedriveDeadLetters = channel.unary_unary(
+                '/popmq.admin.v1.Admin/RedriveDeadLetters',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -127,6 +137,18 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListDeadLetters(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RedriveDeadLetters(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -169,6 +191,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.DescribeGroup,
                     request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.DescribeGroupRequest.FromString,
                     response_serializer=popmq__admin_dot_v1_dot_admin__pb2.DescribeGroupResponse.SerializeToString,
+            ),
+            'ListDeadLetters': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDeadLetters,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ListDeadLettersRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListDeadLettersResponse.SerializeToString,
+            ),
+            'RedriveDeadLetters': grpc.unary_unary_rpc_method_handler(
+                    servicer.RedriveDeadLetters,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -387,6 +419,60 @@ class Admin:
             '/popmq.admin.v1.Admin/DescribeGroup',
             popmq__admin_dot_v1_dot_admin__pb2.DescribeGroupRequest.SerializeToString,
             popmq__admin_dot_v1_dot_admin__pb2.DescribeGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDeadLetters(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/ListDeadLetters',
+            popmq__admin_dot_v1_dot_admin__pb2.ListDeadLettersRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.ListDeadLettersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RedriveDeadLetters(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/RedriveDeadLetters',
+            popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,6 +41,8 @@ class AdminStub:
     DeleteGroup: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DeleteGroupRequest, _admin_pb2.DeleteGroupResponse]
     ListGroups: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListGroupsRequest, _admin_pb2.ListGroupsResponse]
     DescribeGroup: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DescribeGroupRequest, _admin_pb2.DescribeGroupResponse]
+    ListDeadLetters: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListDeadLettersRequest, _admin_pb2.ListDeadLettersResponse]
+    RedriveDeadLetters: _grpc.UnaryUnaryMultiCallable[_admin_pb2.RedriveDeadLettersRequest, _admin_pb2.RedriveDeadLettersResponse]
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -53,6 +55,8 @@ class AdminAsyncStub(AdminStub):
     DeleteGroup: _aio.UnaryUnaryMultiCallable[_admin_pb2.DeleteGroupRequest, _admin_pb2.DeleteGroupResponse]  # type: ignore[assignment]
     ListGroups: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListGroupsRequest, _admin_pb2.ListGroupsResponse]  # type: ignore[assignment]
     DescribeGroup: _aio.UnaryUnaryMultiCallable[_admin_pb2.DescribeGroupRequest, _admin_pb2.DescribeGroupResponse]  # type: ignore[assignment]
+    ListDeadLetters: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListDeadLettersRequest, _admin_pb2.ListDeadLettersResponse]  # type: ignore[assignment]
+    RedriveDeadLetters: _aio.UnaryUnaryMultiCallable[_admin_pb2.RedriveDeadLettersRequest, _admin_pb2.RedriveDeadLettersResponse]  # type: ignore[assignment]
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -110,5 +114,19 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.DescribeGroupRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.DescribeGroupResponse, _abc.Awaitable[_admin_pb2.DescribeGroupResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ListDeadLetters(
+        self,
+        request: _admin_pb2.ListDeadLettersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListDeadLettersResponse, _abc.Awaitable[_admin_pb2.ListDeadLettersResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def RedriveDeadLetters(
+        self,
+        request: _admin_pb2.RedriveDeadLettersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.RedriveDeadLettersResponse, _abc.Awaitable[_admin_pb2.RedriveDeadLettersResponse]]: ...
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

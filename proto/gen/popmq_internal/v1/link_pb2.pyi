@@ -68,6 +68,31 @@ LEASE_OUTCOME_SUPERSEDED: LeaseOutcome.ValueType  # 4
 LEASE_OUTCOME_UNKNOWN: LeaseOutcome.ValueType  # 5
 Global___LeaseOutcome: _TypeAlias = LeaseOutcome  # noqa: Y015
 
+class _NackKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _NackKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_NackKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    NACK_KIND_UNSPECIFIED: _NackKind.ValueType  # 0
+    NACK_KIND_COUNTED: _NackKind.ValueType  # 1
+    """a failed attempt; after the last one to the dead letters at once"""
+    NACK_KIND_UNCOUNTED: _NackKind.ValueType  # 2
+    """given back: the attempt does not count"""
+    NACK_KIND_FATAL: _NackKind.ValueType  # 3
+    """to the dead letters at once, whatever the delay"""
+
+class NackKind(_NackKind, metaclass=_NackKindEnumTypeWrapper): ...
+
+NACK_KIND_UNSPECIFIED: NackKind.ValueType  # 0
+NACK_KIND_COUNTED: NackKind.ValueType  # 1
+"""a failed attempt; after the last one to the dead letters at once"""
+NACK_KIND_UNCOUNTED: NackKind.ValueType  # 2
+"""given back: the attempt does not count"""
+NACK_KIND_FATAL: NackKind.ValueType  # 3
+"""to the dead letters at once, whatever the delay"""
+Global___NackKind: _TypeAlias = NackKind  # noqa: Y015
+
 @_typing.final
 class Frame(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -136,12 +161,15 @@ class Call(_message.Message):
     RELEASE_FIELD_NUMBER: _builtins.int
     FORWARD_DEAD_LETTER_FIELD_NUMBER: _builtins.int
     CANCEL_FIELD_NUMBER: _builtins.int
+    NACK_FIELD_NUMBER: _builtins.int
     PUT_TOPIC_FIELD_NUMBER: _builtins.int
     DELETE_TOPIC_FIELD_NUMBER: _builtins.int
     PUT_GROUP_FIELD_NUMBER: _builtins.int
     DELETE_GROUP_FIELD_NUMBER: _builtins.int
     GET_GROUP_FIELD_NUMBER: _builtins.int
     DESCRIBE_FIELD_NUMBER: _builtins.int
+    LIST_DEAD_LETTERS_FIELD_NUMBER: _builtins.int
+    REDRIVE_FIELD_NUMBER: _builtins.int
     ALIVE_FIELD_NUMBER: _builtins.int
     GONE_FIELD_NUMBER: _builtins.int
     id: _builtins.int
@@ -162,6 +190,8 @@ class Call(_message.Message):
         """give up a waiting pop; has no reply"""
 
     @_builtins.property
+    def nack(self) -> Global___Nack: ...
+    @_builtins.property
     def put_topic(self) -> Global___PutTopic: ...
     @_builtins.property
     def delete_topic(self) -> Global___DeleteTopic: ...
@@ -173,6 +203,10 @@ class Call(_message.Message):
     def get_group(self) -> Global___GetGroup: ...
     @_builtins.property
     def describe(self) -> Global___Describe: ...
+    @_builtins.property
+    def list_dead_letters(self) -> Global___ListDeadLetters: ...
+    @_builtins.property
+    def redrive(self) -> Global___Redrive: ...
     @_builtins.property
     def alive(self) -> Global___Alive: ...
     @_builtins.property
@@ -188,20 +222,23 @@ class Call(_message.Message):
         release: Global___Release | None = ...,
         forward_dead_letter: Global___ForwardDeadLetter | None = ...,
         cancel: Global___Cancel | None = ...,
+        nack: Global___Nack | None = ...,
         put_topic: Global___PutTopic | None = ...,
         delete_topic: Global___DeleteTopic | None = ...,
         put_group: Global___PutGroup | None = ...,
         delete_group: Global___DeleteGroup | None = ...,
         get_group: Global___GetGroup | None = ...,
         describe: Global___Describe | None = ...,
+        list_dead_letters: Global___ListDeadLetters | None = ...,
+        redrive: Global___Redrive | None = ...,
         alive: Global___Alive | None = ...,
         gone: Global___Gone | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "gone", b"gone", "pop", b"pop", "put_group", b"put_group", "put_topic", b"put_topic", "release", b"release", "send", b"send"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "gone", b"gone", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "put_group", b"put_group", "put_topic", b"put_topic", "redrive", b"redrive", "release", b"release", "send", b"send"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "gone", b"gone", "id", b"id", "pop", b"pop", "put_group", b"put_group", "put_topic", b"put_topic", "release", b"release", "send", b"send"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "gone", b"gone", "id", b"id", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "put_group", b"put_group", "put_topic", b"put_topic", "redrive", b"redrive", "release", b"release", "send", b"send"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "alive", "gone"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -217,9 +254,12 @@ class Reply(_message.Message):
     POP_FIELD_NUMBER: _builtins.int
     ACK_FIELD_NUMBER: _builtins.int
     CHANGE_INVISIBLE_FIELD_NUMBER: _builtins.int
+    NACK_FIELD_NUMBER: _builtins.int
     DONE_FIELD_NUMBER: _builtins.int
     GET_GROUP_FIELD_NUMBER: _builtins.int
     DESCRIBE_FIELD_NUMBER: _builtins.int
+    LIST_DEAD_LETTERS_FIELD_NUMBER: _builtins.int
+    REDRIVE_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     @_builtins.property
     def failure(self) -> Global___Failure: ...
@@ -232,6 +272,8 @@ class Reply(_message.Message):
     @_builtins.property
     def change_invisible(self) -> Global___ChangeInvisibleReply: ...
     @_builtins.property
+    def nack(self) -> Global___NackReply: ...
+    @_builtins.property
     def done(self) -> Global___Done:
         """everything that has nothing to say but that it is on disk"""
 
@@ -239,6 +281,10 @@ class Reply(_message.Message):
     def get_group(self) -> Global___GetGroupReply: ...
     @_builtins.property
     def describe(self) -> Global___DescribeReply: ...
+    @_builtins.property
+    def list_dead_letters(self) -> Global___ListDeadLettersReply: ...
+    @_builtins.property
+    def redrive(self) -> Global___RedriveReply: ...
     def __init__(
         self,
         *,
@@ -248,15 +294,18 @@ class Reply(_message.Message):
         pop: Global___PopReply | None = ...,
         ack: Global___AckReply | None = ...,
         change_invisible: Global___ChangeInvisibleReply | None = ...,
+        nack: Global___NackReply | None = ...,
         done: Global___Done | None = ...,
         get_group: Global___GetGroupReply | None = ...,
         describe: Global___DescribeReply | None = ...,
+        list_dead_letters: Global___ListDeadLettersReply | None = ...,
+        redrive: Global___RedriveReply | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "get_group", b"get_group", "pop", b"pop", "send", b"send"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "get_group", b"get_group", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "redrive", b"redrive", "send", b"send"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "get_group", b"get_group", "id", b"id", "pop", b"pop", "send", b"send"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "get_group", b"get_group", "id", b"id", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "redrive", b"redrive", "send", b"send"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "done", "get_group", "describe"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -648,6 +697,68 @@ class Release(_message.Message):
 Global___Release: _TypeAlias = Release  # noqa: Y015
 
 @_typing.final
+class Nack(_message.Message):
+    """The consumer does not want these now. Until the delay is over nobody holds a handle of them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    HANDLES_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    DELAY_MS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    topic: _builtins.str
+    """the topic the client consumes, never the retry topic"""
+    kind: Global___NackKind.ValueType
+    delay_ms: _builtins.int
+    """-1: as the group's retry policy says"""
+    reason: _builtins.str
+    """for people; the last counted one goes to the dead letters"""
+    @_builtins.property
+    def handles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        handles: _abc.Iterable[_builtins.str] | None = ...,
+        kind: Global___NackKind.ValueType = ...,
+        delay_ms: _builtins.int = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delay_ms", b"delay_ms", "group", b"group", "handles", b"handles", "kind", b"kind", "reason", b"reason", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Nack: _TypeAlias = Nack  # noqa: Y015
+
+@_typing.final
+class NackReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OUTCOMES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def outcomes(self) -> _containers.RepeatedScalarFieldContainer[Global___LeaseOutcome.ValueType]:
+        """one per handle, in order"""
+
+    def __init__(
+        self,
+        *,
+        outcomes: _abc.Iterable[Global___LeaseOutcome.ValueType] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["outcomes", b"outcomes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NackReply: _TypeAlias = NackReply  # noqa: Y015
+
+@_typing.final
 class ForwardDeadLetter(_message.Message):
     """Moves a leased message to the group's dead letters. Done also when it was gone already."""
 
@@ -787,12 +898,17 @@ class GroupConfig(_message.Message):
     FIFO_FIELD_NUMBER: _builtins.int
     MAX_ATTEMPTS_FIELD_NUMBER: _builtins.int
     CONSUME_FROM_FIELD_NUMBER: _builtins.int
+    RETRY_POLICY_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     fifo: _builtins.bool
     max_attempts: _builtins.int
     """deliveries before a message is dead-lettered"""
     consume_from: _builtins.str
     """LAST or FIRST: where a queue starts that has no offset yet"""
+    @_builtins.property
+    def retry_policy(self) -> Global___RetryPolicy:
+        """absent: RocketMQ's table"""
+
     def __init__(
         self,
         *,
@@ -800,14 +916,48 @@ class GroupConfig(_message.Message):
         fifo: _builtins.bool = ...,
         max_attempts: _builtins.int = ...,
         consume_from: _builtins.str = ...,
+        retry_policy: Global___RetryPolicy | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["retry_policy", b"retry_policy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consume_from", b"consume_from", "fifo", b"fifo", "max_attempts", b"max_attempts", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consume_from", b"consume_from", "fifo", b"fifo", "max_attempts", b"max_attempts", "name", b"name", "retry_policy", b"retry_policy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GroupConfig: _TypeAlias = GroupConfig  # noqa: Y015
+
+@_typing.final
+class RetryPolicy(_message.Message):
+    """How long a failed message waits. Delays in order, the last one from then on; or, when there are
+    none, initial_ms · multiplier ^ (attempts − 1), at most max_ms.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DELAYS_MS_FIELD_NUMBER: _builtins.int
+    INITIAL_MS_FIELD_NUMBER: _builtins.int
+    MAX_MS_FIELD_NUMBER: _builtins.int
+    MULTIPLIER_FIELD_NUMBER: _builtins.int
+    initial_ms: _builtins.int
+    max_ms: _builtins.int
+    multiplier: _builtins.float
+    @_builtins.property
+    def delays_ms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        delays_ms: _abc.Iterable[_builtins.int] | None = ...,
+        initial_ms: _builtins.int = ...,
+        max_ms: _builtins.int = ...,
+        multiplier: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delays_ms", b"delays_ms", "initial_ms", b"initial_ms", "max_ms", b"max_ms", "multiplier", b"multiplier"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RetryPolicy: _TypeAlias = RetryPolicy  # noqa: Y015
 
 @_typing.final
 class PutTopic(_message.Message):
@@ -1012,12 +1162,15 @@ class GroupQueueStatus(_message.Message):
     COMMITTED_OFFSET_FIELD_NUMBER: _builtins.int
     MAX_OFFSET_FIELD_NUMBER: _builtins.int
     IN_FLIGHT_FIELD_NUMBER: _builtins.int
+    LAG_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     """as stored: the group's retry topics appear under their own names"""
     queue_id: _builtins.int
     committed_offset: _builtins.int
     max_offset: _builtins.int
     in_flight: _builtins.int
+    lag: _builtins.int
+    """ready, in flight, and waiting for an earlier one of their message group"""
     def __init__(
         self,
         *,
@@ -1026,10 +1179,11 @@ class GroupQueueStatus(_message.Message):
         committed_offset: _builtins.int = ...,
         max_offset: _builtins.int = ...,
         in_flight: _builtins.int = ...,
+        lag: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["committed_offset", b"committed_offset", "in_flight", b"in_flight", "max_offset", b"max_offset", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["committed_offset", b"committed_offset", "in_flight", b"in_flight", "lag", b"lag", "max_offset", b"max_offset", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1085,3 +1239,235 @@ class DescribeReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DescribeReply: _TypeAlias = DescribeReply  # noqa: Y015
+
+@_typing.final
+class DeadLetterFilter(_message.Message):
+    """--- dead letters ---
+
+    Empty fields let everything through.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    """part of it"""
+    topic: _builtins.str
+    """of origin"""
+    message_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        reason: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        message_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message_id", b"message_id", "reason", b"reason", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeadLetterFilter: _TypeAlias = DeadLetterFilter  # noqa: Y015
+
+@_typing.final
+class ListDeadLetters(_message.Message):
+    """Reads a group's dead letters as they lie, without leases."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    FROM_OFFSET_FIELD_NUMBER: _builtins.int
+    COUNT_MAX_FIELD_NUMBER: _builtins.int
+    WHOLE_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    from_offset: _builtins.int
+    count_max: _builtins.int
+    whole: _builtins.bool
+    """with body and properties"""
+    @_builtins.property
+    def filter(self) -> Global___DeadLetterFilter: ...
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        filter: Global___DeadLetterFilter | None = ...,
+        from_offset: _builtins.int = ...,
+        count_max: _builtins.int = ...,
+        whole: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count_max", b"count_max", "filter", b"filter", "from_offset", b"from_offset", "group", b"group", "whole", b"whole"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDeadLetters: _TypeAlias = ListDeadLetters  # noqa: Y015
+
+@_typing.final
+class DeadLetter(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class PropertiesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    OFFSET_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    ATTEMPTS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    STORED_MS_FIELD_NUMBER: _builtins.int
+    BODY_BYTES_FIELD_NUMBER: _builtins.int
+    REDRIVEN_FIELD_NUMBER: _builtins.int
+    BODY_FIELD_NUMBER: _builtins.int
+    PROPERTIES_FIELD_NUMBER: _builtins.int
+    offset: _builtins.int
+    """in the dead letters' only queue"""
+    topic: _builtins.str
+    """of origin"""
+    message_id: _builtins.str
+    attempts: _builtins.int
+    reason: _builtins.str
+    stored_ms: _builtins.int
+    """when it became one"""
+    body_bytes: _builtins.int
+    redriven: _builtins.bool
+    body: _builtins.bytes
+    @_builtins.property
+    def properties(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        offset: _builtins.int = ...,
+        topic: _builtins.str = ...,
+        message_id: _builtins.str = ...,
+        attempts: _builtins.int = ...,
+        reason: _builtins.str = ...,
+        stored_ms: _builtins.int = ...,
+        body_bytes: _builtins.int = ...,
+        redriven: _builtins.bool = ...,
+        body: _builtins.bytes = ...,
+        properties: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "body", b"body", "body_bytes", b"body_bytes", "message_id", b"message_id", "offset", b"offset", "properties", b"properties", "reason", b"reason", "redriven", b"redriven", "stored_ms", b"stored_ms", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeadLetter: _TypeAlias = DeadLetter  # noqa: Y015
+
+@_typing.final
+class ListDeadLettersReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LETTERS_FIELD_NUMBER: _builtins.int
+    NEXT_OFFSET_FIELD_NUMBER: _builtins.int
+    next_offset: _builtins.int
+    """where to read on; -1: nothing is left"""
+    @_builtins.property
+    def letters(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeadLetter]: ...
+    def __init__(
+        self,
+        *,
+        letters: _abc.Iterable[Global___DeadLetter] | None = ...,
+        next_offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["letters", b"letters", "next_offset", b"next_offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDeadLettersReply: _TypeAlias = ListDeadLettersReply  # noqa: Y015
+
+@_typing.final
+class Redrive(_message.Message):
+    """Sends dead letters to their topics of origin again, each once, however often this is asked."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    FROM_OFFSET_FIELD_NUMBER: _builtins.int
+    UNTIL_OFFSET_FIELD_NUMBER: _builtins.int
+    COUNT_MAX_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    from_offset: _builtins.int
+    until_offset: _builtins.int
+    """what comes behind it is left alone; 0: the end as it is now"""
+    count_max: _builtins.int
+    """messages sent"""
+    @_builtins.property
+    def filter(self) -> Global___DeadLetterFilter: ...
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        filter: Global___DeadLetterFilter | None = ...,
+        from_offset: _builtins.int = ...,
+        until_offset: _builtins.int = ...,
+        count_max: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count_max", b"count_max", "filter", b"filter", "from_offset", b"from_offset", "group", b"group", "until_offset", b"until_offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Redrive: _TypeAlias = Redrive  # noqa: Y015
+
+@_typing.final
+class RedriveReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SENT_FIELD_NUMBER: _builtins.int
+    ALREADY_FIELD_NUMBER: _builtins.int
+    WITHOUT_TOPIC_FIELD_NUMBER: _builtins.int
+    NEXT_OFFSET_FIELD_NUMBER: _builtins.int
+    UNTIL_OFFSET_FIELD_NUMBER: _builtins.int
+    sent: _builtins.int
+    already: _builtins.int
+    """had been sent before"""
+    without_topic: _builtins.int
+    """their topic of origin is gone or not writable; they stay"""
+    next_offset: _builtins.int
+    """where to go on; -1: done"""
+    until_offset: _builtins.int
+    """to be asked with the next time"""
+    def __init__(
+        self,
+        *,
+        sent: _builtins.int = ...,
+        already: _builtins.int = ...,
+        without_topic: _builtins.int = ...,
+        next_offset: _builtins.int = ...,
+        until_offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["already", b"already", "next_offset", b"next_offset", "sent", b"sent", "until_offset", b"until_offset", "without_topic", b"without_topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RedriveReply: _TypeAlias = RedriveReply  # noqa: Y015

@@ -10,6 +10,8 @@ says one of them is done.
     ack          ao offset · so · c · t · q · pt · bn          batch: ao −1, aol offsets
     ours         nx next offset, where a restart goes on, when it is not behind the last one: the
                  checkpoint was stored late, and what it leaves out had been acked.
+                 nk kind of a nack that waits for its delay, nr its reason. lr the last counted
+                 reason of each offset, of a FIFO group and only if there is one.
                  g generation, only when above 1: the lease replaced an older one of the message.
                  ci the client whose signs of life renew it, and rm for how many ms each time. The
                  same checkpoint again, so of c, t, q, pt and g, with a longer it: it was renewed.
@@ -27,6 +29,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
+from popmq_broker.core.nack import Nack, NackKind
 from popmq_common.errors import Corrupt
 from popmq_common.units import QueueOffset
 
@@ -53,6 +56,9 @@ class Checkpoint:
     attempt_id: str = ""
     moves_to: int | None = None
     """Where the queue is popped next; None: behind the last of `offsets`."""
+    nack: Nack | None = None
+    reasons: tuple[str, ...] = ()
+    """Of a FIFO group: why the last counted attempt of each failed; empty: none has a reason."""
     client_id: str = ""
     """Whose signs of life renew it; empty: it is not renewed."""
     renew_ms: int = 0
@@ -106,6 +112,11 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
         fields["ai"] = checkpoint.attempt_id
     if checkpoint.moves_to is not None:
         fields["nx"] = checkpoint.moves_to
+    if checkpoint.nack is not None:
+        fields["nk"] = checkpoint.nack.kind.value
+        fields["nr"] = checkpoint.nack.reason
+    if any(checkpoint.reasons):
+        fields["lr"] = checkpoint.reasons
     if checkpoint.client_id:
         fields["ci"] = checkpoint.client_id
         fields["rm"] = checkpoint.renew_ms
@@ -131,6 +142,10 @@ def decode_checkpoint(body: bytes, *, where: str) -> Checkpoint:
             attempts=tuple(int(count) for count in fields.get("at", ())),
             attempt_id=str(fields.get("ai", "")),
             moves_to=int(fields["nx"]) if "nx" in fields else None,
+            nack=Nack(NackKind(fields["nk"]), str(fields.get("nr", "")))
+            if "nk" in fields
+            else None,
+            reasons=tuple(str(reason) for reason in fields.get("lr", ())),
             client_id=str(fields.get("ci", "")),
             renew_ms=int(fields.get("rm", 0)),
         )

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from popmq_broker.core.nack import Nack
+
 NOT_STORED: Final = -1
 
 
@@ -24,6 +26,8 @@ class Grant:
     """For how long, each time."""
     counted: bool = True
     """Whether its end without an ack counts as an attempt."""
+    nack: Nack | None = None
+    """Its consumer gave the message back: what becomes of it when it is due."""
 
     @property
     def stored(self) -> bool:

@@ -17,7 +17,7 @@ lease that does not exist is stored and answered OK; here the table is, and the 
 """
 
 import heapq
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from itertools import count
@@ -227,12 +227,12 @@ class LeaseTable:
         return queue.fence(to)
 
     def forget(self, key: QueueKey) -> list[Lease]:
-        """Drop all that is known of a queue; leases that were needed are returned."""
+        """Drop all that is known of a queue; leases that were needed are returned.
+
+        A pop that is still to be answered may have the queue in its hands, so it is emptied too.
+        """
         queue = self.queues.pop(key, None)
-        if queue is None:
-            return []
-        self._void(queue)
-        return queue.needed_leases()
+        return [] if queue is None else self.fence(queue, queue.position)
 
     def _void(self, queue: GroupQueue) -> None:
         self.live_count -= len(queue.leases)
@@ -282,6 +282,7 @@ class ReviveProgress:
 
     def __init__(self) -> None:
         self._open: dict[int, dict[int, int]] = {}
+        self._moves: deque[tuple[int, int]] = deque()
 
     def opened(self, revive_queue: int, revive_offset: int, lease_count: int) -> None:
         if lease_count:
@@ -302,3 +303,14 @@ class ReviveProgress:
         Checkpoints are opened in the order of their offsets, and a dict keeps that order.
         """
         return next(iter(self._open.get(revive_queue, ())), end)
+
+    def moved(self, revive_offset: int, log_offset: int) -> None:
+        """A position was moved: a record in revive queue 0."""
+        self._moves.append((revive_offset, log_offset))
+
+    def first_move(self, needed_from: int) -> int | None:
+        """The revive offset of the first move behind the log offset `needed_from`, where the first
+        checkpoint is that a start will read: older checkpoints mean nothing without the move."""
+        while self._moves and self._moves[0][1] < needed_from:
+            self._moves.popleft()
+        return self._moves[0][0] if self._moves else None

@@ -41,6 +41,8 @@ class Entry:
     """The newest, perhaps over."""
     attempt_id: str = ""
     """Of the receive that holds it."""
+    reason: str = ""
+    """Why the last counted attempt failed, if its consumer said so."""
     held: bool = False
     settled: bool = False
 
@@ -143,9 +145,13 @@ class Order:
         for offset, lease in leases.items():
             self.entries[offset].lease = lease
 
-    def give_back(self, offset: int, *, counted: bool) -> None:
-        """No longer held and not settled: it comes again, before what is behind it."""
+    def give_back(self, offset: int, *, counted: bool, reason: str = "") -> None:
+        """No longer held and not settled: it comes again, before what is behind it.
+
+        `reason`: why the attempt failed; empty keeps the one before.
+        """
         entry = self.entries[offset]
+        entry.reason = reason or entry.reason
         if not counted:
             entry.attempts -= 1
         self._let_go(entry)

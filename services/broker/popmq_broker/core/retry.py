@@ -5,10 +5,13 @@ equals the original in body, keys, tag, flags, born time and user properties; it
 queue, offsets, store time, and in these properties:
 
     1ST_POP_TIME             when the message was first handed out. Only copies have it
+    __RETRY_REASON           why the last counted attempt failed, if its consumer said so
+    __ORIGIN_QUEUE_ID        of a message group's message: the queue it was sent to
     DLQ_ORIGIN_TOPIC, DLQ_ORIGIN_MESSAGE_ID, DLQ_REASON, DLQ_ATTEMPTS     dead letters only
 
 A copy is the first half of a pair: the ack record that ends the old lease follows it directly in
-the log. `is_first_of_pair` tells recovery that a log ending with it was cut inside a pair.
+the log. So is a dead letter that is sent again, with the record that marks it (core/redrive.py).
+`is_first_of_pair` tells recovery that a log ending with it was cut inside a pair.
 
 Source: RocketMQ PopReviveService.reviveRetry. Differs: the dead letter's count of attempts starts
 again at 0, so that a group can consume dead letters like any topic; RocketMQ's proxy would
@@ -22,11 +25,21 @@ from popmq_common import properties as names
 from popmq_common.names import RETRY_PREFIX, dead_letter_topic, retry_topic
 from popmq_common.record import Record
 
-DLQ_REASON: Final = "DLQ_REASON"
+DLQ_REASON: Final = names.DLQ_REASON
 DLQ_ATTEMPTS: Final = "DLQ_ATTEMPTS"
 REASON_ATTEMPTS: Final = "attempts used up"
 _LEFT_OUT: Final = frozenset(
-    {"POP_CK", "DELAY", "TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS"}
+    {
+        "POP_CK",
+        "DELAY",
+        "TIMER_DELIVER_MS",
+        "TIMER_DELAY_SEC",
+        "TIMER_DELAY_MS",
+        names.REDRIVE_OF,
+    }
+)
+_FIRST_OF_PAIR: Final = tuple(
+    f"{name}{names.NAME_END}".encode() for name in (names.FIRST_POP_TIME, names.REDRIVE_OF)
 )
 
 
@@ -49,17 +62,22 @@ def retry_or_dead_letter(
     pop_time_ms: int,
     max_attempts: int,
     counted: bool = True,
+    reason: str = "",
 ) -> Copy:
-    """The copy for a lease that ran out (`counted`), or was given back undelivered (not).
+    """The copy for a lease that ran out (`counted`), or was given back (perhaps not).
 
-    `topic` is the one the group consumes, never the retry topic.
+    `topic` is the one the group consumes, never the retry topic. `reason`: why this attempt
+    failed; empty keeps the one before.
     """
     attempts = record.reconsume_times + 1
     if counted and attempts >= max_attempts:
-        return dead_letter(record, group=group, topic=topic, pop_time_ms=pop_time_ms)
+        return dead_letter(record, group=group, topic=topic, pop_time_ms=pop_time_ms, reason=reason)
+    kept = _kept(record, pop_time_ms)
+    if reason:
+        kept[names.RETRY_REASON] = reason
     return Copy(
         topic=retry_topic(group, topic),
-        properties=names.encode(_kept(record, pop_time_ms)),
+        properties=names.encode(kept),
         reconsume_times=attempts if counted else record.reconsume_times,
     )
 
@@ -71,19 +89,21 @@ def dead_letter(
     topic: str,
     pop_time_ms: int,
     attempts: int | None = None,
-    reason: str = REASON_ATTEMPTS,
+    reason: str = "",
 ) -> Copy:
-    """`attempts`: deliveries so far, where the record does not count them."""
+    """`attempts`: deliveries so far, where the record does not count them. Without a `reason` the
+    last counted one is kept, if there was any."""
     kept = _kept(record, pop_time_ms)
+    last_reason = kept.pop(names.RETRY_REASON, "")
     kept[names.DLQ_ORIGIN_TOPIC] = topic
     kept[names.DLQ_ORIGIN_MESSAGE_ID] = kept.get(names.UNIQ_KEY, "")
-    kept[DLQ_REASON] = reason
+    kept[DLQ_REASON] = reason or last_reason or REASON_ATTEMPTS
     kept[DLQ_ATTEMPTS] = str(attempts or record.reconsume_times + 1)
     return Copy(topic=dead_letter_topic(group), properties=names.encode(kept), reconsume_times=0)
 
 
 def is_first_of_pair(record: Record) -> bool:
-    return b"1ST_POP_TIME\x01" in record.properties
+    return any(names.value_of(record.properties, head) is not None for head in _FIRST_OF_PAIR)
 
 
 def _kept(record: Record, pop_time_ms: int) -> dict[str, str]:
@@ -92,5 +112,7 @@ def _kept(record: Record, pop_time_ms: int) -> dict[str, str]:
         for name, value in names.decode(record.properties).items()
         if name not in _LEFT_OUT
     }
+    if names.SHARDING_KEY in kept and names.FIRST_POP_TIME not in kept:
+        kept[names.ORIGIN_QUEUE] = str(record.queue_id)
     kept.setdefault(names.FIRST_POP_TIME, str(pop_time_ms))
     return kept

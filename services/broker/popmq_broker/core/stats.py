@@ -4,6 +4,7 @@ Counting is an addition to a dictionary, so the hot path pays next to nothing.
 """
 
 from collections import Counter
+from typing import Any
 
 from popmq_common.histogram import BATCH, LATENCY_S, Histogram
 
@@ -18,6 +19,8 @@ class Stats:
         """Acks by topic, group and outcome."""
         self.changed: Counter[tuple[str, str, str]] = Counter()
         """Changes of the invisible time by topic, group and outcome."""
+        self.nacked: Counter[tuple[str, str, str]] = Counter()
+        """Nacks by topic, group and kind."""
         self.renewed: Counter[tuple[str, str]] = Counter()
         """Leases renewed by a sign of life, by topic and group."""
         self.revived: Counter[tuple[str, str]] = Counter()
@@ -28,6 +31,21 @@ class Stats:
         self.fsync_records = Histogram(BATCH)
         self.call_s: dict[str, Histogram] = {}
         """Time from a call's arrival to its reply, by kind of call; waiting polls included."""
+
+    def forget_topic(self, topic: str) -> None:
+        """It was deleted; tables of all that ever was would have no bound."""
+        self.sent.pop(topic, None)
+        self._forget(0, topic)
+
+    def forget_group(self, group: str) -> None:
+        """It was deleted."""
+        self._forget(1, group)
+
+    def _forget(self, place: int, name: str) -> None:
+        counters: list[Counter[Any]] = [self.popped, self.acked, self.changed]
+        for counts in [*counters, self.revived, self.dead]:
+            for key in [key for key in counts if key[place] == name]:
+                del counts[key]
 
     def call(self, kind: str, seconds: float) -> None:
         self.calls(kind, 1, seconds)

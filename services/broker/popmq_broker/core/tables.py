@@ -3,7 +3,8 @@
     topics.json             {"dataVersion": V, "topicConfigTable": {name: {topicName, perm,
                             readQueueNums, writeQueueNums, attributes {"+message.type"}, …}}}
     subscriptionGroup.json  {"dataVersion": V, "subscriptionGroupTable": {name: {groupName,
-                            consumeMessageOrderly, retryMaxTimes, attributes, …}}}
+                            consumeMessageOrderly, retryMaxTimes, attributes, groupRetryPolicy
+                            (core/retry_policy.py), …}}}
 
 A group's `max_attempts` counts deliveries, RocketMQ's `retryMaxTimes` counts the ones after the
 first: the file holds max_attempts − 1, so both mean the same.
@@ -17,6 +18,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from popmq_broker.core.retry_policy import TABLE, RetryPolicy
+from popmq_broker.core.retry_policy import from_json as policy_from_json
+from popmq_broker.core.retry_policy import to_json as policy_to_json
 from popmq_common.errors import Corrupt
 
 PERM_READ: Final = 4
@@ -49,6 +53,7 @@ class GroupConfig:
     fifo: bool = False
     max_attempts: int = MAX_ATTEMPTS_DEFAULT
     consume_from: ConsumeFrom = ConsumeFrom.LAST
+    retry_policy: RetryPolicy = TABLE
 
 
 def encode_topics(topics: Mapping[str, TopicConfig], version: int, now_ms: int) -> str:
@@ -98,7 +103,7 @@ def encode_groups(groups: Mapping[str, GroupConfig], version: int, now_ms: int) 
             "consumeMessageOrderly": group.fifo,
             "consumeTimeoutMinute": 15,
             "groupName": group.name,
-            "groupRetryPolicy": {"type": "CUSTOMIZED"},
+            "groupRetryPolicy": policy_to_json(group.retry_policy),
             "groupSysFlag": 0,
             "notifyConsumerIdsChangedEnable": True,
             "retryMaxTimes": group.max_attempts - 1,
@@ -126,6 +131,7 @@ def decode_groups(text: str, *, where: str) -> tuple[dict[str, GroupConfig], int
                 fifo=bool(raw.get("consumeMessageOrderly", False)),
                 max_attempts=int(raw.get("retryMaxTimes", MAX_ATTEMPTS_DEFAULT - 1)) + 1,
                 consume_from=ConsumeFrom((raw.get("attributes") or {}).get(CONSUME_FROM, "LAST")),
+                retry_policy=policy_from_json(raw.get("groupRetryPolicy")),
             )
             for raw in fields["subscriptionGroupTable"].values()
         ]

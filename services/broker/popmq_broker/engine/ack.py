@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from popmq_broker.core import checkpoint as ck
 from popmq_broker.core.grant import Grant, Lease
 from popmq_broker.core.leases import GroupQueue, Outcome
+from popmq_broker.core.nack import Nack
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.engine import journal
 from popmq_broker.engine.pop_buffer import append_behind, before_end
@@ -29,7 +30,7 @@ from popmq_internal.v1 import link_pb2 as link
 
 Held = tuple[GroupQueue, int, Lease]
 
-_OUTCOMES = {
+OUTCOMES = {
     Outcome.DONE: link.LEASE_OUTCOME_DONE,
     Outcome.ALREADY_ACKED: link.LEASE_OUTCOME_ALREADY_ACKED,
     Outcome.EXPIRED: link.LEASE_OUTCOME_EXPIRED,
@@ -51,7 +52,7 @@ class Ack:
         done: dict[tuple[QueueKey, int], Held] = {}
         for handle in request.handles:
             ref = receipt.decode(handle)
-            queue, outcome = self._judge(request.group, request.topic, ref, now_ms)
+            queue, outcome = self.judge(request.group, request.topic, ref, now_ms)
             if outcome is Outcome.DONE and queue is not None:
                 spot = (queue.key, ref.queue_offset)
                 if spot in done:
@@ -64,18 +65,18 @@ class Ack:
         wrote = self._journal_acks(list(done.values()), now_ms)
         if wrote or Outcome.ALREADY_ACKED in outcomes:
             await state.store.durable(state.store.log_end)
-        return link.AckReply(outcomes=[_OUTCOMES[outcome] for outcome in outcomes])
+        return link.AckReply(outcomes=[OUTCOMES[outcome] for outcome in outcomes])
 
     async def change(self, request: link.ChangeInvisible) -> link.ChangeInvisibleReply:
         """A new lease from now for `invisible_ms`; 0: due at once. Raises `DiskFull`."""
         state = self._state
         now_ms = state.clock.now_ms()
         old = receipt.decode(request.handle)
-        queue, outcome = self._judge(request.group, request.topic, old, now_ms)
+        queue, outcome = self.judge(request.group, request.topic, old, now_ms)
         state.stats.changed[request.topic, request.group, outcome.value] += 1
         if outcome is not Outcome.DONE or queue is None:
-            return link.ChangeInvisibleReply(outcome=_OUTCOMES[outcome])
-        new = self._change(queue, old.queue_offset, request.invisible_ms, now_ms)
+            return link.ChangeInvisibleReply(outcome=OUTCOMES[outcome])
+        new = self.renew(queue, old.queue_offset, request.invisible_ms, now_ms)
         await state.store.durable(state.store.log_end)
         fresh = old._replace(
             start_offset=new.start_offset,
@@ -91,7 +92,7 @@ class Ack:
         now_ms = self._state.clock.now_ms()
         for handle in request.handles:
             ref = receipt.decode(handle)
-            queue, outcome = self._judge(request.group, request.topic, ref, now_ms)
+            queue, outcome = self.judge(request.group, request.topic, ref, now_ms)
             if outcome is Outcome.DONE and queue is not None:
                 self._revive.give_back(queue, [ref.queue_offset], ref.pop_time_ms)
         await self._state.store.durable(self._state.store.log_end)
@@ -112,7 +113,7 @@ class Ack:
         if request.handle:
             now_ms = self._state.clock.now_ms()
             ref = receipt.decode(request.handle)
-            queue, outcome = self._judge(request.group, request.topic, ref, now_ms)
+            queue, outcome = self.judge(request.group, request.topic, ref, now_ms)
             if outcome is Outcome.DONE and queue is not None:
                 return queue, ref.queue_offset
             return None
@@ -127,7 +128,7 @@ class Ack:
                     return queue, offset
         return None
 
-    def _judge(
+    def judge(
         self, group: str, topic: str, ref: Receipt, now_ms: int
     ) -> tuple[GroupQueue | None, Outcome]:
         stored = retry_topic(group, topic) if ref.retry_mark else topic
@@ -151,11 +152,18 @@ class Ack:
             state.store.append(drafts, now_ms, system=True)
         for queue, offset, _ in held:
             state.settle(queue, offset, Outcome.ALREADY_ACKED)
-        for queue in {queue for queue, _, _ in held}:
+        for queue in dict.fromkeys(queue for queue, _, _ in held):
             state.wake_for_order(queue)
         return bool(drafts)
 
-    def _change(self, queue: GroupQueue, offset: int, invisible_ms: int, now_ms: int) -> Grant:
+    def renew(
+        self,
+        queue: GroupQueue,
+        offset: int,
+        invisible_ms: int,
+        now_ms: int,
+        nack: Nack | None = None,
+    ) -> Grant:
         """The new lease first, then the old one's end: a crash between them loses nothing."""
         state = self._state
         old = queue.leases[offset]
@@ -171,7 +179,9 @@ class Ack:
             broker=state.config.name,
             generation=old.grant.generation + 1,
             attempts=() if entry is None else (entry.attempts,),
-            attempt_id="" if entry is None else entry.attempt_id,
+            attempt_id="" if entry is None or nack else entry.attempt_id,
+            nack=nack,
+            reasons=() if entry is None else (entry.reason,),
         )
         drafts = [
             journal.checkpoint(state, checkpoint, old.grant.revive_queue, now_ms),
@@ -185,12 +195,13 @@ class Ack:
             revive_queue=old.grant.revive_queue,
             revive_offset=appended[0].queue_offset,
             generation=old.grant.generation + 1,
+            nack=nack,
         )
         state.progress.opened(new.revive_queue, new.revive_offset, 1)
         state.close([queue.leases[offset]])
         lease = old._replace(grant=new)
         state.leases.add(queue, {offset: lease})
         if queue.order is not None and entry is not None:
-            queue.order.hold(entry, lease, attempt_id=entry.attempt_id, counted=False)
+            queue.order.hold(entry, lease, attempt_id=checkpoint.attempt_id, counted=False)
         self._revive.look_again()
         return new

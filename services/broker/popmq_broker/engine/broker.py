@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from popmq_broker.engine.ack import Ack
+from popmq_broker.engine.dead_letters import DeadLetters
+from popmq_broker.engine.nack import Nacks
 from popmq_broker.engine.offsets import Offsets
 from popmq_broker.engine.pop import Pop
 from popmq_broker.engine.pop_buffer import Storing
@@ -26,6 +28,9 @@ _REPLY_FIELD = {
     "pop": "pop",
     "ack": "ack",
     "change_invisible": "change_invisible",
+    "nack": "nack",
+    "list_dead_letters": "list_dead_letters",
+    "redrive": "redrive",
     "get_group": "get_group",
     "describe": "describe",
 }
@@ -39,6 +44,7 @@ class Broker:
         self.offsets = Offsets(state, self.topics)
         self.storing = Storing(state)
         ack = Ack(state, self.revive)
+        dead_letters = DeadLetters(state, self.topics)
         renew = Renew(state, self.revive)
         self._send = Send(state)
         self._handlers: dict[str, Handler] = {
@@ -46,8 +52,11 @@ class Broker:
             "pop": Pop(state, self.revive, self.storing).pop,
             "ack": ack.ack,
             "change_invisible": ack.change,
+            "nack": Nacks(state, ack, self.revive).nack,
             "release": ack.release,
             "forward_dead_letter": ack.forward,
+            "list_dead_letters": dead_letters.browse,
+            "redrive": dead_letters.redrive,
             "alive": renew.alive,
             "gone": renew.gone,
             "put_topic": self.topics.put_topic,

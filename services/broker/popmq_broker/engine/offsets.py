@@ -46,8 +46,15 @@ class Offsets:
     def _snapshot(self) -> dict[QueueKey, int]:
         state = self._state
         found = {key: queue.needed_from for key, queue in state.leases.queues.items()}
+        needed_from = state.store.durable_end
         for i in range(state.config.revive_queues):
             end = state.store.max_offset(state.revive_topic, i)
             first = state.progress.first_needed(i, end)
             found[QueueKey(REVIVE_GROUP, state.revive_topic, i)] = first - 1
+            for entry in state.store.entries(state.revive_topic, i, first, 1):
+                needed_from = min(needed_from, entry.log_offset)
+        move = state.progress.first_move(needed_from)
+        if move is not None:
+            key = QueueKey(REVIVE_GROUP, state.revive_topic, 0)
+            found[key] = min(found[key], move - 1)
         return found

@@ -46,6 +46,8 @@ class Pick:
     """Of a FIFO group: how often each was handed out, this time included."""
     buffered: bool = False
     """Its grant waits in the pop buffer; nothing is journaled now."""
+    reasons: list[str] = field(default_factory=list)
+    """Of a FIFO group: why the attempt before failed."""
     again: bool = False
     """An answer that was lost is given once more; it does not count."""
 
@@ -132,6 +134,7 @@ def scan_in_order(
         for entry in order.next_entries(want, room_bytes, single=single):
             if _give(state, pick, order, entry):
                 pick.attempts.append(entry.attempts + 1)
+                pick.reasons.append(entry.reason)
     pick.more = at < end and not order.full
     return pick
 
@@ -142,6 +145,7 @@ def again(state: BrokerState, queue: GroupQueue, order: Order, held: list[Entry]
     for entry in held:
         if _give(state, pick, order, entry):
             pick.attempts.append(entry.attempts)
+            pick.reasons.append(entry.reason)
     return pick
 
 
@@ -151,6 +155,7 @@ def _find(
     """Look ahead until enough messages have their turn; (where it stopped, the queue's end)."""
     _, topic, queue_id = queue.key
     at = max(queue.position, state.min_offset(topic, queue_id))
+    at = order.end_of_known(at)  # a pop that was refused has looked further
     end = state.store.max_offset(topic, queue_id)
     scan_end = at + _scan_max(wanted)
     while at < min(end, scan_end) and not order.full:

@@ -21,7 +21,7 @@ from popmq_broker.core.leases import GroupQueue
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.order import Order
 from popmq_broker.core.sql_filter import parse_sql
-from popmq_broker.core.tables import PERM_READ, ConsumeFrom
+from popmq_broker.core.tables import PERM_READ
 from popmq_broker.engine import journal
 from popmq_broker.engine.pick import Pick, again, scan, scan_in_order
 from popmq_broker.engine.pop_buffer import Storing, append_behind, before_pop
@@ -31,7 +31,7 @@ from popmq_broker.engine.wait import WaitKey
 from popmq_broker.store.store import Appended, Draft
 from popmq_common import receipt
 from popmq_common.errors import BadRequest, NoPermission, TooManyInFlight
-from popmq_common.names import RETRY_PREFIX, retry_topic
+from popmq_common.names import retry_topic
 from popmq_common.receipt import Receipt
 from popmq_common.units import QueueOffset
 from popmq_internal.v1 import link_pb2 as link
@@ -171,14 +171,14 @@ class Pop:
             queue = state.group_queue(key)
             is_new = queue is None
             if queue is None:
-                queue = state.new_group_queue(key, self._first_offset(key))
+                queue = state.new_group_queue(key, state.first_offset(key))
             room = state.config.in_flight_max - len(queue.leases)
             if room <= 0:
                 capped = max(capped, len(queue.leases))
                 continue
             single = request.one_per_message_group
             found = self._look(queue, is_new, min(missing, room), room_bytes, wanted, single=single)
-            found.marks_start = is_new and not found.offsets and self._begins_last(key)
+            found.marks_start = is_new and not found.offsets and state.begins_last(key)
             missing -= len(found.offsets)
             room_bytes -= found.bytes_taken
             if room_bytes <= 0:
@@ -236,17 +236,6 @@ class Pop:
             keys.insert(0 if turn % RETRY_FIRST_EVERY == 0 else count, retry)
         return keys
 
-    def _first_offset(self, key: QueueKey) -> int:
-        """Where a group begins that has no offset here."""
-        if self._begins_last(key):
-            return self._state.store.max_offset(key.topic, key.queue_id)
-        return self._state.min_offset(key.topic, key.queue_id)
-
-    def _begins_last(self, key: QueueKey) -> bool:
-        """Retry topics are always read from their start: all that is there is for this group."""
-        group = self._state.group(key.group)
-        return group.consume_from is ConsumeFrom.LAST and not key.topic.startswith(RETRY_PREFIX)
-
     def _journal(
         self, picks: list[Pick], request: link.Pop, now_ms: int, revive_queue: int
     ) -> list[Appended]:
@@ -286,6 +275,7 @@ class Pop:
             generation=pick.generation,
             attempts=tuple(pick.attempts),
             attempt_id=request.attempt_id if pick.attempts else "",
+            reasons=tuple(pick.reasons),
             client_id=request.client_id if request.auto_renew else "",
             renew_ms=request.invisible_ms if request.auto_renew else 0,
         )

@@ -84,7 +84,9 @@ def _replay(state: BrokerState, table: OffsetTable) -> int:
             if checkpoint.offsets:
                 _apply_checkpoint(state, checkpoint, revive_queue, revive_offset)
             else:
-                _apply_move(state, checkpoint, saved=entry.log_offset < table.log_end)
+                if revive_queue == 0:
+                    state.progress.moved(revive_offset, entry.log_offset)
+                _apply_move(state, checkpoint, table if entry.log_offset < table.log_end else None)
         elif tag in (ck.ACK_TAG, ck.BATCH_ACK_TAG):
             _apply_ack(state, ck.decode_ack(record.body, where=where))
         count += 1
@@ -118,6 +120,7 @@ def _apply_checkpoint(
         revive_queue=revive_queue,
         revive_offset=revive_offset,
         generation=checkpoint.generation,
+        nack=checkpoint.nack,
         client_id=checkpoint.client_id,
         renew_ms=checkpoint.renew_ms,
     )
@@ -148,6 +151,7 @@ def _hold_in_order(
 ) -> None:
     """Takes out of `leases` what retention has deleted."""
     attempts = dict(zip(checkpoint.offsets, checkpoint.attempts, strict=False))
+    reasons = dict(zip(checkpoint.offsets, checkpoint.reasons, strict=False))
     for offset, lease in list(leases.items()):
         entry = order.entries.get(offset)
         if entry is None:
@@ -160,21 +164,25 @@ def _hold_in_order(
             order.found(entry)
         order.hold(entry, lease, attempt_id=checkpoint.attempt_id, counted=False)
         entry.attempts = attempts.get(offset, 1)
+        entry.reason = reasons.get(offset, "")
 
 
-def _apply_move(state: BrokerState, move: ck.Checkpoint, *, saved: bool) -> None:
-    """Void the leases before the move; take its position unless a later one is `saved`."""
+def _apply_move(state: BrokerState, move: ck.Checkpoint, saved: OffsetTable | None) -> None:
+    """Void the leases before the move and take its position.
+
+    `saved`: the offsets file is younger and knows better; a queue that is not in it was forgotten.
+    """
     key = QueueKey(move.group, move.topic, move.queue_id)
+    to: int | None = move.start_offset
+    if saved is not None:
+        to = saved.offsets.get(key)
     queue = state.leases.queues.get(key)
-    if move.start_offset == FORGET and not saved:
+    if to is None or to == FORGET:
         dropped = state.leases.forget(key)
     elif queue is not None:
-        to = queue.position if saved else move.start_offset
         dropped = state.leases.fence(queue, to)
-    elif saved:  # forgotten since, or it would be in the file
-        dropped = []
     else:
-        state.leases.queues[key] = state.new_group_queue(key, move.start_offset)
+        state.leases.queues[key] = state.new_group_queue(key, to)
         dropped = []
     state.close(dropped)
 

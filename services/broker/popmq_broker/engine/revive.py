@@ -15,9 +15,10 @@ from collections.abc import Iterable
 
 from popmq_broker.core.grant import Lease
 from popmq_broker.core.leases import Due, GroupQueue, Outcome
+from popmq_broker.core.nack import NackKind
 from popmq_broker.core.order import Order
 from popmq_broker.core.queue_entry import tags_code
-from popmq_broker.core.retry import REASON_ATTEMPTS, Copy, dead_letter, retry_or_dead_letter
+from popmq_broker.core.retry import Copy, dead_letter, retry_or_dead_letter
 from popmq_broker.engine import journal
 from popmq_broker.engine.pop_buffer import append_behind, before_end
 from popmq_broker.engine.send import tag_of
@@ -29,7 +30,8 @@ from popmq_common.names import RETRY_PREFIX
 from popmq_common.record import Record
 
 BATCH_MAX = 128  # leases revived before other work gets its turn
-PUT_BACK_MS = 1_000  # next look at a lease whose copy could not be written
+PAUSE_MS = 1_000  # after a copy could not be written; doubled each time it fails again
+PAUSE_MS_MAX = 30_000
 IDLE_S_MAX = 1.0  # the wall clock may be set; look at it at least this often
 
 
@@ -38,6 +40,9 @@ class Revive:
         self._state = state
         self._topics = topics
         self._changed = asyncio.Event()
+        self._pause_ms = PAUSE_MS
+        self._paused_until_ms: int | None = None
+        """The disk took nothing; looking at all that is due again and again would not help."""
 
     async def run(self) -> None:
         """Revive what is due, for ever."""
@@ -49,19 +54,32 @@ class Revive:
     async def revive_due(self) -> int:
         """One batch; returns how many leases it looked at, after their copies are durable."""
         state = self._state
-        due = state.leases.take_due(state.clock.now_ms(), BATCH_MAX)
+        now_ms = state.clock.now_ms()
+        if self._pause_left_ms(now_ms):
+            return 0
+        due = state.leases.take_due(now_ms, BATCH_MAX)
         if not due:
             return 0
         lease_count = sum(len(item.offsets) for item in due)
         try:
             self._copy_and_end(due)
         except DiskFull as full:
-            retry_ms = state.clock.now_ms() + PUT_BACK_MS
-            state.leases.put_back(due, retry_ms)
+            for item in due:
+                state.leases.put_back([item], item.due_ms)
+            self._pause(now_ms)
             state.log.warning("revive.postponed", lease_count=lease_count, reason=str(full))
             return 0
+        self._pause_ms, self._paused_until_ms = PAUSE_MS, None
         await state.store.durable(state.store.log_end)
         return lease_count
+
+    def _pause(self, now_ms: int) -> None:
+        self._paused_until_ms = now_ms + self._pause_ms
+        self._pause_ms = min(2 * self._pause_ms, PAUSE_MS_MAX)
+
+    def _pause_left_ms(self, now_ms: int) -> int:
+        left_ms = 0 if self._paused_until_ms is None else self._paused_until_ms - now_ms
+        return max(0, left_ms) if left_ms <= PAUSE_MS_MAX else 0  # the wall clock was set back
 
     def look_again(self) -> None:
         """A lease was added or changed: the next due time may be nearer."""
@@ -76,6 +94,14 @@ class Revive:
             and lease.grant.pop_time_ms == pop_time_ms
         ]
         self._end(queue, live, counted=False)
+
+    def attempts(self, queue: GroupQueue, queue_offset: int) -> int:
+        """How often a leased message was handed out, this time included."""
+        if queue.order is not None:
+            return queue.order.entries[queue_offset].attempts
+        lease = queue.leases[queue_offset]
+        record = self._state.store.read(lease.log_offset, lease.size_bytes)
+        return 1 if record is None else record.reconsume_times + 1
 
     def forward(self, queue: GroupQueue, queue_offset: int, reason: str) -> int:
         """Move one leased message to the dead letters; returns the log's end behind it."""
@@ -94,6 +120,7 @@ class Revive:
         """The pair that ends the lease; the ack record alone when the message is gone."""
         state = self._state
         drafts = []
+        entry = None if queue.order is None else queue.order.entries[queue_offset]
         record = state.store.read(lease.log_offset, lease.size_bytes)
         if record is not None:
             group, topic = queue.key.group, self._consumed_topic(queue)
@@ -102,8 +129,8 @@ class Revive:
                 group=group,
                 topic=topic,
                 pop_time_ms=lease.grant.pop_time_ms,
-                attempts=queue.order.entries[queue_offset].attempts if queue.order else None,
-                reason=reason,
+                attempts=None if entry is None else entry.attempts,
+                reason=reason or ("" if entry is None else entry.reason),
             )
             self._topics.ensure_system_copy_target(copy.topic)
             drafts.append(_copy_draft(record, copy))
@@ -131,7 +158,7 @@ class Revive:
         state = self._state
         drafts: list[Draft] = []
         for offset, lease in leases:
-            copy = self._copy(queue, lease, counted=counted)
+            copy = self._copy(queue, lease, counted=counted and _counts(lease))
             if copy is not None:
                 drafts.append(copy)
             drafts.append(self._ack_draft(queue, offset, lease))
@@ -153,22 +180,23 @@ class Revive:
         max_attempts = state.groups[queue.key.group].max_attempts
         dead = {
             offset
-            for offset, _ in leases
-            if counted and order.entries[offset].attempts >= max_attempts
+            for offset, lease in leases
+            if counted and _counts(lease) and order.entries[offset].attempts >= max_attempts
         }
         drafts: list[Draft] = []
         for offset, lease in leases:
             if offset in dead:
-                drafts += self._dead_letter(queue, offset, lease, REASON_ATTEMPTS)
+                drafts += self._dead_letter(queue, offset, lease, _reason(lease))
         if drafts:
             state.store.append(drafts, state.clock.now_ms(), system=True)
-        for offset, _ in leases:
+        for offset, lease in leases:
             if offset in dead:
                 state.settle(queue, offset, Outcome.EXPIRED)
             else:
+                again_counted = counted and _counts(lease)
                 state.leases.end(queue, offset, Outcome.EXPIRED)
-                order.give_back(offset, counted=counted)
-                state.stats.revived[queue.key.topic, queue.key.group] += counted
+                order.give_back(offset, counted=again_counted, reason=_reason(lease))
+                state.stats.revived[queue.key.topic, queue.key.group] += again_counted
         state.wake_for_order(queue)
 
     def _copy(self, queue: GroupQueue, lease: Lease, *, counted: bool) -> Draft | None:
@@ -186,6 +214,7 @@ class Revive:
             pop_time_ms=lease.grant.pop_time_ms,
             max_attempts=group.max_attempts,
             counted=counted,
+            reason=_reason(lease),
         )
         self._topics.ensure_system_copy_target(copy.topic)
         counts = state.stats.dead if copy.dead else state.stats.revived
@@ -203,15 +232,28 @@ class Revive:
         )
 
     async def _idle(self) -> None:
+        now_ms = self._state.clock.now_ms()
         next_ms = self._state.leases.next_due_ms()
         wait_s = IDLE_S_MAX
         if next_ms is not None:
-            wait_s = min(wait_s, max(0.0, (next_ms - self._state.clock.now_ms()) / 1000))
+            wait_ms = max(0, next_ms - now_ms, self._pause_left_ms(now_ms))
+            wait_s = min(wait_s, wait_ms / 1000)
         try:
             async with asyncio.timeout(wait_s):
                 await self._changed.wait()
         except TimeoutError:
             return
+
+
+def _counts(lease: Lease) -> bool:
+    nack = lease.grant.nack
+    return nack is None or nack.kind is not NackKind.UNCOUNTED
+
+
+def _reason(lease: Lease) -> str:
+    """Why this attempt failed, if it counts and its consumer said so."""
+    nack = lease.grant.nack
+    return "" if nack is None else nack.counted_reason
 
 
 def _copy_draft(record: Record, copy: Copy) -> Draft:

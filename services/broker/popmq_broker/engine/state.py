@@ -9,13 +9,13 @@ from popmq_broker.core.leases import GroupQueue, LeaseTable, Outcome, ReviveProg
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.pop_buffer import GrantBuffer
 from popmq_broker.core.stats import Stats
-from popmq_broker.core.tables import GroupConfig, TopicConfig
+from popmq_broker.core.tables import ConsumeFrom, GroupConfig, TopicConfig
 from popmq_broker.engine.wait import Waiters, WaitKey
 from popmq_broker.store.store import Store
 from popmq_common.clock import Clock
 from popmq_common.errors import GroupNotFound, TopicNotFound
 from popmq_common.logs import Log
-from popmq_common.names import revive_topic
+from popmq_common.names import RETRY_PREFIX, revive_topic
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,6 +63,17 @@ class BrokerState:
         """The oldest offset that can be read; what a deleted topic held does not count."""
         floor = self.floors.get(topic, {}).get(queue_id, 0)
         return max(self.store.min_offset(topic, queue_id), floor)
+
+    def first_offset(self, key: QueueKey) -> int:
+        """Where a group begins that has no offset here."""
+        if self.begins_last(key):
+            return self.store.max_offset(key.topic, key.queue_id)
+        return self.min_offset(key.topic, key.queue_id)
+
+    def begins_last(self, key: QueueKey) -> bool:
+        """Retry topics are always read from their start: all that is there is for this group."""
+        group = self.group(key.group)
+        return group.consume_from is ConsumeFrom.LAST and not key.topic.startswith(RETRY_PREFIX)
 
     def group_queue(self, key: QueueKey) -> GroupQueue | None:
         return self.leases.queues.get(key)

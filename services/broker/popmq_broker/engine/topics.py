@@ -11,7 +11,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from popmq_broker.core import checkpoint as ck
 from popmq_broker.core import tables
 from popmq_broker.core.offsets import QueueKey
+from popmq_broker.core.retry_policy import TABLE, RetryPolicy
 from popmq_broker.engine import journal
+from popmq_broker.engine.counts import known_queues, of_queue
 from popmq_broker.engine.state import BrokerState
 from popmq_common.errors import BadRequest, IllegalQueueCount, TooManyRequests
 from popmq_common.names import (
@@ -39,6 +41,8 @@ class Topics:
         self.announce: Callable[[], Awaitable[None]] = _nobody
         """Tells the nameservers of the topics; awaited before a change is answered."""
         self._unsaved_topics = False
+        self._gone_version = self._gone_saved = 0
+        """Counts floors and moves; how far they are on disk."""
 
     async def put_topic(self, request: link.PutTopic) -> link.Done:
         """Make or change a topic. Raises `IllegalTopic`, `IllegalQueueCount`, `BadRequest`."""
@@ -70,9 +74,14 @@ class Topics:
             self._put(tables.TopicConfig(name=name, read_queues=1, write_queues=1))
 
     def restore(self) -> None:
-        """At start: retry topics and dead letters that a crash kept out of the table."""
-        for name in self._state.store.topics():
-            if name.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
+        """At start: retry topics and dead letters that a crash kept out of the table.
+
+        Those that were deleted have queues too, but nothing in them.
+        """
+        state = self._state
+        for name in sorted(state.store.topics()):
+            holds = state.store.max_offset(name, 0) > state.min_offset(name, 0)
+            if holds and name.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
                 self.ensure_system_copy_target(name)
 
     def ensure_revive_topic(self) -> None:
@@ -96,6 +105,7 @@ class Topics:
         self._unsaved_topics = False
         state = self._state
         text = tables.encode_topics(state.topics, state.topics_version, state.clock.now_ms())
+        await self._save_what_is_gone()
         await state.store.save_config(TOPICS_FILE, text)
 
     async def delete_topic(self, request: link.DeleteTopic) -> link.Done:
@@ -106,24 +116,42 @@ class Topics:
         gone = {request.topic} | {
             retry_topic(key.group, request.topic) for key in state.leases.queues
         }
-        for name in gone & state.topics.keys():
-            self._raise_floors(name)
-            del state.topics[name]
-        state.topics_version += 1
+        self._remove(gone)
         moved = [key for key in state.leases.queues if key.topic in gone]
         self._move({key: state.min_offset(key.topic, key.queue_id) for key in moved})
-        self._unsaved_topics = True
-        await state.store.save_config(FLOORS_FILE, json.dumps(state.floors))
+        state.stats.forget_topic(request.topic)
         await self.save()
-        await state.store.durable(state.store.log_end)
         await self.announce()
         state.waiters.wake_all(request.topic)
         return link.Done()
 
+    def _remove(self, names: set[str]) -> None:
+        """Those that exist; what they hold belongs to the past."""
+        state = self._state
+        for name in names & state.topics.keys():
+            self._raise_floors(name)
+            del state.topics[name]
+            state.topics_version += 1
+            self._unsaved_topics = True
+
     def _raise_floors(self, name: str) -> None:
         state = self._state
         count = max(state.topics[name].read_queues, state.topics[name].write_queues)
-        state.floors[name] = {i: state.store.max_offset(name, i) for i in range(count)}
+        self._gone_version += 1
+        state.floors[name] = {i: state.store.end_offset(name, i) for i in range(count)}
+
+    async def _save_what_is_gone(self) -> None:
+        """Moves and floors first, then any table that something is gone from, whoever writes it.
+
+        Floors when the log is on disk: a crash must not leave one above a queue's end.
+        """
+        state, version = self._state, self._gone_version
+        if version == self._gone_saved:
+            return
+        text = json.dumps(state.floors)
+        await state.store.durable(state.store.log_end)
+        await state.store.save_config(FLOORS_FILE, text)
+        self._gone_saved = max(self._gone_saved, version)
 
     async def put_group(self, request: link.PutGroup) -> link.Done:
         """Make or change a group. Raises `IllegalGroup`, `BadRequest`."""
@@ -140,7 +168,9 @@ class Topics:
             fifo=raw.fifo,
             max_attempts=raw.max_attempts,
             consume_from=consume_from,
+            retry_policy=_policy(raw) if raw.HasField("retry_policy") else TABLE,
         )
+        group.retry_policy.check()
         before = self._state.groups.get(group.name)
         if before is not None and before.fifo != group.fifo:
             self._switch_order(group)
@@ -178,6 +208,7 @@ class Topics:
         state = self._state
         state.groups_version += 1
         text = tables.encode_groups(state.groups, state.groups_version, state.clock.now_ms())
+        await self._save_what_is_gone()
         await state.store.save_config(GROUPS_FILE, text)
 
     async def get_group(self, request: link.GetGroup) -> link.GetGroupReply:
@@ -189,14 +220,19 @@ class Topics:
         return link.GetGroupReply(group=_group_message(state.group(request.group)))
 
     async def delete_group(self, request: link.DeleteGroup) -> link.Done:
-        """Raises `GroupNotFound`. A group made later under the name starts like a new one."""
+        """Raises `GroupNotFound`. A group made later under the name starts like a new one; what
+        this one had to retry goes with it."""
         state = self._state
         state.group(request.group)
-        self._move({key: FORGET for key in state.leases.queues if key.group == request.group})
+        keys = [key for key in state.leases.queues if key.group == request.group]
+        # its copies are not for a later group of this name
+        self._remove({retry_topic(request.group, topic) for topic in state.topics})
+        self._move(dict.fromkeys(keys, FORGET))
         del state.groups[request.group]
         state.waiters.wake_group(request.group)
+        state.stats.forget_group(request.group)
+        await self.save()
         await self._save_groups()
-        await state.store.durable(state.store.log_end)
         return link.Done()
 
     def _move(self, positions: dict[QueueKey, int]) -> None:
@@ -207,8 +243,10 @@ class Topics:
             journal.checkpoint(state, self._move_record(key, to, now_ms), 0, now_ms)
             for key, to in positions.items()
         ]
-        if drafts:
-            state.store.append(drafts, now_ms, system=True)
+        appended = state.store.append(drafts, now_ms, system=True) if drafts else []
+        self._gone_version += 1
+        for place in appended:
+            state.progress.moved(place.queue_offset, place.log_offset)
         for key, to in positions.items():
             if to == FORGET:
                 dropped = state.leases.forget(key)
@@ -269,8 +307,9 @@ class Topics:
                     committed_offset=queue.committed,
                     max_offset=state.store.max_offset(key.topic, key.queue_id),
                     in_flight=len(queue.leases),
+                    lag=of_queue(state, queue).lag,
                 )
-                for key, queue in sorted(state.leases.queues.items())
+                for key, queue in sorted(known_queues(state).items())
                 if key.group == group.name
             ],
         )
@@ -300,9 +339,26 @@ def topic_message(topic: tables.TopicConfig) -> link.TopicConfig:
 
 
 def _group_message(group: tables.GroupConfig) -> link.GroupConfig:
+    policy = group.retry_policy
     return link.GroupConfig(
         name=group.name,
         fifo=group.fifo,
         max_attempts=group.max_attempts,
         consume_from=group.consume_from.value,
+        retry_policy=link.RetryPolicy(
+            delays_ms=policy.delays_ms,
+            initial_ms=policy.initial_ms,
+            max_ms=policy.max_ms,
+            multiplier=policy.multiplier,
+        ),
+    )
+
+
+def _policy(raw: link.GroupConfig) -> RetryPolicy:
+    policy = raw.retry_policy
+    return RetryPolicy(
+        delays_ms=tuple(policy.delays_ms),
+        initial_ms=policy.initial_ms,
+        max_ms=policy.max_ms,
+        multiplier=policy.multiplier,
     )

@@ -60,7 +60,8 @@ class Waiters:
         """Hashes of what arrived since an arrival woke a poll; None: a poll has not looked yet."""
         self._parked: dict[WaitKey, Parked] = {}
         self._waiters: dict[int, Waiter] = {}
-        self._keys_of: dict[str, set[WaitKey]] = {}
+        self._keys_of: dict[str, dict[WaitKey, None]] = {}
+        """A dictionary, so that the order does not depend on the hashes of names."""
         self._group_counts: Counter[str] = Counter()
 
     @property
@@ -175,7 +176,7 @@ class Waiters:
         if parked is None:
             parked = self._parked[key] = Parked()
             for topic in (key.topic, retry_topic(*key)):
-                self._keys_of.setdefault(topic, set()).add(key)
+                self._keys_of.setdefault(topic, {})[key] = None
         parked.add(waiter.number, waiter.filter, first=first)
         self._waiters[waiter.number] = waiter
         self._group_counts[key.group] += 1
@@ -196,6 +197,6 @@ class Waiters:
         del self._parked[key]
         for topic in (key.topic, retry_topic(*key)):
             keys = self._keys_of[topic]
-            keys.discard(key)
+            keys.pop(key, None)
             if not keys:
                 del self._keys_of[topic]

@@ -258,6 +258,10 @@ class Store:
         """Behind the last visible message; 0 for a queue that never had one."""
         return self._queues.max_offset(topic, queue_id)
 
+    def end_offset(self, topic: str, queue_id: int) -> int:
+        """Behind the last appended message, visible or not."""
+        return self._queues.next_offset((topic, queue_id))
+
     def entries(self, topic: str, queue_id: int, start: int, count: int) -> list[QueueEntry]:
         """At most `count` entries of visible messages from offset `start`. Raises `Corrupt`."""
         return self._queues.entries(topic, queue_id, start, count)

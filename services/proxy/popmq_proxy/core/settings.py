@@ -12,25 +12,19 @@ from dataclasses import dataclass
 from google.protobuf.duration_pb2 import Duration
 
 from apache.rocketmq.v2 import definition_pb2 as v2
+from popmq_common.retry_delays import TABLE_MS
+from popmq_internal.v1 import link_pb2 as link
 
 PRODUCER_ATTEMPTS = 3
 RECEIVE_BATCH = 32
-BACKOFF_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
     fifo: bool = False
     max_attempts: int = 16
-
-
-def _exponential(max_attempts: int) -> v2.RetryPolicy:
-    """For the Node client, which knows no other: without a policy its FIFO consumer sends a
-    message to the dead letters when it fails for the first time (seen with 1.0.8)."""
-    backoff = v2.ExponentialBackoff(
-        initial=Duration(seconds=BACKOFF_S[0]), max=Duration(seconds=BACKOFF_S[-1]), multiplier=2
-    )
-    return v2.RetryPolicy(max_attempts=max_attempts, exponential_backoff=backoff)
+    retry_policy: link.RetryPolicy | None = None
+    """None: RocketMQ's table."""
 
 
 def merge(
@@ -56,13 +50,28 @@ def merge(
     subscription.fifo = group.fifo
     subscription.receive_batch_size = RECEIVE_BATCH
     subscription.long_polling_timeout.FromSeconds(max(1, poll_ms_max // 1000))
-    if asked.user_agent.language == v2.NODE_JS and group.fifo:
-        settings.backoff_policy.CopyFrom(_exponential(group.max_attempts))
-        return settings
-    steps = [Duration(seconds=step) for step in BACKOFF_S]
-    settings.backoff_policy.CopyFrom(
-        v2.RetryPolicy(
-            max_attempts=group.max_attempts, customized_backoff=v2.CustomizedBackoff(next=steps)
-        )
-    )
+    knows_steps = not (asked.user_agent.language == v2.NODE_JS and group.fifo)
+    settings.backoff_policy.CopyFrom(_backoff(group, knows_steps=knows_steps))
     return settings
+
+
+def _backoff(group: GroupSettings, *, knows_steps: bool) -> v2.RetryPolicy:
+    """The group's policy. The Node client knows no steps: without a policy its FIFO consumer sends
+    a message to the dead letters when it fails for the first time (seen with 1.0.8). It is told
+    to double from the first to the last."""
+    policy = group.retry_policy or link.RetryPolicy(delays_ms=TABLE_MS)
+    if policy.delays_ms and knows_steps:
+        steps = v2.CustomizedBackoff(next=[_duration(step) for step in policy.delays_ms])
+        return v2.RetryPolicy(max_attempts=group.max_attempts, customized_backoff=steps)
+    growth = v2.ExponentialBackoff(
+        initial=_duration(policy.delays_ms[0] if policy.delays_ms else policy.initial_ms),
+        max=_duration(policy.delays_ms[-1] if policy.delays_ms else policy.max_ms),
+        multiplier=2 if policy.delays_ms else policy.multiplier,
+    )
+    return v2.RetryPolicy(max_attempts=group.max_attempts, exponential_backoff=growth)
+
+
+def _duration(ms: int) -> Duration:
+    duration = Duration()
+    duration.FromMilliseconds(ms)
+    return duration

@@ -7,12 +7,21 @@ passes. Control characters would break the stored property string, so they are r
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final, Literal
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_common import errors as e
 from popmq_common.properties import RESERVED
 
 MESSAGE_GROUP_BYTES_MAX = 63
+_Mark = Literal["message_group", "lite_topic", "delivery_timestamp", "priority"]
+_MARKS: Final[tuple[_Mark, ...]] = (
+    "message_group",
+    "lite_topic",
+    "delivery_timestamp",
+    "priority",
+)
+"""Each makes a message one of a kind of its own; a transaction has none of them."""
 TYPE_NAMES = {
     v2.NORMAL: "NORMAL",
     v2.FIFO: "FIFO",
@@ -46,8 +55,10 @@ def message_type(message: v2.Message) -> str:
     else:
         kind = "NORMAL"
     declared = TYPE_NAMES.get(system.message_type)
-    if kind == "FIFO" and system.HasField("delivery_timestamp"):
-        raise e.MessagesCorrupted(reason="a message with a message group cannot be delayed")
+    marks = [name for name in _MARKS if system.HasField(name)]
+    if len(marks) + (kind == "TRANSACTION") > 1:
+        reason = f"a {kind} message cannot have a {marks[-1].replace('_', ' ')} as well"
+        raise e.MessagesCorrupted(reason=reason)
     if declared not in (None, kind) and not (declared == "PRIORITY" and kind == "NORMAL"):
         raise e.MessagesCorrupted(reason=f"it says {declared}, but it is a {kind} message")
     return kind

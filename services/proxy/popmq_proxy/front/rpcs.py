@@ -10,11 +10,13 @@ from grpc_health.v1 import health_pb2 as health
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common import errors as e
+from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_proxy.metrics import Metrics, RpcStats
 from popmq_proxy.rpc.methods import Methods
 
 MESSAGING = "apache.rocketmq.v2.MessagingService"
 ADMIN = "popmq.admin.v1.Admin"
+CONSUMER = "popmq.consumer.v1.Consumer"
 HEALTH = "grpc.health.v1.Health"
 INTERNAL = 13
 _ADMIN_METHODS: dict[str, tuple[Any, str]] = {
@@ -26,6 +28,10 @@ _ADMIN_METHODS: dict[str, tuple[Any, str]] = {
     "DeleteGroup": (admin.DeleteGroupRequest, "delete_group"),
     "ListGroups": (admin.ListGroupsRequest, "list_groups"),
     "DescribeGroup": (admin.DescribeGroupRequest, "describe_group"),
+}
+_DEAD_LETTER_METHODS: dict[str, tuple[Any, str]] = {
+    "ListDeadLetters": (admin.ListDeadLettersRequest, "browse"),
+    "RedriveDeadLetters": (admin.RedriveDeadLettersRequest, "redrive"),
 }
 _FAMILIES: list[tuple[type[e.PopMQError], int]] = [
     (e.BadRequest, 3),  # INVALID_ARGUMENT
@@ -72,6 +78,11 @@ def rpcs(methods: Methods, metrics: Metrics) -> list[Rpc]:
     for name, (request, attribute) in _ADMIN_METHODS.items():
         handler = getattr(methods.admin, attribute)
         found.append(Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler))
+    for name, (request, attribute) in _DEAD_LETTER_METHODS.items():
+        handler = getattr(methods.dead_letters, attribute)
+        found.append(Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler))
+    nack = _counted(methods.unary["Nack"], metrics.rpc("Nack"), _status_code)
+    found.append(Rpc(CONSUMER, "Nack", Kind.UNARY, consumer.NackRequest.FromString, nack))
     decode = health.HealthCheckRequest.FromString
     found.append(Rpc(HEALTH, "Check", Kind.UNARY, decode, methods.health.check))
     found.append(Rpc(HEALTH, "Watch", Kind.STREAM, decode, methods.health.watch))

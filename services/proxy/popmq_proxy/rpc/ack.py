@@ -58,7 +58,7 @@ class Ack:
             reply = await self._upstream.call(broker, link.Call(ack=ack))
         except PopMQError as error:
             return [status_of(error)] * len(ack.handles)
-        return [_status(outcome) for outcome in reply.ack.outcomes]
+        return [lease_status(outcome) for outcome in reply.ack.outcomes]
 
     async def change_invisible_duration(
         self, ctx: CallContext, request: service.ChangeInvisibleDurationRequest
@@ -85,7 +85,7 @@ class Ack:
             group=group, topic=topic, handle=request.receipt_handle, invisible_ms=invisible_ms
         )
         reply = await self._upstream.call(broker, link.Call(change_invisible=change))
-        status = _status(reply.change_invisible.outcome)
+        status = lease_status(reply.change_invisible.outcome)
         if reply.change_invisible.outcome != link.LEASE_OUTCOME_DONE:
             if status.code == v2.OK:  # acked meanwhile: nothing is left to change
                 error = InvalidReceiptHandle(reason="the message has been acknowledged")
@@ -114,7 +114,7 @@ class Ack:
         return service.ForwardMessageToDeadLetterQueueResponse(status=ok())
 
 
-def _status(outcome: "link.LeaseOutcome.ValueType") -> v2.Status:
+def lease_status(outcome: "link.LeaseOutcome.ValueType") -> v2.Status:
     if outcome == link.LEASE_OUTCOME_DONE:
         return OK
     if outcome == link.LEASE_OUTCOME_ALREADY_ACKED:

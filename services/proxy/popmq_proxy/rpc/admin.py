@@ -81,6 +81,7 @@ class Admin:
             fifo=group.fifo,
             max_attempts=group.max_attempts or MAX_ATTEMPTS_DEFAULT,
             consume_from=group.consume_from or "LAST",
+            retry_policy=_link_policy(group) if group.HasField("retry_policy") else None,
         )
         replies = await self._upstream.on_all_brokers(
             link.Call(put_group=link.PutGroup(group=config))
@@ -125,7 +126,6 @@ class Admin:
                     continue
                 response.group.CopyFrom(_group(status.config))
                 for queue in status.queues:
-                    behind = max(0, queue.max_offset - queue.committed_offset)
                     response.queues.add(
                         broker=broker,
                         topic=queue.topic,
@@ -133,7 +133,7 @@ class Admin:
                         committed_offset=queue.committed_offset,
                         max_offset=queue.max_offset,
                         in_flight=queue.in_flight,
-                        lag=behind + queue.in_flight,
+                        lag=queue.lag,
                     )
         if not response.HasField("group"):
             raise GroupNotFound(group=request.name)
@@ -160,4 +160,20 @@ def _group(config: link.GroupConfig) -> admin.Group:
         fifo=config.fifo,
         max_attempts=config.max_attempts,
         consume_from=config.consume_from,
+        retry_policy=admin.RetryPolicy(
+            delays_ms=config.retry_policy.delays_ms,
+            initial_ms=config.retry_policy.initial_ms,
+            max_ms=config.retry_policy.max_ms,
+            multiplier=config.retry_policy.multiplier,
+        ),
+    )
+
+
+def _link_policy(group: admin.Group) -> link.RetryPolicy:
+    policy = group.retry_policy
+    return link.RetryPolicy(
+        delays_ms=policy.delays_ms,
+        initial_ms=policy.initial_ms,
+        max_ms=policy.max_ms,
+        multiplier=policy.multiplier,
     )

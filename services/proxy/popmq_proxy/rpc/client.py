@@ -100,7 +100,11 @@ class Client:
             name = ctx.stored(asked.subscription.group)
             check_group(name)
             found = await self._upstream.group(name)
-            group = GroupSettings(fifo=found.fifo, max_attempts=found.max_attempts)
+            group = GroupSettings(
+                fifo=found.fifo,
+                max_attempts=found.max_attempts,
+                retry_policy=found.retry_policy if found.HasField("retry_policy") else None,
+            )
         config = self._upstream.config
         merged = core_settings.merge(
             asked,

@@ -10,12 +10,15 @@ from typing import Any
 
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common.errors import NotServed
+from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_proxy.core.status import status_of
 from popmq_proxy.rpc.ack import Ack
 from popmq_proxy.rpc.admin import Admin
 from popmq_proxy.rpc.answer import Answer
 from popmq_proxy.rpc.client import Client
+from popmq_proxy.rpc.consumer import Consumer
 from popmq_proxy.rpc.context import CallContext, Upstream
+from popmq_proxy.rpc.dead_letters import DeadLetters
 from popmq_proxy.rpc.health import Health
 from popmq_proxy.rpc.receive import Receive
 from popmq_proxy.rpc.route import Route
@@ -45,6 +48,7 @@ class Methods:
     client: Client
     signs: SignsOfLife
     admin: Admin
+    dead_letters: DeadLetters
     health: Health
 
 
@@ -65,6 +69,7 @@ def methods(upstream: Upstream) -> Methods:
             ack.forward,
             service.ForwardMessageToDeadLetterQueueResponse,
         ),
+        "Nack": (Consumer(upstream).nack, consumer.NackResponse),
         "Heartbeat": (client.heartbeat, service.HeartbeatResponse),
         "NotifyClientTermination": (client.terminate, service.NotifyClientTerminationResponse),
     }
@@ -86,6 +91,7 @@ def methods(upstream: Upstream) -> Methods:
         client=client,
         signs=signs,
         admin=Admin(upstream),
+        dead_letters=DeadLetters(upstream),
         health=Health(),
     )
 

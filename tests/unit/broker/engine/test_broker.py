@@ -9,7 +9,6 @@ from prometheus_client import generate_latest
 
 from popmq_broker.config import Flush, PopBuffer
 from popmq_broker.metrics import registry
-from popmq_common.errors import TooManyInFlight
 
 
 @pytest.mark.parametrize(("flush", "shown"), [(Flush.SYNC, "1.0"), (Flush.ASYNC, "0.0")])
@@ -62,20 +61,6 @@ def test_lag_counts_what_is_ready_and_what_is_held(tmp_path: Path) -> None:
     assert f"popmq_consumer_ready_messages{labels} 1.0" in page
     assert f"popmq_consumer_inflight_messages{labels} 2.0" in page
     assert f"popmq_consumer_lag_messages{labels} 3.0" in page
-    driver.close()
-
-
-def test_the_in_flight_cap_is_a_typed_refusal(tmp_path: Path) -> None:
-    driver = EngineDriver(tmp_path, in_flight_max=2)
-    driver.make(queues=1)
-    for body in "abc":
-        driver.send(body)
-    held = driver.pop(32)
-    assert len(held) == 2
-    with pytest.raises(TooManyInFlight, match="holds 2 messages"):
-        driver.pop(32)
-    driver.ack(held[0].handle)
-    assert len(driver.pop(32)) == 1
     driver.close()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from harness.broker import GROUP, TOPIC, EngineDriver, pop_body
 
-from popmq_common.errors import BadRequest
+from popmq_common.errors import BadRequest, TooManyInFlight
 from popmq_internal.v1 import link_pb2 as link
 
 
@@ -106,3 +106,20 @@ def test_blocked_messages_count_as_lag(driver: EngineDriver) -> None:
     )
     assert queue.order is not None
     assert (queue.order.ready_count(), queue.order.blocked_count()) == (0, 3)
+
+
+def test_an_ack_is_known_again_though_a_refused_pop_had_looked_ahead(tmp_path: Path) -> None:
+    driver = EngineDriver(tmp_path, in_flight_max=2)
+    driver.make(queues=2, fifo=True)
+    for body, message_group in (("a1", "a"), ("c1", "c"), ("b1", "b")):
+        driver.send(body, message_group=message_group)
+    held = {message.body: message for message in driver.pop()}
+    driver.send("b2", message_group="b")
+    with pytest.raises(TooManyInFlight):
+        driver.pop()
+    driver.ack(held[b"b1"].handle)
+    (b2,) = driver.pop(1)
+    assert driver.ack(b2.handle) == [link.LEASE_OUTCOME_DONE]
+    assert driver.ack(b2.handle) == [link.LEASE_OUTCOME_ALREADY_ACKED]
+    assert sum(queue.committed for queue in driver.broker.state.leases.queues.values()) == 2
+    driver.close()

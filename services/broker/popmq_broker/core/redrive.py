@@ -1,0 +1,147 @@
+"""Dead letters: what one tells, and what it becomes when it is sent to its topic again.
+
+The new message has the body, message id, keys, tag, message group and user properties of the
+original and its place in no group: it is delivered to every group of the topic as a first attempt.
+It carries `__REDRIVE_OF`, which makes it the first half of a pair. The second is the mark:
+
+    topic   rmq_sys_REDRIVE_GROUP, one queue      tag redriven      key TOPIC@OFFSET
+    body    {"o": offset in the dead letters, "t": topic it was sent to}
+
+A dead letter whose offset is marked is not sent again. A crash keeps both or drops both.
+"""
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from popmq_broker.core.retry import DLQ_ATTEMPTS
+from popmq_common import properties as names
+from popmq_common.errors import Corrupt
+from popmq_common.names import dead_letter_topic
+from popmq_common.record import Record
+
+MARK_TAG: Final = "redriven"
+MARKS_PREFIX: Final = "rmq_sys_REDRIVE_"
+_LEFT_OUT: Final = frozenset(
+    {
+        names.FIRST_POP_TIME,
+        names.DLQ_ORIGIN_TOPIC,
+        names.DLQ_ORIGIN_MESSAGE_ID,
+        names.DLQ_REASON,
+        DLQ_ATTEMPTS,
+        names.RETRY_REASON,
+        names.ORIGIN_QUEUE,
+    }
+)
+
+
+class Selection(NamedTuple):
+    """Which dead letters are meant; empty fields let everything through."""
+
+    reason: str = ""
+    """Part of it."""
+    topic: str = ""
+    message_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    topic: str
+    """Of origin; empty: somebody has sent the record to the dead letters by himself."""
+    message_id: str
+    attempts: int
+    reason: str
+    queue_id: int
+    """Where it was sent to first, of a message group's message; else −1."""
+    record: Record
+    properties: dict[str, str]
+
+    def is_in(self, wanted: Selection) -> bool:
+        return (
+            wanted.reason in self.reason
+            and wanted.topic in ("", self.topic)
+            and wanted.message_id in ("", self.message_id)
+        )
+
+
+def read(record: Record) -> DeadLetter:
+    properties = names.decode(record.properties)
+    return DeadLetter(
+        topic=properties.get(names.DLQ_ORIGIN_TOPIC, ""),
+        message_id=properties.get(names.DLQ_ORIGIN_MESSAGE_ID, ""),
+        attempts=_number(properties.get(DLQ_ATTEMPTS), 0),
+        reason=properties.get(names.DLQ_REASON, ""),
+        queue_id=_number(properties.get(names.ORIGIN_QUEUE), -1),
+        record=record,
+        properties=properties,
+    )
+
+
+def second_life(letter: DeadLetter, group: str) -> bytes:
+    """The property string of the message that is sent again."""
+    kept = {name: value for name, value in letter.properties.items() if name not in _LEFT_OUT}
+    kept[names.REDRIVE_OF] = mark_key(group, letter.record.queue_offset)
+    return names.encode(kept)
+
+
+def marks_topic(group: str) -> str:
+    return f"{MARKS_PREFIX}{group}"
+
+
+def mark_key(group: str, offset: int) -> str:
+    return f"{dead_letter_topic(group)}@{offset}"
+
+
+def encode_mark(offset: int, topic: str) -> bytes:
+    return json.dumps({"o": offset, "t": topic}, separators=(",", ":")).encode()
+
+
+def decode_mark(body: bytes, *, where: str) -> int:
+    """The offset that is marked. Raises `Corrupt` naming `where`."""
+    try:
+        return int(json.loads(body)["o"])
+    except (ValueError, TypeError, KeyError) as wrong:
+        raise Corrupt(path=where, offset="?", reason=f"no mark: {wrong!r}") from wrong
+
+
+class Offsets:
+    """A set of offsets as runs without gaps: what is sent in order costs nothing."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def __contains__(self, offset: int) -> bool:
+        at = bisect_right(self._starts, offset) - 1
+        return at >= 0 and offset < self._ends[at]
+
+    def __iter__(self) -> Iterator[int]:
+        for start, end in zip(self._starts, self._ends, strict=True):
+            yield from range(start, end)
+
+    @property
+    def run_count(self) -> int:
+        return len(self._starts)
+
+    def add(self, offset: int) -> None:
+        if offset in self:
+            return
+        at = bisect_right(self._starts, offset)
+        joins_before = at > 0 and self._ends[at - 1] == offset
+        joins_after = at < len(self._starts) and self._starts[at] == offset + 1
+        if joins_before and joins_after:
+            self._ends[at - 1] = self._ends.pop(at)
+            del self._starts[at]
+        elif joins_before:
+            self._ends[at - 1] += 1
+        elif joins_after:
+            self._starts[at] -= 1
+        else:
+            self._starts.insert(at, offset)
+            self._ends.insert(at, offset + 1)
+
+
+def _number(text: str | None, default: int) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() else default

@@ -1,0 +1,218 @@
+"""Dead letters for operators: read without leases, and sent to their topics again.
+
+A dead letter is sent again once. The mark that says so goes into the log directly behind the new
+message, in one append: both are there after a crash or neither. Marks are read from their topic at
+the first call for a group and kept from then on; see core/redrive.py.
+"""
+
+import asyncio
+from collections.abc import Iterator
+
+from popmq_broker.core import redrive
+from popmq_broker.core.queue_entry import tags_code
+from popmq_broker.core.redrive import DeadLetter, Offsets, Selection
+from popmq_broker.core.tables import PERM_WRITE
+from popmq_broker.engine.send import tag_of
+from popmq_broker.engine.state import BrokerState
+from popmq_broker.engine.topics import Topics
+from popmq_broker.store.store import Draft
+from popmq_common import hosts
+from popmq_common import properties as names
+from popmq_common.errors import BadRequest, TooManyRequests
+from popmq_common.names import check_group, dead_letter_topic
+from popmq_internal.v1 import link_pb2 as link
+
+COUNT_MAX = 1_000
+"""Messages of one call."""
+SCAN_ENTRIES_MAX = 1_024
+SCAN_BYTES_MAX = 16 << 20
+"""Looked at in one call, before other work gets its turn; what is rare is found by asking on."""
+BYTES_MAX = 8 << 20
+"""Bodies of one call; the first always fits."""
+RUNS_MAX = 100_000
+"""Of a group: how scattered its marks may be."""
+CHUNK_ENTRIES = 256
+NOTHING_LEFT = -1
+
+
+class _Marks:
+    """Which dead letters of a group have been sent again."""
+
+    def __init__(self) -> None:
+        self.offsets = Offsets()
+        self.read_to = 0
+
+
+class DeadLetters:
+    def __init__(self, state: BrokerState, topics: Topics) -> None:
+        self._state = state
+        self._topics = topics
+        self._marks: dict[str, _Marks] = {}
+
+    async def browse(self, request: link.ListDeadLetters) -> link.ListDeadLettersReply:
+        """From an offset on, oldest first. Raises `GroupNotFound`, `BadRequest`."""
+        group, wanted = request.group, _selection(request.filter)
+        self._check(group, request.count_max)
+        marks = await self._marks_of(group)
+        reply = link.ListDeadLettersReply(next_offset=NOTHING_LEFT)
+        room_bytes = BYTES_MAX
+        scan = self._scan(group, request.from_offset, self._end(group))
+        for offset, letter in scan:
+            if len(reply.letters) >= request.count_max or room_bytes <= 0 or letter is None:
+                reply.next_offset = offset
+                break
+            if not letter.is_in(wanted):
+                continue
+            found = _message(offset, letter, redriven=offset in marks.offsets)
+            if request.whole:
+                found.body = letter.record.body
+                found.properties.update(letter.properties)
+                room_bytes -= len(letter.record.body)
+            reply.letters.append(found)
+        if any(found.redriven for found in reply.letters):
+            await self._state.store.durable(self._state.store.log_end)
+        return reply
+
+    async def redrive(self, request: link.Redrive) -> link.RedriveReply:
+        """Up to `count_max` of what the filter lets through, answered when they are on disk.
+
+        Raises `GroupNotFound`, `BadRequest`, `TooManyRequests`, `DiskFull`: then nothing was sent.
+        """
+        group, wanted = request.group, _selection(request.filter)
+        self._check(group, request.count_max)
+        marks = await self._marks_of(group)
+        if marks.offsets.run_count + request.count_max > RUNS_MAX:
+            what = "gaps between dead letters that were sent again"
+            raise TooManyRequests(what=what, limit=RUNS_MAX)
+        until = request.until_offset or self._end(group)
+        reply = link.RedriveReply(next_offset=NOTHING_LEFT, until_offset=until)
+        room_bytes = BYTES_MAX
+        chosen: dict[int, list[Draft]] = {}
+        for offset, letter in self._scan(group, request.from_offset, until):
+            if len(chosen) >= request.count_max or room_bytes <= 0 or letter is None:
+                reply.next_offset = offset
+                break
+            if not letter.is_in(wanted):
+                continue
+            if offset in marks.offsets:
+                reply.already += 1
+            elif not self._is_writable(letter.topic):
+                reply.without_topic += 1
+            else:
+                chosen[offset] = self._pair(group, offset, letter)
+                room_bytes -= len(letter.record.body)
+        self._append(group, marks, chosen)
+        reply.sent = len(chosen)
+        if chosen or reply.already:
+            await self._state.store.durable(self._state.store.log_end)
+        return reply
+
+    def _append(self, group: str, marks: _Marks, chosen: dict[int, list[Draft]]) -> None:
+        if not chosen:
+            return
+        state = self._state
+        self._topics.ensure_system_copy_target(redrive.marks_topic(group))
+        drafts = [draft for pair in chosen.values() for draft in pair]
+        state.store.append(drafts, state.clock.now_ms())
+        for offset in chosen:
+            marks.offsets.add(offset)
+
+    def _check(self, group: str, count_max: int) -> None:
+        check_group(group)
+        if dead_letter_topic(group) not in self._state.topics:
+            self._state.group(group)
+        if not 1 <= count_max <= COUNT_MAX:
+            raise BadRequest(reason=f"{count_max} dead letters, 1 to {COUNT_MAX} allowed")
+
+    def _end(self, group: str) -> int:
+        return self._state.store.max_offset(dead_letter_topic(group), 0)
+
+    def _is_writable(self, topic: str) -> bool:
+        config = self._state.topics.get(topic)
+        return config is not None and bool(config.perm & PERM_WRITE)
+
+    def _scan(self, group: str, start: int, end: int) -> Iterator[tuple[int, DeadLetter | None]]:
+        """What is there by offset; None: enough was looked at for one call."""
+        state, topic = self._state, dead_letter_topic(group)
+        at = max(start, state.min_offset(topic, 0))
+        end = min(end, self._end(group))
+        stop, room_bytes = min(at + SCAN_ENTRIES_MAX, end), SCAN_BYTES_MAX
+        while at < stop and room_bytes > 0:
+            entries = state.store.entries(topic, 0, at, min(CHUNK_ENTRIES, stop - at))
+            if not entries:
+                return
+            for entry in entries:
+                if room_bytes <= 0:
+                    break
+                record = state.store.read(entry.log_offset, entry.size_bytes)
+                room_bytes -= entry.size_bytes
+                if record is not None:
+                    yield at, redrive.read(record)
+                at += 1
+        if at < end:
+            yield at, None
+
+    def _pair(self, group: str, offset: int, letter: DeadLetter) -> list[Draft]:
+        """The message of the second life and the mark of the first."""
+        state, record = self._state, letter.record
+        properties = redrive.second_life(letter, group)
+        tag = tag_of(properties)
+        queues = state.topic(letter.topic).write_queues
+        first = letter.queue_id if letter.queue_id >= 0 else offset
+        message = Draft(
+            topic=letter.topic,
+            queue_id=first % queues,
+            body=record.body,
+            properties=properties,
+            tags_code=tags_code(tag) if tag else 0,
+            sys_flag=record.sys_flag,
+            flag=record.flag,
+            born_timestamp_ms=record.born_timestamp_ms,
+            born_host=record.born_host,
+        )
+        key = redrive.mark_key(group, offset)
+        mark = Draft(
+            topic=redrive.marks_topic(group),
+            queue_id=0,
+            body=redrive.encode_mark(offset, letter.topic),
+            properties=names.encode({names.TAGS: redrive.MARK_TAG, names.UNIQ_KEY: key}),
+            tags_code=tags_code(redrive.MARK_TAG),
+            sys_flag=0,
+            flag=0,
+            born_timestamp_ms=state.clock.now_ms(),
+            born_host=hosts.LOCAL,
+        )
+        return [message, mark]
+
+    async def _marks_of(self, group: str) -> _Marks:
+        """Up to date when this returns; what is sent from then on is added at once."""
+        store, topic = self._state.store, redrive.marks_topic(group)
+        marks = self._marks.setdefault(group, _Marks())
+        marks.read_to = max(marks.read_to, store.min_offset(topic, 0))
+        while entries := store.entries(topic, 0, marks.read_to, CHUNK_ENTRIES):
+            for entry in entries:
+                record = store.read(entry.log_offset, entry.size_bytes)
+                if record is not None:
+                    where = f"{topic}, log offset {entry.log_offset}"
+                    marks.offsets.add(redrive.decode_mark(record.body, where=where))
+                marks.read_to += 1
+            await asyncio.sleep(0)
+        return marks
+
+
+def _selection(asked: link.DeadLetterFilter) -> Selection:
+    return Selection(asked.reason, asked.topic, asked.message_id)
+
+
+def _message(offset: int, letter: DeadLetter, *, redriven: bool) -> link.DeadLetter:
+    record = letter.record
+    return link.DeadLetter(
+        offset=offset,
+        topic=letter.topic,
+        message_id=letter.message_id,
+        attempts=letter.attempts,
+        reason=letter.reason,
+        stored_ms=record.store_timestamp_ms,
+        body_bytes=len(record.body),
+        redriven=redriven,
+    )

@@ -1,0 +1,230 @@
+"""popmq dlq: list, show and send again what a group gave up."""
+
+import sys
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
+from popmq_cli.output import document, fail, table
+
+PAGE = 100
+REASON_SHOWN = 60
+NUMBER = click.IntRange(min=0)
+
+
+@click.group()
+def dlq() -> None:
+    """List, show and send again the dead letters of a consumer group."""
+
+
+def filter_options(command: Any) -> Any:
+    """--reason, --topic and --id: which dead letters are meant."""
+    command = click.option("--id", "message_id", default="", help="Of this message.")(command)
+    command = click.option("--topic", default="", help="That came from this topic.")(command)
+    return click.option("--reason", default="", help="Whose reason has this text in it.")(command)
+
+
+@dlq.command("list")
+@click.argument("group")
+@filter_options
+@click.option(
+    "--limit", type=NUMBER, default=PAGE, show_default=True, help="At most so many; 0: all."
+)
+@click.option("--cursor", default="", help="Go on where a list before stopped.")
+@client_options
+@running
+async def list_letters(
+    group: str,
+    reason: str,
+    topic: str,
+    message_id: str,
+    limit: int,
+    cursor: str,
+    endpoint: str,
+    as_json: bool,
+) -> None:
+    """List the dead letters of GROUP, the oldest first."""
+    wanted = admin.DeadLetterFilter(reason=reason, topic=topic, message_id=message_id)
+    letters: list[admin.DeadLetter] = []
+    async with AdminClient(endpoint) as stub:
+        async for page in _pages(stub, group, wanted, cursor, limit):
+            letters += page.letters
+            cursor = page.cursor
+    if as_json:
+        document({"letters": [_fields(letter) for letter in letters], "cursor": cursor})
+        return
+    rows = [
+        (
+            letter.message_id,
+            letter.topic,
+            letter.attempts,
+            _when(letter),
+            letter.body_bytes,
+            "yes" if letter.redriven else "no",
+            _cut(letter.reason),
+        )
+        for letter in letters
+    ]
+    table(["MESSAGE ID", "TOPIC", "ATTEMPTS", "WHEN", "BYTES", "SENT AGAIN", "REASON"], rows)
+    if cursor:
+        click.echo(f"More: popmq dlq list {group} --cursor {cursor}", err=True)
+
+
+@dlq.command()
+@click.argument("group")
+@click.argument("message_id")
+@client_options
+@running
+async def show(group: str, message_id: str, endpoint: str, as_json: bool) -> None:
+    """Show one dead letter: reason, properties, body.
+
+    Without --json a body that is not text is only counted. Of several with one id it is the newest.
+    """
+    wanted = admin.DeadLetterFilter(message_id=message_id)
+    newest: admin.DeadLetter | None = None
+    async with AdminClient(endpoint) as stub:
+        async for page in _pages(stub, group, wanted, "", 0, whole=True):
+            for letter in page.letters:
+                if newest is None or letter.stored_ms >= newest.stored_ms:
+                    newest = letter
+    if newest is None:
+        fail(f"group {group} has no dead letter {message_id}; popmq dlq list {group} lists them")
+        return
+    text = _text(newest.body)
+    if as_json:
+        body = {"body": text} if text is not None else {"bodyHex": newest.body.hex()}
+        document({**_fields(newest), "properties": dict(newest.properties), **body})
+        return
+    for name, value in {**_fields(newest), "when": _when(newest)}.items():
+        click.echo(f"{name}: {value}")
+    for name, value in sorted(newest.properties.items()):
+        click.echo(f"  {name} = {value}")
+    click.echo()
+    click.echo(text if text is not None else f"({newest.body_bytes} bytes that are not text)")
+
+
+@dlq.command()
+@click.argument("group")
+@filter_options
+@click.option("--all", "everything", is_flag=True, help="All of them.")
+@click.option("--limit", type=NUMBER, default=0, help="At most so many.  [default: no limit]")
+@client_options
+@running
+async def redrive(
+    group: str,
+    reason: str,
+    topic: str,
+    message_id: str,
+    everything: bool,
+    limit: int,
+    endpoint: str,
+    as_json: bool,
+) -> None:
+    """Send dead letters of GROUP again, each once.
+
+    They become new messages of their topics, for all groups. It may be interrupted and repeated.
+    Exit code 1: of some the topic is gone.
+    """
+    wanted = admin.DeadLetterFilter(reason=reason, topic=topic, message_id=message_id)
+    if everything == bool(reason or topic or message_id):
+        raise click.UsageError("say which: either --all, or some of --reason, --topic and --id")
+    total = admin.RedriveDeadLettersResponse()
+    async with AdminClient(endpoint) as stub:
+        while True:
+            request = admin.RedriveDeadLettersRequest(
+                group=group,
+                filter=wanted,
+                cursor=total.cursor,
+                count_max=min(PAGE, limit - total.sent) if limit else PAGE,
+            )
+            done = await stub.RedriveDeadLetters(request, timeout=TIMEOUT_S)
+            total.sent += done.sent
+            total.already += done.already
+            total.without_topic += done.without_topic
+            total.cursor = done.cursor
+            if sys.stderr.isatty():
+                click.echo(f"\r{total.sent} sent …", nl=False, err=True)
+            if not done.cursor or (limit and total.sent >= limit):
+                break
+    _tell(total, as_json=as_json)
+
+
+def _tell(total: admin.RedriveDeadLettersResponse, *, as_json: bool) -> None:
+    if sys.stderr.isatty():
+        click.echo("\r", nl=False, err=True)
+    if as_json:
+        document(
+            {
+                "sent": total.sent,
+                "already": total.already,
+                "withoutTopic": total.without_topic,
+                "more": bool(total.cursor),
+            }
+        )
+    else:
+        click.echo(f"{total.sent} sent, {total.already} had been sent before.")
+    if total.without_topic:
+        fail(f"{total.without_topic} were left: their topic is gone or not writable")
+
+
+async def _pages(
+    stub: Any,
+    group: str,
+    wanted: admin.DeadLetterFilter,
+    cursor: str,
+    limit: int,
+    *,
+    whole: bool = False,
+) -> AsyncIterator[admin.ListDeadLettersResponse]:
+    """Until `limit` dead letters came; 0: until the end."""
+    count = 0
+    while True:
+        request = admin.ListDeadLettersRequest(
+            group=group,
+            filter=wanted,
+            cursor=cursor,
+            count_max=min(PAGE, limit - count) if limit else PAGE,
+            whole=whole,
+        )
+        page = await stub.ListDeadLetters(request, timeout=TIMEOUT_S)
+        yield page
+        count += len(page.letters)
+        cursor = page.cursor
+        if not cursor or (limit and count >= limit):
+            return
+
+
+def _fields(letter: admin.DeadLetter) -> dict[str, Any]:
+    return {
+        "messageId": letter.message_id,
+        "topic": letter.topic,
+        "attempts": letter.attempts,
+        "reason": letter.reason,
+        "storedMs": letter.stored_ms,
+        "bodyBytes": letter.body_bytes,
+        "redriven": letter.redriven,
+        "broker": letter.broker,
+        "offset": letter.offset,
+    }
+
+
+def _when(letter: admin.DeadLetter) -> str:
+    moment = datetime.fromtimestamp(letter.stored_ms / 1000, UTC)
+    return moment.strftime("%Y-%m-%d %H:%M:%S") + "Z"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= REASON_SHOWN else text[: REASON_SHOWN - 1] + "…"
+
+
+def _text(body: bytes) -> str | None:
+    """None: it is not text."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return None
+    return text if all(char.isprintable() or char in "\n\r\t" for char in text) else None

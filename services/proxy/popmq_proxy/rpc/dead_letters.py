@@ -1,0 +1,152 @@
+"""popmq.admin.v1: dead letters, broker by broker.
+
+A cursor is BROKER:OFFSET:UNTIL: at a broker, where to go on, and of a redrive what was the end when
+it began there, so that what fails again is left alone.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from popmq_admin.v1 import admin_pb2 as admin
+from popmq_common.errors import BadRequest, GroupNotFound, NoBroker
+from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.rpc.context import CallContext, Upstream
+
+COUNT_DEFAULT = 100
+COUNT_MAX = 1_000
+NOTHING_LEFT = -1
+
+
+class _Place(NamedTuple):
+    broker: str
+    offset: int = 0
+    until: int = 0
+
+    def __str__(self) -> str:
+        return ":".join(map(str, self))
+
+
+class DeadLetters:
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+
+    async def browse(
+        self, ctx: CallContext, request: admin.ListDeadLettersRequest
+    ) -> admin.ListDeadLettersResponse:
+        """What one broker finds in one call, and where to go on. Raises `GroupNotFound`."""
+
+        def asked(place: _Place) -> link.Call:
+            call = link.ListDeadLetters(
+                group=request.group,
+                filter=_filter(request.filter),
+                from_offset=place.offset,
+                count_max=_count(request.count_max),
+                whole=request.whole,
+            )
+            return link.Call(list_dead_letters=call)
+
+        place, following, reply = await self._ask(request.group, request.cursor, asked)
+        if reply is None:
+            return admin.ListDeadLettersResponse()
+        found = reply.list_dead_letters
+        return admin.ListDeadLettersResponse(
+            letters=[_letter(place.broker, letter) for letter in found.letters],
+            cursor=_cursor(place.broker, following, found.next_offset),
+        )
+
+    async def redrive(
+        self, ctx: CallContext, request: admin.RedriveDeadLettersRequest
+    ) -> admin.RedriveDeadLettersResponse:
+        """What one broker sends in one call, and where to go on. Raises `GroupNotFound`."""
+
+        def asked(place: _Place) -> link.Call:
+            call = link.Redrive(
+                group=request.group,
+                filter=_filter(request.filter),
+                from_offset=place.offset,
+                until_offset=place.until,
+                count_max=_count(request.count_max),
+            )
+            return link.Call(redrive=call)
+
+        place, following, reply = await self._ask(request.group, request.cursor, asked)
+        if reply is None:
+            return admin.RedriveDeadLettersResponse()
+        done = reply.redrive
+        return admin.RedriveDeadLettersResponse(
+            sent=done.sent,
+            already=done.already,
+            without_topic=done.without_topic,
+            cursor=_cursor(place.broker, following, done.next_offset, done.until_offset),
+        )
+
+    async def _ask(
+        self, group: str, cursor: str, asked: Callable[[_Place], link.Call]
+    ) -> tuple[_Place, list[str], link.Reply | None]:
+        """The first broker from `cursor` on that knows the group: where it was asked, which
+        brokers follow, its answer. A broker that joined late may not know the group; None: none
+        that is left does. Raises `GroupNotFound` when no broker at all does.
+        """
+        brokers, place = await self._begin(cursor)
+        while True:
+            following = brokers[brokers.index(place.broker) + 1 :]
+            try:
+                reply = await self._upstream.call(place.broker, asked(place))
+                return place, following, reply
+            except GroupNotFound:
+                if not following and not cursor:
+                    raise
+                if not following:
+                    return place, following, None
+                place = _Place(following[0])
+
+    async def _begin(self, cursor: str) -> tuple[list[str], _Place]:
+        """The brokers in order, and where to begin. Raises `NoBroker`, `BadRequest`."""
+        brokers = sorted(info.name for info in await self._upstream.routes.brokers())
+        if not brokers:
+            raise NoBroker()
+        if not cursor:
+            return brokers, _Place(brokers[0])
+        try:
+            name, offset, until = cursor.rsplit(":", 2)
+            place = _Place(name, int(offset), int(until))
+        except ValueError:
+            raise BadRequest(reason=f"{cursor!r} is no cursor of this call") from None
+        if name not in brokers:
+            raise BadRequest(reason=f"the cursor is of broker {name}, which is gone")
+        return brokers, place
+
+
+def _cursor(broker: str, following: list[str], next_offset: int, until: int = 0) -> str:
+    """Empty: the last broker is done."""
+    if next_offset != NOTHING_LEFT:
+        return str(_Place(broker, next_offset, until))
+    return str(_Place(following[0])) if following else ""
+
+
+def _count(asked: int) -> int:
+    if not 0 <= asked <= COUNT_MAX:
+        raise BadRequest(reason=f"{asked} dead letters, at most {COUNT_MAX} by one request")
+    return asked or COUNT_DEFAULT
+
+
+def _filter(asked: admin.DeadLetterFilter) -> link.DeadLetterFilter:
+    return link.DeadLetterFilter(
+        reason=asked.reason, topic=asked.topic, message_id=asked.message_id
+    )
+
+
+def _letter(broker: str, letter: link.DeadLetter) -> admin.DeadLetter:
+    return admin.DeadLetter(
+        broker=broker,
+        offset=letter.offset,
+        topic=letter.topic,
+        message_id=letter.message_id,
+        attempts=letter.attempts,
+        reason=letter.reason,
+        stored_ms=letter.stored_ms,
+        body_bytes=letter.body_bytes,
+        redriven=letter.redriven,
+        body=letter.body,
+        properties=letter.properties,
+    )

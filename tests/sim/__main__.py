@@ -1,0 +1,31 @@
+"""`python -m sim [SEED STEPS]`: an empty SEED is a fresh one."""
+
+import random
+import sys
+import time
+
+from sim.simulation import Summary, run
+
+from popmq_common import logs
+
+SEEDS = 1 << 32
+
+
+def main(arguments: list[str]) -> None:
+    logs.configure("error")
+    seed = (
+        int(arguments[0]) if arguments and arguments[0] else random.SystemRandom().randrange(SEEDS)
+    )
+    steps = int(arguments[1]) if len(arguments) > 1 else 100_000
+    print(f"seed {seed}, {steps} steps", flush=True)
+    began = time.monotonic()
+    total = run(seed, steps, _tell)
+    print(f"no violation in {total}, {time.monotonic() - began:.0f} s")
+
+
+def _tell(seed: int, summary: Summary) -> None:
+    print(f"  {seed}: {summary}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

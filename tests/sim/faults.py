@@ -1,0 +1,241 @@
+"""Faults that the simulation must find: the engine, changed in one place while a test runs."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from popmq_broker import app
+from popmq_broker.core import retry
+from popmq_broker.core.checkpoint import Checkpoint
+from popmq_broker.core.leases import Due, GroupQueue, LeaseTable, Outcome, ReviveProgress
+from popmq_broker.core.order import Entry, Order
+from popmq_broker.engine import journal, pick, pop, replay, revive
+from popmq_broker.engine.ack import Ack
+from popmq_broker.engine.pop import Pop
+from popmq_broker.engine.revive import Revive
+from popmq_broker.engine.topics import Topics
+from popmq_broker.engine.wait import Waiters
+from popmq_broker.store.store import Store
+
+Fault = Callable[[], AbstractContextManager[Any]]
+FAULTS: dict[str, Fault] = {}
+
+
+def fault(plant: Callable[[], Iterator[None]]) -> Fault:
+    made = contextmanager(plant)
+    FAULTS[plant.__name__] = made
+    return made
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return
+
+
+async def _nothing_async(*_: Any, **__: Any) -> None:
+    return
+
+
+@fault
+def position_goes_one_too_far() -> Iterator[None]:
+    real = pick.scan
+
+    def scan(*args: Any, **more: Any) -> Any:
+        found = real(*args, **more)
+        found.next_offset += found.more and bool(found.offsets)
+        return found
+
+    with patch.object(pop, "scan", scan):
+        yield
+
+
+@fault
+def arrivals_wake_nobody() -> Iterator[None]:
+    with patch.object(Waiters, "arrived", _nothing):
+        yield
+
+
+@fault
+def a_settled_message_wakes_nobody_behind_it() -> Iterator[None]:
+    with patch("popmq_broker.engine.state.BrokerState.wake_for_order", _nothing):
+        yield
+
+
+@fault
+def a_checkpoint_leaves_out_a_message() -> Iterator[None]:
+    real = journal.checkpoint
+
+    def checkpoint(state: Any, record: Checkpoint, *more: Any) -> Any:
+        if len(record.offsets) > 1:
+            record = replace(record, offsets=record.offsets[1:], attempts=record.attempts[1:])
+        return real(state, record, *more)
+
+    with patch.object(journal, "checkpoint", checkpoint):
+        yield
+
+
+@fault
+def a_message_is_revived_twice() -> Iterator[None]:
+    real = Revive._end
+
+    def end(self: Revive, queue: GroupQueue, leases: Any, *, counted: bool) -> None:
+        leases = list(leases)
+        if queue.order is None and leases:
+            copy = self._copy(queue, leases[0][1], counted=counted)
+            if copy is not None:
+                self._state.store.append([copy], self._state.clock.now_ms(), system=True)
+        real(self, queue, leases, counted=counted)
+
+    with patch.object(Revive, "_end", end):
+        yield
+
+
+@fault
+def an_ack_is_not_journaled() -> Iterator[None]:
+    def journal_acks(self: Ack, held: Sequence[Any], _: int) -> None:
+        for queue, offset, _lease in held:
+            self._state.settle(queue, offset, Outcome.ALREADY_ACKED)
+            self._state.wake_for_order(queue)
+
+    with patch.object(Ack, "_journal_acks", journal_acks):
+        yield
+
+
+@fault
+def answers_do_not_wait_for_the_disk() -> Iterator[None]:
+    with patch.object(Store, "durable", _nothing_async):
+        yield
+
+
+@fault
+def pops_do_not_wait_for_their_checkpoint() -> Iterator[None]:
+    with patch.object(Pop, "_durable", _nothing_async):
+        yield
+
+
+@fault
+def generations_are_not_compared() -> Iterator[None]:
+    real = GroupQueue.judge
+
+    def judge(self: GroupQueue, ref: Any, now_ms: int) -> Outcome:
+        lease = self.leases.get(ref.queue_offset)
+        if lease is not None:
+            grant = lease.grant
+            ref = ref._replace(generation=grant.generation, pop_time_ms=grant.pop_time_ms)
+        return real(self, ref, now_ms)
+
+    with patch.object(GroupQueue, "judge", judge):
+        yield
+
+
+@fault
+def late_acks_are_taken() -> Iterator[None]:
+    real = GroupQueue.judge
+
+    def judge(self: GroupQueue, ref: Any, now_ms: int) -> Outcome:
+        return real(self, ref, 0 if ref.queue_offset in self.leases else now_ms)
+
+    with patch.object(GroupQueue, "judge", judge):
+        yield
+
+
+@fault
+def fifo_lets_the_next_one_go_early() -> Iterator[None]:
+    real = Order.next_entries
+
+    def next_entries(self: Order, count: int, room_bytes: int) -> list[Entry]:
+        waiting = [e for e in self.entries.values() if not e.held and not e.settled]
+        return real(self, count, room_bytes) or waiting[:1]
+
+    with patch.object(Order, "next_entries", next_entries):
+        yield
+
+
+@fault
+def the_offsets_file_passes_a_live_lease() -> Iterator[None]:
+    with patch.object(ReviveProgress, "first_needed", lambda _self, _queue, end: end):
+        yield
+
+
+@fault
+def the_offsets_file_passes_a_move() -> Iterator[None]:
+    with patch.object(ReviveProgress, "first_move", lambda _self, _from: None):
+        yield
+
+
+@fault
+def a_start_ignores_acks() -> Iterator[None]:
+    with patch.object(replay, "_apply_ack", _nothing):
+        yield
+
+
+@fault
+def a_start_ignores_moves() -> Iterator[None]:
+    with patch.object(replay, "_apply_move", _nothing):
+        yield
+
+
+@fault
+def what_is_given_back_is_counted() -> Iterator[None]:
+    real = Revive._end
+
+    def end(self: Revive, queue: GroupQueue, leases: Any, *, counted: bool) -> None:
+        real(self, queue, leases, counted=True)
+
+    with patch.object(Revive, "_end", end):
+        yield
+
+
+@fault
+def one_attempt_too_many() -> Iterator[None]:
+    real = retry.retry_or_dead_letter
+
+    def decide(record: Any, *, max_attempts: int, **more: Any) -> Any:
+        return real(record, max_attempts=max_attempts + 1, **more)
+
+    with patch.object(revive, "retry_or_dead_letter", decide):
+        yield
+
+
+@fault
+def deleted_topics_have_no_floor() -> Iterator[None]:
+    with patch.object(Topics, "_raise_floors", _nothing):
+        yield
+
+
+@fault
+def half_a_pair_is_kept() -> Iterator[None]:
+    with patch.object(app, "is_first_of_pair", lambda _record: False):
+        yield
+
+
+@fault
+def a_due_lease_is_forgotten() -> Iterator[None]:
+    real = LeaseTable.take_due
+
+    def take_due(self: LeaseTable, now_ms: int, count_max: int) -> list[Due]:
+        due = real(self, now_ms, count_max)
+        return due[:-1] if len(due) > 1 else due
+
+    with patch.object(LeaseTable, "take_due", take_due):
+        yield
+
+
+@fault
+def leases_are_told_apart_by_generation_alone() -> Iterator[None]:
+    def live(self: LeaseTable, due: Due) -> Iterator[int]:
+        queue = self.queues.get(due.key)
+        for offset in due.offsets if queue is not None else ():
+            lease = queue.leases.get(offset) if queue is not None else None
+            if lease is not None and lease.grant.generation == due.grant.generation:
+                yield offset
+
+    with patch.object(LeaseTable, "_live", live):
+        yield
+
+
+@fault
+def tables_do_not_wait_for_what_is_gone() -> Iterator[None]:
+    with patch.object(Topics, "_save_what_is_gone", _nothing_async):
+        yield
