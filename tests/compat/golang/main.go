@@ -171,7 +171,8 @@ func tagFilter() any {
 		message.SetTag(tag)
 		send(sender, message)
 	}
-	messages := receive(receiver, 4, 5, 20)
+	messages := receive(receiver, 2, 15, 20)
+	messages = append(messages, receive(receiver, 2, 4, 20)...) // what should not come
 	ack(receiver, messages)
 	check(sender.GracefulStop())
 	check(receiver.GracefulStop())
