@@ -123,3 +123,17 @@ def test_an_ack_is_known_again_though_a_refused_pop_had_looked_ahead(tmp_path: P
     assert driver.ack(b2.handle) == [link.LEASE_OUTCOME_ALREADY_ACKED]
     assert sum(queue.committed for queue in driver.broker.state.leases.queues.values()) == 2
     driver.close()
+
+
+def test_t51_a_lost_answer_is_repeated_while_others_ask_too(driver: EngineDriver) -> None:
+    """RocketMQ: the repeated receive lost a race, got nothing, and its attempt id was given up."""
+    driver.make(queues=1, fifo=True)
+    for i in range(3):
+        driver.send(f"a{i}", message_group="a")
+    first = driver.pop(2, attempt_id="x")
+    assert driver.pop(2, attempt_id="y") == []
+    again = driver.pop(2, attempt_id="x")
+    assert [(one.body, one.delivery_attempt) for one in again] == [(b"a0", 1), (b"a1", 1)]
+    assert link.LEASE_OUTCOME_DONE not in driver.ack(*(one.handle for one in first))
+    driver.ack(*(one.handle for one in again))
+    assert [one.body for one in driver.pop(2, attempt_id="y")] == [b"a2"]
