@@ -1,6 +1,6 @@
 """`python -m soak MINUTES`: a cluster under load, killed again and again.
 
-A nameserver, a broker and two proxies with the Envoy front; three groups on a normal and a FIFO
+A nameserver, a broker and two proxies; three groups on a normal and a FIFO
 topic. Every 20 s a proxy is killed with -9, every 60 s the broker. At each scrape of the broker's
 metrics its counts must add up, and agree with what the clients know. At the end nothing may be
 lost, nothing may come in a receive that began after its ack was answered OK, or out of order.
@@ -171,7 +171,7 @@ def _soak(folder: Path, seconds: float, seed: int) -> list[str]:
     }
     topics = {NORMAL: Sent(), FIFO: Sent()}
     groups = {group: Told(topics[topic], topic == FIFO) for group, topic in TOPIC_OF.items()}
-    with cluster(folder, env, brokers=1, proxies=2, front="envoy") as server:
+    with cluster(folder, env, brokers=1, proxies=2) as server:
         server.cli("topic", "create", NORMAL, "--queues", "4")
         server.cli("topic", "create", FIFO, "--type", "fifo", "--queues", "4")
         for group, topic in TOPIC_OF.items():
