@@ -52,6 +52,8 @@ class Connection(asyncio.Protocol):
         self._ended = ended
         self._loop = asyncio.get_running_loop()
         self._held = bytearray()
+        self._needed = 0
+        """Of what is held, before there is something to do."""
         self._greeted = False
         self._reader = HeaderReader(limits.headers_bytes_max)
         self._block: tuple[int, int, bytearray] | None = None
@@ -171,6 +173,8 @@ class Connection(asyncio.Protocol):
         try:
             if self._held:
                 self._held += data
+                if len(self._held) < self._needed:  # or a trickle would copy it at each byte
+                    return
                 read = self._read(bytes(self._held))
                 del self._held[:read]
             else:
@@ -186,6 +190,7 @@ class Connection(asyncio.Protocol):
         if not self._greeted:
             at = self._greet(data)
         size = len(data)
+        self._needed = wire.HEAD_BYTES
         while size - at >= wire.HEAD_BYTES and self._greeted and not self._closing:
             high, low, kind, flags, stream_id = wire.HEAD.unpack_from(data, at)
             length = high << 8 | low
@@ -193,6 +198,7 @@ class Connection(asyncio.Protocol):
                 raise ConnectionBroken(Error.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
             end = at + wire.HEAD_BYTES + length
             if end > size:
+                self._needed = end - at
                 break
             if self._block is not None and kind != wire.CONTINUATION:
                 raise ConnectionBroken(Error.PROTOCOL_ERROR, "a header block was interrupted")
