@@ -60,12 +60,12 @@ crash: setup ## kill -9 under load (POPMQ_CRASH_RUNS=20)
 	$(BIN)/pytest -q -s tests/crash
 
 test-all: check test it crash ## everything that needs nothing but Python
-	$(BIN)/pytest -q tests/compat/python
+	$(BIN)/pytest -q -n 4 --dist loadgroup tests/compat/python
 
 compat: setup ## the official Node and Go clients
 	@command -v node npm >/dev/null || { echo 'make compat: install Node.js 18 or newer (apt-get install nodejs npm)'; exit 1; }
 	@command -v go >/dev/null || { echo 'make compat: install Go 1.25 or newer (https://go.dev/dl)'; exit 1; }
-	$(BIN)/pytest -q tests/compat/node tests/compat/golang
+	$(BIN)/pytest -q -n 4 --dist loadgroup tests/compat/node tests/compat/golang
 
 pipelines: setup ## the audit on a local Spark
 	@command -v java >/dev/null || { echo 'make pipelines: install Java 17 (apt-get install openjdk-17-jre-headless)'; exit 1; }

@@ -1,11 +1,34 @@
 """Every official client is checked against a standalone and a cluster of processes, and
 through each front."""
 
-from collections.abc import Iterator
+import fcntl
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 from harness.processes import Server, cluster, standalone
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several workers (-n 4 --dist loadgroup) each server is started by one of them."""
+    for item in items:
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            item.add_marker(pytest.mark.xdist_group(str(item.callspec.params.get("server"))))
+
+
+@pytest.fixture(scope="session")
+def alone() -> Callable[[], AbstractContextManager[None]]:
+    """Inside, no other worker installs a client."""
+
+    @contextmanager
+    def locked() -> Iterator[None]:
+        with open(Path(__file__)) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    return locked
+
 
 SHORT = {  # the defaults of 10 s and 60 s would only take time
     "POPMQ_PROXY_INVISIBLE_MS_MIN": "1000",
