@@ -132,8 +132,9 @@ def test_t51_a_lost_answer_is_repeated_while_others_ask_too(driver: EngineDriver
         driver.send(f"a{i}", message_group="a")
     first = driver.pop(2, attempt_id="x")
     assert driver.pop(2, attempt_id="y") == []
-    again = driver.pop(2, attempt_id="x")
-    assert [(one.body, one.delivery_attempt) for one in again] == [(b"a0", 1), (b"a1", 1)]
+    for _ in range(2):
+        again = driver.pop(2, attempt_id="x")
+        assert [(one.body, one.delivery_attempt) for one in again] == [(b"a0", 1), (b"a1", 1)]
     assert link.LEASE_OUTCOME_DONE not in driver.ack(*(one.handle for one in first))
     driver.ack(*(one.handle for one in again))
     assert [one.body for one in driver.pop(2, attempt_id="y")] == [b"a2"]

@@ -108,7 +108,7 @@ def test_t34_a_lone_retry_does_not_starve_under_a_busy_topic(driver: EngineDrive
 def test_t36_a_dead_letter_is_there_at_once(driver: EngineDriver) -> None:
     """Nothing of the message delays it, not the policy and not a delivery time it once had."""
     driver.make(max_attempts=1, retry_policy=link.RetryPolicy(delays_ms=[7_200_000]))
-    driver.send("a")
+    driver.send("a", more={"DELAY": "3", "TIMER_DELIVER_MS": "9" * 13, "POP_CK": "old"})
     assert driver.nack(one(driver).handle, reason="no") == [DONE]
     (letter,) = driver.dead_letters(whole=True).letters
     assert letter.stored_ms == driver.clock.now_ms()
@@ -119,14 +119,19 @@ def test_t36_a_dead_letter_is_there_at_once(driver: EngineDriver) -> None:
     assert len(driver.call(pop=pop).pop.messages) == 1
 
 
-def test_t39_a_handle_is_void_once_its_message_was_given_up(driver: EngineDriver) -> None:
+@pytest.mark.parametrize("kind", [link.NACK_KIND_COUNTED, UNCOUNTED, FATAL])
+def test_t39_a_handle_is_void_once_its_message_was_given_back_or_up(
+    driver: EngineDriver, kind: "link.NackKind.ValueType"
+) -> None:
     driver.make()
     driver.send("a")
     handle = one(driver).handle
-    assert driver.nack(handle, kind=FATAL) == [DONE]
-    assert driver.ack(handle) == [link.LEASE_OUTCOME_EXPIRED]
-    assert driver.change(handle, 1_000).outcome == link.LEASE_OUTCOME_EXPIRED
-    assert driver.nack(handle) == [link.LEASE_OUTCOME_EXPIRED]
+    assert driver.nack(handle, kind=kind, delay_ms=5_000) == [DONE]
+    given_up = kind == FATAL
+    void = link.LEASE_OUTCOME_EXPIRED if given_up else link.LEASE_OUTCOME_SUPERSEDED
+    assert driver.ack(handle) == [void]
+    assert driver.change(handle, 1_000).outcome == void
+    assert driver.nack(handle) == [void]
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -139,6 +144,7 @@ def test_t55_a_poison_message_of_a_fifo_group_is_given_up_and_the_others_go_on(
     attempts = 0
     while (message := driver.pop(1)[0]).body == b"poison":
         attempts += 1
+        assert attempts <= 3
         assert driver.nack(message.handle, delay_ms=1_000, reason=f"try {attempts}") == [DONE]
         if restart:
             driver.restart()
