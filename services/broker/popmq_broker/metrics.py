@@ -105,6 +105,9 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily("popmq_groups", "Consumer groups", len(state.groups))
         next_ms = state.leases.next_due_ms()
         late_ms = max(0, state.clock.now_ms() - next_ms) if next_ms is not None else 0
+        overdue = state.leases.overdue_count(state.clock.now_ms())
+        text = "Due leases that wait for their revival"
+        yield GaugeMetricFamily("popmq_revive_backlog_messages", text, overdue)
         text = "How long the oldest due lease has waited for its revival"
         yield GaugeMetricFamily("popmq_revive_latency_seconds", text, late_ms / 1000)
 

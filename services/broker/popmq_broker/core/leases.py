@@ -244,6 +244,10 @@ class LeaseTable:
             self._pop()
         return self._due[0].due_ms if self._due else None
 
+    def overdue_count(self, now_ms: int) -> int:
+        """Live leases whose time is over and that wait for their revival."""
+        return sum(len(list(self._live(due))) for due in self._due if due.due_ms <= now_ms)
+
     def take_due(self, now_ms: int, count_max: int) -> list[Due]:
         """Live leases whose time is over, oldest first, `count_max` at most.
 

@@ -25,6 +25,16 @@ def test_the_lease_of_the_very_first_message_is_due_like_any_other() -> None:
     assert [due.offsets for due in table.take_due(100, 10)] == [(0,)]
 
 
+def test_what_waits_for_its_revival_is_counted() -> None:
+    table, queue = table_with_queue()
+    table.add(queue, leases(3, 4, 5))
+    table.add(queue, leases(9, popped_ms=50))
+    table.end(queue, 4, Outcome.ALREADY_ACKED)
+    assert [table.overdue_count(now_ms) for now_ms in (99, 100, 150)] == [0, 2, 3]
+    table.take_due(100, 9)
+    assert table.overdue_count(150) == 1
+
+
 def test_a_grant_is_taken_in_parts_when_it_is_larger_than_what_is_wanted() -> None:
     table, queue = table_with_queue()
     table.add(queue, leases(3, 4, 5))
