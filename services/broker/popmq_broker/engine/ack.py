@@ -12,8 +12,7 @@ Differs: the outcome is typed, and an ack that cannot be stored is an error, not
 from collections import Counter
 from collections.abc import Sequence
 
-from popmq_broker.core import checkpoint as ck
-from popmq_broker.core.grant import Grant, Lease
+from popmq_broker.core.grant import NOT_STORED, Grant, Lease
 from popmq_broker.core.leases import GroupQueue, Outcome
 from popmq_broker.core.nack import Nack
 from popmq_broker.core.offsets import QueueKey
@@ -25,7 +24,6 @@ from popmq_common import properties as names
 from popmq_common import receipt
 from popmq_common.names import retry_topic
 from popmq_common.receipt import Receipt
-from popmq_common.units import QueueOffset
 from popmq_internal.v1 import link_pb2 as link
 
 Held = tuple[GroupQueue, int, Lease]
@@ -168,35 +166,30 @@ class Ack:
         state = self._state
         old = queue.leases[offset]
         entry = None if queue.order is None else queue.order.entries[offset]
-        checkpoint = ck.Checkpoint(
-            topic=queue.key.topic,
-            group=queue.key.group,
-            queue_id=queue.key.queue_id,
-            start_offset=QueueOffset(offset),
-            offsets=(offset,),
-            pop_time_ms=now_ms,
-            invisible_ms=invisible_ms,
-            broker=state.config.name,
-            generation=old.grant.generation + 1,
-            attempts=() if entry is None else (entry.attempts,),
-            attempt_id="" if entry is None or nack else entry.attempt_id,
-            nack=nack,
-            reasons=() if entry is None else (entry.reason,),
-        )
-        drafts = [
-            journal.checkpoint(state, checkpoint, old.grant.revive_queue, now_ms),
-            journal.ack(state, queue.key, old.grant, (offset,), now_ms=now_ms),
-        ]
-        appended = append_behind(state, before_end(queue, [old]), drafts, now_ms)
         new = Grant(
             start_offset=offset,
             pop_time_ms=now_ms,
             invisible_ms=invisible_ms,
             revive_queue=old.grant.revive_queue,
-            revive_offset=appended[0].queue_offset,
+            revive_offset=NOT_STORED,
             generation=old.grant.generation + 1,
             nack=nack,
         )
+        checkpoint = journal.grant_record(
+            state,
+            queue.key,
+            new,
+            (offset,),
+            attempts=() if entry is None else (entry.attempts,),
+            attempt_id="" if entry is None or nack else entry.attempt_id,
+            reasons=() if entry is None else (entry.reason,),
+        )
+        drafts = [
+            journal.checkpoint(state, checkpoint, new.revive_queue, now_ms),
+            journal.ack(state, queue.key, old.grant, (offset,), now_ms=now_ms),
+        ]
+        appended = append_behind(state, before_end(queue, [old]), drafts, now_ms)
+        new.revive_offset = appended[0].queue_offset
         state.progress.opened(new.revive_queue, new.revive_offset, 1)
         state.close([queue.leases[offset]])
         lease = old._replace(grant=new)

@@ -14,6 +14,38 @@ _CODES = {tag: tags_code(tag) for tag in (ck.CHECKPOINT_TAG, ck.ACK_TAG, ck.BATC
 _CHECKPOINT_AHEAD_MS = 1_000  # RocketMQ delivers a checkpoint that much before its time
 
 
+def grant_record(
+    state: BrokerState,
+    key: QueueKey,
+    grant: Grant,
+    offsets: tuple[int, ...],
+    *,
+    moves_to: int | None = None,
+    attempts: tuple[int, ...] = (),
+    attempt_id: str = "",
+    reasons: tuple[str, ...] = (),
+) -> ck.Checkpoint:
+    """What the journal says of a grant and these messages of it."""
+    return ck.Checkpoint(
+        topic=key.topic,
+        group=key.group,
+        queue_id=key.queue_id,
+        start_offset=QueueOffset(grant.start_offset),
+        offsets=offsets,
+        pop_time_ms=grant.pop_time_ms,
+        invisible_ms=grant.invisible_ms,
+        broker=state.config.name,
+        generation=grant.generation,
+        attempts=attempts,
+        attempt_id=attempt_id,
+        moves_to=moves_to,
+        nack=grant.nack,
+        reasons=reasons,
+        client_id=grant.client_id,
+        renew_ms=grant.renew_ms,
+    )
+
+
 def checkpoint(state: BrokerState, record: ck.Checkpoint, revive_queue: int, now_ms: int) -> Draft:
     due_ms = record.due_ms - _CHECKPOINT_AHEAD_MS
     body = ck.encode_checkpoint(record)

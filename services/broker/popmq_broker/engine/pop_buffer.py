@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from popmq_broker.config import PopBuffer
-from popmq_broker.core import checkpoint as ck
 from popmq_broker.core.grant import Grant, Lease
 from popmq_broker.core.leases import GroupQueue
 from popmq_broker.core.pop_buffer import Buffered, Step
@@ -20,7 +19,6 @@ from popmq_broker.engine import journal
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.store.store import Appended, Draft
 from popmq_common.errors import DiskFull
-from popmq_common.units import QueueOffset
 
 BATCH_MAX = 128  # grants stored before other work gets its turn; those before them come along
 PUT_BACK_MS = 1_000  # next look at grants that could not be stored
@@ -68,18 +66,8 @@ def _live(state: BrokerState, entry: Buffered) -> tuple[int, ...]:
 
 def _draft(state: BrokerState, step: Step, offsets: tuple[int, ...], now_ms: int) -> Draft:
     key, grant = step.entry.key, step.entry.grant
-    record = ck.Checkpoint(
-        topic=key.topic,
-        group=key.group,
-        queue_id=key.queue_id,
-        start_offset=QueueOffset(grant.start_offset),
-        offsets=offsets,
-        pop_time_ms=grant.pop_time_ms,
-        invisible_ms=grant.invisible_ms,
-        broker=state.config.name,
-        generation=grant.generation,
-        moves_to=step.moves_to if step.moves_to != offsets[-1] + 1 else None,
-    )
+    moves_to = step.moves_to if step.moves_to != offsets[-1] + 1 else None
+    record = journal.grant_record(state, key, grant, offsets, moves_to=moves_to)
     return journal.checkpoint(state, record, grant.revive_queue, now_ms)
 
 

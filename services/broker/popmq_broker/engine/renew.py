@@ -13,7 +13,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from popmq_broker.core import checkpoint as ck
 from popmq_broker.core.grant import Grant, Lease
 from popmq_broker.core.leases import GroupQueue
 from popmq_broker.core.renewal import renewed, returned
@@ -22,7 +21,6 @@ from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.store.store import Draft
 from popmq_common.errors import BadRequest
-from popmq_common.units import QueueOffset
 from popmq_internal.v1 import link_pb2 as link
 
 CLIENTS_MAX = 1_024  # of one call
@@ -89,20 +87,14 @@ class Renew:
         self, queue: GroupQueue, grant: Grant, offsets: tuple[int, ...], now_ms: int
     ) -> Draft:
         entries = [] if queue.order is None else [queue.order.entries[i] for i in offsets]
-        record = ck.Checkpoint(
-            topic=queue.key.topic,
-            group=queue.key.group,
-            queue_id=queue.key.queue_id,
-            start_offset=QueueOffset(grant.start_offset),
-            offsets=offsets,
-            pop_time_ms=grant.pop_time_ms,
-            invisible_ms=grant.invisible_ms,
-            broker=self._state.config.name,
-            generation=grant.generation,
+        record = journal.grant_record(
+            self._state,
+            queue.key,
+            grant,
+            offsets,
             attempts=tuple(entry.attempts for entry in entries),
             attempt_id=entries[0].attempt_id if entries else "",
-            client_id=grant.client_id,
-            renew_ms=grant.renew_ms,
+            reasons=tuple(entry.reason for entry in entries),
         )
         return journal.checkpoint(self._state, record, grant.revive_queue, now_ms)
 

@@ -1,5 +1,7 @@
 """AckMessage, ChangeInvisibleDuration, ForwardMessageToDeadLetterQueue: by receipt handle."""
 
+from collections.abc import Awaitable, Callable, Sequence
+
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common import receipt
@@ -28,20 +30,12 @@ class Ack:
         if not 1 <= len(request.entries) <= ENTRIES_MAX:
             raise BadRequest(reason=f"{len(request.entries)} entries, 1 to {ENTRIES_MAX} allowed")
         group, topic = ctx.stored(request.group), ctx.stored(request.topic)
-        statuses: list[v2.Status | None] = [None] * len(request.entries)
-        by_broker: dict[str, list[int]] = {}
-        for i, entry in enumerate(request.entries):
-            try:
-                broker = receipt.broker_of(entry.receipt_handle, group, topic)
-                by_broker.setdefault(broker, []).append(i)
-            except InvalidReceiptHandle as error:
-                statuses[i] = status_of(error)
-        for broker, numbers in by_broker.items():
-            handles = [request.entries[i].receipt_handle for i in numbers]
-            found = await self._ack_at(broker, link.Ack(group=group, topic=topic, handles=handles))
-            for i, status in zip(numbers, found, strict=True):
-                statuses[i] = status
-        done = [status for status in statuses if status is not None]
+
+        async def ask(broker: str, handles: list[str]) -> list[v2.Status]:
+            return await self._ack_at(broker, link.Ack(group=group, topic=topic, handles=handles))
+
+        handles = [entry.receipt_handle for entry in request.entries]
+        done = await at_their_brokers(handles, group, topic, ask)
         return service.AckMessageResponse(
             status=common(done),
             entries=[
@@ -112,6 +106,27 @@ class Ack:
         for broker in brokers:
             await self._upstream.call(broker, link.Call(forward_dead_letter=forward))
         return service.ForwardMessageToDeadLetterQueueResponse(status=ok())
+
+
+async def at_their_brokers(
+    handles: Sequence[str],
+    group: str,
+    topic: str,
+    ask: Callable[[str, list[str]], Awaitable[list[v2.Status]]],
+) -> list[v2.Status]:
+    """One status per handle, in order; `ask` gets all handles of a broker in one call."""
+    statuses: list[v2.Status | None] = [None] * len(handles)
+    by_broker: dict[str, list[int]] = {}
+    for i, handle in enumerate(handles):
+        try:
+            by_broker.setdefault(receipt.broker_of(handle, group, topic), []).append(i)
+        except InvalidReceiptHandle as error:
+            statuses[i] = status_of(error)
+    for broker, numbers in by_broker.items():
+        found = await ask(broker, [handles[i] for i in numbers])
+        for i, status in zip(numbers, found, strict=True):
+            statuses[i] = status
+    return [status for status in statuses if status is not None]
 
 
 def lease_status(outcome: "link.LeaseOutcome.ValueType") -> v2.Status:

@@ -1,12 +1,11 @@
 """popmq.consumer.v1: what our SDK says beyond apache.rocketmq.v2, answered by status as that is."""
 
 from apache.rocketmq.v2 import definition_pb2 as v2
-from popmq_common import receipt
 from popmq_common.errors import BadRequest, InvalidReceiptHandle, PopMQError
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.status import common, status_of
-from popmq_proxy.rpc.ack import ENTRIES_MAX, lease_status
+from popmq_proxy.rpc.ack import ENTRIES_MAX, at_their_brokers, lease_status
 from popmq_proxy.rpc.context import CallContext, Upstream
 
 REASON_CHARS_MAX = 16_384
@@ -24,21 +23,13 @@ class Consumer:
         Raises `BadRequest`.
         """
         nack = self._checked(ctx, request)
-        statuses: list[v2.Status | None] = [None] * len(request.entries)
-        by_broker: dict[str, list[int]] = {}
-        for i, entry in enumerate(request.entries):
-            try:
-                broker = receipt.broker_of(entry.receipt_handle, nack.group, nack.topic)
-                by_broker.setdefault(broker, []).append(i)
-            except InvalidReceiptHandle as error:
-                statuses[i] = status_of(error)
-        for broker, numbers in by_broker.items():
-            del nack.handles[:]
-            nack.handles.extend(request.entries[i].receipt_handle for i in numbers)
-            found = await self._nack_at(broker, nack)
-            for i, status in zip(numbers, found, strict=True):
-                statuses[i] = status
-        done = [status for status in statuses if status is not None]
+
+        async def ask(broker: str, handles: list[str]) -> list[v2.Status]:
+            nack.handles[:] = handles
+            return await self._nack_at(broker, nack)
+
+        handles = [entry.receipt_handle for entry in request.entries]
+        done = await at_their_brokers(handles, nack.group, nack.topic, ask)
         return consumer.NackResponse(
             status=common(done),
             entries=[
