@@ -24,6 +24,29 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _SendKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SendKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SendKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SEND_KIND_NORMAL: _SendKind.ValueType  # 0
+    """and FIFO: visible as soon as they are durable"""
+    SEND_KIND_DELAY: _SendKind.ValueType  # 1
+    """visible at the time their properties tell"""
+    SEND_KIND_HALF: _SendKind.ValueType  # 2
+    """visible when their transaction is committed"""
+
+class SendKind(_SendKind, metaclass=_SendKindEnumTypeWrapper): ...
+
+SEND_KIND_NORMAL: SendKind.ValueType  # 0
+"""and FIFO: visible as soon as they are durable"""
+SEND_KIND_DELAY: SendKind.ValueType  # 1
+"""visible at the time their properties tell"""
+SEND_KIND_HALF: SendKind.ValueType  # 2
+"""visible when their transaction is committed"""
+Global___SendKind: _TypeAlias = SendKind  # noqa: Y015
+
 class _FilterKind:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -420,9 +443,11 @@ class Send(_message.Message):
     TOPIC_FIELD_NUMBER: _builtins.int
     QUEUE_ID_FIELD_NUMBER: _builtins.int
     RECORDS_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     queue_id: _builtins.int
     """-1: the broker chooses"""
+    kind: Global___SendKind.ValueType
     @_builtins.property
     def records(self) -> _containers.RepeatedCompositeFieldContainer[Global___OutgoingRecord]: ...
     def __init__(
@@ -431,10 +456,11 @@ class Send(_message.Message):
         topic: _builtins.str = ...,
         queue_id: _builtins.int = ...,
         records: _abc.Iterable[Global___OutgoingRecord] | None = ...,
+        kind: Global___SendKind.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["queue_id", b"queue_id", "records", b"records", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "queue_id", b"queue_id", "records", b"records", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -448,18 +474,24 @@ class SendReply(_message.Message):
 
     QUEUE_ID_FIELD_NUMBER: _builtins.int
     QUEUE_OFFSET_FIELD_NUMBER: _builtins.int
+    LOG_OFFSETS_FIELD_NUMBER: _builtins.int
     queue_id: _builtins.int
     queue_offset: _builtins.int
     """of the first record; the others follow without a gap"""
+    @_builtins.property
+    def log_offsets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """of half messages"""
+
     def __init__(
         self,
         *,
         queue_id: _builtins.int = ...,
         queue_offset: _builtins.int = ...,
+        log_offsets: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["queue_id", b"queue_id", "queue_offset", b"queue_offset"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["log_offsets", b"log_offsets", "queue_id", b"queue_id", "queue_offset", b"queue_offset"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -20,8 +20,8 @@ from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.convert import COMPRESSED, DELIVER_NANOS, millis
 from popmq_proxy.core.status import OK, common
 
-Result = tuple[int, v2.Status]
-"""(queue offset, status) of one message."""
+Result = tuple[int, v2.Status, bytes]
+"""(queue offset, status, further fields of the entry as protobuf) of one message."""
 
 LATEST_MS = 253_402_300_799_999
 """The last millisecond a protobuf Timestamp may mean."""
@@ -85,10 +85,17 @@ def _properties(message: v2.Message, system: v2.SystemProperties, peer: str) -> 
     return properties
 
 
-def call(topic: str, queue_id: int, records: Iterable[bytes]) -> link.Call:
+def call(
+    topic: str,
+    queue_id: int,
+    records: Iterable[bytes],
+    kind: link.SendKind.ValueType = link.SEND_KIND_NORMAL,
+) -> link.Call:
     """Stores `records` in that queue."""
     name = sized(b"\x0a", topic.encode())
     send = b"".join((name, b"\x10", varint(queue_id), *records))
+    if kind:
+        send += b"\x20" + varint(kind)
     return link.Call.FromString(sized(b"\x52", send))
 
 
@@ -96,14 +103,15 @@ def response(
     messages: Sequence[v2.Message], results: Sequence[Result]
 ) -> service.SendMessageResponse:
     """One entry per message, in order."""
-    parts = [_status(common([status for _, status in results]))]
-    for message, (offset, status) in zip(messages, results, strict=True):
+    parts = [_status(common([status for _, status, _ in results]))]
+    for message, (offset, status, more) in zip(messages, results, strict=True):
         message_id = message.system_properties.message_id.encode()
-        entry = b"%b\x12%b%b\x20%b" % (
+        entry = b"%b\x12%b%b\x20%b%b" % (
             _status(status),
             varint(len(message_id)),
             message_id,
             varint(offset),
+            more,
         )
         parts.append(sized(b"\x12", entry))
     return service.SendMessageResponse.FromString(b"".join(parts))

@@ -1,7 +1,7 @@
 """SendMessage: check, choose a queue, store, answer per message."""
 
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
@@ -13,6 +13,7 @@ from popmq_common.errors import (
     NotServed,
     PopMQError,
 )
+from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core import convert, outgoing, routes, validate
 from popmq_proxy.core.outgoing import Result
 from popmq_proxy.core.routes import TopicRoutes
@@ -22,11 +23,16 @@ from popmq_proxy.rpc.context import CallContext, Upstream
 
 Place = tuple[str, int]
 """(broker, queue id)"""
-NOT_SENT: Result = (0, v2.Status())
+Kind: TypeAlias = link.SendKind.ValueType
+NOT_SENT: Result = (0, v2.Status(), b"")
+_KINDS: dict[str, Kind] = {
+    "DELAY": link.SEND_KIND_DELAY,
+    "TRANSACTION": link.SEND_KIND_HALF,
+}
 
 
 class Batch(NamedTuple):
-    """Messages of one request that go to one queue: parallel lists."""
+    """Messages of one request and one kind that go to one queue: parallel lists."""
 
     numbers: list[int]
     """Their places in the request."""
@@ -55,24 +61,26 @@ class Send:
         topic = ctx.stored(validate.check_one_topic(messages))
         found = await self._upstream.topic_routes(topic)
         results: list[Result] = [NOT_SENT] * len(messages)
-        free = Batch([], [])
+        free: dict[Kind, Batch] = {}
         bound: dict[Place, Batch] = {}
         for i, message in enumerate(messages):
             try:
-                batch = free
-                if self._check(topic, found, message) == "FIFO":
+                kind = self._check(topic, found, message)
+                record = outgoing.record(message, ctx.peer)
+                if kind == "FIFO":
                     place = self._bound_place(found, message)
                     batch = bound.setdefault(place, Batch([], []))
-                record = outgoing.record(message, ctx.peer)
+                else:
+                    batch = free.setdefault(_KINDS.get(kind, link.SEND_KIND_NORMAL), Batch([], []))
             except PopMQError as error:
-                results[i] = 0, status_of(error)
+                results[i] = 0, status_of(error), b""
                 continue
             batch.numbers.append(i)
             batch.records.append(record)
-        if free.records:
+        for to_send, batch in free.items():
             place = self._next_place(topic, found)
-            stored = await self._store(topic, place, free.records, found.writable)
-            _enter(results, free, stored)
+            stored = await self._store(topic, place, batch.records, found.writable, to_send)
+            _enter(results, batch, stored)
         for place, batch in bound.items():
             _enter(results, batch, await self._store(topic, place, batch.records, []))
         return outgoing.response(messages, results)
@@ -104,7 +112,12 @@ class Send:
         return queues[next(self._turn) % len(queues)]
 
     async def _store(
-        self, topic: str, place: Place, records: list[bytes], others: list[Place]
+        self,
+        topic: str,
+        place: Place,
+        records: list[bytes],
+        others: list[Place],
+        kind: Kind = link.SEND_KIND_NORMAL,
     ) -> list[Result]:
         """What became of each record.
 
@@ -113,16 +126,18 @@ class Send:
         """
         broker, queue_id = place
         try:
-            reply = await self._upstream.call(broker, outgoing.call(topic, queue_id, records))
+            call = outgoing.call(topic, queue_id, records, kind)
+            reply = await self._upstream.call(broker, call)
         except BrokerUnreachable as error:
             rest = [place for place in others if place[0] != broker]
             if not rest:
-                return [(0, status_of(error))] * len(records)
-            return await self._store(topic, rest[next(self._turn) % len(rest)], records, rest)
+                return [(0, status_of(error), b"")] * len(records)
+            place = rest[next(self._turn) % len(rest)]
+            return await self._store(topic, place, records, rest, kind)
         except PopMQError as error:
-            return [(0, status_of(error))] * len(records)
+            return [(0, status_of(error), b"")] * len(records)
         first = reply.send.queue_offset
-        return [(offset, OK) for offset in range(first, first + len(records))]
+        return [(offset, OK, b"") for offset in range(first, first + len(records))]
 
 
 def _enter(results: list[Result], batch: Batch, stored: list[Result]) -> None:

@@ -80,7 +80,7 @@ def test_a_response_holds_every_result(results: list[tuple[str, int, v2.Status]]
         v2.Message(system_properties=v2.SystemProperties(message_id=message_id))
         for message_id, _, _ in results
     ]
-    told: list[Result] = [(offset, status) for _, offset, status in results]
+    told: list[Result] = [(offset, status, b"") for _, offset, status in results]
     entries = [
         service.SendResultEntry(message_id=message_id, offset=offset, status=status)
         for message_id, offset, status in results
