@@ -201,8 +201,8 @@ class Stage:
         return [f"{found}; next {reply.next_offset} of {reply.min_offset} to {reply.max_offset}"]
 
     def do_commit(self, arguments: list[str], options: dict[str, str]) -> list[str]:
-        place = {"group": GROUP, "topic": TOPIC, "queue_id": int(options.get("queue", "0"))}
-        commit = link.CommitOffset(**place, offset=int(arguments[0]))
+        queue_id, offset = int(options.get("queue", "0")), int(arguments[0])
+        commit = link.CommitOffset(group=GROUP, topic=TOPIC, queue_id=queue_id, offset=offset)
         return [str(self.driver.call(commit_offset=commit).offset.offset)]
 
     def do_offset(self, _: list[str], options: dict[str, str]) -> list[str]:
