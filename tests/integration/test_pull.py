@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
@@ -22,14 +21,14 @@ GROUP = v2.Resource(name="reader")
 
 
 @pytest.fixture
-async def queue(raw: Raw) -> AsyncIterator[v2.MessageQueue]:
+async def queue(raw: Raw) -> v2.MessageQueue:
     """The only queue of a topic of the test's own."""
     async with grpc.aio.insecure_channel(raw.endpoint) as channel:
         topic = admin.Topic(name=f"t{time.monotonic_ns()}", queues=1, message_type="MIXED")
         await admin_grpc.AdminStub(channel).CreateTopic(admin.CreateTopicRequest(topic=topic))
     request = service.QueryRouteRequest(topic=v2.Resource(name=topic.name))
     (found,) = (await raw.call("QueryRoute", request)).message_queues
-    yield found
+    return v2.MessageQueue.FromString(found.SerializeToString())
 
 
 async def pull(
@@ -40,9 +39,7 @@ async def pull(
         group=GROUP,
         message_queue=queue,
         offset=offset,
-        long_polling_timeout=Duration(
-            seconds=poll_ms // 1000, nanos=poll_ms % 1000 * 1_000_000
-        ),
+        long_polling_timeout=Duration(seconds=poll_ms // 1000, nanos=poll_ms % 1000 * 1_000_000),
         **{"batch_size": 32, **fields},
     )
     stream = raw.stub.PullMessage(request, metadata=raw.metadata, timeout=10)
@@ -68,7 +65,8 @@ async def test_messages_come_in_order_and_whole_without_a_lease(
     assert [message.body for message in messages] == [b"1", b"2", b"3"]
     system = messages[0].system_properties
     assert (system.tag, list(system.keys), system.queue_offset) == ("a", ["k"], 1)
-    assert not system.HasField("receipt_handle") and not system.HasField("invisible_duration")
+    assert not system.HasField("receipt_handle")
+    assert not system.HasField("invisible_duration")
     assert messages[0].user_properties == {"colour": "blue"}
     code, messages, next_offset = await pull(raw, queue, 5)
     assert (code, messages, next_offset) == (v2.MESSAGE_NOT_FOUND, [], 5)

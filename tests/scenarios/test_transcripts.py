@@ -12,7 +12,8 @@
     offsets
     pull OFFSET [COUNT] [queue=0] [tag=EXPR]    commit OFFSET [queue=0]    offset [queue=0]
     find first|last|DURATION [queue=0]          reset first|last|DURATION|OFFSET [queue=N] [dry=yes]
-A duration means that long after the start. A popped message gets the name of its body; its newest handle is NAME, older ones NAME', NAME''.
+A duration there means that long after the start. A popped message gets the name of its body; its
+newest handle is NAME, older ones NAME', NAME''.
 """
 
 import random
@@ -197,8 +198,10 @@ class Stage:
         )
         reply = self.driver.call(pull=pull).pull
         records = [decode(raw, where="pull", log_offset=own_offset(raw)) for raw in reply.records]
-        found = " ".join(record.body.decode() for record in records) or ("corrected" if reply.corrected else "nothing")
-        return [f"{found}; next {reply.next_offset} of {reply.min_offset} to {reply.max_offset}"]
+        nothing = "corrected" if reply.corrected else "nothing"
+        found = " ".join(record.body.decode() for record in records) or nothing
+        ends = f"{reply.min_offset} to {reply.max_offset}"
+        return [f"{found}; next {reply.next_offset} of {ends}"]
 
     def do_commit(self, arguments: list[str], options: dict[str, str]) -> list[str]:
         queue_id, offset = int(options.get("queue", "0")), int(arguments[0])
@@ -217,9 +220,7 @@ class Stage:
         return [str(self.driver.call(find_offset=request).offset.offset)]
 
     def do_reset(self, arguments: list[str], options: dict[str, str]) -> list[str]:
-        request = link.ResetOffsets(
-            group=GROUP, topic=TOPIC, dry_run=options.get("dry") == "yes"
-        )
+        request = link.ResetOffsets(group=GROUP, topic=TOPIC, dry_run=options.get("dry") == "yes")
         if arguments[0].isdigit():
             request.offset = int(arguments[0])
         else:

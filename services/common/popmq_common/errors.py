@@ -102,7 +102,8 @@ class IllegalPollingTime(BadRequest):
 
 
 class IllegalOffset(BadRequest):
-    """Illegal offset {offset}: queue {queue_id} of topic {topic} has {min_offset} to {max_offset}."""
+    """Illegal offset {offset}: queue {queue_id} of topic {topic} has {min_offset} to
+    {max_offset}."""
 
 
 class IllegalQueueCount(BadRequest):

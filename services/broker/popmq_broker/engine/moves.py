@@ -16,9 +16,7 @@ FORGET = -1
 """Nothing is known of the group in that queue any more."""
 
 
-def move(
-    state: BrokerState, positions: Mapping[QueueKey, int], ahead: Sequence[Step] = ()
-) -> None:
+def move(state: BrokerState, positions: Mapping[QueueKey, int], ahead: Sequence[Step] = ()) -> None:
     """Journal new positions, void the leases before them, then apply. Raises `DiskFull`.
 
     `ahead`: what of the pop buffer is stored before them.

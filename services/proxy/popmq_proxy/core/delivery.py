@@ -54,8 +54,8 @@ class DeliveryEncoder:
         self._invisible = sized(b"\x7a", duration.SerializeToString())
 
     def response(self, handle: str, data: bytes, attempt: int = 0) -> bytes:
-        """A `ReceiveMessageResponse` with the message of the record `data`, which is whole; the same
-        bytes are a `PullMessageResponse`. `handle` is empty when there is no lease.
+        """A `ReceiveMessageResponse` with the message of the record `data`, which is whole; the
+        same bytes are a `PullMessageResponse`. `handle` is empty when there is no lease.
 
         `attempt`: which delivery this is; 0: as the record counts them.
         """

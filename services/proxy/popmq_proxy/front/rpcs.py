@@ -85,6 +85,8 @@ def rpcs(methods: Methods, metrics: Metrics) -> list[Rpc]:
     for name, (request, attribute) in _DEAD_LETTER_METHODS.items():
         handler = getattr(methods.dead_letters, attribute)
         found.append(Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler))
+    decode = admin.ResetOffsetsRequest.FromString
+    found.append(Rpc(ADMIN, "ResetOffsets", Kind.UNARY, decode, methods.reset.reset_offsets))
     for name, message in _CONSUMER_METHODS.items():
         handler = _counted(methods.unary[name], metrics.rpc(name), _status_code)
         found.append(Rpc(CONSUMER, name, Kind.UNARY, message.FromString, handler))

@@ -23,6 +23,7 @@ from popmq_proxy.rpc.health import Health
 from popmq_proxy.rpc.offsets import Offsets
 from popmq_proxy.rpc.pull import Pull
 from popmq_proxy.rpc.receive import Receive
+from popmq_proxy.rpc.reset import Reset
 from popmq_proxy.rpc.route import Route
 from popmq_proxy.rpc.send import Send
 from popmq_proxy.rpc.signs import SignsOfLife
@@ -48,6 +49,7 @@ class Methods:
     signs: SignsOfLife
     admin: Admin
     dead_letters: DeadLetters
+    reset: Reset
     health: Health
 
 
@@ -96,6 +98,7 @@ def methods(upstream: Upstream) -> Methods:
         signs=signs,
         admin=Admin(upstream),
         dead_letters=DeadLetters(upstream),
+        reset=Reset(upstream),
         health=Health(),
     )
 
