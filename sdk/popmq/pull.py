@@ -222,11 +222,16 @@ class PullConsumer:
 
     async def _balance(self) -> None:
         mine = await self._shares.mine()
-        lost, self._queues = set(self._queues) - set(mine), mine
-        if lost and self._commit_s is not None:
+        before, self._queues = set(self._queues), mine
+        if before - set(mine) and self._commit_s is not None:
             await self.commit()
-        for queue in set(mine) - self._progress.keys():
-            self._progress[queue] = Progress(await self._began(queue))
+        for queue in set(mine) - before:
+            offset = await self._began(queue)
+            progress = self._progress.get(queue)
+            if progress is None:
+                self._progress[queue] = Progress(offset)
+            else:  # it was ours before, and others may have gone on in between
+                progress.next_offset = max(progress.next_offset, offset)
 
     async def _began(self, queue: Queue) -> int:
         offset = await self._places.load(queue)
