@@ -20,6 +20,7 @@ from popmq_proxy.rpc.consumer import Consumer
 from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.rpc.dead_letters import DeadLetters
 from popmq_proxy.rpc.health import Health
+from popmq_proxy.rpc.recall import Recall
 from popmq_proxy.rpc.receive import Receive
 from popmq_proxy.rpc.route import Route
 from popmq_proxy.rpc.send import Send
@@ -32,7 +33,6 @@ UNSUPPORTED_UNARY = {
     "GetOffset": service.GetOffsetResponse,
     "QueryOffset": service.QueryOffsetResponse,
     "EndTransaction": service.EndTransactionResponse,
-    "RecallMessage": service.RecallMessageResponse,
     "SyncLiteSubscription": service.SyncLiteSubscriptionResponse,
 }
 """RPCs answered with the status NOT_IMPLEMENTED, and the response that carries it."""
@@ -69,6 +69,7 @@ def methods(upstream: Upstream) -> Methods:
             ack.forward,
             service.ForwardMessageToDeadLetterQueueResponse,
         ),
+        "RecallMessage": (Recall(upstream).recall_message, service.RecallMessageResponse),
         "Nack": (Consumer(upstream).nack, consumer.NackResponse),
         "Heartbeat": (client.heartbeat, service.HeartbeatResponse),
         "NotifyClientTermination": (client.terminate, service.NotifyClientTerminationResponse),

@@ -1,0 +1,223 @@
+"""Delayed messages: parked until their time, then put into their topic, each once.
+
+A message waits in the wheel from the moment its parked record is durable. When it is due, one
+record is appended to its topic that is at the same time the message and the end of its wait
+(core/timer.py), so a crash leaves it waiting or delivered. It is never early; how late it is, is
+a matter of the batches before it.
+
+One bad entry harms no other: a record that cannot be read, or is another one, is told and passed
+over; what the disk does not take stays, and is tried again.
+
+Source: RocketMQ TimerMessageStore. Differs: to the millisecond and never early, where RocketMQ
+rounds down to a second and more; no files that must agree with each other.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from popmq_broker.core import timer
+from popmq_broker.core.timer_wheel import MARK, Entry, Wheel
+from popmq_broker.engine.state import BrokerState
+from popmq_broker.engine.timer_drafts import mark_draft, unparked
+from popmq_broker.engine.timer_levels import Levels
+from popmq_broker.engine.topics import Topics
+from popmq_broker.store.store import Appended, Draft
+from popmq_common.errors import BadRequest, Corrupt, DiskFull, PopMQError, TooManyRequests
+from popmq_common.names import TIMER_TOPIC
+from popmq_common.record import Record
+
+BATCH_MAX: Final = 256
+"""Delivered before other work gets its turn."""
+SPREAD_MAX: Final = 4_096
+"""Entries brought into finer buckets before other work gets its turn."""
+PAUSE_MS: Final = 100
+"""After the disk took nothing; doubled each time it fails again."""
+PAUSE_MS_MAX: Final = 30_000
+IDLE_S_MAX: Final = 1.0
+"""The wall clock may be set; look at it at least this often."""
+
+
+class Timers:
+    def __init__(self, state: BrokerState, topics: Topics) -> None:
+        self.wheel = Wheel()
+        self.levels = Levels(state, topics)
+        self.loaded_to = 0
+        """All that was parked before this offset is in the wheel, or done with."""
+        self.version = 0
+        """Counts changes of what waits."""
+        self._state = state
+        self._topics = topics
+        self._appended: deque[Entry] = deque()
+        """Parked, and not durable yet."""
+        self._changed = asyncio.Event()
+        self._pause_ms = PAUSE_MS
+        self._paused_until_ms: int | None = None
+
+    @property
+    def waiting_count(self) -> int:
+        """Messages and marks that wait, durable or not."""
+        return len(self.wheel) + len(self._appended)
+
+    def check_room(self, count: int) -> None:
+        """Raises `TooManyRequests` when so many more may not wait."""
+        limit = self._state.config.timers_max
+        if self.waiting_count + count > limit:
+            raise TooManyRequests(what="messages that wait for their time", limit=limit)
+
+    def park(self, draft: Draft, now_ms: int) -> Draft:
+        """The same as a parked record, or as it is when its time has come. Raises
+        `PropertiesTooLarge`."""
+        due_ms = timer.deliver_at_ms(draft.properties)
+        if due_ms is None or due_ms <= now_ms:
+            return draft
+        self._topics.ensure_system_copy_target(TIMER_TOPIC)
+        properties = timer.parked(draft.properties, draft.topic, draft.queue_id, due_ms)
+        return draft._replace(topic=TIMER_TOPIC, queue_id=0, properties=properties)
+
+    def took(self, drafts: Sequence[Draft], places: Sequence[Appended]) -> None:
+        """These have been appended; those of them that are parked wait from when they arrive."""
+        for draft, place in zip(drafts, places, strict=True):
+            if draft.topic == TIMER_TOPIC:
+                entry = timer.entry_of(draft.properties, place.queue_offset)
+                assert entry is not None
+                self._appended.append(entry)
+
+    def arrived(self) -> None:
+        """Parked records became durable."""
+        end = self._state.store.max_offset(TIMER_TOPIC, 0)
+        appended = self._appended
+        while appended and appended[0].offset < end:
+            self.wheel.add(appended.popleft())
+        self.loaded_to = end
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Something changed: the next time may be nearer."""
+        self.version += 1
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Deliver what is due, for ever."""
+        while True:
+            self._changed.clear()
+            if self.deliver_due():
+                await asyncio.sleep(0)
+            else:
+                await self._idle()
+
+    def deliver_due(self) -> bool:
+        """One batch; it becomes visible when it is durable. False: there is nothing to do now."""
+        now_ms = self._state.clock.now_ms()
+        if self._pause_left_ms(now_ms):
+            return False
+        opened = self.wheel.open_near(now_ms, SPREAD_MAX)
+        due = self.wheel.take_due(now_ms, BATCH_MAX)
+        try:
+            self._deliver(due, now_ms)
+            leveled = self.levels.deliver_due(now_ms, BATCH_MAX)
+        except (DiskFull, TooManyRequests) as refused:
+            self._pause(now_ms)
+            self._state.log.warning("timers.postponed", count=len(due), reason=str(refused))
+            return False
+        self._pause_ms, self._paused_until_ms = PAUSE_MS, None
+        self.version += bool(due) or leveled
+        return bool(due) or leveled or not opened
+
+    def _deliver(self, due: Sequence[Entry], now_ms: int) -> None:
+        """Raises `DiskFull`, `TooManyRequests`; then all of it waits on."""
+        found = [
+            (entry, draft)
+            for entry in due
+            if not entry.code & MARK and (draft := self._draft(entry, now_ms)) is not None
+        ]
+        if not found:
+            return
+        drafts = [draft for _, draft in found]
+        try:
+            self._append(drafts, now_ms)
+        except BadRequest:
+            self._deliver_one_by_one(found, now_ms)
+        except PopMQError:
+            for entry in due:
+                self.wheel.add(entry)
+            raise
+
+    def _deliver_one_by_one(self, found: Sequence[tuple[Entry, Draft]], now_ms: int) -> None:
+        """One of them cannot be stored; the others can."""
+        for i, (entry, draft) in enumerate(found):
+            try:
+                self._append([draft], now_ms)
+            except BadRequest as wrong:
+                self._tell_bad(entry, str(wrong))
+            except PopMQError:
+                for left, _ in found[i:]:
+                    self.wheel.add(left)
+                raise
+
+    def _append(self, drafts: Sequence[Draft], now_ms: int) -> None:
+        self._state.store.append(drafts, now_ms)
+        stats = self._state.stats
+        for draft in drafts:
+            if draft.topic == TIMER_TOPIC:  # the mark of one whose topic is gone
+                place = timer.real_place(draft.properties)
+                stats.timed[place[0] if place else "", "dropped"] += 1
+            else:
+                stats.sent[draft.topic] += 1
+                stats.timed[draft.topic, "delivered"] += 1
+
+    def _draft(self, entry: Entry, now_ms: int) -> Draft | None:
+        """What ends the wait; None: the record is not to be had."""
+        record = self.record(entry)
+        if record is None:
+            return None
+        place = timer.real_place(record.properties)
+        assert place is not None, "an entry was made of it"
+        topic, queue_id = place
+        config = self._state.topics.get(topic)
+        if config is None:
+            return mark_draft(topic, record, entry.due_ms, [entry.offset], now_ms)
+        properties = timer.delivered(record.properties, str(entry.offset))
+        return unparked(record, topic, queue_id % config.write_queues, properties)
+
+    def record(self, entry: Entry) -> Record | None:
+        """The parked record of an entry; None, and told, when it is another one or cannot be
+        read."""
+        store = self._state.store
+        try:
+            for found in store.entries(TIMER_TOPIC, 0, entry.offset, 1):
+                record = store.read(found.log_offset, found.size_bytes)
+                if record is not None and timer.is_parked(record, entry, TIMER_TOPIC):
+                    return record
+        except Corrupt as wrong:
+            self._tell_bad(entry, str(wrong))
+            return None
+        self._tell_bad(entry, "its record is gone, or another one")
+        return None
+
+    def _tell_bad(self, entry: Entry, reason: str) -> None:
+        self._state.stats.timed["", "damaged"] += 1
+        self._state.log.error("timer.damaged", offset=entry.offset, reason=reason)
+
+    def _pause(self, now_ms: int) -> None:
+        self._paused_until_ms = now_ms + self._pause_ms
+        self._pause_ms = min(2 * self._pause_ms, PAUSE_MS_MAX)
+
+    def _pause_left_ms(self, now_ms: int) -> int:
+        left_ms = 0 if self._paused_until_ms is None else self._paused_until_ms - now_ms
+        return max(0, left_ms) if left_ms <= PAUSE_MS_MAX else 0  # the wall clock was set back
+
+    async def _idle(self) -> None:
+        now_ms = self._state.clock.now_ms()
+        times = [self.wheel.next_wake_ms(), self.levels.next_due_ms()]
+        next_ms = min((time for time in times if time is not None), default=None)
+        wait_s = IDLE_S_MAX
+        if next_ms is not None:
+            wait_ms = max(0, next_ms - now_ms, self._pause_left_ms(now_ms))
+            wait_s = min(wait_s, wait_ms / 1000)
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._changed.wait()
+        except TimeoutError:
+            return
