@@ -199,14 +199,12 @@ class Wheel:
                     found.append(Entry(due_ms, bucket.offsets[i], bucket.codes[i]))
         return found
 
-    def earliest_ms(self) -> int | None:
-        """The time of what is due first."""
-        firsts = [
-            bucket.start_ms + bucket.dues[i]
+    def overdue_ms(self, now_ms: int) -> int:
+        """How long what is due first has been due; 0: nothing is. Quick, whatever waits."""
+        heads = [
+            self._tiers[tier][numbers[0]]
             for tier, numbers in enumerate(self._numbers)
-            for number in heapq.nsmallest(2, numbers)
-            for bucket in [self._tiers[tier][number]]
-            for i in range(bucket.at, len(bucket.offsets))
-            if bucket.offsets[i] != GONE and not bucket.codes[i] & MARK
+            if numbers and numbers[0] << SHIFTS[tier] <= now_ms
         ]
-        return min(firsts, default=None)
+        firsts = [bucket.start_ms + min(bucket.dues[bucket.at :], default=0) for bucket in heads]
+        return max((now_ms - first_ms for first_ms in firsts if first_ms < now_ms), default=0)

@@ -39,8 +39,10 @@ def load(state: BrokerState, timers: Timers) -> bool:
     first = _first_kept(state, end)
     ended = Bits(first, end)
     records = _read_log(state, timers, saved.log_end if saved else 0, ended)
+    now_ms = state.clock.now_ms()
     for entry in saved.entries() if saved else ():
-        if entry.offset >= first and entry.offset not in ended:
+        is_over = entry.code & MARK and entry.due_ms <= now_ms
+        if entry.offset >= first and entry.offset not in ended and not is_over:
             timers.wheel.add(entry)
     start = max(first, saved.loaded_to if saved else first)
     _load_parked(state, timers, start, end, ended)
