@@ -176,7 +176,8 @@ class TimerMachine(RuleBasedStateMachine):
                 self.driver.run(self._deliver())
             if "roll" in work:
                 self._roll()
-            if "snapshot" in work:  # waits for the disk, and is not written
+            store = self.driver.broker.state.store
+            if "snapshot" in work and store.durable_end < store.log_end:  # waits for the disk
                 self.driver.loop.create_task(self.driver.broker.timer_keeper.write())
         self._lose_power()
 

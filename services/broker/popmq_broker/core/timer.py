@@ -24,7 +24,8 @@ Of the 18 levels see core/timer_levels.py; there `__TIMER_OF` is "LEVEL@OFFSET".
 Source: RocketMQ HookUtils, TimerMessageStore, RecallMessageProcessor. Differs: `__TIMER_OF`.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from popmq_broker.core.timer_wheel import MARK, Entry
@@ -33,25 +34,18 @@ from popmq_common.record import Record
 
 RECALL_TAG: Final = "_RECALL_TAG_"
 RECALL_BODY: Final = b"0"
-_OF, _OUT, _DELIVER, _NANOS, _KEY, _REAL_TOPIC, _REAL_QUEUE, _MARK_OF = (
+_OF, _DELIVER, _NANOS = (
     f"{name}{names.NAME_END}".encode()
-    for name in (
-        names.TIMER_OF,
-        names.TIMER_OUT_MS,
-        names.DELIVER_MS,
-        names.DELIVER_NANOS,
-        names.UNIQ_KEY,
+    for name in (names.TIMER_OF, names.DELIVER_MS, names.DELIVER_NANOS)
+)
+_DELAYS: Final = frozenset(
+    {
+        names.DELAY_LEVEL,
+        "TIMER_DELAY_SEC",
+        "TIMER_DELAY_MS",
         names.REAL_TOPIC,
         names.REAL_QUEUE,
-        names.TIMER_DEL_KEY,
-    )
-)
-_DELAYS: Final = (
-    names.DELAY_LEVEL,
-    "TIMER_DELAY_SEC",
-    "TIMER_DELAY_MS",
-    names.REAL_TOPIC,
-    names.REAL_QUEUE,
+    }
 )
 
 
@@ -73,22 +67,18 @@ def parked(properties: bytes, topic: str, queue_id: int, due_ms: int) -> bytes:
     return names.encode(named)
 
 
-def delivered(properties: bytes, of: str) -> bytes:
-    """The same in its real topic; `of`: which parked record that ends."""
-    named = names.decode(properties)
-    for name in _DELAYS:
-        named.pop(name, None)
-    named[names.TIMER_OF] = of
-    return names.encode(named)
+def delivered(named: Mapping[str, str], of: str) -> bytes:
+    """The properties of a parked record in its real topic; `of`: which record that ends."""
+    kept = {name: value for name, value in named.items() if name not in _DELAYS}
+    kept[names.TIMER_OF] = of
+    return names.encode(kept)
 
 
-def rolled(properties: bytes, of: str) -> bytes:
+def rolled(named: Mapping[str, str], of: str) -> bytes:
     """Of a parked record that is written again. Raises `PropertiesTooLarge`."""
-    named = names.decode(properties)
     times = _number(named.get(names.TIMER_ROLL_TIMES)) or 0
-    named[names.TIMER_ROLL_TIMES] = str(times + 1)
-    named[names.TIMER_OF] = of
-    return names.encode(named)
+    more = {names.TIMER_ROLL_TIMES: str(times + 1), names.TIMER_OF: of}
+    return names.encode({**named, **more})
 
 
 def mark(topic: str, message_id: str, due_ms: int, queue_id: int, of: str) -> bytes:
@@ -107,25 +97,25 @@ def mark(topic: str, message_id: str, due_ms: int, queue_id: int, of: str) -> by
     )
 
 
-def real_place(properties: bytes) -> tuple[str, int] | None:
+def real_place(named: Mapping[str, str]) -> tuple[str, int] | None:
     """(topic, queue id) that a parked record goes to; None: it is no such record."""
-    topic = names.value_of(properties, _REAL_TOPIC)
-    queue_id = _number(names.value_of(properties, _REAL_QUEUE))
+    topic = named.get(names.REAL_TOPIC)
+    queue_id = _number(named.get(names.REAL_QUEUE))
     return None if not topic or queue_id is None else (topic, queue_id)
 
 
-def entry_of(properties: bytes, offset: int) -> Entry | None:
+def entry_of(named: Mapping[str, str], offset: int) -> Entry | None:
     """A parked record's place in the wheel; None: it is none."""
-    due_ms = _number(names.value_of(properties, _OUT))
-    topic = names.value_of(properties, _REAL_TOPIC)
-    if due_ms is None or topic is None:
+    due_ms = _number(named.get(names.TIMER_OUT_MS))
+    topic = named.get(names.REAL_TOPIC)
+    if due_ms is None or not topic:
         return None
-    key = names.value_of(properties, _MARK_OF)
+    key = named.get(names.TIMER_DEL_KEY)
     if key is not None:
         if "+" not in key:  # RocketMQ 5.1 and before: the message id alone
             key = f"{topic}+{key}"
         return Entry(due_ms, offset, _code(key) | MARK)
-    return Entry(due_ms, offset, code_of(topic, names.value_of(properties, _KEY) or ""))
+    return Entry(due_ms, offset, code_of(topic, named.get(names.UNIQ_KEY, "")))
 
 
 def code_of(topic: str, message_id: str) -> int:
@@ -136,17 +126,23 @@ def _code(key: str) -> int:
     return crc32(key.encode()) & (MARK - 1)
 
 
-def message_id(properties: bytes) -> str:
-    return names.value_of(properties, _KEY) or ""
+class Parked(NamedTuple):
+    """A parked record, and its properties by name."""
+
+    record: Record
+    named: Mapping[str, str]
+
+    @property
+    def message_id(self) -> str:
+        return self.named.get(names.UNIQ_KEY, "")
 
 
-def is_parked(record: Record, entry: Entry, topic: str) -> bool:
-    """The record is what the entry was made of, not what has taken its place."""
-    return (
-        record.topic == topic
-        and record.queue_offset == entry.offset
-        and entry_of(record.properties, entry.offset) == entry
-    )
+def parked_as(record: Record, entry: Entry, topic: str) -> Parked | None:
+    """The record, if it is what the entry was made of; None: another has taken its place."""
+    if record.topic != topic or record.queue_offset != entry.offset:
+        return None
+    named = names.decode(record.properties)
+    return Parked(record, named) if entry_of(named, entry.offset) == entry else None
 
 
 def ended_by(properties: bytes) -> str | None:

@@ -14,24 +14,28 @@ rounds down to a second and more; no files that must agree with each other.
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from popmq_broker.core import timer
+from popmq_broker.core.queue_entry import QueueEntry
+from popmq_broker.core.timer import Parked
 from popmq_broker.core.timer_wheel import MARK, Entry, Wheel
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.timer_drafts import mark_draft, unparked
 from popmq_broker.engine.timer_levels import Levels
 from popmq_broker.engine.topics import Topics
 from popmq_broker.store.store import Appended, Draft
+from popmq_common import properties as names
 from popmq_common.errors import BadRequest, Corrupt, DiskFull, PopMQError, TooManyRequests
 from popmq_common.names import TIMER_TOPIC
-from popmq_common.record import Record
 
 BATCH_MAX: Final = 256
 """Delivered before other work gets its turn."""
 SPREAD_MAX: Final = 4_096
 """Entries brought into finer buckets before other work gets its turn."""
+NEAR: Final = 16
+"""Entries of the queue between two that are wanted, which are read along."""
 PAUSE_MS: Final = 100
 """After the disk took nothing; doubled each time it fails again."""
 PAUSE_MS_MAX: Final = 30_000
@@ -80,7 +84,7 @@ class Timers:
         """These have been appended; those of them that are parked wait from when they arrive."""
         for draft, place in zip(drafts, places, strict=True):
             if draft.topic == TIMER_TOPIC:
-                entry = timer.entry_of(draft.properties, place.queue_offset)
+                entry = timer.entry_of(names.decode(draft.properties), place.queue_offset)
                 assert entry is not None
                 self._appended.append(entry)
 
@@ -127,10 +131,9 @@ class Timers:
 
     def _deliver(self, due: Sequence[Entry], now_ms: int) -> None:
         """Raises `DiskFull`, `TooManyRequests`; then all of it waits on."""
+        messages = [entry for entry in due if not entry.code & MARK]
         found = [
-            (entry, draft)
-            for entry in due
-            if not entry.code & MARK and (draft := self._draft(entry, now_ms)) is not None
+            (entry, self._draft(entry, parked, now_ms)) for entry, parked in self.parked(messages)
         ]
         if not found:
             return
@@ -161,40 +164,53 @@ class Timers:
         stats = self._state.stats
         for draft in drafts:
             if draft.topic == TIMER_TOPIC:  # the mark of one whose topic is gone
-                place = timer.real_place(draft.properties)
+                place = timer.real_place(names.decode(draft.properties))
                 stats.timed[place[0] if place else "", "dropped"] += 1
             else:
                 stats.sent[draft.topic] += 1
                 stats.timed[draft.topic, "delivered"] += 1
 
-    def _draft(self, entry: Entry, now_ms: int) -> Draft | None:
-        """What ends the wait; None: the record is not to be had."""
-        record = self.record(entry)
-        if record is None:
-            return None
-        place = timer.real_place(record.properties)
+    def _draft(self, entry: Entry, parked: Parked, now_ms: int) -> Draft:
+        """What ends the wait."""
+        place = timer.real_place(parked.named)
         assert place is not None, "an entry was made of it"
         topic, queue_id = place
         config = self._state.topics.get(topic)
         if config is None:
-            return mark_draft(topic, record, entry.due_ms, [entry.offset], now_ms)
-        properties = timer.delivered(record.properties, str(entry.offset))
-        return unparked(record, topic, queue_id % config.write_queues, properties)
+            return mark_draft(topic, parked.message_id, entry.due_ms, [entry.offset], now_ms)
+        properties = timer.delivered(parked.named, str(entry.offset))
+        return unparked(parked.record, topic, queue_id % config.write_queues, properties)
 
-    def record(self, entry: Entry) -> Record | None:
-        """The parked record of an entry; None, and told, when it is another one or cannot be
-        read."""
-        store = self._state.store
-        try:
-            for found in store.entries(TIMER_TOPIC, 0, entry.offset, 1):
-                record = store.read(found.log_offset, found.size_bytes)
-                if record is not None and timer.is_parked(record, entry, TIMER_TOPIC):
-                    return record
-        except Corrupt as wrong:
-            self._tell_bad(entry, str(wrong))
-            return None
-        self._tell_bad(entry, "its record is gone, or another one")
-        return None
+    def parked(self, entries: Sequence[Entry]) -> Iterator[tuple[Entry, Parked]]:
+        """The records of entries; what is another one, or cannot be read, is told and left out."""
+        places = self._places([entry.offset for entry in entries])
+        for entry in entries:
+            place = places.get(entry.offset)
+            try:
+                record = None if place is None else self._state.store.read(*place[:2])
+            except Corrupt as wrong:
+                self._tell_bad(entry, str(wrong))
+                continue
+            found = None if record is None else timer.parked_as(record, entry, TIMER_TOPIC)
+            if found is not None:
+                yield entry, found
+            else:
+                self._tell_bad(entry, "its record is gone, or another one")
+
+    def _places(self, offsets: list[int]) -> dict[int, QueueEntry]:
+        """Where the records lie; offsets near each other are looked up together."""
+        places: dict[int, QueueEntry] = {}
+        offsets = sorted(offsets)
+        at = 0
+        while at < len(offsets):
+            first, end = offsets[at], at + 1
+            while end < len(offsets) and offsets[end] - offsets[end - 1] <= NEAR:
+                end += 1
+            count = offsets[end - 1] + 1 - first
+            found = self._state.store.entries(TIMER_TOPIC, 0, first, count)
+            places.update(enumerate(found, first))
+            at = end
+        return places
 
     def _tell_bad(self, entry: Entry, reason: str) -> None:
         self._state.stats.timed["", "damaged"] += 1

@@ -27,11 +27,11 @@ def unparked(record: Record, topic: str, queue_id: int, properties: bytes) -> Dr
 
 
 def mark_draft(
-    topic: str, record: Record, due_ms: int, offsets: Sequence[int], now_ms: int
+    topic: str, message_id: str, due_ms: int, offsets: Sequence[int], now_ms: int
 ) -> Draft:
     """Ends what waits at these offsets, all of one message id, without a delivery."""
     of = ",".join(map(str, offsets))
-    properties = timer.mark(topic, timer.message_id(record.properties), due_ms, 0, of)
+    properties = timer.mark(topic, message_id, due_ms, 0, of)
     return Draft(
         topic=TIMER_TOPIC,
         queue_id=0,

@@ -118,17 +118,18 @@ class TimerKeeper:
         limit = self._first_younger(first, now_ms - state.config.timer_roll_ms)
         old = [entry for entry in timers.wheel.before(limit, ROLL_BATCH) if entry.due_ms > now_ms]
         moved, drafts = [], []
+        readable = dict(timers.parked(old))
         for entry in old:
-            record = timers.record(entry)
-            if record is None:
+            if entry not in readable:
                 timers.wheel.remove(entry)
                 continue
+            parked = readable[entry]
             try:
-                properties = timer.rolled(record.properties, str(entry.offset))
+                properties = timer.rolled(parked.named, str(entry.offset))
             except PropertiesTooLarge:
                 continue
             moved.append(entry)
-            drafts.append(unparked(record, TIMER_TOPIC, 0, properties))
+            drafts.append(unparked(parked.record, TIMER_TOPIC, 0, properties))
         done = self._append(drafts, now_ms)
         for entry in moved if done else []:
             timers.wheel.remove(entry)

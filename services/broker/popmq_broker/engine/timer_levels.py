@@ -10,6 +10,8 @@ Source: RocketMQ ScheduleMessageService. Differs: delivered once over crashes, f
 itself says where it waited.
 """
 
+from collections.abc import Mapping
+
 from popmq_broker.core import timer, timer_levels
 from popmq_broker.core.queue_entry import QueueEntry
 from popmq_broker.engine.state import BrokerState
@@ -95,22 +97,25 @@ class Levels:
         except Corrupt as wrong:
             self._tell_bad(level, offset, str(wrong))
             return None
-        place = self._place(record, level, offset)
+        named = {} if record is None else names.decode(record.properties)
+        place = self._place(record, named, level, offset)
         if record is None or place is None:
             self._tell_bad(level, offset, "its record is gone, or its topic")
             return None
         topic, queue_id = place
-        properties = timer.delivered(record.properties, f"{level}@{offset}")
+        properties = timer.delivered(named, f"{level}@{offset}")
         return unparked(record, topic, queue_id, properties)
 
-    def _place(self, record: Record | None, level: int, offset: int) -> tuple[str, int] | None:
+    def _place(
+        self, record: Record | None, named: Mapping[str, str], level: int, offset: int
+    ) -> tuple[str, int] | None:
         if record is None or (record.topic, record.queue_id, record.queue_offset) != (
             LEVELS_TOPIC,
             level - 1,
             offset,
         ):
             return None
-        place = timer.real_place(record.properties)
+        place = timer.real_place(named)
         config = self._state.topics.get(place[0]) if place else None
         if place is None or config is None:
             return None

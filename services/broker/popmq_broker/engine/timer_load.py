@@ -16,6 +16,7 @@ from popmq_broker.core.timer_snapshot import Snapshot
 from popmq_broker.core.timer_wheel import MARK, Entry
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.timer import Timers
+from popmq_common import properties as names
 from popmq_common.errors import Corrupt
 from popmq_common.names import LEVELS_TOPIC, TIMER_TOPIC
 
@@ -139,7 +140,7 @@ def _parked(state: BrokerState, start: int, end: int) -> Iterator[Entry]:
                 state.log.error("timer.damaged", offset=at, reason=str(wrong))
                 record = None
             if record is not None and record.queue_offset == at:
-                entry = timer.entry_of(record.properties, at)
+                entry = timer.entry_of(names.decode(record.properties), at)
                 if entry is not None:
                     yield entry
             at += 1

@@ -9,12 +9,12 @@ more than that.
 """
 
 from popmq_broker.core import timer
+from popmq_broker.core.timer import Parked
 from popmq_broker.core.timer_wheel import MARK, Entry
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.timer import Timers
 from popmq_broker.engine.timer_drafts import mark_draft
 from popmq_common.errors import NothingToRecall, RecallTooLate
-from popmq_common.record import Record
 from popmq_internal.v1 import link_pb2 as link
 
 
@@ -40,30 +40,29 @@ class Recall:
         await state.store.durable(state.store.log_end)
         return link.Done()
 
-    def _found(self, request: link.Recall, *, mark: bool) -> list[tuple[Entry, Record]]:
+    def _found(self, request: link.Recall, *, mark: bool) -> list[Entry]:
         """What waits under this name: one message, unless its send was repeated."""
         code = timer.code_of(request.topic, request.message_id) | (MARK if mark else 0)
-        found = []
-        for offset in self._timers.wheel.find(request.due_ms, code):
-            entry = Entry(request.due_ms, offset, code)
-            record = self._timers.record(entry)
-            if record is not None and self._is_meant(record, request):
-                found.append((entry, record))
-        return found
+        offsets = self._timers.wheel.find(request.due_ms, code)
+        entries = [Entry(request.due_ms, offset, code) for offset in offsets]
+        return [
+            entry for entry, parked in self._timers.parked(entries) if _is_meant(parked, request)
+        ]
 
-    def _is_meant(self, record: Record, request: link.Recall) -> bool:
-        place = timer.real_place(record.properties)
-        same_id = timer.message_id(record.properties) == request.message_id
-        return same_id and place is not None and place[0] == request.topic
-
-    def _end(self, request: link.Recall, found: list[tuple[Entry, Record]]) -> None:
+    def _end(self, request: link.Recall, found: list[Entry]) -> None:
         state, timers = self._state, self._timers
         now_ms = state.clock.now_ms()
-        offsets = [entry.offset for entry, _ in found]
-        draft = mark_draft(request.topic, found[0][1], request.due_ms, offsets, now_ms)
+        offsets = [entry.offset for entry in found]
+        draft = mark_draft(request.topic, request.message_id, request.due_ms, offsets, now_ms)
         places = state.store.append([draft], now_ms, system=True)
-        for entry, _ in found:
+        for entry in found:
             timers.wheel.remove(entry)
         timers.took([draft], places)
         timers.look_again()
         state.stats.timed[request.topic, "recalled"] += len(found)
+
+
+def _is_meant(parked: Parked, request: link.Recall) -> bool:
+    place = timer.real_place(parked.named)
+    same_id = parked.message_id == request.message_id
+    return same_id and place is not None and place[0] == request.topic

@@ -21,9 +21,10 @@ def test_a_parked_record_says_where_and_when() -> None:
         "REAL_TOPIC": "orders",
         "REAL_QID": "3",
     }
-    assert timer.real_place(parked) == ("orders", 3)
-    assert timer.entry_of(parked, 9) == Entry(5_000, 9, timer.code_of("orders", "ID"))
-    delivered = timer.delivered(parked, "9")
+    named = names.decode(parked)
+    assert timer.real_place(named) == ("orders", 3)
+    assert timer.entry_of(named, 9) == Entry(5_000, 9, timer.code_of("orders", "ID"))
+    delivered = timer.delivered(named, "9")
     assert names.decode(delivered) == NAMED | {"TIMER_OUT_MS": "5000", "__TIMER_OF": "9"}
     assert timer.ends(timer.ended_by(delivered) or "") == [9]
 
@@ -40,7 +41,7 @@ def test_what_could_be_stored_can_be_delivered(topic: str, offset: int, more: st
     """T60: topic and properties of a delivered record are never longer than the parked one's."""
     plain = names.encode(NAMED | {"more": more})
     parked = timer.parked(plain, topic, 0, 1_700_000_000_000)
-    delivered = timer.delivered(parked, str(offset))
+    delivered = timer.delivered(names.decode(parked), str(offset))
     assert len(topic) + len(delivered) <= len("rmq_sys_wheel_timer") + len(parked)
 
 
@@ -50,7 +51,8 @@ def test_the_largest_properties_are_refused_when_sent_not_when_due() -> None:
 
 
 def test_a_rolled_record_counts() -> None:
-    once = timer.rolled(timer.parked(names.encode(NAMED), "orders", 3, 5_000), "9")
+    parked = timer.parked(names.encode(NAMED), "orders", 3, 5_000)
+    once = names.decode(timer.rolled(names.decode(parked), "9"))
     twice = names.decode(timer.rolled(once, "21"))
     assert (twice["TIMER_ROLL_TIMES"], twice["__TIMER_OF"]) == ("2", "21")
     assert timer.entry_of(once, 21) == Entry(5_000, 21, timer.code_of("orders", "ID"))
@@ -62,12 +64,12 @@ def test_the_mark_of_a_recall_is_rocketmqs() -> None:
     assert named["TIMER_DEL_UNIQKEY"] == "orders+ID"
     assert (named["TAGS"], named["UNIQ_KEY"]) == ("_RECALL_TAG_", "ID")
     assert timer.ends(named["__TIMER_OF"]) == [9, 12]
-    assert timer.entry_of(mark, 20) == Entry(5_000, 20, timer.code_of("orders", "ID") | MARK)
+    assert timer.entry_of(named, 20) == Entry(5_000, 20, timer.code_of("orders", "ID") | MARK)
 
 
 def test_a_mark_of_an_older_rocketmq_names_the_id_alone() -> None:
     named = {"TIMER_DEL_UNIQKEY": "ID", "TIMER_OUT_MS": "5000", "REAL_TOPIC": "orders"}
-    entry = timer.entry_of(names.encode(named), 1)
+    entry = timer.entry_of(named, 1)
     assert entry == Entry(5_000, 1, timer.code_of("orders", "ID") | MARK)
 
 
@@ -77,8 +79,8 @@ def test_same_ids_in_two_topics_are_two_messages() -> None:
 
 def test_what_is_no_parked_record() -> None:
     for named in ({}, {"TIMER_OUT_MS": "x", "REAL_TOPIC": "t"}, {"TIMER_OUT_MS": "5"}):
-        assert timer.entry_of(names.encode(named), 0) is None
-    assert timer.real_place(b"") is None
+        assert timer.entry_of(named, 0) is None
+    assert timer.real_place({}) is None
 
 
 def test_what_ends_which() -> None:
