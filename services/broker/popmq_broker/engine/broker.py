@@ -161,7 +161,7 @@ class Broker:
             if topic == TIMER_TOPIC:
                 self.timers.arrived()
             elif topic == LEVELS_TOPIC:
-                self.timers.look_again()
+                self.timers.levels_arrived()
             else:
                 self.state.waiters.arrived(topic, tags_codes)
         if self.state.pulls.count:

@@ -39,7 +39,9 @@ NEAR: Final = 16
 PAUSE_MS: Final = 100
 """After the disk took nothing; doubled each time it fails again."""
 PAUSE_MS_MAX: Final = 30_000
-IDLE_S_MAX: Final = 1.0
+GATHER_MS: Final = 3
+"""From one batch to the next, unless there is more than one of them."""
+IDLE_MS_MAX: Final = 1_000
 """The wall clock may be set; look at it at least this often."""
 
 
@@ -56,6 +58,9 @@ class Timers:
         self._appended: deque[Entry] = deque()
         """Parked, and not durable yet."""
         self._changed = asyncio.Event()
+        self._wake_ms = 0
+        """Until when it sleeps."""
+        self._was_busy = False
         self._pause_ms = PAUSE_MS
         self._paused_until_ms: int | None = None
 
@@ -92,13 +97,19 @@ class Timers:
         """Parked records became durable."""
         end = self._state.store.max_offset(TIMER_TOPIC, 0)
         appended = self._appended
+        first_ms = self._wake_ms
         while appended and appended[0].offset < end:
-            self.wheel.add(appended.popleft())
+            entry = appended.popleft()
+            self.wheel.add(entry)
+            first_ms = min(first_ms, entry.due_ms)
         self.loaded_to = end
-        self.look_again()
+        self.version += 1
+        if first_ms < self._wake_ms:
+            self._changed.set()
 
-    def look_again(self) -> None:
-        """Something changed: the next time may be nearer."""
+    def levels_arrived(self) -> None:
+        """Something waits for a level that was not there before."""
+        self.levels.look_again()
         self.version += 1
         self._changed.set()
 
@@ -112,7 +123,7 @@ class Timers:
                 await self._idle()
 
     def deliver_due(self) -> bool:
-        """One batch; it becomes visible when it is durable. False: there is nothing to do now."""
+        """One batch; it becomes visible when it is durable. False: nothing else is due now."""
         now_ms = self._state.clock.now_ms()
         if self._pause_left_ms(now_ms):
             return False
@@ -126,8 +137,9 @@ class Timers:
             self._state.log.warning("timers.postponed", count=len(due), reason=str(refused))
             return False
         self._pause_ms, self._paused_until_ms = PAUSE_MS, None
-        self.version += bool(due) or leveled
-        return bool(due) or leveled or not opened
+        self._was_busy = bool(due) or leveled
+        self.version += self._was_busy
+        return leveled or len(due) == BATCH_MAX or not opened
 
     def _deliver(self, due: Sequence[Entry], now_ms: int) -> None:
         """Raises `DiskFull`, `TooManyRequests`; then all of it waits on."""
@@ -225,15 +237,15 @@ class Timers:
         return max(0, left_ms) if left_ms <= PAUSE_MS_MAX else 0  # the wall clock was set back
 
     async def _idle(self) -> None:
+        """Until the next time; in a steady stream what is due gathers for a moment."""
         now_ms = self._state.clock.now_ms()
         times = [self.wheel.next_wake_ms(), self.levels.next_due_ms()]
-        next_ms = min((time for time in times if time is not None), default=None)
-        wait_s = IDLE_S_MAX
-        if next_ms is not None:
-            wait_ms = max(0, next_ms - now_ms, self._pause_left_ms(now_ms))
-            wait_s = min(wait_s, wait_ms / 1000)
+        wait_ms = min((time - now_ms for time in times if time is not None), default=IDLE_MS_MAX)
+        wait_ms = max(wait_ms, self._pause_left_ms(now_ms), GATHER_MS if self._was_busy else 0)
+        wait_ms = min(wait_ms, max(IDLE_MS_MAX, self._pause_left_ms(now_ms)))
+        self._wake_ms, self._was_busy = now_ms + wait_ms, False
         try:
-            async with asyncio.timeout(wait_s):
+            async with asyncio.timeout(wait_ms / 1000):
                 await self._changed.wait()
         except TimeoutError:
             return

@@ -133,8 +133,7 @@ class TimerKeeper:
         done = self._append(drafts, now_ms)
         for entry in moved if done else []:
             timers.wheel.remove(entry)
-        if done:
-            timers.look_again()
+        timers.version += done
         return done and len(old) == ROLL_BATCH
 
     def _append(self, drafts: list[Draft], now_ms: int) -> bool:

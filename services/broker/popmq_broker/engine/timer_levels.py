@@ -10,7 +10,7 @@ Source: RocketMQ ScheduleMessageService. Differs: delivered once over crashes, f
 itself says where it waited.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from popmq_broker.core import timer, timer_levels
 from popmq_broker.core.queue_entry import QueueEntry
@@ -30,6 +30,8 @@ class Levels:
         self.delays_ms = timer_levels.parse(state.config.delay_levels)
         self.offsets: dict[int, int] = {}
         """By level: the next to deliver."""
+        self._next_known = False
+        self._next_due_ms: int | None = None
         self._state = state
         self._topics = topics
 
@@ -58,6 +60,10 @@ class Levels:
 
     def deliver_due(self, now_ms: int, count: int) -> bool:
         """At most `count` of each level. Raises `DiskFull`, `TooManyRequests`: they wait on."""
+        next_ms = self.next_due_ms()
+        if next_ms is None or next_ms > now_ms:
+            return False
+        self.look_again()
         return any([self._deliver(level, now_ms, count) for level in self._levels()])
 
     def _levels(self) -> range:
@@ -125,15 +131,24 @@ class Levels:
         self._state.stats.timed["", "damaged"] += 1
         self._state.log.error("level.damaged", level=level, offset=offset, reason=reason)
 
+    def look_again(self) -> None:
+        """What is due next is not known any more."""
+        self._next_known = False
+
     def next_due_ms(self) -> int | None:
         """When the first of all levels is due; None: nothing waits."""
-        now_ms = self._state.clock.now_ms()
-        times = [
-            self._due_ms(level, entry, now_ms)
-            for level in self._levels()
-            for entry in self._state.store.entries(LEVELS_TOPIC, level - 1, self._next(level), 1)
-        ]
-        return min(times, default=None)
+        if not self._next_known:
+            now_ms = self._state.clock.now_ms()
+            times = [self._due_ms(level, entry, now_ms) for level, entry in self._heads()]
+            self._next_due_ms, self._next_known = min(times, default=None), True
+        return self._next_due_ms
+
+    def _heads(self) -> Iterator[tuple[int, QueueEntry]]:
+        """What is delivered next of each level where something waits."""
+        for level in self._levels():
+            start = self._next(level)
+            for entry in self._state.store.entries(LEVELS_TOPIC, level - 1, start, 1):
+                yield level, entry
 
     def pending(self) -> dict[int, int]:
         """Messages that wait, by level."""
@@ -142,9 +157,4 @@ class Levels:
 
     def needed_from(self) -> int | None:
         """The lowest log offset of what waits; None: nothing does."""
-        offsets = [
-            entry.log_offset
-            for level in self._levels()
-            for entry in self._state.store.entries(LEVELS_TOPIC, level - 1, self._next(level), 1)
-        ]
-        return min(offsets, default=None)
+        return min((entry.log_offset for _, entry in self._heads()), default=None)

@@ -58,7 +58,7 @@ class Recall:
         for entry in found:
             timers.wheel.remove(entry)
         timers.took([draft], places)
-        timers.look_again()
+        timers.version += 1
         state.stats.timed[request.topic, "recalled"] += len(found)
 
 
