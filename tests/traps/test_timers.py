@@ -59,12 +59,14 @@ def test_t56_timers_follow_a_truncated_log(driver: EngineDriver, with_snapshot: 
     if with_snapshot:
         (driver.data_dir / TIMERS_FILE).write_bytes(snapshot)
     driver.broker = driver._open()
-    driver.send_later("new", 7_000)
+    new = [f"new{number}" for number in range(4)]  # the log is longer again than it was
+    for body in new:
+        driver.send_later(body, 7_000)
     driver.crash(random.Random(1))
     driver.advance(10_000)
-    assert bodies(driver) == ["kept", "new"]
+    assert bodies(driver) == ["kept", *new]
     driver.advance(60_000)
-    assert bodies(driver) == ["kept", "new"]
+    assert bodies(driver) == ["kept", *new]
 
 
 @pytest.mark.parametrize("stale", [(0, 12), (1, 99), (77, 12)])
