@@ -109,8 +109,8 @@ SOURCES += bench/extremes bench/profiling
 .PHONY: extremes profile
 EDGE_ARGS = $(if $(FRONT),--front $(FRONT)) $(if $(CORES),--cores $(CORES)) $(BENCH_OPTIONS)
 
-extremes: setup bench/loadgen/loadgen ## 10,000 polls, 1,000 topics, 5,000,000 messages (ONLY= FRONT= CHECK=1)
-	for name in $(or $(ONLY),polls topics backlog); do \
+extremes: setup bench/loadgen/loadgen ## 10,000 polls, 1,000 topics, 5,000,000 messages, timers (ONLY= FRONT= CHECK=1)
+	for name in $(or $(ONLY),polls topics backlog timers); do \
 		PYTHONPATH=bench $(BIN)/python -m extremes $$name $(EDGE_ARGS) $(if $(CHECK),--check) $(if $(JSON),--json) || exit; done
 
 profile: setup .venv/.bench bench/loadgen/loadgen ## flame graphs of broker and proxy in bench/results/profile (FRONT=)

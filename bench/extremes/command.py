@@ -11,13 +11,20 @@ from types import ModuleType
 from compare.failure import BenchFailure
 from compare.progress import terminate_as_interrupt
 from compare.servers import Tools
-from extremes import backlog, polls, topics
+from extremes import backlog, polls, timers, topics
 from extremes.outcome import Outcome
 from extremes.services import services
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "bench"
-BENCHMARKS: dict[str, ModuleType] = {"polls": polls, "topics": topics, "backlog": backlog}
+BENCHMARKS: dict[str, ModuleType] = {
+    "polls": polls,
+    "topics": topics,
+    "backlog": backlog,
+    "timers": timers,
+}
+ALONE = {"timers"}
+"""These run an engine of their own; the others load services."""
 
 MISSED, FAILED, INTERRUPTED = 1, 2, 130
 """Exit statuses: beyond a limit (with --check); it could not be run; Ctrl-C."""
@@ -75,6 +82,9 @@ def tools_of(options: argparse.Namespace) -> Tools:
 
 def _run(options: argparse.Namespace) -> Outcome:
     module = BENCHMARKS[options.name]
+    if options.name in ALONE:
+        found: Outcome = module.run(None, options, say)
+        return found
     variables = module.variables(options)
     with services(tools_of(options), options.work.absolute(), options.front, variables) as server:
         outcome: Outcome = module.run(server, options, say)

@@ -110,14 +110,19 @@ class Client:
         keys: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
         message_group: str | None = None,
+        delay_s: float | None = None,
+        deliver_at: datetime | None = None,
     ) -> SendReceipt:
-        """Returns when the message is stored; with the server's default, on disk."""
+        """Returns when the message is stored; with the server's default, on disk. One with a
+        `delay_s` or `deliver_at` waits there for its time; see `recall`."""
         message = Message(
             body=body,
             tag=tag,
             keys=keys,
             properties=properties or {},
             message_group=message_group,
+            delay_s=delay_s,
+            deliver_at=deliver_at,
         )
         (receipt,) = await self.send_many(topic, [message])
         if isinstance(receipt, PopMQClientError):
@@ -146,6 +151,21 @@ class Client:
         if not response.entries:
             check(response.status)
         return [_receipt(entry) for entry in response.entries]
+
+    async def recall(self, topic: str, recall_handle: str) -> None:
+        """The delayed message of this handle will never be delivered.
+
+        Raises `RefusedByServer` when its time has come, or nothing waits under the handle.
+        """
+        request = service.RecallMessageRequest(
+            topic=self._resource(topic), recall_handle=recall_handle
+        )
+        response = await self._retrying(
+            lambda: self._stub.RecallMessage(
+                request, timeout=self._timeout_s, metadata=self.metadata()
+            )
+        )
+        check(response.status)
 
     async def receive(
         self,
@@ -391,4 +411,6 @@ def _receipt(entry: service.SendResultEntry) -> SendReceipt | PopMQClientError:
         check(entry.status)
     except PopMQClientError as refused:
         return refused
-    return SendReceipt(message_id=entry.message_id, queue_offset=entry.offset)
+    return SendReceipt(
+        message_id=entry.message_id, queue_offset=entry.offset, recall_handle=entry.recall_handle
+    )

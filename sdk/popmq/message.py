@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,6 +15,11 @@ class Message:
     properties: Mapping[str, str] = field(default_factory=dict)
     message_group: str | None = None
     """Messages of one group are delivered in order; the topic's type must be FIFO or MIXED."""
+    delay_s: float | None = None
+    """It is delivered so much later than it is sent, never earlier; the topic's type must be DELAY
+    or MIXED."""
+    deliver_at: datetime | None = None
+    """Or it is delivered then; a time that has passed means at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +28,8 @@ class SendReceipt:
 
     message_id: str
     queue_offset: int
+    recall_handle: str = ""
+    """Of a message that waits for its time: `Client.recall` takes it back by this."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,6 +44,8 @@ class ReceivedMessage:
     keys: tuple[str, ...]
     properties: dict[str, str]
     message_group: str | None
+    deliver_at_ms: int | None
+    """When its sender wanted it delivered; None: at once."""
     delivery_attempt: int
     """1 for the first delivery."""
     born_timestamp_ms: int

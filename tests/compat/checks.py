@@ -116,7 +116,21 @@ def check_fifo_push(driver: Driver, server: Server) -> None:
         assert numbers == [0, 1, 2, *failed, *range(3, 10)], bodies
 
 
+def check_delay(driver: Driver, server: Server) -> None:
+    """Some seconds later, never early, with its time; the recalled one never, and then it is too
+    late to recall the other."""
+    topic, group = fresh(server)
+    server.cli("topic", "create", f"{topic}-delay", "--queues", "4", "--type", "DELAY")
+    seen = driver("delay", server, f"{topic}-delay", group)
+    assert [message["body"] for message in seen["messages"]] == ["later"]
+    assert seen["recalled"] == seen["sent"][1]
+    assert seen["due_ms"] <= seen["came_ms"] < seen["due_ms"] + 3_000
+    assert seen["told_due_ms"] == seen["due_ms"]
+    assert "cannot be recalled any more" in seen["too_late"]
+
+
 CHECKS = [
+    check_delay,
     check_round_trip,
     check_redelivery,
     check_change_invisible,

@@ -213,6 +213,33 @@ class EngineDriver:
             pass
         while self.run(self.broker.revive.revive_due()):
             pass
+        self.deliver_due()
+
+    def deliver_due(self) -> None:
+        """What is due now comes into its topic, and is on disk."""
+
+        async def step() -> bool:
+            found = self.broker.timers.deliver_due()
+            await self.broker.state.store.durable(self.broker.state.store.log_end)
+            return found
+
+        while self.run(step()):
+            pass
+
+    def send_later(self, body: str, delay_ms: int, tag: str | None = None) -> int:
+        """A message for later; returns when it is due."""
+        due_ms = self.clock.now_ms() + delay_ms
+        self.call(**self.later_body(body, due_ms, tag))
+        return due_ms
+
+    def later_body(self, body: str, due_ms: int, tag: str | None = None) -> dict[str, Any]:
+        more = {properties.DELIVER_MS: str(due_ms)}
+        request = self.send_body(body, tag, queue_id=0, more=more)
+        request["send"].kind = link.SEND_KIND_DELAY
+        return request
+
+    def recall(self, body: str, due_ms: int) -> None:
+        self.call(**recall_body(body, due_ms))
 
     def restart(self) -> None:
         self.run(self.broker.close())
@@ -258,6 +285,10 @@ class EngineDriver:
         self._abandon()
         if not self._shares_loop:
             self.loop.close()
+
+
+def recall_body(body: str, due_ms: int) -> dict[str, Any]:
+    return {"recall": link.Recall(topic=TOPIC, message_id=f"id-{body}", due_ms=due_ms)}
 
 
 def pop_body(

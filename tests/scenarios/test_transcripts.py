@@ -3,6 +3,7 @@
     broker SETTING=VALUE…       first line: a broker of this configuration
     topic [queues=1] [attempts=16] [from=first|last] [fifo=yes] [retry=1s,10s]  make topic and group
     send BODY… [tag=T] [group=MESSAGE GROUP] [PROPERTY=VALUE…]
+    send BODY… delay=30s [tag=T]        recall BODY…          roll
     pop [N] [invisible=10s] [tag=EXPR | sql=EXPR] [attempt=ID] [renew=CLIENT]
     alive CLIENT…               gone CLIENT…         a sign of life, a goodbye
     ack NAME [NAME…]            change NAME 30s          release NAME      forward NAME
@@ -55,6 +56,7 @@ class Stage:
         self.driver = EngineDriver(folder)
         self._began_ms = self.driver.clock.now_ms()
         self.handles: dict[str, str] = {}
+        self.due_ms: dict[str, int] = {}
 
     def run(self, line: str) -> list[str]:
         verb, *words = split(line)
@@ -90,10 +92,32 @@ class Stage:
         return []
 
     def do_send(self, bodies: list[str], options: dict[str, str]) -> list[str]:
+        if "delay" in options:
+            for body in bodies:
+                delay_ms = duration_ms(options["delay"])
+                self.due_ms[body] = self.driver.send_later(body, delay_ms, options.get("tag"))
+            return []
         more = {name: value for name, value in options.items() if name not in ("tag", "group")}
         for body in bodies:
             self.driver.send(body, options.get("tag"), options.get("group", ""), more)
         return []
+
+    def do_recall(self, names: list[str], _: dict[str, str]) -> list[str]:
+        for name in names:
+            self.driver.recall(name, self.due_ms[name])
+        return ["recalled" for _ in names]
+
+    def do_roll(self, _: list[str], __: dict[str, str]) -> list[str]:
+        """Records of waiting messages that have become old are written again."""
+
+        async def step() -> bool:
+            store = self.driver.broker.state.store
+            before = store.log_end
+            self.driver.broker.timer_keeper.roll()
+            await store.durable(store.log_end)
+            return store.log_end > before
+
+        return ["rolled" if self.driver.run(step()) else "nothing to roll"]
 
     def do_pop(self, arguments: list[str], options: dict[str, str]) -> list[str]:
         count = int(arguments[0]) if arguments else 32

@@ -9,6 +9,7 @@ from functools import partial
 
 from popmq_broker import metrics
 from popmq_broker.config import BrokerConfig, Flush
+from popmq_broker.core import timer_levels
 from popmq_broker.core.retry import is_first_of_pair
 from popmq_broker.engine import replay
 from popmq_broker.engine.broker import Broker
@@ -135,6 +136,7 @@ async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
         log.error("disk.failed", reason=repr(failed), data_dir=str(config.data_dir))
         os._exit(EXIT_DISK)
 
+    delays_ms = timer_levels.parse(config.delay_levels)
     store = await open_store(
         StoreConfig(
             data_dir=config.data_dir,
@@ -147,6 +149,7 @@ async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
         log,
         tag_of=tag_of,
         is_first_of_pair=is_first_of_pair,
+        code_of=lambda record: timer_levels.due_code(record, delays_ms),
         fatal=fatal,
     )
     waiters = Waiters(
@@ -159,5 +162,6 @@ async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
     broker = Broker(state)
     broker.topics.ensure_revive_topic()
     broker.topics.restore()
+    await broker.load_timers()
     await broker.topics.save()
     return broker

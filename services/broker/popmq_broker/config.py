@@ -90,3 +90,13 @@ class BrokerConfig:
     """Consumer groups; more are refused."""
     offsets_interval_ms: int = 5_000
     """How often the committed offsets are written; what came since is in the revive topic."""
+    timers_max: int = 2_000_000
+    """Messages that may wait for their time, some 20 bytes of memory each; more are refused."""
+    timer_snapshot_interval_ms: int = 10_000
+    """How often what waits is written down, at most; a start after a crash reads the log from
+    there."""
+    timer_roll_ms: int = 24 * 3_600_000
+    """Age at which the record of a waiting message is written again, so that old files of the log
+    can be deleted; half of how long the log is kept."""
+    delay_levels: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    """What RocketMQ's delay levels mean, level 1 first; units s, m, h, d."""

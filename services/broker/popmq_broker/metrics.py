@@ -45,6 +45,7 @@ class BrokerCollector(Collector):
         yield from self._group_gauges()
         yield from self._store_gauges()
         yield from self._pop_buffer()
+        yield from self._timers()
         yield from self._histograms()
 
     def _counters(self) -> Iterable[Metric]:
@@ -141,6 +142,26 @@ class BrokerCollector(Collector):
         yield CounterMetricFamily("popmq_pop_buffer_merged", text, buffer.merged)
         text = "Grants that were journaled at once: held too shortly, or no room"
         yield CounterMetricFamily("popmq_pop_buffer_bypassed", text, buffer.bypassed)
+
+    def _timers(self) -> Iterable[Metric]:
+        timers = self._broker.timers
+        text = "Delayed messages that wait for their time"
+        yield GaugeMetricFamily("popmq_timer_messages", text, timers.wheel.message_count)
+        text = "Marks of recalls, kept until the time of what they recalled"
+        yield GaugeMetricFamily("popmq_timer_recall_marks", text, timers.wheel.mark_count)
+        text = "How long the delayed message that is due first has been due"
+        late_ms = timers.wheel.overdue_ms(self._broker.state.clock.now_ms())
+        yield GaugeMetricFamily("popmq_timer_lag_seconds", text, late_ms / 1000)
+        text = "Messages that wait for a delay level"
+        levels = GaugeMetricFamily("popmq_timer_level_messages", text, labels=["level"])
+        for level, count in timers.levels.pending().items():
+            if count:
+                levels.add_metric([str(level)], count)
+        yield levels
+        text = "Delayed messages whose wait has ended: delivered, recalled, dropped as their topic"
+        text += " is gone, or damaged"
+        timed = self._broker.state.stats.timed
+        yield _counter("popmq_timer_ended", text, ["topic", "outcome"], timed)
 
     def _histograms(self) -> Iterable[Metric]:
         stats = self._broker.state.stats

@@ -19,6 +19,7 @@ COMMANDS = {
     "group": ("groups", "group", "Make, change, list, show and delete consumer groups."),
     "dlq": ("dead_letters", "dlq", "List, show and send again what a group gave up."),
     "send": ("messages", "send", "Send a message."),
+    "recall": ("messages", "recall", "Take a delayed message back."),
     "receive": ("messages", "receive", "Receive messages for a consumer group."),
     "tail": ("messages", "tail", "Print messages as they arrive."),
     "nameserver": ("services", "run_nameserver", "Run a nameserver."),

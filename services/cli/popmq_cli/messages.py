@@ -2,6 +2,7 @@
 
 import sys
 import uuid
+from datetime import datetime
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ from popmq import Client, Message, PopMQClientError, ReceivedMessage
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, table
+from popmq_cli.retry_policy import duration_ms
 
 SEND_BATCH = 32
 TAIL_INVISIBLE_S = 30.0
@@ -23,6 +25,8 @@ TAIL_INVISIBLE_S = 30.0
 @click.option("--key", "keys", multiple=True, help="A key to find it by; may be given again.")
 @click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="May repeat.")
 @click.option("--message-group", help="Messages of one group keep their order.")
+@click.option("--delay", help="Deliver it so much later: 30s, 15m, 2h, 1d.")
+@click.option("--at", "deliver_at", type=click.DateTime(), help="Deliver it then, local time.")
 @click.option("--count", default=1, show_default=True, help="Send it so many times.")
 @client_options
 @running
@@ -33,11 +37,19 @@ async def send(
     keys: tuple[str, ...],
     properties: tuple[str, ...],
     message_group: str | None,
+    delay: str | None,
+    deliver_at: datetime | None,
     count: int,
     endpoint: str,
     as_json: bool,
 ) -> None:
     """Send BODY to TOPIC; `-` reads the body from standard input."""
+    try:
+        delay_ms = duration_ms(delay) if delay else 0
+    except ValueError as wrong:
+        raise click.BadParameter(str(wrong), param_hint="--delay") from None
+    if delay and deliver_at:
+        raise click.UsageError("--delay and --at exclude each other")
     data = sys.stdin.buffer.read() if body == "-" else body.encode()
     message = Message(
         body=data,
@@ -45,19 +57,43 @@ async def send(
         keys=keys,
         properties=dict(_property(text) for text in properties),
         message_group=message_group,
+        delay_s=delay_ms / 1000 if delay_ms else None,
+        deliver_at=deliver_at,
     )
-    rows = []
+    rows: list[tuple[str, int, str]] = []
     async with Client(endpoint) as client:
         for start in range(0, count, SEND_BATCH):
             batch = [message] * min(SEND_BATCH, count - start)
             for receipt in await client.send_many(topic, batch):
                 if isinstance(receipt, PopMQClientError):
                     raise receipt
-                rows.append((receipt.message_id, receipt.queue_offset))
+                rows.append((receipt.message_id, receipt.queue_offset, receipt.recall_handle))
     if as_json:
-        document([{"messageId": name, "queueOffset": offset} for name, offset in rows])
+        document([_sent(*row) for row in rows])
+    elif any(handle for _, _, handle in rows):
+        table(["MESSAGE ID", "RECALL HANDLE"], [(name, handle) for name, _, handle in rows])
     else:
-        table(["MESSAGE ID", "OFFSET"], rows)
+        table(["MESSAGE ID", "OFFSET"], [(name, offset) for name, offset, _ in rows])
+
+
+def _sent(message_id: str, offset: int, recall_handle: str) -> dict[str, Any]:
+    fields: dict[str, Any] = {"messageId": message_id, "queueOffset": offset}
+    return {**fields, "recallHandle": recall_handle} if recall_handle else fields
+
+
+@click.command()
+@click.argument("topic")
+@click.argument("recall_handle")
+@client_options
+@running
+async def recall(topic: str, recall_handle: str, endpoint: str, as_json: bool) -> None:
+    """Take a delayed message of TOPIC back, by the handle that `popmq send` printed."""
+    async with Client(endpoint) as client:
+        await client.recall(topic, recall_handle)
+    if as_json:
+        document({"recalled": True})
+    else:
+        click.echo("Recalled: it will not be delivered.")
 
 
 @click.command()

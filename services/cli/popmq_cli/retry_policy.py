@@ -9,8 +9,8 @@ import click
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.retry_delays import TABLE_MS
 
-_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 FACTOR_DEFAULT: Final = 2.0
 
 

@@ -114,6 +114,15 @@ class InvalidReceiptHandle(BadRequest):
     """The receipt handle is not valid: {reason}."""
 
 
+class InvalidRecallHandle(BadRequest):
+    """The recall handle is not valid: {reason}."""
+
+
+class RecallTooLate(BadRequest):
+    """The message cannot be recalled any more: its time has come. It was delivered, unless it had
+    been recalled before."""
+
+
 class MessageTypeConflict(BadRequest):
     """Topic {topic} takes {topic_type} messages, this one is {message_type}; a topic for it is
     made by: popmq topic create NAME --type {message_type}."""
@@ -152,6 +161,10 @@ class TopicNotFound(NotFound):
 
 class GroupNotFound(NotFound):
     """Consumer group {group} does not exist; it is made by: popmq group create {group}."""
+
+
+class NothingToRecall(NotFound):
+    """No message waits for its time under this recall handle."""
 
 
 class OffsetNotFound(NotFound):

@@ -16,10 +16,14 @@ SYSTEM_TOPIC_PREFIX: Final = "rmq_sys_"
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 TOPIC_CHARS_MAX: Final = 127  # what RocketMQ's clients and brokers take
 GROUP_CHARS_MAX: Final = 120  # leaves room for the prefixes of retry topics
+TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
+"""Messages that wait for their time, any delay."""
+LEVELS_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+"""Messages that wait for one of 18 delays, a queue for each."""
 SYSTEM_TOPICS: Final = frozenset(
     {
         "TBW102",
-        "SCHEDULE_TOPIC_XXXX",
+        LEVELS_TOPIC,
         "BenchmarkTest",
         "RMQ_SYS_TRANS_HALF_TOPIC",
         "RMQ_SYS_TRACE_TOPIC",

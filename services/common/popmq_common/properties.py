@@ -36,6 +36,16 @@ RETRY_REASON: Final = "__RETRY_REASON"
 ORIGIN_QUEUE: Final = "__ORIGIN_QUEUE_ID"
 """Ours, of copies: the queue that a message of a message group was sent to."""
 DELIVER_MS: Final = "TIMER_DELIVER_MS"
+DELIVER_NANOS: Final = "DELIVER_NANOS"
+"""Ours: what milliseconds lose of a delivery time."""
+DELAY_LEVEL: Final = "DELAY"
+REAL_TOPIC: Final = "REAL_TOPIC"
+REAL_QUEUE: Final = "REAL_QID"
+TIMER_OUT_MS: Final = "TIMER_OUT_MS"
+TIMER_ROLL_TIMES: Final = "TIMER_ROLL_TIMES"
+TIMER_DEL_KEY: Final = "TIMER_DEL_UNIQKEY"
+TIMER_OF: Final = "__TIMER_OF"
+"""Ours: which delayed messages this record puts an end to; core/timer.py of the broker."""
 PRIORITY: Final = "_SYS_MSG_PRIORITY_"
 
 _RESERVED_TEXT: Final = """
@@ -48,7 +58,9 @@ _RESERVED_TEXT: Final = """
     TIMER_ROLL_TIMES TIMER_OUT_MS TIMER_DEL_UNIQKEY TIMER_DELAY_LEVEL __BORNHOST BORN_TIMESTAMP
     DLQ_ORIGIN_TOPIC DLQ_ORIGIN_MESSAGE_ID __CRC32#
 """
-RESERVED: Final = frozenset({*_RESERVED_TEXT.split(), REDRIVE_OF, RETRY_REASON, ORIGIN_QUEUE})
+RESERVED: Final = frozenset(
+    {*_RESERVED_TEXT.split(), REDRIVE_OF, RETRY_REASON, ORIGIN_QUEUE, TIMER_OF, DELIVER_NANOS}
+)
 """Names that users may not set: RocketMQ, or we, give them a meaning."""
 
 INTERNAL: Final = RESERVED | {

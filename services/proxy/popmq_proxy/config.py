@@ -54,6 +54,8 @@ class ProxyConfig:
     """Names and values of user properties, tag and keys together."""
     properties_count_max: int = 128
     """User properties of one message."""
+    delay_ms_max: int = 40 * 24 * 3_600_000
+    """How far ahead a message's delivery time may be."""
     send_messages_max: int = 1_024
     """Messages in one SendMessage."""
     invisible_ms_default: int = 60_000

@@ -135,6 +135,37 @@ func roundTrip() any {
 	return map[string]any{"sent": sent, "messages": views(messages), "again": views(again)}
 }
 
+func delay() any {
+	sender, receiver := producer(), consumer("*")
+	due := time.Now().Add(4321 * time.Millisecond)
+	sent, handles := []string{}, []string{}
+	for _, body := range []string{"later", "taken back"} {
+		message := &rmq.Message{Topic: topic, Body: []byte(body)}
+		message.SetDelayTimestamp(due)
+		receipts, err := sender.Send(context.Background(), message)
+		check(err)
+		sent = append(sent, receipts[0].MessageID)
+		handles = append(handles, receipts[0].RecallHandle)
+	}
+	recalled, err := sender.Recall(context.Background(), topic, handles[1])
+	check(err)
+	messages := receive(receiver, 1, 15, 20)
+	came := time.Now()
+	messages = append(messages, receive(receiver, 1, 3, 20)...) // what should not come
+	_, err = sender.Recall(context.Background(), topic, handles[0])
+	check(sender.GracefulStop())
+	check(receiver.GracefulStop())
+	return map[string]any{
+		"sent":        sent,
+		"recalled":    recalled,
+		"messages":    views(messages),
+		"due_ms":      due.UnixMilli(),
+		"told_due_ms": messages[0].GetDeliveryTimestamp().UnixMilli(),
+		"came_ms":     came.UnixMilli(),
+		"too_late":    fmt.Sprint(err),
+	}
+}
+
 func redelivery() any {
 	sender, receiver := producer(), consumer("*")
 	send(sender, &rmq.Message{Topic: topic, Body: []byte("once more")})
@@ -343,7 +374,7 @@ func main() {
 	scenarios := map[string]func() any{
 		"round_trip": roundTrip, "redelivery": redelivery, "change_invisible": changeInvisible,
 		"tag_filter": tagFilter, "sql_filter": sqlFilter, "push": push, "slow_push": slowPush,
-		"fifo": fifo, "fifo_push": fifoPush,
+		"fifo": fifo, "fifo_push": fifoPush, "delay": delay,
 	}
 	text, err := json.Marshal(scenarios[scenario]())
 	check(err)

@@ -64,6 +64,37 @@ async function roundTrip() {
   return { sent, messages: messages.map(fields), again: again.map(one => one.messageId) };
 }
 
+async function delay() {
+  const sender = await producer();
+  const receiver = await consumer();
+  const due = new Date(Date.now() + 4321);
+  const receipts = [];
+  for (const body of ['later', 'taken back']) {
+    receipts.push(await sender.send(message(body, { deliveryTimestamp: due })));
+  }
+  const recalled = await sender.recallMessage(topic, receipts[1].recallHandle);
+  const messages = await receive(receiver, 1);
+  const cameMs = Date.now();
+  messages.push(...await receive(receiver, 1, 3)); // what should not come
+  let tooLate = '';
+  try {
+    await sender.recallMessage(topic, receipts[0].recallHandle);
+  } catch (error) {
+    tooLate = error.message;
+  }
+  await sender.shutdown();
+  await receiver.shutdown();
+  return {
+    sent: receipts.map(one => one.messageId),
+    recalled: recalled.messageId,
+    messages: messages.map(fields),
+    due_ms: due.getTime(),
+    told_due_ms: messages[0].deliveryTimestamp.getTime(),
+    came_ms: cameMs,
+    too_late: tooLate,
+  };
+}
+
 async function redelivery() {
   const sender = await producer();
   const receiver = await consumer();
@@ -239,6 +270,7 @@ async function fifoPush() {
 }
 
 const scenarios = {
+  delay,
   fifo,
   fifo_push: fifoPush,
   round_trip: roundTrip,

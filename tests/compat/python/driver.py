@@ -101,6 +101,36 @@ def round_trip():
     }
 
 
+def delay():
+    sender, receiver = producer(), consumer()
+    due_s = int(time.time()) + 5  # this client knows whole seconds
+    receipts = []
+    for body in ("later", "taken back"):
+        made = message(body)
+        made.delivery_timestamp = due_s
+        receipts.append(sender.send(made))
+    recalled = sender.recall_message(topic, receipts[1].recall_handle)
+    messages = receive(receiver, 1)
+    came_ms = time.time() * 1000
+    messages += receive(receiver, 1, seconds=3)  # what should not come
+    too_late = ""
+    try:
+        sender.recall_message(topic, receipts[0].recall_handle)
+    except Exception as error:
+        too_late = str(error)
+    sender.shutdown()
+    receiver.shutdown()
+    return {
+        "sent": [receipt.message_id for receipt in receipts],
+        "recalled": recalled,
+        "messages": [fields(m) for m in messages],
+        "due_ms": due_s * 1000,
+        "told_due_ms": messages[0].delivery_timestamp,
+        "came_ms": came_ms,
+        "too_late": too_late,
+    }
+
+
 def redelivery():
     sender, receiver = producer(), consumer()
     sender.send(message("once more"))

@@ -214,6 +214,7 @@ class Call(_message.Message):
     REDRIVE_FIELD_NUMBER: _builtins.int
     ALIVE_FIELD_NUMBER: _builtins.int
     GONE_FIELD_NUMBER: _builtins.int
+    RECALL_FIELD_NUMBER: _builtins.int
     PULL_FIELD_NUMBER: _builtins.int
     COMMIT_OFFSET_FIELD_NUMBER: _builtins.int
     GET_OFFSET_FIELD_NUMBER: _builtins.int
@@ -260,6 +261,8 @@ class Call(_message.Message):
     @_builtins.property
     def gone(self) -> Global___Gone: ...
     @_builtins.property
+    def recall(self) -> Global___Recall: ...
+    @_builtins.property
     def pull(self) -> Global___Pull: ...
     @_builtins.property
     def commit_offset(self) -> Global___CommitOffset: ...
@@ -293,6 +296,7 @@ class Call(_message.Message):
         redrive: Global___Redrive | None = ...,
         alive: Global___Alive | None = ...,
         gone: Global___Gone | None = ...,
+        recall: Global___Recall | None = ...,
         pull: Global___Pull | None = ...,
         commit_offset: Global___CommitOffset | None = ...,
         get_offset: Global___GetOffset | None = ...,
@@ -300,11 +304,11 @@ class Call(_message.Message):
         reset_offsets: Global___ResetOffsets | None = ...,
         join: Global___Join | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_offset", b"get_offset", "gone", b"gone", "join", b"join", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_offset", b"get_offset", "gone", b"gone", "join", b"join", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "join", b"join", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "join", b"join", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -555,6 +559,34 @@ class SendReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SendReply: _TypeAlias = SendReply  # noqa: Y015
+
+@_typing.final
+class Recall(_message.Message):
+    """A delayed message shall not come. Done also when it had been recalled before."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    DUE_MS_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    message_id: _builtins.str
+    due_ms: _builtins.int
+    """when it is to be delivered"""
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        message_id: _builtins.str = ...,
+        due_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["due_ms", b"due_ms", "message_id", b"message_id", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Recall: _TypeAlias = Recall  # noqa: Y015
 
 @_typing.final
 class Pop(_message.Message):

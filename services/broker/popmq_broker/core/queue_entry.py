@@ -16,6 +16,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Final, NamedTuple
 
+from popmq_common import properties as names
 from popmq_common.units import LogOffset
 
 ENTRY_BYTES: Final = 20
@@ -57,3 +58,12 @@ def tags_code(tag: str) -> int:
     for i in range(0, len(units), 2):
         value = (value * 31 + (units[i] << 8 | units[i + 1])) & 0xFFFFFFFF
     return value - (1 << 32) if value & 0x80000000 else value
+
+
+def tags_code_of(properties: bytes) -> int:
+    """Of the tag in a property string; 0 without one."""
+    tag = names.value_of(properties, _TAG)
+    return tags_code(tag) if tag else 0
+
+
+_TAG = (names.TAGS + names.NAME_END).encode()

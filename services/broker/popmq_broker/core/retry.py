@@ -35,6 +35,9 @@ _LEFT_OUT: Final = frozenset(
         "TIMER_DELIVER_MS",
         "TIMER_DELAY_SEC",
         "TIMER_DELAY_MS",
+        names.TIMER_OUT_MS,
+        names.TIMER_ROLL_TIMES,
+        names.TIMER_OF,
         names.REDRIVE_OF,
     }
 )

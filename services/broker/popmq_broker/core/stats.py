@@ -27,6 +27,8 @@ class Stats:
         """Messages put into a retry topic, by topic and group."""
         self.dead: Counter[tuple[str, str]] = Counter()
         """Messages put into the dead letters, by topic and group."""
+        self.timed: Counter[tuple[str, str]] = Counter()
+        """Delayed messages whose wait has ended, by topic and how: delivered, recalled, dropped."""
         self.fsync_s = Histogram(LATENCY_S)
         self.fsync_records = Histogram(BATCH)
         self.call_s: dict[str, Histogram] = {}
@@ -35,6 +37,8 @@ class Stats:
     def forget_topic(self, topic: str) -> None:
         """It was deleted; tables of all that ever was would have no bound."""
         self.sent.pop(topic, None)
+        for key in [key for key in self.timed if key[0] == topic]:
+            del self.timed[key]
         self._forget(0, topic)
 
     def forget_group(self, group: str) -> None:

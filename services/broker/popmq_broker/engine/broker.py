@@ -18,9 +18,14 @@ from popmq_broker.engine.renew import Renew
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.send import Begun, Send
 from popmq_broker.engine.state import BrokerState
+from popmq_broker.engine.timer import Timers
+from popmq_broker.engine.timer_keeper import TimerKeeper
+from popmq_broker.engine.timer_load import load as load_timers
+from popmq_broker.engine.timer_recall import Recall
 from popmq_broker.engine.topics import Topics
 from popmq_broker.store.store import Run
 from popmq_common.errors import NotServed, PopMQError
+from popmq_common.names import LEVELS_TOPIC, TIMER_TOPIC
 from popmq_common.wire import failure_of
 from popmq_internal.v1 import link_pb2 as link
 
@@ -52,12 +57,14 @@ class Broker:
         self.revive = Revive(state, self.topics)
         self.offsets = Offsets(state, self.topics)
         self.storing = Storing(state)
+        self.timers = Timers(state, self.topics)
+        self.timer_keeper = TimerKeeper(state, self.timers)
         ack = Ack(state, self.revive)
         dead_letters = DeadLetters(state, self.topics)
         consumers = Consumers(state)
         renew = Renew(state, self.revive, consumers)
+        self._send = Send(state, self.timers)
         positions = Positions(state)
-        self._send = Send(state)
         self._handlers: dict[str, Handler] = {
             "send": self._send.send,
             "pop": Pop(state, self.revive, self.storing).pop,
@@ -68,6 +75,7 @@ class Broker:
             "forward_dead_letter": ack.forward,
             "list_dead_letters": dead_letters.browse,
             "redrive": dead_letters.redrive,
+            "recall": Recall(state, self.timers).recall,
             "alive": renew.alive,
             "gone": renew.gone,
             "put_topic": self.topics.put_topic,
@@ -132,6 +140,8 @@ class Broker:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.revive.run(), name="revive")
             tasks.create_task(self.offsets.run(), name="offsets")
+            tasks.create_task(self.timers.run(), name="timers")
+            tasks.create_task(self.timer_keeper.run(), name="timer keeper")
             if self.storing.on:
                 tasks.create_task(self.storing.run(), name="pop buffer")
             tasks.create_task(self.state.store.run(), name="store")
@@ -139,14 +149,25 @@ class Broker:
     async def close(self) -> None:
         await self.storing.store_all()
         await self.offsets.write()
+        await self.timer_keeper.write(at_once=True)
         await self.state.store.close()
+
+    async def load_timers(self) -> None:
+        """At start, before anything is appended."""
+        if not load_timers(self.state, self.timers):
+            await self.timer_keeper.write()
 
     def _arrived(self, runs: Sequence[Run]) -> None:
         codes: dict[str, list[int]] = {}
         for run in runs:
             codes.setdefault(run.queue[0], []).extend(run.tags_codes)
         for topic, tags_codes in codes.items():
-            self.state.waiters.arrived(topic, tags_codes)
+            if topic == TIMER_TOPIC:
+                self.timers.arrived()
+            elif topic == LEVELS_TOPIC:
+                self.timers.levels_arrived()
+            else:
+                self.state.waiters.arrived(topic, tags_codes)
         if self.state.pulls.count:
             for run in runs:
                 self.state.pulls.arrived(queue_name(*run.queue), run.tags_codes)

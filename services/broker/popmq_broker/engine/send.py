@@ -1,8 +1,11 @@
-"""Send: messages into the log, answered when they are on disk."""
+"""Send: messages into the log, answered when they are on disk.
+
+What is to be delivered later goes to where it waits (engine/timer.py).
+"""
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from popmq_broker.core.queue_entry import tags_code
 from popmq_broker.core.tables import PERM_WRITE, TopicConfig
@@ -19,15 +22,28 @@ class Begun(NamedTuple):
     topic: str
     queue_id: int
     appended: list[Appended]
+    parked: int = 0
+    """How many of them wait for their time; they count as stored when they are delivered."""
 
     @property
     def end_offset(self) -> int:
         return self.appended[-1].end_offset
 
 
+class Parking(Protocol):
+    """Where messages go that are not to be delivered yet: engine/timer.py."""
+
+    def check_room(self, count: int) -> None: ...
+
+    def park(self, draft: Draft, now_ms: int) -> Draft: ...
+
+    def took(self, drafts: Sequence[Draft], places: Sequence[Appended]) -> None: ...
+
+
 class Send:
-    def __init__(self, state: BrokerState) -> None:
+    def __init__(self, state: BrokerState, timers: Parking) -> None:
         self._state = state
+        self._timers = timers
         self._next_queue = 0
 
     async def send(self, request: link.Send) -> link.SendReply:
@@ -64,13 +80,21 @@ class Send:
         return [
             one
             if isinstance(one, PopMQError)
-            else Begun(one[0].topic, one[0].queue_id, list(islice(places, len(one))))
-            for one in found
+            else self._begun(request, one, list(islice(places, len(one))))
+            for request, one in zip(requests, found, strict=True)
         ]
+
+    def _begun(self, request: link.Send, drafts: list[Draft], places: list[Appended]) -> Begun:
+        first = drafts[0]
+        if request.kind != link.SEND_KIND_DELAY:
+            return Begun(first.topic, first.queue_id, places)
+        self._timers.took(drafts, places)
+        parked = sum(draft.topic != request.topic for draft in drafts)
+        return Begun(request.topic, first.queue_id, places, parked)
 
     def tell(self, reply: link.SendReply, begun: Begun) -> None:
         """The answer to a call that is durable now."""
-        self._state.stats.sent[begun.topic] += len(begun.appended)
+        self._state.stats.sent[begun.topic] += len(begun.appended) - begun.parked
         reply.queue_id = begun.queue_id
         reply.queue_offset = begun.appended[0].queue_offset
 
@@ -82,6 +106,10 @@ class Send:
         drafts = [_draft(topic.name, queue_id, record) for record in request.records]
         if not drafts:
             raise BadRequest(reason="no message to store")
+        if request.kind == link.SEND_KIND_DELAY:
+            self._timers.check_room(len(drafts))
+            now_ms = self._state.clock.now_ms()
+            return [self._timers.park(draft, now_ms) for draft in drafts]
         return drafts
 
     def _queue(self, topic: TopicConfig, queue_id: int) -> int:

@@ -66,10 +66,10 @@ class Topics:
         await self.announce()
         return link.Done()
 
-    def ensure_system_copy_target(self, name: str) -> None:
-        """A retry topic or dead letters, made on first use with one queue."""
+    def ensure_system_copy_target(self, name: str, queues: int = 1) -> None:
+        """A retry topic, dead letters or where messages wait, made on first use."""
         if name not in self._state.topics:
-            self._put(tables.TopicConfig(name=name, read_queues=1, write_queues=1))
+            self._put(tables.TopicConfig(name=name, read_queues=queues, write_queues=queues))
 
     def restore(self) -> None:
         """At start: retry topics and dead letters that a crash kept out of the table.
@@ -304,7 +304,7 @@ def announced(state: BrokerState) -> list[link.TopicConfig]:
     return [
         topic_message(topic)
         for topic in state.topics.values()
-        if is_user_topic(topic.name) or not topic.name.startswith((RETRY_PREFIX, "rmq_sys_"))
+        if is_user_topic(topic.name) or topic.name.startswith(DEAD_LETTER_PREFIX)
     ]
 
 

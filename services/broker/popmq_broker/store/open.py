@@ -7,7 +7,7 @@ from popmq_broker.store import checkpoint_file
 from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.config_files import ConfigFiles
 from popmq_broker.store.files import Files, OsFiles
-from popmq_broker.store.recover import Recovery, TagOf
+from popmq_broker.store.recover import CodeOf, Recovery, TagOf
 from popmq_broker.store.store import Store
 from popmq_common.logs import Log
 from popmq_common.record import Record
@@ -20,11 +20,13 @@ async def open_store(
     tag_of: TagOf,
     is_first_of_pair: Callable[[Record], bool],
     fatal: Callable[[BaseException], None],
+    code_of: CodeOf = lambda _: None,
     files: Files | None = None,
 ) -> Store:
     """Raises `DirectoryInUse`, `Corrupt` naming file and offset.
 
-    `tag_of` finds a record's tag in its property string; `is_first_of_pair` says that a record
+    `tag_of` finds a record's tag in its property string, `code_of` what its queue entry holds in
+    place of the tag's code, None: that; `is_first_of_pair` says that a record
     means nothing without the one behind it; `fatal` is told, on the event loop, when the disk
     fails: the process must end then.
     """
@@ -39,6 +41,7 @@ async def open_store(
             config=config,
             log=log,
             tag_of=tag_of,
+            code_of=code_of,
             is_first_of_pair=is_first_of_pair,
             marks=checkpoint_file.load(files, root / "checkpoint"),
         )

@@ -32,6 +32,11 @@ from popmq_common.logs import Log
 from popmq_common.record import Record, is_queued
 
 TagOf = Callable[[bytes], str | None]
+CodeOf = Callable[[Record], int | None]
+
+
+def _by_tag(record: Record) -> int | None:
+    return None
 
 
 class QueuesDamaged(Exception):
@@ -48,6 +53,7 @@ class Recovery:
     tag_of: TagOf
     is_first_of_pair: Callable[[Record], bool]
     marks: Marks | None
+    code_of: CodeOf = _by_tag
 
     def run(self) -> tuple[CommitLog, Queues, Marks]:
         """Raises `Corrupt` naming file and offset."""
@@ -159,8 +165,10 @@ class Recovery:
                 reason = "the message is not in the queue"
                 raise Corrupt(path=f"{topic}/{queue_id}", offset=offset, reason=reason)
             return
-        tag = self.tag_of(record.properties)
-        code = queue_entry.tags_code(tag) if tag else 0
+        code = self.code_of(record)
+        if code is None:
+            tag = self.tag_of(record.properties)
+            code = queue_entry.tags_code(tag) if tag else 0
         entry = queue_entry.pack(record.log_offset, size_bytes, code)
         may_begin = rebuild and known > 0
         queues.recover((topic, queue_id), offset, entry, may_begin=may_begin)

@@ -9,7 +9,7 @@ take back. With async flush messages are visible at once and durable some time l
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
@@ -18,7 +18,7 @@ from popmq_broker.core.queue_entry import pack as pack_entry
 from popmq_broker.store import checkpoint_file
 from popmq_broker.store.batch import Batch
 from popmq_broker.store.checkpoint_file import Marks
-from popmq_broker.store.commit_log import CommitLog
+from popmq_broker.store.commit_log import CommitLog, ScanEnd
 from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.config_files import ConfigFiles
 from popmq_broker.store.drafts import Appended, Draft, Pending, Run
@@ -86,6 +86,11 @@ class Store:
     @property
     def log_start(self) -> int:
         return self._commit_log.start
+
+    @property
+    def last_store_ms(self) -> int:
+        """What is appended now gets this store time, or a later one."""
+        return self._last_store_ms
 
     @property
     def durable_end(self) -> int:
@@ -273,6 +278,22 @@ class Store:
     def read_bytes(self, log_offset: int, size_bytes: int) -> bytes | None:
         """The same as the bytes of the log, checked but not decoded. Raises `Corrupt`."""
         return self._commit_log.read_bytes(log_offset, size_bytes)
+
+    def scan(self, start: int) -> Iterator[Record]:
+        """All records from `start`, the first byte of one, to the log's end."""
+        for record, _ in self._commit_log.scan(max(start, self.log_start), ScanEnd(start)):
+            if record.log_offset >= self.log_end:
+                return
+            yield record
+
+    def load_derived(self, name: str) -> bytes | None:
+        """A file of the data directory that can be made again from the log; None: it is not there
+        or empty."""
+        return self._files.read(self._config.data_dir / name) or None
+
+    async def save_derived(self, name: str, data: bytes) -> None:
+        """The whole file at once. Raises `DiskFull`; then it is as it was."""
+        await self._files.replace_async(self._config.data_dir / name, data)
 
     def load_config(self, name: str, decode: Callable[[str], T]) -> T | None:
         """None when there is no such file. Raises `Corrupt` when neither it nor its backup can

@@ -3,7 +3,6 @@
 from google.protobuf.timestamp_pb2 import Timestamp
 
 COMPRESSED = 0x1
-DELIVER_NANOS = "DELIVER_NANOS"  # what milliseconds lose of a delivery time
 
 
 def timestamp(ms: int) -> Timestamp:
@@ -12,6 +11,11 @@ def timestamp(ms: int) -> Timestamp:
 
 def millis(stamp: Timestamp) -> int:
     return stamp.seconds * 1000 + stamp.nanos // 1_000_000
+
+
+def due_ms(stamp: Timestamp) -> int:
+    """The first millisecond that is not before it."""
+    return stamp.seconds * 1000 + -(-stamp.nanos // 1_000_000)
 
 
 def is_valid(stamp: Timestamp) -> bool:

@@ -17,9 +17,9 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_common import hosts, record
 from popmq_common import properties as names
 from popmq_common.protowire import sized, varint
-from popmq_proxy.core.convert import COMPRESSED, DELIVER_NANOS
+from popmq_proxy.core.convert import COMPRESSED
 
-_SHOWN_AS_FIELDS = frozenset(name.encode() for name in names.INTERNAL | {DELIVER_NANOS})
+_SHOWN_AS_FIELDS = frozenset(name.encode() for name in names.INTERNAL | {names.DELIVER_NANOS})
 _TAGS, _KEYS, _UNIQ_KEY, _BORN_HOST, _SHARDING_KEY, _TRACE, _DELIVER_MS, _DELIVER_NANOS = (
     name.encode()
     for name in (
@@ -30,7 +30,7 @@ _TAGS, _KEYS, _UNIQ_KEY, _BORN_HOST, _SHARDING_KEY, _TRACE, _DELIVER_MS, _DELIVE
         names.SHARDING_KEY,
         names.TRACE_CONTEXT,
         names.DELIVER_MS,
-        DELIVER_NANOS,
+        names.DELIVER_NANOS,
     )
 )
 _DLQ_TOPIC = names.DLQ_ORIGIN_TOPIC.encode()

@@ -17,7 +17,10 @@ from popmq_common import properties as names
 from popmq_common.errors import MessagesCorrupted
 from popmq_common.protowire import sized, varint
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core.convert import COMPRESSED, DELIVER_NANOS, millis
+from popmq_proxy.core import convert
+from popmq_proxy.core.convert import COMPRESSED, millis
+from popmq_proxy.core.recall_handle import RecallHandle
+from popmq_proxy.core.recall_handle import encode as encode_recall_handle
 from popmq_proxy.core.status import OK, common
 
 Result = tuple[int, v2.Status, bytes]
@@ -78,7 +81,7 @@ def _properties(message: v2.Message, system: v2.SystemProperties, peer: str) -> 
     if system.HasField("delivery_timestamp"):
         stamp = system.delivery_timestamp
         properties[names.DELIVER_MS] = str(millis(stamp))
-        properties[DELIVER_NANOS] = str(stamp.nanos % 1_000_000)
+        properties[names.DELIVER_NANOS] = str(stamp.nanos % 1_000_000)
     if system.HasField("trace_context"):
         properties[names.TRACE_CONTEXT] = system.trace_context
     properties[names.BORN_HOST] = system.born_host or peer
@@ -97,6 +100,14 @@ def call(
     if kind:
         send += b"\x20" + varint(kind)
     return link.Call.FromString(sized(b"\x52", send))
+
+
+def recall_handle(topic: str, broker: str, message: v2.Message) -> bytes:
+    """The entry's field that lets its sender take a delayed message back."""
+    system = message.system_properties
+    due_ms = convert.due_ms(system.delivery_timestamp)
+    handle = RecallHandle(topic, broker, due_ms, system.message_id)
+    return sized(b"\x2a", encode_recall_handle(handle).encode())
 
 
 def response(

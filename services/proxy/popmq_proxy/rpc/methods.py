@@ -23,6 +23,7 @@ from popmq_proxy.rpc.health import Health
 from popmq_proxy.rpc.membership import Membership
 from popmq_proxy.rpc.offsets import Offsets
 from popmq_proxy.rpc.pull import Pull
+from popmq_proxy.rpc.recall import Recall
 from popmq_proxy.rpc.receive import Receive
 from popmq_proxy.rpc.reset import Reset
 from popmq_proxy.rpc.route import Route
@@ -33,7 +34,6 @@ Unary = Callable[[CallContext, Any], Awaitable[Any]]
 
 UNSUPPORTED_UNARY = {
     "EndTransaction": service.EndTransactionResponse,
-    "RecallMessage": service.RecallMessageResponse,
     "SyncLiteSubscription": service.SyncLiteSubscriptionResponse,
 }
 """RPCs answered with the status NOT_IMPLEMENTED, and the response that carries it."""
@@ -72,6 +72,7 @@ def methods(upstream: Upstream) -> Methods:
             ack.forward,
             service.ForwardMessageToDeadLetterQueueResponse,
         ),
+        "RecallMessage": (Recall(upstream).recall_message, service.RecallMessageResponse),
         "UpdateOffset": (offsets.update_offset, service.UpdateOffsetResponse),
         "GetOffset": (offsets.get_offset, service.GetOffsetResponse),
         "QueryOffset": (offsets.query_offset, service.QueryOffsetResponse),

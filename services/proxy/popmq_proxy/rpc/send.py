@@ -1,5 +1,7 @@
 """SendMessage: check, choose a queue, store, answer per message."""
 
+from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import NamedTuple, TypeAlias
 
@@ -24,6 +26,8 @@ from popmq_proxy.rpc.context import CallContext, Upstream
 Place = tuple[str, int]
 """(broker, queue id)"""
 Kind: TypeAlias = link.SendKind.ValueType
+More: TypeAlias = Callable[[str, link.SendReply], list[bytes]]
+"""(broker, its answer) → further fields of each record's entry."""
 NOT_SENT: Result = (0, v2.Status(), b"")
 _KINDS: dict[str, Kind] = {
     "DELAY": link.SEND_KIND_DELAY,
@@ -79,7 +83,10 @@ class Send:
             batch.records.append(record)
         for to_send, batch in free.items():
             place = self._next_place(topic, found)
-            stored = await self._store(topic, place, batch.records, found.writable, to_send)
+            more = None
+            if to_send == link.SEND_KIND_DELAY:
+                more = partial(self._recall_handles, topic, [messages[i] for i in batch.numbers])
+            stored = await self._store(topic, place, batch.records, found.writable, to_send, more)
             _enter(results, batch, stored)
         for place, batch in bound.items():
             _enter(results, batch, await self._store(topic, place, batch.records, []))
@@ -96,9 +103,25 @@ class Send:
             due = message.system_properties.delivery_timestamp
             if not convert.is_valid(due):
                 raise IllegalDeliveryTime(reason="it is no point in time")
-            if convert.millis(due) > self._upstream.clock.now_ms():
-                raise NotServed(what="A message to be delivered later")
+            limit_ms, ahead_ms = self._upstream.config.delay_ms_max, self._ahead_ms(message)
+            if ahead_ms > limit_ms:
+                reason = f"{ahead_ms} ms ahead, the limit is {limit_ms} ms"
+                raise IllegalDeliveryTime(reason=reason)
         return kind
+
+    def _recall_handles(
+        self, topic: str, messages: list[v2.Message], broker: str, _: link.SendReply
+    ) -> list[bytes]:
+        """Of what that broker has stored: the field of each entry, empty when its time has come."""
+        return [
+            outgoing.recall_handle(topic, broker, message) if self._ahead_ms(message) > 0 else b""
+            for message in messages
+        ]
+
+    def _ahead_ms(self, message: v2.Message) -> int:
+        """How long a message of type DELAY is to wait."""
+        due_ms = convert.due_ms(message.system_properties.delivery_timestamp)
+        return due_ms - self._upstream.clock.now_ms()
 
     def _bound_place(self, found: TopicRoutes, message: v2.Message) -> Place:
         """Where all messages of its group are, whether that broker answers or not."""
@@ -118,8 +141,9 @@ class Send:
         records: list[bytes],
         others: list[Place],
         kind: Kind = link.SEND_KIND_NORMAL,
+        more: More | None = None,
     ) -> list[Result]:
-        """What became of each record.
+        """What became of each record. `more` tells what else their entries hold.
 
         A broker that cannot be reached has got nothing: the records go to the next of the
         `others`. One whose answer is lost may have them, so they are not sent again.
@@ -133,11 +157,12 @@ class Send:
             if not rest:
                 return [(0, status_of(error), b"")] * len(records)
             place = rest[next(self._turn) % len(rest)]
-            return await self._store(topic, place, records, rest, kind)
+            return await self._store(topic, place, records, rest, kind, more)
         except PopMQError as error:
             return [(0, status_of(error), b"")] * len(records)
         first = reply.send.queue_offset
-        return [(offset, OK, b"") for offset in range(first, first + len(records))]
+        fields = more(broker, reply.send) if more else [b""] * len(records)
+        return [(first + i, OK, field) for i, field in enumerate(fields)]
 
 
 def _enter(results: list[Result], batch: Batch, stored: list[Result]) -> None:
