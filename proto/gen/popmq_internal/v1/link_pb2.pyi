@@ -195,6 +195,9 @@ class Call(_message.Message):
     REDRIVE_FIELD_NUMBER: _builtins.int
     ALIVE_FIELD_NUMBER: _builtins.int
     GONE_FIELD_NUMBER: _builtins.int
+    END_TRANSACTION_FIELD_NUMBER: _builtins.int
+    POLL_CHECKS_FIELD_NUMBER: _builtins.int
+    LIST_TRANSACTIONS_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     @_builtins.property
     def send(self) -> Global___Send: ...
@@ -234,6 +237,12 @@ class Call(_message.Message):
     def alive(self) -> Global___Alive: ...
     @_builtins.property
     def gone(self) -> Global___Gone: ...
+    @_builtins.property
+    def end_transaction(self) -> Global___EndTransaction: ...
+    @_builtins.property
+    def poll_checks(self) -> Global___PollChecks: ...
+    @_builtins.property
+    def list_transactions(self) -> Global___ListTransactions: ...
     def __init__(
         self,
         *,
@@ -256,12 +265,15 @@ class Call(_message.Message):
         redrive: Global___Redrive | None = ...,
         alive: Global___Alive | None = ...,
         gone: Global___Gone | None = ...,
+        end_transaction: Global___EndTransaction | None = ...,
+        poll_checks: Global___PollChecks | None = ...,
+        list_transactions: Global___ListTransactions | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "gone", b"gone", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "put_group", b"put_group", "put_topic", b"put_topic", "redrive", b"redrive", "release", b"release", "send", b"send"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_transaction", b"end_transaction", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "gone", b"gone", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "poll_checks", b"poll_checks", "pop", b"pop", "put_group", b"put_group", "put_topic", b"put_topic", "redrive", b"redrive", "release", b"release", "send", b"send"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "gone", b"gone", "id", b"id", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "put_group", b"put_group", "put_topic", b"put_topic", "redrive", b"redrive", "release", b"release", "send", b"send"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_transaction", b"end_transaction", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "gone", b"gone", "id", b"id", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "poll_checks", b"poll_checks", "pop", b"pop", "put_group", b"put_group", "put_topic", b"put_topic", "redrive", b"redrive", "release", b"release", "send", b"send"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "end_transaction", "poll_checks", "list_transactions"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -283,6 +295,8 @@ class Reply(_message.Message):
     DESCRIBE_FIELD_NUMBER: _builtins.int
     LIST_DEAD_LETTERS_FIELD_NUMBER: _builtins.int
     REDRIVE_FIELD_NUMBER: _builtins.int
+    POLL_CHECKS_FIELD_NUMBER: _builtins.int
+    LIST_TRANSACTIONS_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     @_builtins.property
     def failure(self) -> Global___Failure: ...
@@ -308,6 +322,10 @@ class Reply(_message.Message):
     def list_dead_letters(self) -> Global___ListDeadLettersReply: ...
     @_builtins.property
     def redrive(self) -> Global___RedriveReply: ...
+    @_builtins.property
+    def poll_checks(self) -> Global___PollChecksReply: ...
+    @_builtins.property
+    def list_transactions(self) -> Global___ListTransactionsReply: ...
     def __init__(
         self,
         *,
@@ -323,12 +341,14 @@ class Reply(_message.Message):
         describe: Global___DescribeReply | None = ...,
         list_dead_letters: Global___ListDeadLettersReply | None = ...,
         redrive: Global___RedriveReply | None = ...,
+        poll_checks: Global___PollChecksReply | None = ...,
+        list_transactions: Global___ListTransactionsReply | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "get_group", b"get_group", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "redrive", b"redrive", "send", b"send"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "get_group", b"get_group", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "poll_checks", b"poll_checks", "pop", b"pop", "redrive", b"redrive", "send", b"send"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "get_group", b"get_group", "id", b"id", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "redrive", b"redrive", "send", b"send"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "get_group", b"get_group", "id", b"id", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "poll_checks", b"poll_checks", "pop", b"pop", "redrive", b"redrive", "send", b"send"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "poll_checks", "list_transactions"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -1503,3 +1523,213 @@ class RedriveReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RedriveReply: _TypeAlias = RedriveReply  # noqa: Y015
+
+@_typing.final
+class EndTransaction(_message.Message):
+    """--- transactions ---
+
+    A half message by where it was first; popmq_common/transaction_id.py.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    HALF_OFFSET_FIELD_NUMBER: _builtins.int
+    LOG_OFFSET_FIELD_NUMBER: _builtins.int
+    COMMIT_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    """that it was sent to; empty: whichever it is"""
+    half_offset: _builtins.int
+    log_offset: _builtins.int
+    commit: _builtins.bool
+    """else it is rolled back"""
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        half_offset: _builtins.int = ...,
+        log_offset: _builtins.int = ...,
+        commit: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["commit", b"commit", "half_offset", b"half_offset", "log_offset", b"log_offset", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EndTransaction: _TypeAlias = EndTransaction  # noqa: Y015
+
+@_typing.final
+class PollChecks(_message.Message):
+    """A proxy asks which half messages its producers should be asked about. Each is given to one proxy
+    once per interval.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPICS_FIELD_NUMBER: _builtins.int
+    COUNT_MAX_FIELD_NUMBER: _builtins.int
+    count_max: _builtins.int
+    @_builtins.property
+    def topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """that producers connected to the proxy publish to"""
+
+    def __init__(
+        self,
+        *,
+        topics: _abc.Iterable[_builtins.str] | None = ...,
+        count_max: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count_max", b"count_max", "topics", b"topics"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PollChecks: _TypeAlias = PollChecks  # noqa: Y015
+
+@_typing.final
+class HalfMessage(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HALF_OFFSET_FIELD_NUMBER: _builtins.int
+    LOG_OFFSET_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    CHECKS_FIELD_NUMBER: _builtins.int
+    RECORD_FIELD_NUMBER: _builtins.int
+    half_offset: _builtins.int
+    """with log_offset: where it was first"""
+    log_offset: _builtins.int
+    topic: _builtins.str
+    checks: _builtins.int
+    """how often producers were asked"""
+    record: _builtins.bytes
+    """as it lies in the CommitLog"""
+    def __init__(
+        self,
+        *,
+        half_offset: _builtins.int = ...,
+        log_offset: _builtins.int = ...,
+        topic: _builtins.str = ...,
+        checks: _builtins.int = ...,
+        record: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checks", b"checks", "half_offset", b"half_offset", "log_offset", b"log_offset", "record", b"record", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HalfMessage: _TypeAlias = HalfMessage  # noqa: Y015
+
+@_typing.final
+class PollChecksReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHECKS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def checks(self) -> _containers.RepeatedCompositeFieldContainer[Global___HalfMessage]: ...
+    def __init__(
+        self,
+        *,
+        checks: _abc.Iterable[Global___HalfMessage] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checks", b"checks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PollChecksReply: _TypeAlias = PollChecksReply  # noqa: Y015
+
+@_typing.final
+class ListTransactions(_message.Message):
+    """Unsettled half messages, oldest first."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    COUNT_MAX_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    """empty: all"""
+    count_max: _builtins.int
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        count_max: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count_max", b"count_max", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTransactions: _TypeAlias = ListTransactions  # noqa: Y015
+
+@_typing.final
+class Unsettled(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HALF_OFFSET_FIELD_NUMBER: _builtins.int
+    LOG_OFFSET_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    CHECKS_FIELD_NUMBER: _builtins.int
+    STORED_MS_FIELD_NUMBER: _builtins.int
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    TAG_FIELD_NUMBER: _builtins.int
+    BODY_BYTES_FIELD_NUMBER: _builtins.int
+    half_offset: _builtins.int
+    log_offset: _builtins.int
+    topic: _builtins.str
+    checks: _builtins.int
+    stored_ms: _builtins.int
+    message_id: _builtins.str
+    keys: _builtins.str
+    tag: _builtins.str
+    body_bytes: _builtins.int
+    def __init__(
+        self,
+        *,
+        half_offset: _builtins.int = ...,
+        log_offset: _builtins.int = ...,
+        topic: _builtins.str = ...,
+        checks: _builtins.int = ...,
+        stored_ms: _builtins.int = ...,
+        message_id: _builtins.str = ...,
+        keys: _builtins.str = ...,
+        tag: _builtins.str = ...,
+        body_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body_bytes", b"body_bytes", "checks", b"checks", "half_offset", b"half_offset", "keys", b"keys", "log_offset", b"log_offset", "message_id", b"message_id", "stored_ms", b"stored_ms", "tag", b"tag", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Unsettled: _TypeAlias = Unsettled  # noqa: Y015
+
+@_typing.final
+class ListTransactionsReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TRANSACTIONS_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    count: _builtins.int
+    """of all there are"""
+    @_builtins.property
+    def transactions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Unsettled]: ...
+    def __init__(
+        self,
+        *,
+        transactions: _abc.Iterable[Global___Unsettled] | None = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "transactions", b"transactions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTransactionsReply: _TypeAlias = ListTransactionsReply  # noqa: Y015

@@ -27,6 +27,10 @@ class Stats:
         """Messages put into a retry topic, by topic and group."""
         self.dead: Counter[tuple[str, str]] = Counter()
         """Messages put into the dead letters, by topic and group."""
+        self.settled: Counter[tuple[str, str]] = Counter()
+        """Transactions that ended, by topic and outcome."""
+        self.checked: Counter[str] = Counter()
+        """Half messages that producers were asked about, by topic."""
         self.fsync_s = Histogram(LATENCY_S)
         self.fsync_records = Histogram(BATCH)
         self.call_s: dict[str, Histogram] = {}
@@ -35,6 +39,7 @@ class Stats:
     def forget_topic(self, topic: str) -> None:
         """It was deleted; tables of all that ever was would have no bound."""
         self.sent.pop(topic, None)
+        self.checked.pop(topic, None)
         self._forget(0, topic)
 
     def forget_group(self, group: str) -> None:
@@ -43,7 +48,7 @@ class Stats:
 
     def _forget(self, place: int, name: str) -> None:
         counters: list[Counter[Any]] = [self.popped, self.acked, self.changed]
-        for counts in [*counters, self.revived, self.dead]:
+        for counts in [*counters, self.revived, self.dead, self.settled]:
             for key in [key for key in counts if key[place] == name]:
                 del counts[key]
 

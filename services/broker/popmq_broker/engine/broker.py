@@ -16,6 +16,8 @@ from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.send import Begun, Send
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import Topics
+from popmq_broker.engine.transaction import Transactions
+from popmq_broker.engine.transaction_checks import TransactionChecks
 from popmq_broker.store.store import Run
 from popmq_common.errors import NotServed, PopMQError
 from popmq_common.wire import failure_of
@@ -33,6 +35,8 @@ _REPLY_FIELD = {
     "redrive": "redrive",
     "get_group": "get_group",
     "describe": "describe",
+    "poll_checks": "poll_checks",
+    "list_transactions": "list_transactions",
 }
 
 
@@ -46,7 +50,9 @@ class Broker:
         ack = Ack(state, self.revive)
         dead_letters = DeadLetters(state, self.topics)
         renew = Renew(state, self.revive)
-        self._send = Send(state)
+        self.transactions = Transactions(state, self.topics)
+        self.checks = TransactionChecks(state, self.transactions)
+        self._send = Send(state, self.transactions)
         self._handlers: dict[str, Handler] = {
             "send": self._send.send,
             "pop": Pop(state, self.revive, self.storing).pop,
@@ -60,11 +66,14 @@ class Broker:
             "alive": renew.alive,
             "gone": renew.gone,
             "put_topic": self.topics.put_topic,
-            "delete_topic": self.topics.delete_topic,
+            "delete_topic": self._delete_topic,
             "put_group": self.topics.put_group,
             "delete_group": self.topics.delete_group,
             "get_group": self.topics.get_group,
             "describe": self.topics.describe,
+            "end_transaction": self.transactions.end,
+            "poll_checks": self.checks.poll,
+            "list_transactions": self.transactions.unsettled,
         }
         state.store.arrivals = self._arrived
         state.store.synced = self._synced
@@ -117,12 +126,20 @@ class Broker:
             tasks.create_task(self.offsets.run(), name="offsets")
             if self.storing.on:
                 tasks.create_task(self.storing.run(), name="pop buffer")
+            tasks.create_task(self.checks.run(), name="transactions")
             tasks.create_task(self.state.store.run(), name="store")
 
     async def close(self) -> None:
         await self.storing.store_all()
         await self.offsets.write()
+        await self.checks.save()
         await self.state.store.close()
+
+    async def _delete_topic(self, request: link.DeleteTopic) -> link.Done:
+        """Its transactions end with it."""
+        done = await self.topics.delete_topic(request)
+        await self.transactions.drop_topic(request.topic)
+        return done
 
     def _arrived(self, runs: Sequence[Run]) -> None:
         codes: dict[str, list[int]] = {}

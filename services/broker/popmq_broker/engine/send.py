@@ -7,9 +7,11 @@ from typing import NamedTuple
 from popmq_broker.core.queue_entry import tags_code
 from popmq_broker.core.tables import PERM_WRITE, TopicConfig
 from popmq_broker.engine.state import BrokerState
+from popmq_broker.engine.transaction import Transactions
 from popmq_broker.store.store import Appended, Draft
 from popmq_common import properties as names
 from popmq_common.errors import BadRequest, NoPermission, PopMQError
+from popmq_common.names import HALF_TOPIC
 from popmq_internal.v1 import link_pb2 as link
 
 
@@ -19,6 +21,8 @@ class Begun(NamedTuple):
     topic: str
     queue_id: int
     appended: list[Appended]
+    half: bool = False
+    """They are half messages, out of sight."""
 
     @property
     def end_offset(self) -> int:
@@ -26,8 +30,9 @@ class Begun(NamedTuple):
 
 
 class Send:
-    def __init__(self, state: BrokerState) -> None:
+    def __init__(self, state: BrokerState, transactions: Transactions) -> None:
         self._state = state
+        self._transactions = transactions
         self._next_queue = 0
 
     async def send(self, request: link.Send) -> link.SendReply:
@@ -44,9 +49,12 @@ class Send:
         """Append several calls at once, each as a whole or not at all; nothing is durable yet."""
         found: list[list[Draft] | PopMQError] = []
         everything: list[Draft] = []
+        half_count = 0
         for request in requests:
             try:
-                drafts = self._drafts(request)
+                drafts = self._drafts(request, half_count)
+                if request.kind == link.SEND_KIND_HALF:
+                    half_count += len(drafts)
                 found.append(drafts)
                 everything += drafts
             except PopMQError as error:
@@ -61,28 +69,36 @@ class Send:
             if len(requests) == 1:
                 return [error]
             return [begun for request in requests for begun in self.begin([request])]
-        return [
-            one
-            if isinstance(one, PopMQError)
-            else Begun(one[0].topic, one[0].queue_id, list(islice(places, len(one))))
-            for one in found
-        ]
+        begun: list[Begun | PopMQError] = []
+        for one in found:
+            if isinstance(one, PopMQError):
+                begun.append(one)
+                continue
+            appended, half = list(islice(places, len(one))), one[0].topic == HALF_TOPIC
+            if half:
+                self._transactions.stored(one, appended, now_ms)
+            begun.append(Begun(one[0].topic, one[0].queue_id, appended, half))
+        return begun
 
     def tell(self, reply: link.SendReply, begun: Begun) -> None:
         """The answer to a call that is durable now."""
-        self._state.stats.sent[begun.topic] += len(begun.appended)
+        if begun.half:
+            reply.log_offsets.extend(place.log_offset for place in begun.appended)
+        else:
+            self._state.stats.sent[begun.topic] += len(begun.appended)
         reply.queue_id = begun.queue_id
         reply.queue_offset = begun.appended[0].queue_offset
 
-    def _drafts(self, request: link.Send) -> list[Draft]:
+    def _drafts(self, request: link.Send, half_count: int) -> list[Draft]:
         topic = self._state.topic(request.topic)
         if not topic.perm & PERM_WRITE:
             raise NoPermission(topic=topic.name, action="writable")
         queue_id = self._queue(topic, request.queue_id)
-        drafts = [_draft(topic.name, queue_id, record) for record in request.records]
-        if not drafts:
+        if not request.records:
             raise BadRequest(reason="no message to store")
-        return drafts
+        if request.kind == link.SEND_KIND_HALF:
+            return self._transactions.half_drafts(topic, queue_id, request.records, half_count)
+        return [_draft(topic.name, queue_id, record) for record in request.records]
 
     def _queue(self, topic: TopicConfig, queue_id: int) -> int:
         if queue_id >= topic.write_queues:

@@ -18,6 +18,9 @@ from popmq_broker.engine.state import BrokerState
 from popmq_common.errors import BadRequest, IllegalQueueCount, TooManyRequests
 from popmq_common.names import (
     DEAD_LETTER_PREFIX,
+    GIVEN_UP_TOPIC,
+    HALF_OP_TOPIC,
+    HALF_TOPIC,
     MESSAGE_TYPES,
     RETRY_PREFIX,
     check_group,
@@ -33,6 +36,7 @@ GROUPS_FILE = "subscriptionGroup.json"
 FLOORS_FILE = "topicFloors.json"
 QUEUES_MAX = 1_024
 FORGET = -1
+TRANSACTION_TOPICS = (HALF_TOPIC, HALF_OP_TOPIC, GIVEN_UP_TOPIC)
 
 
 class Topics:
@@ -69,19 +73,19 @@ class Topics:
         return link.Done()
 
     def ensure_system_copy_target(self, name: str) -> None:
-        """A retry topic or dead letters, made on first use with one queue."""
+        """A retry topic, dead letters and the like, made on first use with one queue."""
         if name not in self._state.topics:
             self._put(tables.TopicConfig(name=name, read_queues=1, write_queues=1))
 
     def restore(self) -> None:
-        """At start: retry topics and dead letters that a crash kept out of the table.
+        """At start: retry topics, dead letters and those of transactions that a crash kept out of the table.
 
         Those that were deleted have queues too, but nothing in them.
         """
         state = self._state
         for name in sorted(state.store.topics()):
             holds = state.store.max_offset(name, 0) > state.min_offset(name, 0)
-            if holds and name.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
+            if holds and name.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX, *TRANSACTION_TOPICS)):
                 self.ensure_system_copy_target(name)
 
     def ensure_revive_topic(self) -> None:
@@ -324,7 +328,7 @@ def announced(state: BrokerState) -> list[link.TopicConfig]:
     return [
         topic_message(topic)
         for topic in state.topics.values()
-        if is_user_topic(topic.name) or not topic.name.startswith((RETRY_PREFIX, "rmq_sys_"))
+        if is_user_topic(topic.name) or topic.name.startswith(DEAD_LETTER_PREFIX)
     ]
 
 
