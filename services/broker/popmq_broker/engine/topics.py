@@ -78,7 +78,7 @@ class Topics:
             self._put(tables.TopicConfig(name=name, read_queues=1, write_queues=1))
 
     def restore(self) -> None:
-        """At start: retry topics, dead letters and those of transactions that a crash kept out of the table.
+        """At start: topics of the broker's own making that a crash kept out of the table.
 
         Those that were deleted have queues too, but nothing in them.
         """

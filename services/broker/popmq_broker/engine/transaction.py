@@ -38,7 +38,11 @@ class Transactions:
         self._topics = topics
 
     def half_drafts(
-        self, topic: TopicConfig, queue_id: int, records: Sequence[link.OutgoingRecord], waiting: int
+        self,
+        topic: TopicConfig,
+        queue_id: int,
+        records: Sequence[link.OutgoingRecord],
+        waiting: int,
     ) -> list[Draft]:
         """What was sent to that queue, as half messages. `waiting`: how many are about to be
         stored besides. Raises `TooManyTransactions`, `PropertiesTooLarge`, `TooManyRequests`."""

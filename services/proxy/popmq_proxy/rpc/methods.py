@@ -24,6 +24,8 @@ from popmq_proxy.rpc.receive import Receive
 from popmq_proxy.rpc.route import Route
 from popmq_proxy.rpc.send import Send
 from popmq_proxy.rpc.signs import SignsOfLife
+from popmq_proxy.rpc.transaction import Transactions
+from popmq_proxy.rpc.transaction_checks import TransactionChecks
 
 Unary = Callable[[CallContext, Any], Awaitable[Any]]
 
@@ -31,7 +33,6 @@ UNSUPPORTED_UNARY = {
     "UpdateOffset": service.UpdateOffsetResponse,
     "GetOffset": service.GetOffsetResponse,
     "QueryOffset": service.QueryOffsetResponse,
-    "EndTransaction": service.EndTransactionResponse,
     "RecallMessage": service.RecallMessageResponse,
     "SyncLiteSubscription": service.SyncLiteSubscriptionResponse,
 }
@@ -49,6 +50,8 @@ class Methods:
     signs: SignsOfLife
     admin: Admin
     dead_letters: DeadLetters
+    transactions: Transactions
+    checks: TransactionChecks
     health: Health
 
 
@@ -56,6 +59,7 @@ def methods(upstream: Upstream) -> Methods:
     route, send, ack = Route(upstream), Send(upstream), Ack(upstream)
     signs = SignsOfLife(upstream)
     client = Client(upstream, signs)
+    transactions = Transactions(upstream)
     unary: dict[str, tuple[Unary, type[Any]]] = {
         "QueryRoute": (route.query_route, service.QueryRouteResponse),
         "QueryAssignment": (route.query_assignment, service.QueryAssignmentResponse),
@@ -69,6 +73,7 @@ def methods(upstream: Upstream) -> Methods:
             ack.forward,
             service.ForwardMessageToDeadLetterQueueResponse,
         ),
+        "EndTransaction": (transactions.end_transaction, service.EndTransactionResponse),
         "Nack": (Consumer(upstream).nack, consumer.NackResponse),
         "Heartbeat": (client.heartbeat, service.HeartbeatResponse),
         "NotifyClientTermination": (client.terminate, service.NotifyClientTerminationResponse),
@@ -92,6 +97,8 @@ def methods(upstream: Upstream) -> Methods:
         signs=signs,
         admin=Admin(upstream),
         dead_letters=DeadLetters(upstream),
+        transactions=transactions,
+        checks=TransactionChecks(upstream),
         health=Health(),
     )
 
