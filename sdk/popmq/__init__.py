@@ -16,17 +16,20 @@ from popmq.errors import (
     TopicNotFound,
 )
 from popmq.message import Message, ReceivedMessage, SendReceipt
+from popmq.transaction import HalfMessage, Resolution
 
 __all__ = [
     "BrokerUnavailable",
     "Client",
     "Credentials",
     "GroupNotFound",
+    "HalfMessage",
     "InvalidReceiptHandle",
     "Message",
     "PopMQClientError",
     "ReceivedMessage",
     "RefusedByServer",
+    "Resolution",
     "SendReceipt",
     "ServerUnreachable",
     "TooManyRequests",
