@@ -116,7 +116,16 @@ def check_fifo_push(driver: Driver, server: Server) -> None:
         assert numbers == [0, 1, 2, *failed, *range(3, 10)], bodies
 
 
+def check_transaction(driver: Driver, server: Server) -> None:
+    """One is committed, one rolled back, two are forgotten: the server asks about these, each once,
+    and the checker commits the one and rolls back the other."""
+    seen = driver("transaction", server, *fresh(server))
+    assert sorted(message["body"] for message in seen["messages"]) == ["commit", "forgotten-commit"]
+    assert sorted(seen["asked"]) == ["forgotten-commit", "forgotten-rollback"]
+
+
 CHECKS = [
+    check_transaction,
     check_round_trip,
     check_redelivery,
     check_change_invisible,
