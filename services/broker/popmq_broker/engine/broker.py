@@ -11,6 +11,8 @@ from popmq_broker.engine.nack import Nacks
 from popmq_broker.engine.offsets import Offsets
 from popmq_broker.engine.pop import Pop
 from popmq_broker.engine.pop_buffer import Storing
+from popmq_broker.engine.positions import Positions
+from popmq_broker.engine.pull import Pull, queue_name
 from popmq_broker.engine.renew import Renew
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.send import Begun, Send
@@ -37,6 +39,11 @@ _REPLY_FIELD = {
     "describe": "describe",
     "poll_checks": "poll_checks",
     "list_transactions": "list_transactions",
+    "pull": "pull",
+    "get_offset": "offset",
+    "commit_offset": "offset",
+    "find_offset": "offset",
+    "reset_offsets": "reset_offsets",
 }
 
 
@@ -53,6 +60,7 @@ class Broker:
         self.transactions = Transactions(state, self.topics)
         self.checks = TransactionChecks(state, self.transactions)
         self._send = Send(state, self.transactions)
+        positions = Positions(state)
         self._handlers: dict[str, Handler] = {
             "send": self._send.send,
             "pop": Pop(state, self.revive, self.storing).pop,
@@ -74,6 +82,11 @@ class Broker:
             "end_transaction": self.transactions.end,
             "poll_checks": self.checks.poll,
             "list_transactions": self.transactions.unsettled,
+            "pull": Pull(state).pull,
+            "commit_offset": positions.commit,
+            "get_offset": positions.get,
+            "find_offset": positions.find,
+            "reset_offsets": positions.reset,
         }
         state.store.arrivals = self._arrived
         state.store.synced = self._synced
@@ -147,6 +160,9 @@ class Broker:
             codes.setdefault(run.queue[0], []).extend(run.tags_codes)
         for topic, tags_codes in codes.items():
             self.state.waiters.arrived(topic, tags_codes)
+        if self.state.pulls.count:
+            for run in runs:
+                self.state.pulls.arrived(queue_name(*run.queue), run.tags_codes)
 
     def _synced(self, seconds: float, records: int) -> None:
         self.state.stats.fsync_s.observe(seconds)

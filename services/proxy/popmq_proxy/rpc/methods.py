@@ -20,7 +20,10 @@ from popmq_proxy.rpc.consumer import Consumer
 from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.rpc.dead_letters import DeadLetters
 from popmq_proxy.rpc.health import Health
+from popmq_proxy.rpc.offsets import Offsets
+from popmq_proxy.rpc.pull import Pull
 from popmq_proxy.rpc.receive import Receive
+from popmq_proxy.rpc.reset import Reset
 from popmq_proxy.rpc.route import Route
 from popmq_proxy.rpc.send import Send
 from popmq_proxy.rpc.signs import SignsOfLife
@@ -30,9 +33,6 @@ from popmq_proxy.rpc.transaction_checks import TransactionChecks
 Unary = Callable[[CallContext, Any], Awaitable[Any]]
 
 UNSUPPORTED_UNARY = {
-    "UpdateOffset": service.UpdateOffsetResponse,
-    "GetOffset": service.GetOffsetResponse,
-    "QueryOffset": service.QueryOffsetResponse,
     "RecallMessage": service.RecallMessageResponse,
     "SyncLiteSubscription": service.SyncLiteSubscriptionResponse,
 }
@@ -52,6 +52,7 @@ class Methods:
     dead_letters: DeadLetters
     transactions: Transactions
     checks: TransactionChecks
+    reset: Reset
     health: Health
 
 
@@ -60,6 +61,7 @@ def methods(upstream: Upstream) -> Methods:
     signs = SignsOfLife(upstream)
     client = Client(upstream, signs)
     transactions = Transactions(upstream)
+    offsets, pull = Offsets(upstream), Pull(upstream)
     unary: dict[str, tuple[Unary, type[Any]]] = {
         "QueryRoute": (route.query_route, service.QueryRouteResponse),
         "QueryAssignment": (route.query_assignment, service.QueryAssignmentResponse),
@@ -74,6 +76,10 @@ def methods(upstream: Upstream) -> Methods:
             service.ForwardMessageToDeadLetterQueueResponse,
         ),
         "EndTransaction": (transactions.end_transaction, service.EndTransactionResponse),
+        "UpdateOffset": (offsets.update_offset, service.UpdateOffsetResponse),
+        "GetOffset": (offsets.get_offset, service.GetOffsetResponse),
+        "QueryOffset": (offsets.query_offset, service.QueryOffsetResponse),
+        "Pull": (pull.pull, consumer.PullResponse),
         "Nack": (Consumer(upstream).nack, consumer.NackResponse),
         "Heartbeat": (client.heartbeat, service.HeartbeatResponse),
         "NotifyClientTermination": (client.terminate, service.NotifyClientTerminationResponse),
@@ -90,7 +96,7 @@ def methods(upstream: Upstream) -> Methods:
                 Receive(upstream).receive_message, service.ReceiveMessageResponse, upstream
             ),
             "PullMessage": _beginning_with_status(
-                _unsupported("PullMessage"), service.PullMessageResponse, upstream
+                pull.pull_message, service.PullMessageResponse, upstream
             ),
         },
         client=client,
@@ -99,6 +105,7 @@ def methods(upstream: Upstream) -> Methods:
         dead_letters=DeadLetters(upstream),
         transactions=transactions,
         checks=TransactionChecks(upstream),
+        reset=Reset(upstream),
         health=Health(),
     )
 
