@@ -95,6 +95,15 @@ class HalfTable:
         half.checks, half.due_ms = checks, due_ms
         self._plan(self._agendas[half.topic], half)
 
+    def shift(self, ms: int) -> None:
+        """The wall clock was set by that much: what waits waits as long as it would have."""
+        self._last = []
+        for agenda in self._agendas.values():
+            agenda.due = []
+        for half in self:
+            half.due_ms += ms
+            self._plan(self._agendas[half.topic], half)
+
     def take_due(
         self, topics: Iterable[str], now_ms: int, count_max: int, durable_end: int
     ) -> list[Half]:

@@ -19,6 +19,7 @@ from popmq_common import properties as names
 from popmq_common.errors import (
     AlreadySettled,
     BadRequest,
+    Corrupt,
     InvalidTransactionId,
     TooManyTransactions,
 )
@@ -103,8 +104,8 @@ class Transactions:
             raise AlreadySettled(transaction_id=name, outcome=before.value)
 
     def _final_draft(self, half: Half) -> Draft:
-        """Raises `TopicNotFound`, `InvalidTransactionId`."""
-        topic, record = self._state.topic(half.topic), self.read(half)
+        """Raises `TopicNotFound`, `InvalidTransactionId`, `Corrupt`."""
+        topic, record = self._state.topic(half.topic), self._read(half)
         if record is None:
             raise InvalidTransactionId(reason="retention has deleted its half message")
         return Draft(
@@ -123,7 +124,7 @@ class Transactions:
 
     async def give_up(self, half: Half) -> None:
         """Nobody would settle it: to where operators find it. Raises `DiskFull`."""
-        state, record = self._state, self.read(half)
+        state, record = self._state, self._readable(half)
         drafts = [_op_draft(half, Outcome.GIVEN_UP, state.clock.now_ms())]
         if record is not None:
             self._topics.ensure_system_copy_target(GIVEN_UP_TOPIC)
@@ -148,9 +149,8 @@ class Transactions:
 
         Raises `DiskFull`.
         """
-        state, record = self._state, self.read(half)
-        if record is None:
-            state.log.error("transaction.lost", topic=half.topic, log_offset=half.log_offset)
+        state, record = self._state, self._readable(half)
+        if record is None:  # nothing to be moved, and nothing that it would hold
             state.halves.drop(half)
             return
         now_ms = state.clock.now_ms()
@@ -181,13 +181,24 @@ class Transactions:
             if request.topic not in ("", half.topic):
                 continue
             reply.count += 1
-            if len(reply.transactions) < request.count_max and (record := self.read(half)):
+            if len(reply.transactions) < request.count_max and (record := self._readable(half)):
                 reply.transactions.append(_unsettled(half, record))
         return reply
 
-    def read(self, half: Half) -> Record | None:
-        """None: retention has deleted it."""
+    def _read(self, half: Half) -> Record | None:
+        """None: retention has deleted it. Raises `Corrupt`."""
         return self._state.store.read(half.log_offset, half.size_bytes)
+
+    def _readable(self, half: Half) -> Record | None:
+        """None also when it is damaged: that must not hold up the others."""
+        try:
+            record = self._read(half)
+        except Corrupt as damaged:
+            self._state.log.error("transaction.damaged", topic=half.topic, reason=str(damaged))
+            return None
+        if record is None:
+            self._state.log.error("transaction.lost", topic=half.topic, log_offset=half.log_offset)
+        return record
 
     def needed_from(self) -> int | None:
         """The lowest log offset that a half message needs; None: there is none."""

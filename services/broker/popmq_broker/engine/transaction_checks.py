@@ -36,6 +36,7 @@ class TransactionChecks:
         self._state = state
         self._transactions = transactions
         self._saved = state.halves.changed
+        self._tended_ms = state.clock.now_ms()
 
     async def poll(self, request: link.PollChecks) -> link.PollChecksReply:
         """What is to be asked now, of these topics. Raises `BadRequest`."""
@@ -50,12 +51,20 @@ class TransactionChecks:
             due = state.halves.take_due(request.topics, now_ms, 1, state.store.durable_end)
             if not due:
                 break
-            record = state.store.read_bytes(due[0].log_offset, due[0].size_bytes)
+            record = self._bytes(due[0])
             if record is not None:
                 reply.checks.append(_message(due[0], record))
                 state.stats.checked[due[0].topic] += 1
                 room_bytes -= len(record)
         return reply
+
+    def _bytes(self, half: Half) -> bytes | None:
+        """None: retention has deleted it, or it is damaged, which must not hold up the others."""
+        try:
+            return self._state.store.read_bytes(half.log_offset, half.size_bytes)
+        except Corrupt as damaged:
+            self._state.log.error("transaction.damaged", topic=half.topic, reason=str(damaged))
+            return None
 
     async def run(self) -> None:
         """For ever."""
@@ -71,6 +80,9 @@ class TransactionChecks:
         """Give up what is hopeless, and move what holds old files."""
         state = self._state
         now_ms = state.clock.now_ms()
+        if now_ms < self._tended_ms:
+            state.halves.shift(now_ms - self._tended_ms)
+        self._tended_ms = now_ms
         try:
             while (half := state.halves.hopeless(now_ms)) is not None:
                 await self._transactions.give_up(half)

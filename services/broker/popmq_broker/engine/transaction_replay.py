@@ -13,6 +13,7 @@ from popmq_broker.core import transaction
 from popmq_broker.core.offsets import OffsetTable, QueueKey
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.transaction_checks import load_checks
+from popmq_common.errors import Corrupt
 from popmq_common.names import HALF_GROUP, HALF_OP_TOPIC, HALF_TOPIC
 from popmq_common.record import Record
 
@@ -33,7 +34,7 @@ def load(state: BrokerState, saved: OffsetTable) -> None:
     op_at = max(0, op_from - state.config.settled_transactions_max)
     streams = (_entries(state, HALF_TOPIC, half_from), _entries(state, HALF_OP_TOPIC, op_at))
     for read in heapq.merge(*streams):
-        record = state.store.read(read.log_offset, read.size_bytes)
+        record = _readable(state, read)
         if record is None:
             continue
         if read.topic == HALF_OP_TOPIC:
@@ -57,6 +58,20 @@ def _entries(state: BrokerState, topic: str, start: int) -> Iterator[_Read]:
         for entry in entries:
             yield _Read(entry.log_offset, entry.size_bytes, topic, at)
             at += 1
+
+
+def _readable(state: BrokerState, read: _Read) -> Record | None:
+    """None: retention has deleted it, or it is damaged and a half message: told of, and lost.
+
+    Raises `Corrupt` for an op record: without it a message could come twice.
+    """
+    try:
+        return state.store.read(read.log_offset, read.size_bytes)
+    except Corrupt as damaged:
+        if read.topic != HALF_TOPIC:
+            raise
+        state.log.error("transaction.damaged", reason=str(damaged))
+        return None
 
 
 def _add(state: BrokerState, read: _Read, record: Record, op_offset: int) -> None:

@@ -269,6 +269,38 @@ def test_a_large_answer_is_cut(driver: EngineDriver, monkeypatch: pytest.MonkeyP
     assert [len(driver.poll_checks()) for _ in range(3)] == [1, 1, 0]
 
 
+def test_a_clock_that_is_set_back_holds_up_nothing(driver: EngineDriver) -> None:
+    driver.half("a")
+    driver.advance(30_000)
+    assert len(driver.poll_checks()) == 1
+    driver.clock.set_back(24 * HOUR_MS)
+    driver.advance(0)
+    assert driver.poll_checks() == []
+    driver.advance(30_000)
+    assert len(driver.poll_checks()) == 1
+
+
+def test_a_damaged_half_message_holds_up_no_other(driver: EngineDriver) -> None:
+    (_, log_offset), good = driver.half("damaged"), driver.half("good")
+    for _ in range(5):
+        driver.send("x" * 1_000)  # a start reads the newest file
+    driver.run(driver.broker.state.store.checkpoint())
+    with open(driver.data_dir / "commitlog" / f"{0:020}", "r+b") as file:
+        file.seek(log_offset + 100)
+        file.write(b"???")
+    driver.advance(6_000)
+    assert [(one.half_offset, one.log_offset) for one in driver.poll_checks()] == [good]
+    for i in range(3):
+        if i == 1:
+            driver.crash(random.Random(1))
+        driver.advance(30_000)
+        driver.poll_checks()
+    driver.advance(30_000)
+    listed = driver.call(list_transactions=link.ListTransactions(count_max=9)).list_transactions
+    assert listed.count == 0
+    assert [record.body for record in records(driver, GIVEN_UP_TOPIC)] == [b"good"]
+
+
 def test_metrics_tell_what_is_open_and_how_the_others_ended(driver: EngineDriver) -> None:
     a, b, _ = (driver.half(name) for name in "abc")
     driver.end(a, commit=True)
