@@ -19,6 +19,7 @@ from popmq.errors import (
 from popmq.message import Message, ReceivedMessage, SendReceipt
 from popmq.pull import PullConsumer, Start
 from popmq.shares import Queue, Strategy
+from popmq.transaction import HalfMessage, Resolution
 
 __all__ = [
     "BroadcastConsumer",
@@ -26,6 +27,7 @@ __all__ = [
     "Client",
     "Credentials",
     "GroupNotFound",
+    "HalfMessage",
     "InvalidReceiptHandle",
     "Message",
     "PopMQClientError",
@@ -33,6 +35,7 @@ __all__ = [
     "Queue",
     "ReceivedMessage",
     "RefusedByServer",
+    "Resolution",
     "SendReceipt",
     "ServerUnreachable",
     "Start",

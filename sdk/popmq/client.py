@@ -36,6 +36,7 @@ from popmq.errors import (
 )
 from popmq.message import Message, ReceivedMessage, SendReceipt
 from popmq.telemetry import Telemetry
+from popmq.transaction import Transactions
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_consumer.v1 import consumer_pb2_grpc as consumer_grpc
 
@@ -90,6 +91,15 @@ class Client:
         self._stub = service_grpc.MessagingServiceStub(self._channel)
         self._consumer = consumer_grpc.ConsumerStub(self._channel)
         self._telemetry = Telemetry(self._stub, self.metadata)
+        self.transactions = Transactions(
+            self._stub,
+            self._telemetry,
+            ids=self._ids,
+            resource=self._resource,
+            metadata=self.metadata,
+            timeout_s=self._timeout_s,
+            retrying=self._retrying,
+        )
         return self
 
     async def __aexit__(
@@ -98,6 +108,7 @@ class Client:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        await self.transactions.close()
         await self._telemetry.close(self._timeout_s)
         await self._channel.close(None)
 

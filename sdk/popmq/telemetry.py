@@ -25,7 +25,11 @@ class Telemetry:
         self._stub = stub
         self._metadata = metadata
         self._settings: dict[str, v2.Settings] = {}
+        self.orphans: Callable[[service.RecoverOrphanedTransactionCommand], None] = lambda _: None
+        """Called with each question about a transaction."""
         self._streams: dict[str, Any] = {}
+        self._readers: dict[str, asyncio.Task[None]] = {}
+        self._answered: dict[str, asyncio.Event] = {}
         self._beating: asyncio.Task[None] | None = None
 
     async def publish(self, topic: v2.Resource) -> None:
@@ -53,19 +57,40 @@ class Telemetry:
             async with asyncio.timeout(SETTINGS_S):
                 stream = self._streams.get(name)
                 if stream is None or stream.done():
-                    stream = self._stub.Telemetry(None, metadata=self._metadata())
-                    self._streams[name] = stream
+                    stream = self._open(name)
+                answered = self._answered[name]
+                answered.clear()
                 await stream.write(service.TelemetryCommand(settings=self._settings[name]))
-                await stream.read()
+                await answered.wait()
         except (grpc.aio.AioRpcError, TimeoutError, asyncio.InvalidStateError) as failed:
             log.debug("settings of %r were not taken: %r", name, failed)
         if self._beating is None:
             self._beating = asyncio.create_task(self._beat())
 
+    def _open(self, name: str) -> Any:
+        stream = self._streams[name] = self._stub.Telemetry(None, metadata=self._metadata())
+        answered = self._answered[name] = asyncio.Event()
+        self._readers[name] = asyncio.create_task(self._read(stream, answered))
+        return stream
+
+    async def _read(self, stream: Any, answered: asyncio.Event) -> None:
+        """What the server says, until the stream ends."""
+        try:
+            async for command in stream:
+                answered.set()
+                if command.HasField("recover_orphaned_transaction_command"):
+                    self.orphans(command.recover_orphaned_transaction_command)
+        except grpc.aio.AioRpcError as failed:
+            log.debug("a telemetry stream has ended: %r", failed)
+        finally:
+            answered.set()
+
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(HEARTBEAT_S)
             for name, settings in list(self._settings.items()):
+                if self._streams[name].done():
+                    await self._sync(name)
                 request = service.HeartbeatRequest(client_type=settings.client_type)
                 if name:
                     request.group.CopyFrom(settings.subscription.group)
@@ -92,3 +117,7 @@ class Telemetry:
             log.debug("termination was not taken: %r", failed)
         for stream in self._streams.values():
             stream.cancel()
+        readers = list(self._readers.values())
+        for reader in readers:
+            reader.cancel()
+        await asyncio.gather(*readers, return_exceptions=True)

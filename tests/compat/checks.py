@@ -38,6 +38,14 @@ def fresh_in_order(server: Server) -> tuple[str, str]:
     return topic, group
 
 
+def fresh_with_transactions(server: Server) -> tuple[str, str]:
+    name = uuid4().hex[:8]
+    topic, group = f"topic-{name}", f"group-{name}"
+    server.cli("topic", "create", topic, "--queues", "4", "--type", "TRANSACTION")
+    server.cli("group", "create", group, "--from", "first")
+    return topic, group
+
+
 def check_round_trip(driver: Driver, server: Server) -> None:
     """Ten messages are sent, received once, acked, and do not come again."""
     seen = driver("round_trip", server, *fresh(server))
@@ -129,8 +137,17 @@ def check_delay(driver: Driver, server: Server) -> None:
     assert "cannot be recalled any more" in seen["too_late"]
 
 
+def check_transaction(driver: Driver, server: Server) -> None:
+    """One is committed, one rolled back, two are forgotten: the server asks about these, each once,
+    and the checker commits the one and rolls back the other."""
+    seen = driver("transaction", server, *fresh_with_transactions(server))
+    assert sorted(message["body"] for message in seen["messages"]) == ["commit", "forgotten-commit"]
+    assert sorted(seen["asked"]) == ["forgotten-commit", "forgotten-rollback"]
+
+
 CHECKS = [
     check_delay,
+    check_transaction,
     check_round_trip,
     check_redelivery,
     check_change_invisible,

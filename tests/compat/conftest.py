@@ -33,6 +33,7 @@ def alone() -> Callable[[], AbstractContextManager[None]]:
 SHORT = {  # the defaults of 10 s and 60 s would only take time
     "POPMQ_PROXY_INVISIBLE_MS_MIN": "1000",
     "POPMQ_PROXY_INVISIBLE_MS_DEFAULT": "3000",
+    "POPMQ_BROKER_TRANSACTION_IMMUNITY_MS": "2000",
 }
 
 

@@ -200,6 +200,22 @@ class EngineDriver:
         request = link.Redrive(group=GROUP, **{"count_max": 100, **fields})
         return self.call(redrive=request).redrive
 
+    def half(self, body: str, immunity_s: int = 0) -> tuple[int, int]:
+        """A half message; what its transaction id says of it."""
+        more = {properties.IMMUNITY_S: str(immunity_s)} if immunity_s else None
+        request = self.send_body(body, more=more)
+        request["send"].kind = link.SEND_KIND_HALF
+        reply = self.call(**request).send
+        return reply.queue_offset, reply.log_offsets[0]
+
+    def end(self, half: tuple[int, int], *, commit: bool) -> None:
+        self.call(**end_body(half, commit=commit))
+
+    def poll_checks(self, *topics: str, count_max: int = 100) -> list[link.HalfMessage]:
+        """What a proxy whose producers publish to these is to ask."""
+        request = link.PollChecks(topics=topics or [TOPIC], count_max=count_max)
+        return list(self.call(poll_checks=request).poll_checks.checks)
+
     def alive(self, *client_ids: str) -> None:
         self.call(alive=link.Alive(client_ids=client_ids))
 
@@ -214,6 +230,7 @@ class EngineDriver:
         while self.run(self.broker.revive.revive_due()):
             pass
         self.deliver_due()
+        self.run(self.broker.checks.tend())
 
     def deliver_due(self) -> None:
         """What is due now comes into its topic, and is on disk."""
@@ -313,6 +330,14 @@ def pop_body(
             auto_renew=bool(renewed_by),
         )
     }
+
+
+def end_body(half: tuple[int, int], *, commit: bool) -> dict[str, Any]:
+    offset, log_offset = half
+    request = link.EndTransaction(
+        topic=TOPIC, half_offset=offset, log_offset=log_offset, commit=commit
+    )
+    return {"end_transaction": request}
 
 
 def nack_body(

@@ -43,6 +43,38 @@ def test_a_message_by_hand(server: Server) -> None:
     assert "Nothing came" in notes
 
 
+def test_transactions_by_hand(server: Server) -> None:
+    at = ("--endpoint", server.endpoint)
+    popmq("topic", "create", "paid", "--type", "TRANSACTION", *at)
+    popmq("group", "create", "ledger", "--from", "first", *at)
+
+    async def begin() -> list[str]:
+        async with Client(server.endpoint) as client:
+            return [
+                (await client.transactions.send("paid", body, keys=["k7"])).transaction_id
+                for body in (b"yes", b"no")
+            ]
+
+    first, second = asyncio.run(begin())
+    output, notes = popmq("transaction", "list", "--topic", "paid", "--limit", "1", *at)
+    assert first in output
+    assert "k7" in output
+    assert second not in output
+    assert "2 in all." in notes
+    assert "is committed" in popmq("transaction", "commit", first, *at)[0]
+    assert "is rolled back" in popmq("transaction", "rollback", second, *at)[0]
+    popmq("transaction", "rollback", second, *at)
+    _, errors = popmq("transaction", "commit", second, *at, code=1)
+    assert "was rolled back before" in errors
+    assert "not valid" in popmq("transaction", "commit", "x", *at, code=1)[1]
+    assert json.loads(popmq("transaction", "list", "--json", *at)[0]) == {
+        "transactions": [],
+        "count": 0,
+    }
+    output, _ = popmq("receive", "paid", "--group", "ledger", "--ack", "--json", *at)
+    assert [message["body"] for message in json.loads(output)] == ["yes"]
+
+
 def test_a_body_from_standard_input(server: Server) -> None:
     at = ("--endpoint", server.endpoint)
     popmq("send", "stdin", "-", *at, text="grüße".encode())

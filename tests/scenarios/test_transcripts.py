@@ -9,6 +9,7 @@
     ack NAME [NAME…]            change NAME 30s          release NAME      forward NAME
     nack NAME… [delay=5s] [kind=counted|uncounted|fatal] [reason="TEXT"]
     dlq [reason=TEXT]           redrive [reason=TEXT] [max=N]
+    half NAME… [immunity=60s]   commit-half NAME…   rollback-half NAME…   checks
     advance 10s    later 10s    restart     crash        show              delete [group]
     offsets
     join CLIENT [leave=yes]     (with topic lock=10s: pull … client=CLIENT)
@@ -57,6 +58,7 @@ class Stage:
         self._began_ms = self.driver.clock.now_ms()
         self.handles: dict[str, str] = {}
         self.due_ms: dict[str, int] = {}
+        self.halves: dict[str, tuple[int, int]] = {}
 
     def run(self, line: str) -> list[str]:
         verb, *words = split(line)
@@ -167,6 +169,32 @@ class Stage:
         left = f", {reply.without_topic} without topic" if reply.without_topic else ""
         more = ", more" if reply.next_offset >= 0 else ""
         return [f"{reply.sent} sent, {reply.already} already{left}{more}"]
+
+    def do_half(self, bodies: list[str], options: dict[str, str]) -> list[str]:
+        immunity_s = duration_ms(options.get("immunity", "0s")) // 1_000
+        for body in bodies:
+            self.halves[body] = self.driver.half(body, immunity_s)
+        return []
+
+    def do_commit_half(self, names: list[str], _: dict[str, str]) -> list[str]:
+        return [self._end(name, commit=True) for name in names]
+
+    def do_rollback_half(self, names: list[str], _: dict[str, str]) -> list[str]:
+        return [self._end(name, commit=False) for name in names]
+
+    def _end(self, name: str, *, commit: bool) -> str:
+        try:
+            self.driver.end(self.halves[name], commit=commit)
+        except PopMQError as error:
+            return f"{name}: {type(error).__name__} {error.fields.get('outcome', '')}".rstrip()
+        return f"{name}: done"
+
+    def do_checks(self, _: list[str], __: dict[str, str]) -> list[str]:
+        """What producers are asked now."""
+        found = self.driver.poll_checks()
+        names = {place: name for name, place in self.halves.items()}
+        lines = [f"{names[h.half_offset, h.log_offset]} for the {h.checks}. time" for h in found]
+        return lines or ["nothing"]
 
     def do_release(self, names: list[str], _: dict[str, str]) -> list[str]:
         handles = [self.handles[name] for name in names]
@@ -279,7 +307,7 @@ class Stage:
         reply = self.driver.call(describe=link.Describe()).describe
         lines = []
         for topic in reply.topics:
-            if not topic.config.name.startswith("rmq_sys_"):
+            if not topic.config.name.lower().startswith("rmq_sys_"):
                 held = sum(queue.max_offset - queue.min_offset for queue in topic.queues)
                 lines.append(f"{topic.config.name}: {held} stored")
         for group in reply.groups:

@@ -84,6 +84,20 @@ class BrokerConfig:
     access_lock_idle_polls: int = 3
     """How often in a row another consumer asks for a queue of which nothing is outstanding until it
     gets it; for groups with an access lock."""
+    transaction_immunity_ms: int = 6_000
+    """How long after a half message nobody is asked about it, unless its sender wants longer."""
+    transaction_check_interval_ms: int = 30_000
+    """How often a producer is asked about a half message that is not settled."""
+    transaction_checks_max: int = 15
+    """How often at most; then it is given up, and lies in TRANS_CHECK_MAX_TIME_TOPIC."""
+    transaction_age_ms_max: int = 72 * 3_600_000
+    """Age at which a half message is given up though nobody could be asked."""
+    half_messages_max: int = 100_000
+    """Half messages that are not settled; more are refused."""
+    half_move_ms: int = 3_600_000
+    """Age at which a half message that keeps an old file of the log is written again."""
+    settled_transactions_max: int = 10_000
+    """Settled transactions that are remembered, so that settling them again finds the same."""
     topics_max: int = 20_000
     """Topics, retry topics and dead letters included; more are refused."""
     groups_max: int = 20_000

@@ -63,6 +63,10 @@ class BrokerCollector(Collector):
         yield _counter("popmq_renewed_leases", text, group, stats.renewed)
         text = "Messages put into a retry topic, not acked in time or nacked"
         yield _counter("popmq_revived_messages", text, group, stats.revived)
+        text = "Half messages that producers were asked about"
+        yield _counter("popmq_transaction_checks", text, ["topic"], stats.checked)
+        text = "Transactions that ended, by outcome"
+        yield _counter("popmq_transactions", text, ["topic", "outcome"], stats.settled)
         text = "Messages put into the dead letters"
         yield _counter("popmq_send_to_dlq_messages", text, group, stats.dead)
 
@@ -98,6 +102,12 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily("popmq_storage_flush_behind_bytes", "Appended, not synced", behind)
         size = store.log_end - store.log_start
         yield GaugeMetricFamily("popmq_storage_size_bytes", "Bytes of the CommitLog in use", size)
+        halves = GaugeMetricFamily(
+            "popmq_half_messages", "Half messages that are not settled", labels=["topic"]
+        )
+        for topic, count in state.halves.counts().items():
+            halves.add_metric([topic], count)
+        yield halves
         yield GaugeMetricFamily("popmq_leases", "Live leases", state.leases.live_count)
         text = "Clients whose leases are renewed"
         yield GaugeMetricFamily("popmq_renewing_clients", text, len(state.leases.renewals))

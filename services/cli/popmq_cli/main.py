@@ -18,6 +18,7 @@ COMMANDS = {
     "topic": ("topics", "topic", "Make, list, show and delete topics."),
     "group": ("groups", "group", "Make, change, list, show and delete consumer groups."),
     "dlq": ("dead_letters", "dlq", "List, show and send again what a group gave up."),
+    "transaction": ("transactions", "transaction", "List and settle open transactions."),
     "send": ("messages", "send", "Send a message."),
     "recall": ("messages", "recall", "Take a delayed message back."),
     "receive": ("messages", "receive", "Receive messages for a consumer group."),

@@ -123,6 +123,14 @@ class RecallTooLate(BadRequest):
     been recalled before."""
 
 
+class InvalidTransactionId(BadRequest):
+    """The transaction id is not valid: {reason}."""
+
+
+class IllegalRecoveryTime(BadRequest):
+    """Illegal orphaned transaction recovery duration: {reason}."""
+
+
 class MessageTypeConflict(BadRequest):
     """Topic {topic} takes {topic_type} messages, this one is {message_type}; a topic for it is
     made by: popmq topic create NAME --type {message_type}."""
@@ -190,6 +198,15 @@ class TooManyInFlight(Refused):
 
 class TooManyRequests(Refused):
     """Too many {what} at a time, the limit is {limit}."""
+
+
+class AlreadySettled(Refused):
+    """The transaction {transaction_id} was {outcome} before; that cannot be taken back."""
+
+
+class TooManyTransactions(Refused):
+    """{count} transactions of this broker are not settled, the limit is {limit}; commit them or
+    roll them back, or raise POPMQ_BROKER_HALF_MESSAGES_MAX."""
 
 
 class NoPermission(Refused):

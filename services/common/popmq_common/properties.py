@@ -35,12 +35,21 @@ RETRY_REASON: Final = "__RETRY_REASON"
 """Ours: why the last counted attempt failed."""
 ORIGIN_QUEUE: Final = "__ORIGIN_QUEUE_ID"
 """Ours, of copies: the queue that a message of a message group was sent to."""
+REAL_TOPIC: Final = "REAL_TOPIC"
+REAL_QUEUE_ID: Final = "REAL_QID"
+PRODUCER_GROUP: Final = "PGROUP"
+TRANSACTION: Final = "TRAN_MSG"
+TRANSACTION_ID: Final = "__transactionId__"
+IMMUNITY_S: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+CHECK_COUNT: Final = "TRANSACTION_CHECK_TIMES"
+HALF_ORIGIN: Final = "__HALF_ORIGIN"
+"""Ours, of a half message that was written again: where it was first."""
+SETTLED: Final = "__SETTLED"
+"""Ours, of an op record: how the half message ended, and where it was first."""
 DELIVER_MS: Final = "TIMER_DELIVER_MS"
 DELIVER_NANOS: Final = "DELIVER_NANOS"
 """Ours: what milliseconds lose of a delivery time."""
 DELAY_LEVEL: Final = "DELAY"
-REAL_TOPIC: Final = "REAL_TOPIC"
-REAL_QUEUE: Final = "REAL_QID"
 TIMER_OUT_MS: Final = "TIMER_OUT_MS"
 TIMER_ROLL_TIMES: Final = "TIMER_ROLL_TIMES"
 TIMER_DEL_KEY: Final = "TIMER_DEL_UNIQKEY"
@@ -58,20 +67,25 @@ _RESERVED_TEXT: Final = """
     TIMER_ROLL_TIMES TIMER_OUT_MS TIMER_DEL_UNIQKEY TIMER_DELAY_LEVEL __BORNHOST BORN_TIMESTAMP
     DLQ_ORIGIN_TOPIC DLQ_ORIGIN_MESSAGE_ID __CRC32#
 """
-RESERVED: Final = frozenset(
-    {*_RESERVED_TEXT.split(), REDRIVE_OF, RETRY_REASON, ORIGIN_QUEUE, TIMER_OF, DELIVER_NANOS}
+_OURS: Final = (
+    REDRIVE_OF,
+    RETRY_REASON,
+    ORIGIN_QUEUE,
+    TIMER_OF,
+    DELIVER_NANOS,
+    HALF_ORIGIN,
+    SETTLED,
 )
+RESERVED: Final = frozenset({*_RESERVED_TEXT.split(), *_OURS, CHECK_COUNT, TRANSACTION_ID})
 """Names that users may not set: RocketMQ, or we, give them a meaning."""
 
 INTERNAL: Final = RESERVED | {
     SHARDING_KEY,
     TRACE_CONTEXT,
     PRIORITY,
-    "__transactionId__",
     "INNER_NUM",
     "INNER_BASE",
-    "CHECK_IMMUNITY_TIME_IN_SECONDS",
-    "TRANSACTION_CHECK_TIMES",
+    IMMUNITY_S,
     "INNER_MULTI_DISPATCH",
     "REDIRECT",
     DLQ_REASON,

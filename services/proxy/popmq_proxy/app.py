@@ -71,14 +71,19 @@ async def handlers(
     upstream = Upstream(config=config, routes=routes, brokers=links, clock=clock, log=log)
     found = methods(upstream)
     metrics = Metrics(upstream.sessions)
-    telling = asyncio.create_task(found.signs.run(), name="signs of life")
-    telling.add_done_callback(partial(_unhealthy_on_error, found.health, log))
+    beside = [
+        asyncio.create_task(found.signs.run(), name="signs of life"),
+        asyncio.create_task(found.checks.run(), name="transaction checks"),
+    ]
+    for task in beside:
+        task.add_done_callback(partial(_unhealthy_on_error, found.health, log))
     try:
         async with MetricsServer(metrics.registry, config.host, config.metrics_port) as pages:
             yield Handlers(upstream, found, rpcs(found, metrics), pages.port)
     finally:
-        telling.cancel()
-        await asyncio.gather(telling, return_exceptions=True)
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
         await links.close()
         await routes.close()
 

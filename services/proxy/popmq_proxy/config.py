@@ -72,6 +72,11 @@ class ProxyConfig:
     """Largest invisible time of a receive or change."""
     poll_ms_max: int = 20_000
     """Longest time a receive is held when there is nothing."""
+    transaction_poll_ms: int = 1_000
+    """How often the brokers are asked which transactions the connected producers are to be asked
+    about; each time a random one between half and one and a half of it."""
+    transaction_recovery_ms_max: int = 3_600_000
+    """Longest orphaned_transaction_recovery_duration of a message."""
     call_timeout_ms: int = 5_000
     """How long a broker may take to answer, waiting polls apart."""
     request_bytes_max: int = 130 * MiB

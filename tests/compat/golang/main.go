@@ -367,6 +367,45 @@ func fifoPush() any {
 	return map[string]any{"messages": append([]fields{}, seen...)}
 }
 
+func transaction() any {
+	var lock sync.Mutex
+	asked := []string{}
+	answer := func(message *rmq.MessageView) rmq.TransactionResolution {
+		lock.Lock()
+		defer lock.Unlock()
+		asked = append(asked, string(message.GetBody()))
+		if string(message.GetBody()) == "forgotten-commit" {
+			return rmq.COMMIT
+		}
+		return rmq.ROLLBACK
+	}
+	sender, err := rmq.NewProducer(config(), rmq.WithTopics(topic),
+		rmq.WithTransactionChecker(&rmq.TransactionChecker{Check: answer}))
+	check(err)
+	check(sender.Start())
+	receiver := consumer("*")
+	for _, body := range []string{"commit", "rollback", "forgotten-commit", "forgotten-rollback"} {
+		begun := sender.BeginTransaction()
+		message := &rmq.Message{Topic: topic, Body: []byte(body)}
+		_, err := sender.SendWithTransaction(context.Background(), message, begun)
+		check(err)
+		switch body {
+		case "commit":
+			check(begun.Commit())
+		case "rollback":
+			check(begun.RollBack())
+		}
+	}
+	messages := receive(receiver, 2, 30, 20)
+	messages = append(messages, receive(receiver, 2, 5, 20)...) // what should not come
+	ack(receiver, messages)
+	check(sender.GracefulStop())
+	check(receiver.GracefulStop())
+	lock.Lock()
+	defer lock.Unlock()
+	return map[string]any{"messages": views(messages), "asked": asked}
+}
+
 func main() {
 	scenario := os.Args[1]
 	endpoint, topic, group = os.Args[2], os.Args[3], os.Args[4]
@@ -375,6 +414,7 @@ func main() {
 		"round_trip": roundTrip, "redelivery": redelivery, "change_invisible": changeInvisible,
 		"tag_filter": tagFilter, "sql_filter": sqlFilter, "push": push, "slow_push": slowPush,
 		"fifo": fifo, "fifo_push": fifoPush, "delay": delay,
+		"fifo": fifo, "fifo_push": fifoPush, "transaction": transaction,
 	}
 	text, err := json.Marshal(scenarios[scenario]())
 	check(err)

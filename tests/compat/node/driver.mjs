@@ -269,8 +269,36 @@ async function fifoPush() {
   return { messages: seen };
 }
 
+async function transaction() {
+  const commit = 1; // TransactionResolution, which the package does not export
+  const rollback = 2;
+  const asked = [];
+  const checker = {
+    async check(received) {
+      const body = received.body.toString();
+      asked.push(body);
+      return body === 'forgotten-commit' ? commit : rollback;
+    },
+  };
+  const sender = new Producer({ endpoints, namespace: '', topics: [topic], checker, logger: quiet });
+  await sender.startup();
+  const receiver = await consumer();
+  for (const body of ['commit', 'rollback', 'forgotten-commit', 'forgotten-rollback']) {
+    const begun = sender.beginTransaction();
+    await sender.send(message(body), begun);
+    if (!body.startsWith('forgotten')) await begun[body]();
+  }
+  const messages = await receive(receiver, 2, 30);
+  messages.push(...await receive(receiver, 2, 5)); // what should not come
+  for (const one of messages) await receiver.ack(one);
+  await sender.shutdown();
+  await receiver.shutdown();
+  return { messages: messages.map(fields), asked };
+}
+
 const scenarios = {
   delay,
+  transaction,
   fifo,
   fifo_push: fifoPush,
   round_trip: roundTrip,

@@ -18,6 +18,8 @@ from rocketmq import (
     Producer,
     PushConsumer,
     SimpleConsumer,
+    TransactionChecker,
+    TransactionResolution,
 )
 from rocketmq.grpc_protocol import FilterType
 
@@ -215,6 +217,33 @@ def push():
     started.shutdown()
     sender.shutdown()
     return {"messages": seen}
+
+
+def transaction():
+    asked = []
+
+    class Checker(TransactionChecker):
+        def check(self, received):
+            body = received.body.decode()
+            asked.append(body)
+            commit = body == "forgotten-commit"
+            return TransactionResolution.COMMIT if commit else TransactionResolution.ROLLBACK
+
+    sender = Producer(configuration, (topic,), checker=Checker())
+    sender.startup()
+    receiver = consumer()
+    for body in ("commit", "rollback", "forgotten-commit", "forgotten-rollback"):
+        begun = sender.begin_transaction()
+        sender.send(message(body), begun)
+        if not body.startswith("forgotten"):
+            getattr(begun, body)()
+    messages = receive(receiver, 2, seconds=30)
+    messages += receive(receiver, 2, seconds=5)  # what should not come
+    for one in messages:
+        receiver.ack(one)
+    sender.shutdown()
+    receiver.shutdown()
+    return {"messages": [fields(m) for m in messages], "asked": asked}
 
 
 def slow_push():

@@ -84,6 +84,16 @@ class AdminStub:
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersRequest.SerializeToString,
                 response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersResponse.FromString,
                 _registered_method=True)
+        self.ListTransactions = channel.unary_unary(
+                '/popmq.admin.v1.Admin/ListTransactions',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListTransactionsRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ListTransactionsResponse.FromString,
+                _registered_method=True)
+        self.SettleTransaction = channel.unary_unary(
+                '/popmq.admin.v1.Admin/SettleTransaction',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.SettleTransactionRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.SettleTransactionResponse.FromString,
+                _registered_method=True)
         self.ResetOffsets = channel.unary_unary(
                 '/popmq.admin.v1.Admin/ResetOffsets',
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ResetOffsetsRequest.SerializeToString,
@@ -154,6 +164,18 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListTransactions(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SettleTransaction(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ResetOffsets(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -212,6 +234,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.RedriveDeadLetters,
                     request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersRequest.FromString,
                     response_serializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersResponse.SerializeToString,
+            ),
+            'ListTransactions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTransactions,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ListTransactionsRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListTransactionsResponse.SerializeToString,
+            ),
+            'SettleTransaction': grpc.unary_unary_rpc_method_handler(
+                    servicer.SettleTransaction,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.SettleTransactionRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.SettleTransactionResponse.SerializeToString,
             ),
             'ResetOffsets': grpc.unary_unary_rpc_method_handler(
                     servicer.ResetOffsets,
@@ -489,6 +521,60 @@ class Admin:
             '/popmq.admin.v1.Admin/RedriveDeadLetters',
             popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersRequest.SerializeToString,
             popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTransactions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/ListTransactions',
+            popmq__admin_dot_v1_dot_admin__pb2.ListTransactionsRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.ListTransactionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SettleTransaction(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/SettleTransaction',
+            popmq__admin_dot_v1_dot_admin__pb2.SettleTransactionRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.SettleTransactionResponse.FromString,
             options,
             channel_credentials,
             insecure,

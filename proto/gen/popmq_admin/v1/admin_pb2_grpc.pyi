@@ -43,6 +43,8 @@ class AdminStub:
     DescribeGroup: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DescribeGroupRequest, _admin_pb2.DescribeGroupResponse]
     ListDeadLetters: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListDeadLettersRequest, _admin_pb2.ListDeadLettersResponse]
     RedriveDeadLetters: _grpc.UnaryUnaryMultiCallable[_admin_pb2.RedriveDeadLettersRequest, _admin_pb2.RedriveDeadLettersResponse]
+    ListTransactions: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListTransactionsRequest, _admin_pb2.ListTransactionsResponse]
+    SettleTransaction: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SettleTransactionRequest, _admin_pb2.SettleTransactionResponse]
     ResetOffsets: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ResetOffsetsRequest, _admin_pb2.ResetOffsetsResponse]
 
 @_typing.type_check_only
@@ -58,6 +60,8 @@ class AdminAsyncStub(AdminStub):
     DescribeGroup: _aio.UnaryUnaryMultiCallable[_admin_pb2.DescribeGroupRequest, _admin_pb2.DescribeGroupResponse]  # type: ignore[assignment]
     ListDeadLetters: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListDeadLettersRequest, _admin_pb2.ListDeadLettersResponse]  # type: ignore[assignment]
     RedriveDeadLetters: _aio.UnaryUnaryMultiCallable[_admin_pb2.RedriveDeadLettersRequest, _admin_pb2.RedriveDeadLettersResponse]  # type: ignore[assignment]
+    ListTransactions: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListTransactionsRequest, _admin_pb2.ListTransactionsResponse]  # type: ignore[assignment]
+    SettleTransaction: _aio.UnaryUnaryMultiCallable[_admin_pb2.SettleTransactionRequest, _admin_pb2.SettleTransactionResponse]  # type: ignore[assignment]
     ResetOffsets: _aio.UnaryUnaryMultiCallable[_admin_pb2.ResetOffsetsRequest, _admin_pb2.ResetOffsetsResponse]  # type: ignore[assignment]
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
@@ -130,6 +134,20 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.RedriveDeadLettersRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.RedriveDeadLettersResponse, _abc.Awaitable[_admin_pb2.RedriveDeadLettersResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ListTransactions(
+        self,
+        request: _admin_pb2.ListTransactionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListTransactionsResponse, _abc.Awaitable[_admin_pb2.ListTransactionsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def SettleTransaction(
+        self,
+        request: _admin_pb2.SettleTransactionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.SettleTransactionResponse, _abc.Awaitable[_admin_pb2.SettleTransactionResponse]]: ...
 
     @_abc_1.abstractmethod
     def ResetOffsets(

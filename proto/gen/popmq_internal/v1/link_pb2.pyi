@@ -215,6 +215,9 @@ class Call(_message.Message):
     ALIVE_FIELD_NUMBER: _builtins.int
     GONE_FIELD_NUMBER: _builtins.int
     RECALL_FIELD_NUMBER: _builtins.int
+    END_TRANSACTION_FIELD_NUMBER: _builtins.int
+    POLL_CHECKS_FIELD_NUMBER: _builtins.int
+    LIST_TRANSACTIONS_FIELD_NUMBER: _builtins.int
     PULL_FIELD_NUMBER: _builtins.int
     COMMIT_OFFSET_FIELD_NUMBER: _builtins.int
     GET_OFFSET_FIELD_NUMBER: _builtins.int
@@ -263,6 +266,12 @@ class Call(_message.Message):
     @_builtins.property
     def recall(self) -> Global___Recall: ...
     @_builtins.property
+    def end_transaction(self) -> Global___EndTransaction: ...
+    @_builtins.property
+    def poll_checks(self) -> Global___PollChecks: ...
+    @_builtins.property
+    def list_transactions(self) -> Global___ListTransactions: ...
+    @_builtins.property
     def pull(self) -> Global___Pull: ...
     @_builtins.property
     def commit_offset(self) -> Global___CommitOffset: ...
@@ -297,6 +306,9 @@ class Call(_message.Message):
         alive: Global___Alive | None = ...,
         gone: Global___Gone | None = ...,
         recall: Global___Recall | None = ...,
+        end_transaction: Global___EndTransaction | None = ...,
+        poll_checks: Global___PollChecks | None = ...,
+        list_transactions: Global___ListTransactions | None = ...,
         pull: Global___Pull | None = ...,
         commit_offset: Global___CommitOffset | None = ...,
         get_offset: Global___GetOffset | None = ...,
@@ -304,11 +316,11 @@ class Call(_message.Message):
         reset_offsets: Global___ResetOffsets | None = ...,
         join: Global___Join | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_offset", b"get_offset", "gone", b"gone", "join", b"join", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_transaction", b"end_transaction", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_offset", b"get_offset", "gone", b"gone", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "join", b"join", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_transaction", b"end_transaction", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "end_transaction", "poll_checks", "list_transactions", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -330,6 +342,8 @@ class Reply(_message.Message):
     DESCRIBE_FIELD_NUMBER: _builtins.int
     LIST_DEAD_LETTERS_FIELD_NUMBER: _builtins.int
     REDRIVE_FIELD_NUMBER: _builtins.int
+    POLL_CHECKS_FIELD_NUMBER: _builtins.int
+    LIST_TRANSACTIONS_FIELD_NUMBER: _builtins.int
     PULL_FIELD_NUMBER: _builtins.int
     OFFSET_FIELD_NUMBER: _builtins.int
     RESET_OFFSETS_FIELD_NUMBER: _builtins.int
@@ -360,6 +374,10 @@ class Reply(_message.Message):
     @_builtins.property
     def redrive(self) -> Global___RedriveReply: ...
     @_builtins.property
+    def poll_checks(self) -> Global___PollChecksReply: ...
+    @_builtins.property
+    def list_transactions(self) -> Global___ListTransactionsReply: ...
+    @_builtins.property
     def pull(self) -> Global___PullReply: ...
     @_builtins.property
     def offset(self) -> Global___OffsetReply: ...
@@ -382,16 +400,18 @@ class Reply(_message.Message):
         describe: Global___DescribeReply | None = ...,
         list_dead_letters: Global___ListDeadLettersReply | None = ...,
         redrive: Global___RedriveReply | None = ...,
+        poll_checks: Global___PollChecksReply | None = ...,
+        list_transactions: Global___ListTransactionsReply | None = ...,
         pull: Global___PullReply | None = ...,
         offset: Global___OffsetReply | None = ...,
         reset_offsets: Global___ResetOffsetsReply | None = ...,
         join: Global___JoinReply | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "get_group", b"get_group", "join", b"join", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "offset", b"offset", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "get_group", b"get_group", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "offset", b"offset", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "get_group", b"get_group", "id", b"id", "join", b"join", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "offset", b"offset", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "get_group", b"get_group", "id", b"id", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "offset", b"offset", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "pull", "offset", "reset_offsets", "join"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "poll_checks", "list_transactions", "pull", "offset", "reset_offsets", "join"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -1605,6 +1625,216 @@ class RedriveReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RedriveReply: _TypeAlias = RedriveReply  # noqa: Y015
+
+@_typing.final
+class EndTransaction(_message.Message):
+    """--- transactions ---
+
+    A half message by where it was first; popmq_common/transaction_id.py.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    HALF_OFFSET_FIELD_NUMBER: _builtins.int
+    LOG_OFFSET_FIELD_NUMBER: _builtins.int
+    COMMIT_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    """that it was sent to; empty: whichever it is"""
+    half_offset: _builtins.int
+    log_offset: _builtins.int
+    commit: _builtins.bool
+    """else it is rolled back"""
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        half_offset: _builtins.int = ...,
+        log_offset: _builtins.int = ...,
+        commit: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["commit", b"commit", "half_offset", b"half_offset", "log_offset", b"log_offset", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EndTransaction: _TypeAlias = EndTransaction  # noqa: Y015
+
+@_typing.final
+class PollChecks(_message.Message):
+    """A proxy asks which half messages its producers should be asked about. Each is given to one proxy
+    once per interval.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPICS_FIELD_NUMBER: _builtins.int
+    COUNT_MAX_FIELD_NUMBER: _builtins.int
+    count_max: _builtins.int
+    @_builtins.property
+    def topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """that producers connected to the proxy publish to"""
+
+    def __init__(
+        self,
+        *,
+        topics: _abc.Iterable[_builtins.str] | None = ...,
+        count_max: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count_max", b"count_max", "topics", b"topics"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PollChecks: _TypeAlias = PollChecks  # noqa: Y015
+
+@_typing.final
+class HalfMessage(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HALF_OFFSET_FIELD_NUMBER: _builtins.int
+    LOG_OFFSET_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    CHECKS_FIELD_NUMBER: _builtins.int
+    RECORD_FIELD_NUMBER: _builtins.int
+    half_offset: _builtins.int
+    """with log_offset: where it was first"""
+    log_offset: _builtins.int
+    topic: _builtins.str
+    checks: _builtins.int
+    """how often producers were asked"""
+    record: _builtins.bytes
+    """as it lies in the CommitLog"""
+    def __init__(
+        self,
+        *,
+        half_offset: _builtins.int = ...,
+        log_offset: _builtins.int = ...,
+        topic: _builtins.str = ...,
+        checks: _builtins.int = ...,
+        record: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checks", b"checks", "half_offset", b"half_offset", "log_offset", b"log_offset", "record", b"record", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HalfMessage: _TypeAlias = HalfMessage  # noqa: Y015
+
+@_typing.final
+class PollChecksReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHECKS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def checks(self) -> _containers.RepeatedCompositeFieldContainer[Global___HalfMessage]: ...
+    def __init__(
+        self,
+        *,
+        checks: _abc.Iterable[Global___HalfMessage] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checks", b"checks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PollChecksReply: _TypeAlias = PollChecksReply  # noqa: Y015
+
+@_typing.final
+class ListTransactions(_message.Message):
+    """Unsettled half messages, oldest first."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    COUNT_MAX_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    """empty: all"""
+    count_max: _builtins.int
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        count_max: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count_max", b"count_max", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTransactions: _TypeAlias = ListTransactions  # noqa: Y015
+
+@_typing.final
+class Unsettled(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HALF_OFFSET_FIELD_NUMBER: _builtins.int
+    LOG_OFFSET_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    CHECKS_FIELD_NUMBER: _builtins.int
+    STORED_MS_FIELD_NUMBER: _builtins.int
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    TAG_FIELD_NUMBER: _builtins.int
+    BODY_BYTES_FIELD_NUMBER: _builtins.int
+    half_offset: _builtins.int
+    log_offset: _builtins.int
+    topic: _builtins.str
+    checks: _builtins.int
+    stored_ms: _builtins.int
+    message_id: _builtins.str
+    keys: _builtins.str
+    tag: _builtins.str
+    body_bytes: _builtins.int
+    def __init__(
+        self,
+        *,
+        half_offset: _builtins.int = ...,
+        log_offset: _builtins.int = ...,
+        topic: _builtins.str = ...,
+        checks: _builtins.int = ...,
+        stored_ms: _builtins.int = ...,
+        message_id: _builtins.str = ...,
+        keys: _builtins.str = ...,
+        tag: _builtins.str = ...,
+        body_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body_bytes", b"body_bytes", "checks", b"checks", "half_offset", b"half_offset", "keys", b"keys", "log_offset", b"log_offset", "message_id", b"message_id", "stored_ms", b"stored_ms", "tag", b"tag", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Unsettled: _TypeAlias = Unsettled  # noqa: Y015
+
+@_typing.final
+class ListTransactionsReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TRANSACTIONS_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    count: _builtins.int
+    """of all there are"""
+    @_builtins.property
+    def transactions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Unsettled]: ...
+    def __init__(
+        self,
+        *,
+        transactions: _abc.Iterable[Global___Unsettled] | None = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "transactions", b"transactions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTransactionsReply: _TypeAlias = ListTransactionsReply  # noqa: Y015
 
 @_typing.final
 class Pull(_message.Message):

@@ -10,7 +10,8 @@ queue, offsets, store time, and in these properties:
     DLQ_ORIGIN_TOPIC, DLQ_ORIGIN_MESSAGE_ID, DLQ_REASON, DLQ_ATTEMPTS     dead letters only
 
 A copy is the first half of a pair: the ack record that ends the old lease follows it directly in
-the log. So is a dead letter that is sent again, with the record that marks it (core/redrive.py).
+the log. So is a dead letter that is sent again, with the record that marks it (core/redrive.py),
+and what a transaction ends with, with its op record (core/transaction.py).
 `is_first_of_pair` tells recovery that a log ending with it was cut inside a pair.
 
 Source: RocketMQ PopReviveService.reviveRetry. Differs: the dead letter's count of attempts starts
@@ -22,8 +23,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from popmq_common import properties as names
-from popmq_common.names import RETRY_PREFIX, dead_letter_topic, retry_topic
-from popmq_common.record import Record
+from popmq_common.names import GIVEN_UP_TOPIC, RETRY_PREFIX, dead_letter_topic, retry_topic
+from popmq_common.record import Record, SysFlag
 
 DLQ_REASON: Final = names.DLQ_REASON
 DLQ_ATTEMPTS: Final = "DLQ_ATTEMPTS"
@@ -106,6 +107,8 @@ def dead_letter(
 
 
 def is_first_of_pair(record: Record) -> bool:
+    if record.sys_flag & SysFlag.ROLLBACK == SysFlag.COMMIT or record.topic == GIVEN_UP_TOPIC:
+        return True
     return any(names.value_of(record.properties, head) is not None for head in _FIRST_OF_PAIR)
 
 

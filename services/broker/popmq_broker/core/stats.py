@@ -29,6 +29,10 @@ class Stats:
         """Messages put into the dead letters, by topic and group."""
         self.timed: Counter[tuple[str, str]] = Counter()
         """Delayed messages whose wait has ended, by topic and how: delivered, recalled, dropped."""
+        self.settled: Counter[tuple[str, str]] = Counter()
+        """Transactions that ended, by topic and outcome."""
+        self.checked: Counter[str] = Counter()
+        """Half messages that producers were asked about, by topic."""
         self.fsync_s = Histogram(LATENCY_S)
         self.fsync_records = Histogram(BATCH)
         self.call_s: dict[str, Histogram] = {}
@@ -39,6 +43,7 @@ class Stats:
         self.sent.pop(topic, None)
         for key in [key for key in self.timed if key[0] == topic]:
             del self.timed[key]
+        self.checked.pop(topic, None)
         self._forget(0, topic)
 
     def forget_group(self, group: str) -> None:
@@ -47,7 +52,7 @@ class Stats:
 
     def _forget(self, place: int, name: str) -> None:
         counters: list[Counter[Any]] = [self.popped, self.acked, self.changed]
-        for counts in [*counters, self.revived, self.dead]:
+        for counts in [*counters, self.revived, self.dead, self.settled]:
             for key in [key for key in counts if key[place] == name]:
                 del counts[key]
 

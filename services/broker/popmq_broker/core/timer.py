@@ -44,7 +44,7 @@ _DELAYS: Final = frozenset(
         "TIMER_DELAY_SEC",
         "TIMER_DELAY_MS",
         names.REAL_TOPIC,
-        names.REAL_QUEUE,
+        names.REAL_QUEUE_ID,
     }
 )
 
@@ -63,7 +63,7 @@ def parked(properties: bytes, topic: str, queue_id: int, due_ms: int) -> bytes:
     named = names.decode(properties)
     named[names.TIMER_OUT_MS] = str(due_ms)
     named[names.REAL_TOPIC] = topic
-    named[names.REAL_QUEUE] = str(queue_id)
+    named[names.REAL_QUEUE_ID] = str(queue_id)
     return names.encode(named)
 
 
@@ -91,7 +91,7 @@ def mark(topic: str, message_id: str, due_ms: int, queue_id: int, of: str) -> by
             names.TAGS: RECALL_TAG,
             names.TIMER_OUT_MS: str(due_ms),
             names.REAL_TOPIC: topic,
-            names.REAL_QUEUE: str(queue_id),
+            names.REAL_QUEUE_ID: str(queue_id),
             names.TIMER_OF: of,
         }
     )
@@ -100,7 +100,7 @@ def mark(topic: str, message_id: str, due_ms: int, queue_id: int, of: str) -> by
 def real_place(named: Mapping[str, str]) -> tuple[str, int] | None:
     """(topic, queue id) that a parked record goes to; None: it is no such record."""
     topic = named.get(names.REAL_TOPIC)
-    queue_id = _number(named.get(names.REAL_QUEUE))
+    queue_id = _number(named.get(names.REAL_QUEUE_ID))
     return None if not topic or queue_id is None else (topic, queue_id)
 
 

@@ -23,6 +23,8 @@ from popmq_broker.engine.timer_keeper import TimerKeeper
 from popmq_broker.engine.timer_load import load as load_timers
 from popmq_broker.engine.timer_recall import Recall
 from popmq_broker.engine.topics import Topics
+from popmq_broker.engine.transaction import Transactions
+from popmq_broker.engine.transaction_checks import TransactionChecks
 from popmq_broker.store.store import Run
 from popmq_common.errors import NotServed, PopMQError
 from popmq_common.names import LEVELS_TOPIC, TIMER_TOPIC
@@ -41,6 +43,8 @@ _REPLY_FIELD = {
     "redrive": "redrive",
     "get_group": "get_group",
     "describe": "describe",
+    "poll_checks": "poll_checks",
+    "list_transactions": "list_transactions",
     "pull": "pull",
     "join": "join",
     "get_offset": "offset",
@@ -63,7 +67,9 @@ class Broker:
         dead_letters = DeadLetters(state, self.topics)
         consumers = Consumers(state)
         renew = Renew(state, self.revive, consumers)
-        self._send = Send(state, self.timers)
+        self.transactions = Transactions(state, self.topics)
+        self.checks = TransactionChecks(state, self.transactions)
+        self._send = Send(state, self.timers, self.transactions)
         positions = Positions(state)
         self._handlers: dict[str, Handler] = {
             "send": self._send.send,
@@ -79,11 +85,14 @@ class Broker:
             "alive": renew.alive,
             "gone": renew.gone,
             "put_topic": self.topics.put_topic,
-            "delete_topic": self.topics.delete_topic,
+            "delete_topic": self._delete_topic,
             "put_group": self.topics.put_group,
             "delete_group": self.topics.delete_group,
             "get_group": self.topics.get_group,
             "describe": self.topics.describe,
+            "end_transaction": self.transactions.end,
+            "poll_checks": self.checks.poll,
+            "list_transactions": self.transactions.unsettled,
             "pull": Pull(state).pull,
             "join": consumers.join,
             "commit_offset": positions.commit,
@@ -144,18 +153,26 @@ class Broker:
             tasks.create_task(self.timer_keeper.run(), name="timer keeper")
             if self.storing.on:
                 tasks.create_task(self.storing.run(), name="pop buffer")
+            tasks.create_task(self.checks.run(), name="transactions")
             tasks.create_task(self.state.store.run(), name="store")
 
     async def close(self) -> None:
         await self.storing.store_all()
         await self.offsets.write()
         await self.timer_keeper.write(at_once=True)
+        await self.checks.save()
         await self.state.store.close()
 
     async def load_timers(self) -> None:
         """At start, before anything is appended."""
         if not load_timers(self.state, self.timers):
             await self.timer_keeper.write()
+
+    async def _delete_topic(self, request: link.DeleteTopic) -> link.Done:
+        """Its transactions end with it."""
+        done = await self.topics.delete_topic(request)
+        await self.transactions.drop_topic(request.topic)
+        return done
 
     def _arrived(self, runs: Sequence[Run]) -> None:
         codes: dict[str, list[int]] = {}

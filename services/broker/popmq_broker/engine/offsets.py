@@ -12,7 +12,7 @@ from popmq_broker.core.offsets import OffsetTable, QueueKey
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import Topics
 from popmq_common.errors import DiskFull
-from popmq_common.names import REVIVE_GROUP
+from popmq_common.names import HALF_GROUP, HALF_OP_TOPIC, HALF_TOPIC, REVIVE_GROUP
 
 OFFSETS_FILE = "consumerOffset.json"
 
@@ -53,8 +53,22 @@ class Offsets:
             found[QueueKey(REVIVE_GROUP, state.revive_topic, i)] = first - 1
             for entry in state.store.entries(state.revive_topic, i, first, 1):
                 needed_from = min(needed_from, entry.log_offset)
+        for key, position in self._half_positions().items():
+            found[key] = position
         move = state.progress.first_move(needed_from)
         if move is not None:
             key = QueueKey(REVIVE_GROUP, state.revive_topic, 0)
             found[key] = min(found[key], move - 1)
         return found
+
+    def _half_positions(self) -> dict[QueueKey, int]:
+        """From where half messages and their op records are needed."""
+        state = self._state
+        if HALF_TOPIC not in state.topics:
+            return {}
+        ends = [state.store.end_offset(topic, 0) for topic in (HALF_TOPIC, HALF_OP_TOPIC)]
+        half, op = state.halves.positions(*ends)
+        return {
+            QueueKey(HALF_GROUP, HALF_TOPIC, 0): half,
+            QueueKey(HALF_GROUP, HALF_OP_TOPIC, 0): op,
+        }

@@ -18,6 +18,7 @@ from popmq_broker.core.leases import GroupQueue, Outcome
 from popmq_broker.core.offsets import OffsetTable, QueueKey
 from popmq_broker.core.order import Entry, Order
 from popmq_broker.core.queue_entry import QueueEntry
+from popmq_broker.engine import transaction_replay
 from popmq_broker.engine.moves import FORGET
 from popmq_broker.engine.offsets import OFFSETS_FILE
 from popmq_broker.engine.pick import message_group_of
@@ -25,7 +26,7 @@ from popmq_broker.engine.send import tag_of
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import FLOORS_FILE, GROUPS_FILE, TOPICS_FILE
 from popmq_common.errors import Corrupt
-from popmq_common.names import REVIVE_GROUP
+from popmq_common.names import REVIVE_GROUP, SYSTEM_GROUP_PREFIX
 
 CHUNK_ENTRIES = 1024
 
@@ -42,7 +43,7 @@ def load(state: BrokerState) -> None:
     saved = state.store.load_config(OFFSETS_FILE, partial(offsets.decode, where=OFFSETS_FILE))
     table = saved or OffsetTable(0, {})
     for key, position in table.offsets.items():
-        if key.group != REVIVE_GROUP:
+        if not key.group.startswith(SYSTEM_GROUP_PREFIX):
             end = state.store.max_offset(key.topic, key.queue_id)
             # Beyond the end: flush=async has lost what was there, and its offsets are used again.
             state.leases.queues[key] = state.new_group_queue(key, min(position, end))
@@ -52,6 +53,7 @@ def load(state: BrokerState) -> None:
         if queue.order is not None:
             queue.position = queue.order.end_of_known(queue.position)
             state.close(queue.pass_settled())
+    transaction_replay.load(state, table)
     state.log.info("leases.replayed", records=replayed, live=state.leases.live_count)
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from popmq_broker.core.queue_entry import tags_code
 from popmq_broker.core.tables import PERM_WRITE, TopicConfig
 from popmq_broker.engine.state import BrokerState
+from popmq_broker.engine.transaction import Transactions
 from popmq_broker.store.store import Appended, Draft
 from popmq_common import properties as names
 from popmq_common.errors import BadRequest, NoPermission, PopMQError
@@ -23,7 +24,9 @@ class Begun(NamedTuple):
     queue_id: int
     appended: list[Appended]
     parked: int = 0
-    """How many of them wait for their time; they count as stored when they are delivered."""
+    """How many of them wait, for their time or to be committed; they count when they come."""
+    half: bool = False
+    """They are half messages, out of sight."""
 
     @property
     def end_offset(self) -> int:
@@ -41,9 +44,10 @@ class Parking(Protocol):
 
 
 class Send:
-    def __init__(self, state: BrokerState, timers: Parking) -> None:
+    def __init__(self, state: BrokerState, timers: Parking, transactions: Transactions) -> None:
         self._state = state
         self._timers = timers
+        self._transactions = transactions
         self._next_queue = 0
 
     async def send(self, request: link.Send) -> link.SendReply:
@@ -60,9 +64,12 @@ class Send:
         """Append several calls at once, each as a whole or not at all; nothing is durable yet."""
         found: list[list[Draft] | PopMQError] = []
         everything: list[Draft] = []
+        half_count = 0
         for request in requests:
             try:
-                drafts = self._drafts(request)
+                drafts = self._drafts(request, half_count)
+                if request.kind == link.SEND_KIND_HALF:
+                    half_count += len(drafts)
                 found.append(drafts)
                 everything += drafts
             except PopMQError as error:
@@ -80,12 +87,17 @@ class Send:
         return [
             one
             if isinstance(one, PopMQError)
-            else self._begun(request, one, list(islice(places, len(one))))
+            else self._begun(request, one, list(islice(places, len(one))), now_ms)
             for request, one in zip(requests, found, strict=True)
         ]
 
-    def _begun(self, request: link.Send, drafts: list[Draft], places: list[Appended]) -> Begun:
+    def _begun(
+        self, request: link.Send, drafts: list[Draft], places: list[Appended], now_ms: int
+    ) -> Begun:
         first = drafts[0]
+        if request.kind == link.SEND_KIND_HALF:
+            self._transactions.stored(drafts, places, now_ms)
+            return Begun(first.topic, first.queue_id, places, len(places), half=True)
         if request.kind != link.SEND_KIND_DELAY:
             return Begun(first.topic, first.queue_id, places)
         self._timers.took(drafts, places)
@@ -95,17 +107,21 @@ class Send:
     def tell(self, reply: link.SendReply, begun: Begun) -> None:
         """The answer to a call that is durable now."""
         self._state.stats.sent[begun.topic] += len(begun.appended) - begun.parked
+        if begun.half:
+            reply.log_offsets.extend(place.log_offset for place in begun.appended)
         reply.queue_id = begun.queue_id
         reply.queue_offset = begun.appended[0].queue_offset
 
-    def _drafts(self, request: link.Send) -> list[Draft]:
+    def _drafts(self, request: link.Send, half_count: int) -> list[Draft]:
         topic = self._state.topic(request.topic)
         if not topic.perm & PERM_WRITE:
             raise NoPermission(topic=topic.name, action="writable")
         queue_id = self._queue(topic, request.queue_id)
-        drafts = [_draft(topic.name, queue_id, record) for record in request.records]
-        if not drafts:
+        if not request.records:
             raise BadRequest(reason="no message to store")
+        if request.kind == link.SEND_KIND_HALF:
+            return self._transactions.half_drafts(topic, queue_id, request.records, half_count)
+        drafts = [_draft(topic.name, queue_id, record) for record in request.records]
         if request.kind == link.SEND_KIND_DELAY:
             self._timers.check_room(len(drafts))
             now_ms = self._state.clock.now_ms()

@@ -12,6 +12,7 @@ from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.pop_buffer import GrantBuffer
 from popmq_broker.core.stats import Stats
 from popmq_broker.core.tables import ConsumeFrom, GroupConfig, TopicConfig
+from popmq_broker.core.transaction_table import HalfTable
 from popmq_broker.engine.wait import Waiters, WaitKey
 from popmq_broker.store.seek import first_stored_at
 from popmq_broker.store.store import Store
@@ -41,6 +42,8 @@ class BrokerState:
     """Topics that were deleted: queue id → first offset of what came after."""
     leases: LeaseTable = field(default_factory=LeaseTable)
     progress: ReviveProgress = field(default_factory=ReviveProgress)
+    halves: HalfTable = field(init=False)
+    """Half messages of transactions that are not settled."""
     buffer: GrantBuffer = field(init=False)
     """Grants that are in no journal: empty, but with pop_buffer=memory."""
 
@@ -49,6 +52,12 @@ class BrokerState:
         self.pulls = Waiters(config.waiting_polls_max)
         self.buffer = GrantBuffer(
             stay_ms=config.pop_buffer_stay_ms, leases_max=config.pop_buffer_max
+        )
+        self.halves = HalfTable(
+            interval_ms=config.transaction_check_interval_ms,
+            checks_max=config.transaction_checks_max,
+            age_ms_max=config.transaction_age_ms_max,
+            settled_max=config.settled_transactions_max,
         )
 
     @property

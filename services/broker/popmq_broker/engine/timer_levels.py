@@ -49,7 +49,7 @@ class Levels:
             named.pop(name, None)
         named[names.DELAY_LEVEL] = str(level)
         named[names.REAL_TOPIC] = draft.topic
-        named[names.REAL_QUEUE] = str(draft.queue_id)
+        named[names.REAL_QUEUE_ID] = str(draft.queue_id)
         stored_ms = max(now_ms, self._state.store.last_store_ms)
         return draft._replace(
             topic=LEVELS_TOPIC,

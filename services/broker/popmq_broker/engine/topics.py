@@ -17,6 +17,9 @@ from popmq_broker.engine.state import BrokerState
 from popmq_common.errors import BadRequest, IllegalQueueCount, TooManyRequests
 from popmq_common.names import (
     DEAD_LETTER_PREFIX,
+    GIVEN_UP_TOPIC,
+    HALF_OP_TOPIC,
+    HALF_TOPIC,
     MESSAGE_TYPES,
     RETRY_PREFIX,
     check_group,
@@ -31,6 +34,7 @@ GROUPS_FILE = "subscriptionGroup.json"
 FLOORS_FILE = "topicFloors.json"
 QUEUES_MAX = 1_024
 LOCK_HOLD_MS_MAX = 3_600_000
+TRANSACTION_TOPICS = (HALF_TOPIC, HALF_OP_TOPIC, GIVEN_UP_TOPIC)
 
 
 class Topics:
@@ -67,19 +71,19 @@ class Topics:
         return link.Done()
 
     def ensure_system_copy_target(self, name: str, queues: int = 1) -> None:
-        """A retry topic, dead letters or where messages wait, made on first use."""
+        """A retry topic, dead letters, or where messages wait, made on first use."""
         if name not in self._state.topics:
             self._put(tables.TopicConfig(name=name, read_queues=queues, write_queues=queues))
 
     def restore(self) -> None:
-        """At start: retry topics and dead letters that a crash kept out of the table.
+        """At start: topics of the broker's own making that a crash kept out of the table.
 
         Those that were deleted have queues too, but nothing in them.
         """
         state = self._state
         for name in sorted(state.store.topics()):
             holds = state.store.max_offset(name, 0) > state.min_offset(name, 0)
-            if holds and name.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
+            if holds and name.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX, *TRANSACTION_TOPICS)):
                 self.ensure_system_copy_target(name)
 
     def ensure_revive_topic(self) -> None:

@@ -19,6 +19,7 @@ class Draft(NamedTuple):
     born_timestamp_ms: int
     born_host: bytes
     reconsume_times: int = 0
+    prepared_offset: int = 0
 
 
 class Appended(NamedTuple):

@@ -136,7 +136,19 @@ class Store:
 
     def _place(self, batch: Batch, draft: Draft, queue_offset: int, now_ms: int) -> Appended:
         store_host = self._config.store_host
-        topic, queue_id, body, properties, _, sys_flag, flag, born_ms, born_host, tries = draft
+        (
+            topic,
+            queue_id,
+            body,
+            properties,
+            _,
+            sys_flag,
+            flag,
+            born_ms,
+            born_host,
+            tries,
+            prepared_offset,
+        ) = draft
         size = rec.size_bytes(topic, body, properties, born_host, store_host)
         log_offset = batch.place(size)
         record = rec.pack(
@@ -153,7 +165,7 @@ class Store:
             now_ms,
             store_host,
             tries,
-            0,
+            prepared_offset,
         )
         batch.add(record, size)
         return Appended(log_offset, log_offset + size, queue_offset)

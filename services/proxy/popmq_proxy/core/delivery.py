@@ -33,6 +33,7 @@ _TAGS, _KEYS, _UNIQ_KEY, _BORN_HOST, _SHARDING_KEY, _TRACE, _DELIVER_MS, _DELIVE
         names.DELIVER_NANOS,
     )
 )
+_TRANSACTION = names.TRANSACTION.encode()
 _DLQ_TOPIC = names.DLQ_ORIGIN_TOPIC.encode()
 _DLQ_MESSAGE_ID = names.DLQ_ORIGIN_MESSAGE_ID.encode()
 _NAME_END, _VALUE_END = names.NAME_END.encode(), names.VALUE_END.encode()
@@ -124,9 +125,12 @@ def _type(number: int) -> bytes:
 
 
 _TYPE_FIFO, _TYPE_DELAY, _TYPE_NORMAL = _type(v2.FIFO), _type(v2.DELAY), _type(v2.NORMAL)
+_TYPE_TRANSACTION = _type(v2.TRANSACTION)
 
 
 def _other_type(properties: dict[bytes, bytes]) -> bytes:
+    if properties.get(_TRANSACTION) == b"true":
+        return _TYPE_TRANSACTION
     return _TYPE_DELAY if _DELIVER_MS in properties else _TYPE_NORMAL
 
 

@@ -12,10 +12,11 @@ from struct import Struct
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq_common import hosts
+from popmq_common import hosts, transaction_id
 from popmq_common import properties as names
 from popmq_common.errors import MessagesCorrupted
 from popmq_common.protowire import sized, varint
+from popmq_common.transaction_id import TransactionId
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core import convert
 from popmq_proxy.core.convert import COMPRESSED, millis
@@ -84,6 +85,11 @@ def _properties(message: v2.Message, system: v2.SystemProperties, peer: str) -> 
         properties[names.DELIVER_NANOS] = str(stamp.nanos % 1_000_000)
     if system.HasField("trace_context"):
         properties[names.TRACE_CONTEXT] = system.trace_context
+    if system.message_type == v2.TRANSACTION:
+        properties.pop(names.IMMUNITY_S, None)
+        if system.HasField("orphaned_transaction_recovery_duration"):
+            duration = system.orphaned_transaction_recovery_duration
+            properties[names.IMMUNITY_S] = str(duration.seconds)
     properties[names.BORN_HOST] = system.born_host or peer
     return properties
 
@@ -108,6 +114,15 @@ def recall_handle(topic: str, broker: str, message: v2.Message) -> bytes:
     due_ms = convert.due_ms(system.delivery_timestamp)
     handle = RecallHandle(topic, broker, due_ms, system.message_id)
     return sized(b"\x2a", encode_recall_handle(handle).encode())
+
+
+def half_results(broker: str, reply: link.SendReply) -> list[Result]:
+    """Of half messages: each entry has its transaction id."""
+    found: list[Result] = []
+    for offset, log_offset in enumerate(reply.log_offsets, reply.queue_offset):
+        name = transaction_id.encode(TransactionId(broker, offset, log_offset))
+        found.append((offset, OK, sized(b"\x1a", name.encode())))
+    return found
 
 
 def response(

@@ -93,6 +93,14 @@ def check_message(message: v2.Message, limits: Limits) -> None:
     _check_properties(message, limits)
 
 
+def check_recovery_time(message: v2.Message, max_ms: int) -> None:
+    """How long a transaction may be left alone. Raises `IllegalRecoveryTime`."""
+    if message.system_properties.HasField("orphaned_transaction_recovery_duration"):
+        asked_ms = message.system_properties.orphaned_transaction_recovery_duration.seconds * 1000
+        if not 0 <= asked_ms <= max_ms:
+            raise e.IllegalRecoveryTime(reason=f"{asked_ms} ms, 0 to {max_ms} ms")
+
+
 def check_one_topic(messages: list[v2.Message]) -> v2.Resource:
     """The topic of all messages. Raises `MessagesCorrupted`."""
     if not messages:

@@ -33,6 +33,10 @@ _DEAD_LETTER_METHODS: dict[str, tuple[Any, str]] = {
     "ListDeadLetters": (admin.ListDeadLettersRequest, "browse"),
     "RedriveDeadLetters": (admin.RedriveDeadLettersRequest, "redrive"),
 }
+_TRANSACTION_METHODS: dict[str, tuple[Any, str]] = {
+    "ListTransactions": (admin.ListTransactionsRequest, "unsettled"),
+    "SettleTransaction": (admin.SettleTransactionRequest, "settle"),
+}
 _CONSUMER_METHODS: dict[str, Any] = {
     "Nack": consumer.NackRequest,
     "Pull": consumer.PullRequest,
@@ -85,6 +89,9 @@ def rpcs(methods: Methods, metrics: Metrics) -> list[Rpc]:
         found.append(Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler))
     for name, (request, attribute) in _DEAD_LETTER_METHODS.items():
         handler = getattr(methods.dead_letters, attribute)
+        found.append(Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler))
+    for name, (request, attribute) in _TRANSACTION_METHODS.items():
+        handler = getattr(methods.transactions, attribute)
         found.append(Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler))
     decode = admin.ResetOffsetsRequest.FromString
     found.append(Rpc(ADMIN, "ResetOffsets", Kind.UNARY, decode, methods.reset.reset_offsets))

@@ -17,6 +17,8 @@ from popmq_proxy.sessions import Answers, Session, end_stream
 REPEAT_S = 1.0
 """The Node client misses Settings that come while it still asks for routes; they come again."""
 COMMANDS_MAX = 64
+TOPICS_MAX = 1_024
+"""That one client publishes to."""
 RENEWED_TYPES = (v2.PUSH_CONSUMER, v2.LITE_PUSH_CONSUMER)
 """Clients that leave the invisible time to the server."""
 
@@ -61,6 +63,7 @@ class Client:
                 await reading  # raises what ended it
         finally:
             reading.cancel()
+            self._upstream.producers.gone(answers)
             if session.stream is answers:
                 session.stream = None
 
@@ -75,8 +78,9 @@ class Client:
             async for command in commands:
                 session = self._seen(ctx)
                 if command.WhichOneof("command") != "settings":
-                    continue  # answers to commands of ours; there are none yet
+                    continue  # answers to commands of ours; none of those we send has one
                 answer = await self._settings(ctx, command.settings, session)
+                self._publishes(ctx, command.settings, answers)
                 await answers.put(answer)
                 if repeat is None:
                     loop = asyncio.get_running_loop()
@@ -94,6 +98,9 @@ class Client:
             raise BadRequest(reason="Settings name neither publishing nor subscription")
         group = GroupSettings()
         if kind == "publishing":
+            if len(asked.publishing.topics) > TOPICS_MAX:
+                count = len(asked.publishing.topics)
+                raise BadRequest(reason=f"{count} topics, at most {TOPICS_MAX} are allowed")
             for topic in asked.publishing.topics:
                 check_topic(ctx.stored(topic))
         else:
@@ -114,6 +121,10 @@ class Client:
         )
         session.settings = asked
         return service.TelemetryCommand(status=ok(), settings=merged)
+
+    def _publishes(self, ctx: CallContext, asked: v2.Settings, answers: Answers) -> None:
+        topics = {ctx.stored(topic): topic for topic in asked.publishing.topics}
+        self._upstream.producers.publish(answers, topics)
 
     def _seen(self, ctx: CallContext) -> Session:
         return self._upstream.sessions.seen(ctx.client_id, self._upstream.clock.now_ms())

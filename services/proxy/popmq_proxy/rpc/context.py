@@ -15,6 +15,7 @@ from popmq_proxy.clients.nameservers import RouteCache
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.core.resource import stored_name
 from popmq_proxy.core.routes import TopicRoutes
+from popmq_proxy.producers import Producers
 from popmq_proxy.sessions import Sessions
 
 GROUP_KEPT_S = 20.0
@@ -68,6 +69,7 @@ class Upstream:
         self.log = log
         self.port = config.port
         """Where clients without TLS come in; the real one once the front is bound."""
+        self.producers = Producers()
         self.sessions = Sessions(config.sessions_max, config.session_expiry_ms)
         self._groups: dict[str, tuple[float, link.GroupConfig]] = {}
 

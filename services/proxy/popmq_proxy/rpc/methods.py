@@ -29,11 +29,14 @@ from popmq_proxy.rpc.reset import Reset
 from popmq_proxy.rpc.route import Route
 from popmq_proxy.rpc.send import Send
 from popmq_proxy.rpc.signs import SignsOfLife
+from popmq_proxy.rpc.transaction import Transactions
+from popmq_proxy.rpc.transaction_checks import TransactionChecks
 
 Unary = Callable[[CallContext, Any], Awaitable[Any]]
 
 UNSUPPORTED_UNARY = {
     "EndTransaction": service.EndTransactionResponse,
+    "RecallMessage": service.RecallMessageResponse,
     "SyncLiteSubscription": service.SyncLiteSubscriptionResponse,
 }
 """RPCs answered with the status NOT_IMPLEMENTED, and the response that carries it."""
@@ -50,6 +53,8 @@ class Methods:
     signs: SignsOfLife
     admin: Admin
     dead_letters: DeadLetters
+    transactions: Transactions
+    checks: TransactionChecks
     reset: Reset
     health: Health
 
@@ -58,6 +63,7 @@ def methods(upstream: Upstream) -> Methods:
     route, send, ack = Route(upstream), Send(upstream), Ack(upstream)
     signs = SignsOfLife(upstream)
     client = Client(upstream, signs)
+    transactions = Transactions(upstream)
     offsets, pull = Offsets(upstream), Pull(upstream)
     unary: dict[str, tuple[Unary, type[Any]]] = {
         "QueryRoute": (route.query_route, service.QueryRouteResponse),
@@ -73,6 +79,7 @@ def methods(upstream: Upstream) -> Methods:
             service.ForwardMessageToDeadLetterQueueResponse,
         ),
         "RecallMessage": (Recall(upstream).recall_message, service.RecallMessageResponse),
+        "EndTransaction": (transactions.end_transaction, service.EndTransactionResponse),
         "UpdateOffset": (offsets.update_offset, service.UpdateOffsetResponse),
         "GetOffset": (offsets.get_offset, service.GetOffsetResponse),
         "QueryOffset": (offsets.query_offset, service.QueryOffsetResponse),
@@ -101,6 +108,8 @@ def methods(upstream: Upstream) -> Methods:
         signs=signs,
         admin=Admin(upstream),
         dead_letters=DeadLetters(upstream),
+        transactions=transactions,
+        checks=TransactionChecks(upstream),
         reset=Reset(upstream),
         health=Health(),
     )

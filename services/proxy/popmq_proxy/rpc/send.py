@@ -12,7 +12,6 @@ from popmq_common.errors import (
     IllegalDeliveryTime,
     MessagesCorrupted,
     NoPermission,
-    NotServed,
     PopMQError,
 )
 from popmq_internal.v1 import link_pb2 as link
@@ -98,7 +97,7 @@ class Send:
         kind = validate.message_type(message)
         validate.check_type(topic, found.topic_type, kind)
         if kind == "TRANSACTION":
-            raise NotServed(what="A transaction message")
+            validate.check_recovery_time(message, self._upstream.config.transaction_recovery_ms_max)
         if kind == "DELAY":
             due = message.system_properties.delivery_timestamp
             if not convert.is_valid(due):
@@ -160,6 +159,8 @@ class Send:
             return await self._store(topic, place, records, rest, kind, more)
         except PopMQError as error:
             return [(0, status_of(error), b"")] * len(records)
+        if kind == link.SEND_KIND_HALF:
+            return outgoing.half_results(broker, reply.send)
         first = reply.send.queue_offset
         fields = more(broker, reply.send) if more else [b""] * len(records)
         return [(first + i, OK, field) for i, field in enumerate(fields)]

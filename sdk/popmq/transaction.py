@@ -1,0 +1,187 @@
+"""Transactions: a message that is stored at once and delivered when its sender says so.
+
+async with client.transactions.begin("orders", b"paid"):
+    await database.commit()        # an error here rolls the message back
+
+or, step by step,
+
+half = await client.transactions.send("orders", b"paid")
+await half.commit()                # or half.rollback()
+
+A sender that dies in between leaves the message unsettled. The server then asks some producer of
+the topic, again and again; `answer` says who answers.
+"""
+
+import asyncio
+import enum
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+from popmq._core import convert
+from popmq._core.ids import MessageIds
+from popmq.errors import check
+from popmq.message import Message, ReceivedMessage
+from popmq.telemetry import Telemetry
+
+ANSWERS_MAX = 64
+"""Questions answered at a time; more are let go, the server asks again."""
+log = logging.getLogger(__name__)
+
+
+class Resolution(enum.Enum):
+    COMMIT = v2.COMMIT
+    ROLLBACK = v2.ROLLBACK
+    UNKNOWN = v2.TRANSACTION_RESOLUTION_UNSPECIFIED
+    """Ask again later."""
+
+
+Checker = Callable[[ReceivedMessage], Awaitable[Resolution]]
+"""Says what has become of a message's transaction. The message has no receipt handle."""
+
+
+@dataclass(frozen=True, slots=True)
+class HalfMessage:
+    """It is stored and on disk; nobody gets it before `commit`."""
+
+    topic: str
+    message_id: str
+    transaction_id: str
+    _end: Callable[["HalfMessage", Resolution], Awaitable[None]] = field(repr=False)
+
+    async def commit(self) -> None:
+        """It is delivered. The same again is good; after a rollback it is refused."""
+        await self._end(self, Resolution.COMMIT)
+
+    async def rollback(self) -> None:
+        """Nobody gets it."""
+        await self._end(self, Resolution.ROLLBACK)
+
+
+class Transactions:
+    """`Client.transactions`."""
+
+    def __init__(
+        self,
+        stub: Any,
+        telemetry: Telemetry,
+        *,
+        ids: MessageIds,
+        resource: Callable[[str], v2.Resource],
+        metadata: Callable[[], Any],
+        timeout_s: float,
+        retrying: Callable[..., Awaitable[Any]],
+    ) -> None:
+        self._stub = stub
+        self._telemetry = telemetry
+        self._ids = ids
+        self._resource = resource
+        self._metadata = metadata
+        self._timeout_s = timeout_s
+        self._retrying = retrying
+        self._checkers: dict[str, Checker] = {}
+        self._answering: set[asyncio.Task[None]] = set()
+        telemetry.orphans = self._orphan
+
+    async def send(
+        self,
+        topic: str,
+        body: bytes,
+        *,
+        tag: str | None = None,
+        keys: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        ask_after_s: int | None = None,
+    ) -> HalfMessage:
+        """Store the message out of sight. `ask_after_s`: how long nobody is asked about it.
+
+        Tried once: after an error it may be there all the same, and is asked about.
+        """
+        resource = self._resource(topic)
+        await self._telemetry.publish(resource)
+        message = Message(body=body, tag=tag, keys=keys, properties=properties or {})
+        now_ms = time.time_ns() // 1_000_000
+        half = convert.outgoing(message, resource, self._ids.next(), now_ms)
+        half.system_properties.message_type = v2.TRANSACTION
+        if ask_after_s is not None:
+            half.system_properties.orphaned_transaction_recovery_duration.seconds = ask_after_s
+        request = service.SendMessageRequest(messages=[half])
+        response = await self._retrying(
+            lambda: self._stub.SendMessage(
+                request, timeout=self._timeout_s, metadata=self._metadata()
+            ),
+            attempts=1,
+        )
+        for entry in response.entries:
+            check(entry.status)
+        check(response.status)
+        entry = response.entries[0]
+        return HalfMessage(topic, entry.message_id, entry.transaction_id, self._end)
+
+    @asynccontextmanager
+    async def begin(self, topic: str, body: bytes, **more: Any) -> AsyncIterator[HalfMessage]:
+        """Committed at the end of the block, rolled back if it raises. `more`: as of `send`."""
+        half = await self.send(topic, body, **more)
+        try:
+            yield half
+        except BaseException:
+            await half.rollback()
+            raise
+        await half.commit()
+
+    async def answer(self, topic: str, checker: Checker) -> None:
+        """Answer what the server asks about transactions of `topic`, whoever began them.
+
+        What the checker raises is logged, and the server asks again.
+        """
+        self._checkers[topic] = checker
+        await self._telemetry.publish(self._resource(topic))
+
+    async def _end(
+        self,
+        half: HalfMessage,
+        resolution: Resolution,
+        source: "v2.TransactionSource.ValueType" = v2.SOURCE_CLIENT,
+    ) -> None:
+        request = service.EndTransactionRequest(
+            topic=self._resource(half.topic),
+            message_id=half.message_id,
+            transaction_id=half.transaction_id,
+            resolution=resolution.value,
+            source=source,
+        )
+        response = await self._retrying(
+            lambda: self._stub.EndTransaction(
+                request, timeout=self._timeout_s, metadata=self._metadata()
+            )
+        )
+        check(response.status)
+
+    def _orphan(self, command: service.RecoverOrphanedTransactionCommand) -> None:
+        checker = self._checkers.get(command.message.topic.name)
+        if checker is None or len(self._answering) >= ANSWERS_MAX:
+            return
+        task = asyncio.create_task(self._ask(checker, command))
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+
+    async def _ask(
+        self, checker: Checker, command: service.RecoverOrphanedTransactionCommand
+    ) -> None:
+        message = convert.incoming(command.message, "", "")
+        try:
+            resolution = await checker(message)
+            half = HalfMessage(message.topic, message.message_id, command.transaction_id, self._end)
+            await self._end(half, resolution, v2.SOURCE_SERVER_CHECK)
+        except Exception:
+            log.exception("the transaction of message %s was not settled", message.message_id)
+
+    async def close(self) -> None:
+        for task in list(self._answering):
+            task.cancel()
+        await asyncio.gather(*self._answering, return_exceptions=True)

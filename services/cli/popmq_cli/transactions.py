@@ -1,0 +1,97 @@
+"""popmq transaction: list what is not settled, and settle it by hand."""
+
+import time
+
+import click
+
+from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
+from popmq_cli.output import document, table
+
+COUNT_MAX = 1_000
+
+
+@click.group()
+def transaction() -> None:
+    """List transactions that are not settled; commit them or roll them back."""
+
+
+@transaction.command("list")
+@click.option("--topic", default="", help="Of this topic.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, COUNT_MAX),
+    default=100,
+    show_default=True,
+    help="At most so many of each broker.",
+)
+@client_options
+@running
+async def list_transactions(topic: str, limit: int, endpoint: str, as_json: bool) -> None:
+    """List transactions that are not settled, the oldest first."""
+    async with AdminClient(endpoint) as stub:
+        request = admin.ListTransactionsRequest(topic=topic, count_max=limit)
+        response = await stub.ListTransactions(request, timeout=TIMEOUT_S)
+    if as_json:
+        found = [_fields(one) for one in response.transactions]
+        document({"transactions": found, "count": response.count})
+        return
+    now_ms = time.time_ns() // 1_000_000
+    rows = [
+        (one.transaction_id, one.topic, _age(now_ms - one.stored_ms), one.checks, one.keys)
+        for one in response.transactions
+    ]
+    table(["TRANSACTION ID", "TOPIC", "AGE", "CHECKS", "KEYS"], rows)
+    if response.count > len(rows):
+        click.echo(f"{response.count} in all.", err=True)
+
+
+@transaction.command()
+@click.argument("transaction_id")
+@client_options
+@running
+async def commit(transaction_id: str, endpoint: str, as_json: bool) -> None:
+    """Deliver the message of TRANSACTION_ID."""
+    await _settle(endpoint, transaction_id, commit=True, as_json=as_json)
+
+
+@transaction.command()
+@click.argument("transaction_id")
+@client_options
+@running
+async def rollback(transaction_id: str, endpoint: str, as_json: bool) -> None:
+    """Drop the message of TRANSACTION_ID."""
+    await _settle(endpoint, transaction_id, commit=False, as_json=as_json)
+
+
+async def _settle(endpoint: str, transaction_id: str, *, commit: bool, as_json: bool) -> None:
+    async with AdminClient(endpoint) as stub:
+        request = admin.SettleTransactionRequest(transaction_id=transaction_id, commit=commit)
+        await stub.SettleTransaction(request, timeout=TIMEOUT_S)
+    outcome = "committed" if commit else "rolled back"
+    if as_json:
+        document({"transactionId": transaction_id, "outcome": outcome})
+    else:
+        click.echo(f"Transaction {transaction_id} is {outcome}.")
+
+
+def _fields(one: admin.Transaction) -> dict[str, object]:
+    return {
+        "transactionId": one.transaction_id,
+        "broker": one.broker,
+        "topic": one.topic,
+        "checks": one.checks,
+        "storedMs": one.stored_ms,
+        "messageId": one.message_id,
+        "keys": one.keys.split(),
+        "tag": one.tag,
+        "bodyBytes": one.body_bytes,
+    }
+
+
+def _age(ms: int) -> str:
+    seconds = max(0, ms) // 1_000
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
