@@ -160,12 +160,7 @@ class Client:
         request = service.RecallMessageRequest(
             topic=self._resource(topic), recall_handle=recall_handle
         )
-        response = await self._retrying(
-            lambda: self._stub.RecallMessage(
-                request, timeout=self._timeout_s, metadata=self.metadata()
-            )
-        )
-        check(response.status)
+        check((await self.ask(self._stub.RecallMessage, request)).status)
 
     async def receive(
         self,
@@ -306,18 +301,8 @@ class Client:
         delay_s: float | None,
         reason: str,
     ) -> None:
-        entry = consumer.NackEntry(
-            message_id=message.message_id, receipt_handle=message.receipt_handle
-        )
-        request = consumer.NackRequest(
-            group=self._resource(message.group),
-            topic=self._resource(message.topic),
-            entries=[entry],
-            kind=kind,
-            reason=reason[:REASON_CHARS_MAX],
-        )
-        if delay_s is not None:
-            request.delay.FromMilliseconds(int(delay_s * 1000))
+        group, topic = self._resource(message.group), self._resource(message.topic)
+        request = convert.nack(message, group, topic, kind, delay_s, reason[:REASON_CHARS_MAX])
         try:
             response = await self._retrying(
                 lambda: self._consumer.Nack(
@@ -356,6 +341,26 @@ class Client:
         }
         self._routes[topic] = (now_s, list(readable.values()))
         return self._routes[topic][1]
+
+    async def ask(self, method: Any, request: Any, wait_s: float = 0.0) -> Any:
+        """One unary call that may be repeated; `wait_s`: how long the server may take over it."""
+        timeout_s = wait_s + self._timeout_s
+        return await self._retrying(
+            lambda: method(request, timeout=timeout_s, metadata=self.metadata())
+        )
+
+    @property
+    def stub(self) -> "service_grpc.MessagingServiceAsyncStub":
+        return self._stub
+
+    @property
+    def consumer(self) -> "consumer_grpc.ConsumerAsyncStub":
+        """What a PopMQ server knows beyond the public protocol."""
+        return self._consumer
+
+    def resource(self, name: str) -> v2.Resource:
+        """A topic or group in this client's namespace."""
+        return self._resource(name)
 
     async def _retrying(
         self, attempt: Callable[[], Awaitable[T]], attempts: int = SEND_ATTEMPTS
