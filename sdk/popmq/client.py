@@ -114,7 +114,7 @@ class Client:
         deliver_at: datetime | None = None,
     ) -> SendReceipt:
         """Returns when the message is stored; with the server's default, on disk. One with a
-        `delay_s` or `deliver_at` waits there for its time; see `recall`."""
+        `delay_s` or `deliver_at` waits for its time; see `recall`."""
         message = Message(
             body=body,
             tag=tag,
@@ -153,10 +153,7 @@ class Client:
         return [_receipt(entry) for entry in response.entries]
 
     async def recall(self, topic: str, recall_handle: str) -> None:
-        """The delayed message of this handle will never be delivered.
-
-        Raises `RefusedByServer` when its time has come, or nothing waits under the handle.
-        """
+        """A delayed message shall never come. Raises `RefusedByServer` when it is too late."""
         request = service.RecallMessageRequest(
             topic=self._resource(topic), recall_handle=recall_handle
         )
