@@ -125,7 +125,7 @@ class Client:
         deliver_at: datetime | None = None,
     ) -> SendReceipt:
         """Returns when the message is stored; with the server's default, on disk. One with a
-        `delay_s` or `deliver_at` waits there for its time; see `recall`."""
+        `delay_s` or `deliver_at` waits for its time; see `recall`."""
         message = Message(
             body=body,
             tag=tag,
@@ -164,19 +164,11 @@ class Client:
         return [_receipt(entry) for entry in response.entries]
 
     async def recall(self, topic: str, recall_handle: str) -> None:
-        """The delayed message of this handle will never be delivered.
-
-        Raises `RefusedByServer` when its time has come, or nothing waits under the handle.
-        """
+        """A delayed message shall never come. Raises `RefusedByServer` when it is too late."""
         request = service.RecallMessageRequest(
             topic=self._resource(topic), recall_handle=recall_handle
         )
-        response = await self._retrying(
-            lambda: self._stub.RecallMessage(
-                request, timeout=self._timeout_s, metadata=self.metadata()
-            )
-        )
-        check(response.status)
+        check((await self.ask(self._stub.RecallMessage, request)).status)
 
     async def receive(
         self,
@@ -317,18 +309,8 @@ class Client:
         delay_s: float | None,
         reason: str,
     ) -> None:
-        entry = consumer.NackEntry(
-            message_id=message.message_id, receipt_handle=message.receipt_handle
-        )
-        request = consumer.NackRequest(
-            group=self._resource(message.group),
-            topic=self._resource(message.topic),
-            entries=[entry],
-            kind=kind,
-            reason=reason[:REASON_CHARS_MAX],
-        )
-        if delay_s is not None:
-            request.delay.FromMilliseconds(int(delay_s * 1000))
+        group, topic = self._resource(message.group), self._resource(message.topic)
+        request = convert.nack(message, group, topic, kind, delay_s, reason[:REASON_CHARS_MAX])
         try:
             response = await self._retrying(
                 lambda: self._consumer.Nack(

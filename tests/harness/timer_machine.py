@@ -96,7 +96,8 @@ class TimerMachine(RuleBasedStateMachine):
     @rule(pick=st.randoms(use_true_random=False), answered=st.booleans())
     def recall(self, pick: random.Random, answered: bool) -> None:
         known = [body for body, entry in self.book.items() if not entry.by_level]
-        body = pick.choice(known)
+        waiting = [body for body in known if self.book[body].due_ms > self._now()]
+        body = pick.choice(waiting if waiting and pick.random() < 0.8 else known)
         entry = self.book[body]
         if not answered:
             self.driver.hold_disk()
@@ -129,11 +130,16 @@ class TimerMachine(RuleBasedStateMachine):
     def snapshot(self) -> None:
         self.driver.run(self.driver.broker.timer_keeper.write())
 
-    @rule()
-    def roll(self) -> None:
+    @rule(then=st.sampled_from(["nothing", "restart", "crash"]))
+    def grow_old(self, then: str) -> None:
+        """What grew old is written again, and waits once."""
+        self.send(70_000)
+        self.driver.advance(ROLL_MS + 1)
         self._roll()
         store = self.driver.broker.state.store
         self.driver.run(store.durable(store.log_end))
+        if then != "nothing":
+            self._start_again(crash=then == "crash", lose_snapshot=self.rng.random() < 0.5)
 
     def _roll(self) -> None:
         async def step() -> None:
@@ -142,22 +148,21 @@ class TimerMachine(RuleBasedStateMachine):
 
         self.driver.run(step())
 
-    @rule(lose_snapshot=st.booleans())
-    def restart(self, lose_snapshot: bool) -> None:
-        if lose_snapshot:
-            driver = self.driver
-            driver.run(driver.broker.close())
-            (driver.data_dir / TIMERS_FILE).unlink(missing_ok=True)
-            driver.broker = driver._open()
-        else:
-            self.driver.restart()
-        self.driver.deliver_due()
+    @rule(crash=st.booleans(), lose_snapshot=st.sampled_from([False, False, True]))
+    def start_again(self, crash: bool, lose_snapshot: bool) -> None:
+        self._start_again(crash=crash, lose_snapshot=lose_snapshot)
 
-    @rule(lose_snapshot=st.booleans())
-    def crash(self, lose_snapshot: bool) -> None:
+    def _start_again(self, *, crash: bool, lose_snapshot: bool) -> None:
+        driver = self.driver
+        if not crash:
+            driver.run(driver.broker.close())
         if lose_snapshot:
-            (self.driver.data_dir / TIMERS_FILE).unlink(missing_ok=True)
-        self._lose_power()
+            (driver.data_dir / TIMERS_FILE).unlink(missing_ok=True)
+        if crash:
+            self._lose_power()
+        else:
+            driver.broker = driver._open()
+            driver.deliver_due()
 
     @rule(
         work=st.sampled_from(["send", "delivery", "roll", "delivery, roll and snapshot"]),

@@ -290,7 +290,6 @@ async def test_dead_letters_that_cannot_be_listed(raw: Raw) -> None:
     "method",
     [
         "EndTransaction",
-        "RecallMessage",
         "SyncLiteSubscription",
     ],
 )

@@ -256,3 +256,24 @@ def test_a_group_goes_on_elsewhere(server: Server) -> None:
     assert "name broker and queue" in errors
     _, errors = popmq(*reset, "--to-offset", "9", "--queue", f"{broker}:0", *at, code=1)
     assert "has 0 to 3" in errors
+
+
+def test_a_delayed_message_and_its_recall(server: Server) -> None:
+    at = ("--endpoint", server.endpoint)
+    output, _ = popmq("send", "timed", "later", "--delay", "1h", "--json", *at)
+    (sent,) = json.loads(output)
+    output, _ = popmq("recall", "timed", sent["recallHandle"], *at)
+    assert "it will not be delivered" in output
+    popmq("send", "timed", "soon", "--delay", "200ms", *at)
+    output, _ = popmq("receive", "timed", "--group", "timed", "--ack", "--json", *at)
+    assert [message["body"] for message in json.loads(output)] == ["soon"]
+    output, _ = popmq("send", "timed", "past", "--at", "2020-01-01T00:00:00", *at)
+    assert "RECALL HANDLE" not in output
+    _, errors = popmq("recall", "timed", "nonsense", *at, code=1)
+    assert "not one of this server's" in errors
+    for wrong in (["--delay", "soon"], ["--delay", "1s", "--at", "2020-01-01"]):
+        _, errors = popmq("send", "timed", "x", *wrong, *at, code=2)
+        assert "no duration" in errors or "exclude" in errors
+    output, _ = popmq("topic", "list", *at)
+    assert "timed" in output
+    assert "rmq_sys_wheel_timer" not in output

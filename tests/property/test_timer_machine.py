@@ -7,7 +7,9 @@ from hypothesis import HealthCheck, Phase, settings
 TimerMachine.TestCase.settings = settings(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow],
-    max_examples=min(30, settings.default.max_examples) if settings.default else 30,
+    max_examples=min(25, settings.default.max_examples)
+    if settings.default and settings.default.derandomize
+    else 1_500,
     stateful_step_count=30,
 )
 TestTimerMachine = TimerMachine.TestCase

@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "popmq_proxy.config",
         "popmq_proxy.front",
     },
-    "extremes": {"popmq_admin"},
+    "extremes": {"popmq_admin", "popmq_broker", "popmq_common", "popmq_internal"},
     "profiling": {"extremes"},
 }
 """Package → what of ours it may import; itself always."""

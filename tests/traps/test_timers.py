@@ -117,6 +117,7 @@ def test_t59_a_crash_at_every_step_of_a_delivery(
     for step in range(at + 1):
         if step in (1, 5):
             write_snapshot(driver)
+            driver.send_later(f"c{step}", 90_000)
         if step == 2:
             driver.clock.advance(1_000)
         if step == 3:
@@ -130,7 +131,8 @@ def test_t59_a_crash_at_every_step_of_a_delivery(
     driver.advance(1_000)
     assert bodies(driver) == ["a"]
     driver.advance(90_000)
-    assert sorted(bodies(driver)) == ["a", "b"]
+    later = [f"c{step}" for step in (1, 5) if step <= at]
+    assert sorted(bodies(driver)) == ["a", "b", *later]
 
 
 async def _deliver(driver: EngineDriver) -> None:

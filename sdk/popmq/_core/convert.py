@@ -2,6 +2,7 @@
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq.message import Message, ReceivedMessage
+from popmq_consumer.v1 import consumer_pb2 as consumer
 
 
 def outgoing(message: Message, topic: v2.Resource, message_id: str, now_ms: int) -> v2.Message:
@@ -59,3 +60,20 @@ def incoming(message: v2.Message, group: str, broker: str) -> ReceivedMessage:
         queue_offset=system.queue_offset,
         receipt_handle=system.receipt_handle,
     )
+
+
+def nack(
+    message: ReceivedMessage,
+    group: v2.Resource,
+    topic: v2.Resource,
+    kind: "consumer.NackKind.ValueType",
+    delay_s: float | None,
+    reason: str,
+) -> consumer.NackRequest:
+    entry = consumer.NackEntry(message_id=message.message_id, receipt_handle=message.receipt_handle)
+    request = consumer.NackRequest(
+        group=group, topic=topic, entries=[entry], kind=kind, reason=reason
+    )
+    if delay_s is not None:
+        request.delay.FromMilliseconds(int(delay_s * 1000))
+    return request

@@ -126,8 +126,11 @@ class Wheel:
         return found
 
     def open_near(self, now_ms: int, count: int) -> bool:
-        """Spread what is near, at most `count` entries; False: there is more to do."""
-        for tier in (0, 1):
+        """Spread what is near, at most `count` entries; False: there is more to do.
+
+        Seconds come first: a bucket of 70 minutes is opened so long before its time.
+        """
+        for tier in (1, 0):
             near = (now_ms >> SHIFTS[tier]) + 1  # one ahead of its time
             numbers = self._numbers[tier]
             while numbers and numbers[0] <= near:

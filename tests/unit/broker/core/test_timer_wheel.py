@@ -110,6 +110,18 @@ def test_twenty_thousand_of_one_millisecond_hold_nobody_up() -> None:
     assert steps <= 100
 
 
+def test_a_large_bucket_far_ahead_holds_up_nobody_who_is_due() -> None:
+    wheel, width_ms = Wheel(), 1 << 22
+    now_ms = START_MS - START_MS % width_ms
+    wheel.open_near(now_ms, 10)
+    for offset in range(5_000):
+        wheel.add(Entry(now_ms + 2 * width_ms + offset, offset, 1))
+    wheel.add(Entry(now_ms + width_ms + 5_000, 5_000, 1))
+    wheel.open_near(now_ms + width_ms + 5_000, 10)
+    (due,) = wheel.take_due(now_ms + width_ms + 5_000, 10)
+    assert due.offset == 5_000
+
+
 def test_what_one_entry_costs() -> None:
     """A million take no more than 64 MiB, however scattered; measured in bench/extremes."""
     rng, wheel = random.Random(1), Wheel()
