@@ -4,6 +4,7 @@
 """
 
 from popmq._core.signature import Credentials
+from popmq.broadcast import BroadcastConsumer
 from popmq.client import Client
 from popmq.errors import (
     BrokerUnavailable,
@@ -16,9 +17,12 @@ from popmq.errors import (
     TopicNotFound,
 )
 from popmq.message import Message, ReceivedMessage, SendReceipt
+from popmq.pull import PullConsumer, Start
+from popmq.shares import Queue, Strategy
 from popmq.transaction import HalfMessage, Resolution
 
 __all__ = [
+    "BroadcastConsumer",
     "BrokerUnavailable",
     "Client",
     "Credentials",
@@ -27,11 +31,15 @@ __all__ = [
     "InvalidReceiptHandle",
     "Message",
     "PopMQClientError",
+    "PullConsumer",
+    "Queue",
     "ReceivedMessage",
     "RefusedByServer",
     "Resolution",
     "SendReceipt",
     "ServerUnreachable",
+    "Start",
+    "Strategy",
     "TooManyRequests",
     "TopicNotFound",
 ]

@@ -95,6 +95,9 @@ class BrokerConfig:
     """Age at which a half message that keeps an old file of the log is written again."""
     settled_transactions_max: int = 10_000
     """Settled transactions that are remembered, so that settling them again finds the same."""
+    access_lock_idle_polls: int = 3
+    """How often in a row another consumer asks for a queue of which nothing is outstanding until it
+    gets it; for groups with an access lock."""
     topics_max: int = 20_000
     """Topics, retry topics and dead letters included; more are refused."""
     groups_max: int = 20_000

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from popmq_broker.engine.ack import Ack
+from popmq_broker.engine.consumers import Consumers
 from popmq_broker.engine.dead_letters import DeadLetters
 from popmq_broker.engine.nack import Nacks
 from popmq_broker.engine.offsets import Offsets
@@ -40,6 +41,7 @@ _REPLY_FIELD = {
     "poll_checks": "poll_checks",
     "list_transactions": "list_transactions",
     "pull": "pull",
+    "join": "join",
     "get_offset": "offset",
     "commit_offset": "offset",
     "find_offset": "offset",
@@ -56,10 +58,11 @@ class Broker:
         self.storing = Storing(state)
         ack = Ack(state, self.revive)
         dead_letters = DeadLetters(state, self.topics)
-        renew = Renew(state, self.revive)
         self.transactions = Transactions(state, self.topics)
         self.checks = TransactionChecks(state, self.transactions)
         self._send = Send(state, self.transactions)
+        consumers = Consumers(state)
+        renew = Renew(state, self.revive, consumers)
         positions = Positions(state)
         self._handlers: dict[str, Handler] = {
             "send": self._send.send,
@@ -83,6 +86,7 @@ class Broker:
             "poll_checks": self.checks.poll,
             "list_transactions": self.transactions.unsettled,
             "pull": Pull(state).pull,
+            "join": consumers.join,
             "commit_offset": positions.commit,
             "get_offset": positions.get,
             "find_offset": positions.find,
