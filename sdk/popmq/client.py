@@ -92,13 +92,7 @@ class Client:
         self._consumer = consumer_grpc.ConsumerStub(self._channel)
         self._telemetry = Telemetry(self._stub, self.metadata)
         self.transactions = Transactions(
-            self._stub,
-            self._telemetry,
-            ids=self._ids,
-            resource=self._resource,
-            metadata=self.metadata,
-            timeout_s=self._timeout_s,
-            retrying=self._retrying,
+            self._stub, self._telemetry, self._ids, self._resource, self._retrying, self._timeout_s
         )
         return self
 

@@ -23,7 +23,7 @@ class Telemetry:
         self, stub: "service_grpc.MessagingServiceAsyncStub", metadata: Callable[[], Any]
     ) -> None:
         self._stub = stub
-        self._metadata = metadata
+        self.metadata = metadata
         self._settings: dict[str, v2.Settings] = {}
         self.orphans: Callable[[service.RecoverOrphanedTransactionCommand], None] = lambda _: None
         """Called with each question about a transaction."""
@@ -68,7 +68,7 @@ class Telemetry:
             self._beating = asyncio.create_task(self._beat())
 
     def _open(self, name: str) -> Any:
-        stream = self._streams[name] = self._stub.Telemetry(None, metadata=self._metadata())
+        stream = self._streams[name] = self._stub.Telemetry(None, metadata=self.metadata())
         answered = self._answered[name] = asyncio.Event()
         self._readers[name] = asyncio.create_task(self._read(stream, answered))
         return stream
@@ -96,7 +96,7 @@ class Telemetry:
                     request.group.CopyFrom(settings.subscription.group)
                 try:
                     await self._stub.Heartbeat(
-                        request, timeout=SETTINGS_S, metadata=self._metadata()
+                        request, timeout=SETTINGS_S, metadata=self.metadata()
                     )
                 except grpc.aio.AioRpcError as failed:
                     log.debug("heartbeat failed: %r", failed)
@@ -111,7 +111,7 @@ class Telemetry:
             await self._stub.NotifyClientTermination(
                 service.NotifyClientTerminationRequest(),
                 timeout=timeout_s,
-                metadata=self._metadata(),
+                metadata=self.metadata(),
             )
         except grpc.aio.AioRpcError as failed:
             log.debug("termination was not taken: %r", failed)

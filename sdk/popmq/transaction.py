@@ -70,18 +70,16 @@ class Transactions:
         self,
         stub: Any,
         telemetry: Telemetry,
-        *,
         ids: MessageIds,
         resource: Callable[[str], v2.Resource],
-        metadata: Callable[[], Any],
-        timeout_s: float,
         retrying: Callable[..., Awaitable[Any]],
+        timeout_s: float,
     ) -> None:
         self._stub = stub
         self._telemetry = telemetry
         self._ids = ids
         self._resource = resource
-        self._metadata = metadata
+        self._metadata = telemetry.metadata
         self._timeout_s = timeout_s
         self._retrying = retrying
         self._checkers: dict[str, Checker] = {}
