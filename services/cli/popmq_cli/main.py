@@ -18,6 +18,7 @@ COMMANDS = {
     "topic": ("topics", "topic", "Make, list, show and delete topics."),
     "group": ("groups", "group", "Make, change, list, show and delete consumer groups."),
     "dlq": ("dead_letters", "dlq", "List, show and send again what a group gave up."),
+    "message": ("find", "message", "Find messages by key, show them by id or by place."),
     "send": ("messages", "send", "Send a message."),
     "receive": ("messages", "receive", "Receive messages for a consumer group."),
     "tail": ("messages", "tail", "Print messages as they arrive."),

@@ -84,6 +84,16 @@ class AdminStub:
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersRequest.SerializeToString,
                 response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersResponse.FromString,
                 _registered_method=True)
+        self.FindMessages = channel.unary_unary(
+                '/popmq.admin.v1.Admin/FindMessages',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.FindMessagesRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.FindMessagesResponse.FromString,
+                _registered_method=True)
+        self.GetMessage = channel.unary_unary(
+                '/popmq.admin.v1.Admin/GetMessage',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.GetMessageRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.GetMessageResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -149,6 +159,18 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FindMessages(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetMessage(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -201,6 +223,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.RedriveDeadLetters,
                     request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersRequest.FromString,
                     response_serializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersResponse.SerializeToString,
+            ),
+            'FindMessages': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindMessages,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.FindMessagesRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.FindMessagesResponse.SerializeToString,
+            ),
+            'GetMessage': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetMessage,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.GetMessageRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.GetMessageResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -473,6 +505,60 @@ class Admin:
             '/popmq.admin.v1.Admin/RedriveDeadLetters',
             popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersRequest.SerializeToString,
             popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/FindMessages',
+            popmq__admin_dot_v1_dot_admin__pb2.FindMessagesRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.FindMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetMessage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/GetMessage',
+            popmq__admin_dot_v1_dot_admin__pb2.GetMessageRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.GetMessageResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -43,6 +43,8 @@ class AdminStub:
     DescribeGroup: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DescribeGroupRequest, _admin_pb2.DescribeGroupResponse]
     ListDeadLetters: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListDeadLettersRequest, _admin_pb2.ListDeadLettersResponse]
     RedriveDeadLetters: _grpc.UnaryUnaryMultiCallable[_admin_pb2.RedriveDeadLettersRequest, _admin_pb2.RedriveDeadLettersResponse]
+    FindMessages: _grpc.UnaryUnaryMultiCallable[_admin_pb2.FindMessagesRequest, _admin_pb2.FindMessagesResponse]
+    GetMessage: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetMessageRequest, _admin_pb2.GetMessageResponse]
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -57,6 +59,8 @@ class AdminAsyncStub(AdminStub):
     DescribeGroup: _aio.UnaryUnaryMultiCallable[_admin_pb2.DescribeGroupRequest, _admin_pb2.DescribeGroupResponse]  # type: ignore[assignment]
     ListDeadLetters: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListDeadLettersRequest, _admin_pb2.ListDeadLettersResponse]  # type: ignore[assignment]
     RedriveDeadLetters: _aio.UnaryUnaryMultiCallable[_admin_pb2.RedriveDeadLettersRequest, _admin_pb2.RedriveDeadLettersResponse]  # type: ignore[assignment]
+    FindMessages: _aio.UnaryUnaryMultiCallable[_admin_pb2.FindMessagesRequest, _admin_pb2.FindMessagesResponse]  # type: ignore[assignment]
+    GetMessage: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetMessageRequest, _admin_pb2.GetMessageResponse]  # type: ignore[assignment]
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -128,5 +132,19 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.RedriveDeadLettersRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.RedriveDeadLettersResponse, _abc.Awaitable[_admin_pb2.RedriveDeadLettersResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def FindMessages(
+        self,
+        request: _admin_pb2.FindMessagesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.FindMessagesResponse, _abc.Awaitable[_admin_pb2.FindMessagesResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def GetMessage(
+        self,
+        request: _admin_pb2.GetMessageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.GetMessageResponse, _abc.Awaitable[_admin_pb2.GetMessageResponse]]: ...
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

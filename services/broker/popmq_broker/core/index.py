@@ -16,8 +16,8 @@
           i32   before           the entry that was the slot's newest until this one, or 0
 
 A slot is a chain through `before`, newest first. Keys are a message's id (UNIQ_KEY), then each word
-of KEYS; records of rolled back transactions have none. A file is full when `next_number` is N. Hashes
-collide, so an entry only says where to look: who asks reads the record and compares.
+of KEYS; records of rolled back transactions have none. A file is full when `next_number` is N.
+Hashes collide, so an entry only says where to look: who asks reads the record and compares.
 
 Source: RocketMQ IndexFile, IndexHeader, IndexService. Differs: files are named by the store time of
 their first message, in UTC, not by the clock; a name that is not behind the one before takes the

@@ -7,6 +7,7 @@ from typing import Any
 
 from popmq_broker.engine.ack import Ack
 from popmq_broker.engine.dead_letters import DeadLetters
+from popmq_broker.engine.find import Find
 from popmq_broker.engine.nack import Nacks
 from popmq_broker.engine.offsets import Offsets
 from popmq_broker.engine.pop import Pop
@@ -33,6 +34,8 @@ _REPLY_FIELD = {
     "redrive": "redrive",
     "get_group": "get_group",
     "describe": "describe",
+    "find_messages": "found_messages",
+    "get_message": "found_messages",
 }
 
 
@@ -46,6 +49,7 @@ class Broker:
         ack = Ack(state, self.revive)
         dead_letters = DeadLetters(state, self.topics)
         renew = Renew(state, self.revive)
+        find = Find(state)
         self._send = Send(state)
         self._handlers: dict[str, Handler] = {
             "send": self._send.send,
@@ -65,6 +69,8 @@ class Broker:
             "delete_group": self.topics.delete_group,
             "get_group": self.topics.get_group,
             "describe": self.topics.describe,
+            "find_messages": find.find,
+            "get_message": find.get,
         }
         state.store.arrivals = self._arrived
         state.store.synced = self._synced

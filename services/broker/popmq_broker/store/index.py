@@ -87,7 +87,10 @@ class Index:
     def appeared(self, kept: Pending) -> None:
         """These records have become visible."""
         self._visible_to = kept.end_offset
-        if self._kept_to == kept.start_offset and kept.end_offset - self.indexed_to <= KEPT_BYTES_MAX:
+        if (
+            self._kept_to == kept.start_offset
+            and kept.end_offset - self.indexed_to <= KEPT_BYTES_MAX
+        ):
             self._kept.append(kept)
             self._kept_to = kept.end_offset
         self._schedule()
@@ -211,9 +214,18 @@ class Index:
             raise DamagedIndex(f"{newest.path}: no record begins at {last}")
         record = self._commit_log.read_at(last)
         assert record is not None
-        rest = self.keyed(record)[newest.key_count_of_last() :]  # the file was full
+        rest = self.keyed(record)[self._held_of(last) :]  # the file was full
         self._put(rest, record.store_timestamp_ms)
         self.indexed_to = last + self._commit_log.size_at(last)
+
+    def _held_of(self, log_offset: int) -> int:
+        """How many keys of the last message are in the files: it may be in two."""
+        held = 0
+        for file in reversed(self._files):
+            if file.header.end_offset != log_offset:
+                break
+            held += file.key_count_of_last()
+        return held
 
     def keyed(self, record: Record) -> list[tuple[int, int]]:
         """(key hash, log offset) of each key of a record."""
@@ -318,16 +330,14 @@ class Index:
             self._turn()
             await asyncio.sleep(0)
 
-    def candidates(
-        self, topic: str, key: str, begin_ms: int, end_ms: int
-    ) -> Iterator[int | None]:
+    def candidates(self, topic: str, key: str, begin_ms: int, end_ms: int) -> Iterator[int | None]:
         """Log offsets of messages that may have the key, newest first; None for an entry that is
         passed over. Those of other keys, topics and times are among them.
 
         Raises `IndexDamaged`; then it is being made again.
         """
         key_hash = self._hashes.of(topic, key.encode())
-        for file in reversed(self._files):
+        for file in self._files[::-1]:
             header = file.header
             if header.next_number <= 1 or header.begin_ms > end_ms or header.end_ms < begin_ms:
                 continue
@@ -341,8 +351,10 @@ class Index:
                     if not self._commit_log.begins_at(entry.log_offset):
                         raise DamagedIndex(f"{file.path}: no record at {entry.log_offset}")
                     yield entry.log_offset
+                if file.gone:  # meanwhile, by another search
+                    raise DamagedIndex(f"{file.path} was removed")
             except DamagedIndex as damaged:
-                self.drop_from(file, str(damaged))
+                self._make_again(file, str(damaged))
                 raise IndexDamaged(path=file.path) from damaged
 
     # --- removing ---
@@ -363,7 +375,7 @@ class Index:
         return len(gone)
 
     def drop_from(self, file: IndexFile, reason: str) -> None:
-        """A file is not what was written: it and all behind it are made again from the log."""
+        """A file is not what was written: it and all behind it go; `resume` comes next."""
         if file.gone:
             return
         self._log.warning("index.rebuilt", path=str(file.path), reason=reason)
@@ -372,13 +384,13 @@ class Index:
             behind.remove()
         del self._files[at:]
         self._disk.sync_folder(self._folder)
-        self._resume_or_drop()
-        self._schedule()
 
-    def _resume_or_drop(self) -> None:
+    def _make_again(self, file: IndexFile, reason: str) -> None:
+        self.drop_from(file, reason)
         try:
             self.resume()
         except DamagedIndex as damaged:
-            self.drop_from(self._files[-1], str(damaged))
-        except Corrupt as wrong:
+            self._make_again(self._files[-1], str(damaged))
+        except (Corrupt, OSError) as wrong:
             self.stop(wrong)
+        self._schedule()

@@ -86,7 +86,7 @@ class IndexFile:
         """(key hash, log offset) of messages stored at one time; returns how many fitted."""
         slots = self._slots if self._slots is not None else self._load_slots()
         slot_count, entries_max = self._sizes.slots, self._sizes.entries
-        begin_ms, end_ms, begin_offset, end_offset, slots_used, count = self.header
+        begin_ms, _, begin_offset, end_offset, slots_used, count = self.header
         if count == 1 and keyed:
             begin_ms, begin_offset = store_ms, keyed[0][1]
         seconds = layout.seconds_since(begin_ms, store_ms)
@@ -155,7 +155,8 @@ class IndexFile:
 
     def finish(self) -> None:
         """It is full and on disk: its slots need not be in memory any more."""
-        assert self.full and not self._changed
+        assert self.full
+        assert not self._changed
         self.finished = True
         self._slots = None
 

@@ -39,19 +39,15 @@ def open_index(
     """`clean`: the last process ended in order. `trusted`: if not, it was one of ours."""
     found: list[IndexFile] = []
     paths = [folder / name for name in disk.names(folder) if layout.is_name(name)]
-    reason, at = "", 0
-    if not clean and not trusted:
-        reason = "nobody knows what of it is on disk"
-    for at, path in enumerate(paths):
-        if reason:
-            break
+    reason = "" if clean or trusted else "nobody knows what of it is on disk"
+    for path in paths if not reason else []:
         try:
             found.append(_open(disk, path, sizes))
         except DamagedIndex as damaged:
             reason = str(damaged)
             break
     if reason and paths:
-        _remove(disk, folder, paths[at:], reason, log)
+        _remove(disk, folder, paths[len(found) :], reason, log)
     index = Index(
         disk=disk, folder=folder, sizes=sizes, commit_log=commit_log, log=log, found=found
     )

@@ -33,6 +33,10 @@ _DEAD_LETTER_METHODS: dict[str, tuple[Any, str]] = {
     "ListDeadLetters": (admin.ListDeadLettersRequest, "browse"),
     "RedriveDeadLetters": (admin.RedriveDeadLettersRequest, "redrive"),
 }
+_FIND_METHODS: dict[str, tuple[Any, str]] = {
+    "FindMessages": (admin.FindMessagesRequest, "find"),
+    "GetMessage": (admin.GetMessageRequest, "get"),
+}
 _FAMILIES: list[tuple[type[e.PopMQError], int]] = [
     (e.BadRequest, 3),  # INVALID_ARGUMENT
     (e.NotFound, 5),  # NOT_FOUND
@@ -80,6 +84,9 @@ def rpcs(methods: Methods, metrics: Metrics) -> list[Rpc]:
         found.append(Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler))
     for name, (request, attribute) in _DEAD_LETTER_METHODS.items():
         handler = getattr(methods.dead_letters, attribute)
+        found.append(Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler))
+    for name, (request, attribute) in _FIND_METHODS.items():
+        handler = getattr(methods.find, attribute)
         found.append(Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler))
     nack = _counted(methods.unary["Nack"], metrics.rpc("Nack"), _status_code)
     found.append(Rpc(CONSUMER, "Nack", Kind.UNARY, consumer.NackRequest.FromString, nack))

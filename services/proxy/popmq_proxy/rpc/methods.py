@@ -19,6 +19,7 @@ from popmq_proxy.rpc.client import Client
 from popmq_proxy.rpc.consumer import Consumer
 from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.rpc.dead_letters import DeadLetters
+from popmq_proxy.rpc.find import Find
 from popmq_proxy.rpc.health import Health
 from popmq_proxy.rpc.receive import Receive
 from popmq_proxy.rpc.route import Route
@@ -49,6 +50,7 @@ class Methods:
     signs: SignsOfLife
     admin: Admin
     dead_letters: DeadLetters
+    find: Find
     health: Health
 
 
@@ -92,6 +94,7 @@ def methods(upstream: Upstream) -> Methods:
         signs=signs,
         admin=Admin(upstream),
         dead_letters=DeadLetters(upstream),
+        find=Find(upstream),
         health=Health(),
     )
 
