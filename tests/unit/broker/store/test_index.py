@@ -11,6 +11,7 @@ from harness.store import ROOT, Told, draft, opened, put, running
 
 from popmq_broker.core.index import Sizes
 from popmq_broker.store import index as index_module
+from popmq_broker.store.commit_log import ScanEnd
 from popmq_broker.store.drafts import Draft
 from popmq_broker.store.store import Store
 from popmq_common import properties as names
@@ -36,7 +37,7 @@ def contents(disk: MemoryFiles) -> list[bytes]:
 def expected(store: Store, sizes: Sizes = SIZES) -> list[bytes]:
     """By the log alone."""
     found = []
-    for record, _ in store._commit_log.scan(store.log_start, index_module.ScanEnd(0)):
+    for record, _ in store._commit_log.scan(store.log_start, ScanEnd(0)):
         if record.sys_flag & SysFlag.ROLLBACK == SysFlag.ROLLBACK:
             continue
         properties = names.decode(record.properties)
@@ -143,7 +144,9 @@ async def test_a_lost_file_is_made_again(which: int) -> None:
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
-@pytest.mark.parametrize(("at", "data"), [(16, b"\0\0\1"), (24, b"\1"), (36, b"\xff\xff"), (37, b"\1")])
+@pytest.mark.parametrize(
+    ("at", "data"), [(16, b"\0\0\1"), (24, b"\1"), (36, b"\xff\xff"), (37, b"\1")]
+)
 async def test_a_damaged_header_is_seen_at_the_start(which: int, at: int, data: bytes) -> None:
     disk, told = MemoryFiles(), Told()
     async with running(disk, index=SIZES) as store:
