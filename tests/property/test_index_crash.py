@@ -37,6 +37,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "TURN_RECORDS", 5)
     monkeypatch.setattr(index, "KEPT_BYTES_MAX", 2_000)
     monkeypatch.setattr(index, "TAIL_BYTES_MAX", 100)
+    monkeypatch.setattr(index, "BATCH_KEYS_MAX", 9)
 
 
 class World:
@@ -164,7 +165,7 @@ class World:
 
 
 @pytest.mark.parametrize("sync_flush", [True, False])
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**32))
 def test_the_index_finds_what_the_log_holds(sync_flush: bool, seed: int) -> None:
     asyncio.run(World(Random(seed), sync_flush=sync_flush).run())

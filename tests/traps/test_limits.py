@@ -16,6 +16,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common import properties as names
+from popmq_common.errors import IllegalGroup
 from popmq_internal.v1 import link_pb2 as link
 
 BODY = b"x" * (4 << 20)
@@ -211,6 +212,6 @@ def test_names_of_topics_and_groups_at_their_limit(
     (answer,) = proxy.receive_as_is(request)
     assert answer.status.code == v2.ILLEGAL_CONSUMER_GROUP
     assert "120 characters" in answer.status.message
-    with pytest.raises(Exception, match="120 characters"):
-        group = admin.Group(name=GROUP + "g")
-        proxy.admin("create_group", admin.CreateGroupRequest(group=group))
+    wanted = admin.CreateGroupRequest(group=admin.Group(name=GROUP + "g"))
+    with pytest.raises(IllegalGroup, match="120 characters"):
+        proxy.admin("create_group", wanted)

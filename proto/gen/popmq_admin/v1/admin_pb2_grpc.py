@@ -94,6 +94,11 @@ class AdminStub:
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.GetMessageRequest.SerializeToString,
                 response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.GetMessageResponse.FromString,
                 _registered_method=True)
+        self.ResetOffsets = channel.unary_unary(
+                '/popmq.admin.v1.Admin/ResetOffsets',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ResetOffsetsRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ResetOffsetsResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -171,6 +176,12 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ResetOffsets(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -233,6 +244,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.GetMessage,
                     request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.GetMessageRequest.FromString,
                     response_serializer=popmq__admin_dot_v1_dot_admin__pb2.GetMessageResponse.SerializeToString,
+            ),
+            'ResetOffsets': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResetOffsets,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ResetOffsetsRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ResetOffsetsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -559,6 +575,33 @@ class Admin:
             '/popmq.admin.v1.Admin/GetMessage',
             popmq__admin_dot_v1_dot_admin__pb2.GetMessageRequest.SerializeToString,
             popmq__admin_dot_v1_dot_admin__pb2.GetMessageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResetOffsets(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/ResetOffsets',
+            popmq__admin_dot_v1_dot_admin__pb2.ResetOffsetsRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.ResetOffsetsResponse.FromString,
             options,
             channel_credentials,
             insecure,

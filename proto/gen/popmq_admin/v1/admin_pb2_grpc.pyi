@@ -45,6 +45,7 @@ class AdminStub:
     RedriveDeadLetters: _grpc.UnaryUnaryMultiCallable[_admin_pb2.RedriveDeadLettersRequest, _admin_pb2.RedriveDeadLettersResponse]
     FindMessages: _grpc.UnaryUnaryMultiCallable[_admin_pb2.FindMessagesRequest, _admin_pb2.FindMessagesResponse]
     GetMessage: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetMessageRequest, _admin_pb2.GetMessageResponse]
+    ResetOffsets: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ResetOffsetsRequest, _admin_pb2.ResetOffsetsResponse]
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -61,6 +62,7 @@ class AdminAsyncStub(AdminStub):
     RedriveDeadLetters: _aio.UnaryUnaryMultiCallable[_admin_pb2.RedriveDeadLettersRequest, _admin_pb2.RedriveDeadLettersResponse]  # type: ignore[assignment]
     FindMessages: _aio.UnaryUnaryMultiCallable[_admin_pb2.FindMessagesRequest, _admin_pb2.FindMessagesResponse]  # type: ignore[assignment]
     GetMessage: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetMessageRequest, _admin_pb2.GetMessageResponse]  # type: ignore[assignment]
+    ResetOffsets: _aio.UnaryUnaryMultiCallable[_admin_pb2.ResetOffsetsRequest, _admin_pb2.ResetOffsetsResponse]  # type: ignore[assignment]
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -146,5 +148,12 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.GetMessageRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.GetMessageResponse, _abc.Awaitable[_admin_pb2.GetMessageResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ResetOffsets(
+        self,
+        request: _admin_pb2.ResetOffsetsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ResetOffsetsResponse, _abc.Awaitable[_admin_pb2.ResetOffsetsResponse]]: ...
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

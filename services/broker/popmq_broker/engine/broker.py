@@ -12,6 +12,8 @@ from popmq_broker.engine.nack import Nacks
 from popmq_broker.engine.offsets import Offsets
 from popmq_broker.engine.pop import Pop
 from popmq_broker.engine.pop_buffer import Storing
+from popmq_broker.engine.positions import Positions
+from popmq_broker.engine.pull import Pull, queue_name
 from popmq_broker.engine.renew import Renew
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.send import Begun, Send
@@ -36,6 +38,11 @@ _REPLY_FIELD = {
     "describe": "describe",
     "find_messages": "found_messages",
     "get_message": "found_messages",
+    "pull": "pull",
+    "get_offset": "offset",
+    "commit_offset": "offset",
+    "find_offset": "offset",
+    "reset_offsets": "reset_offsets",
 }
 
 
@@ -50,6 +57,7 @@ class Broker:
         dead_letters = DeadLetters(state, self.topics)
         renew = Renew(state, self.revive)
         find = Find(state)
+        positions = Positions(state)
         self._send = Send(state)
         self._handlers: dict[str, Handler] = {
             "send": self._send.send,
@@ -71,6 +79,11 @@ class Broker:
             "describe": self.topics.describe,
             "find_messages": find.find,
             "get_message": find.get,
+            "pull": Pull(state).pull,
+            "commit_offset": positions.commit,
+            "get_offset": positions.get,
+            "find_offset": positions.find,
+            "reset_offsets": positions.reset,
         }
         state.store.arrivals = self._arrived
         state.store.synced = self._synced
@@ -136,6 +149,9 @@ class Broker:
             codes.setdefault(run.queue[0], []).extend(run.tags_codes)
         for topic, tags_codes in codes.items():
             self.state.waiters.arrived(topic, tags_codes)
+        if self.state.pulls.count:
+            for run in runs:
+                self.state.pulls.arrived(queue_name(*run.queue), run.tags_codes)
 
     def _synced(self, seconds: float, records: int) -> None:
         self.state.stats.fsync_s.observe(seconds)

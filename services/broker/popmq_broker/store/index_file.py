@@ -84,6 +84,7 @@ class IndexFile:
 
     def put(self, keyed: Sequence[tuple[int, int]], store_ms: int) -> int:
         """(key hash, log offset) of messages stored at one time; returns how many fitted."""
+        assert not self.finished
         slots = self._slots if self._slots is not None else self._load_slots()
         slot_count, entries_max = self._sizes.slots, self._sizes.entries
         begin_ms, _, begin_offset, end_offset, slots_used, count = self.header
@@ -259,6 +260,7 @@ class IndexFile:
         self._file.truncate(self._sizes.entry_at(keep))
         self._file.truncate(self._sizes.file_bytes)
         self.save(self.freeze())
+        self.sync()  # offsets are used again: an old header must not come back
         self._saved = self.header
 
     def _first_at(self, log_offset: int) -> int:

@@ -63,11 +63,11 @@ def open_index(
 def _mend(index: Index, found: list[IndexFile], commit_log: CommitLog, *, clean: bool) -> None:
     while found:
         newest = found[-1]
-        newest.finished = newest.finished and newest.full
         end_offset = newest.header.end_offset
         try:
             if end_offset >= commit_log.start and not (clean and end_offset < commit_log.end):
                 newest.repair(commit_log.end, lambda at: _store_ms(commit_log, at))
+            newest.finished = newest.finished and newest.full
             index.resume()
             return
         except DamagedIndex as damaged:

@@ -21,7 +21,10 @@ from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.rpc.dead_letters import DeadLetters
 from popmq_proxy.rpc.find import Find
 from popmq_proxy.rpc.health import Health
+from popmq_proxy.rpc.offsets import Offsets
+from popmq_proxy.rpc.pull import Pull
 from popmq_proxy.rpc.receive import Receive
+from popmq_proxy.rpc.reset import Reset
 from popmq_proxy.rpc.route import Route
 from popmq_proxy.rpc.send import Send
 from popmq_proxy.rpc.signs import SignsOfLife
@@ -29,9 +32,6 @@ from popmq_proxy.rpc.signs import SignsOfLife
 Unary = Callable[[CallContext, Any], Awaitable[Any]]
 
 UNSUPPORTED_UNARY = {
-    "UpdateOffset": service.UpdateOffsetResponse,
-    "GetOffset": service.GetOffsetResponse,
-    "QueryOffset": service.QueryOffsetResponse,
     "EndTransaction": service.EndTransactionResponse,
     "RecallMessage": service.RecallMessageResponse,
     "SyncLiteSubscription": service.SyncLiteSubscriptionResponse,
@@ -51,6 +51,7 @@ class Methods:
     admin: Admin
     dead_letters: DeadLetters
     find: Find
+    reset: Reset
     health: Health
 
 
@@ -58,6 +59,7 @@ def methods(upstream: Upstream) -> Methods:
     route, send, ack = Route(upstream), Send(upstream), Ack(upstream)
     signs = SignsOfLife(upstream)
     client = Client(upstream, signs)
+    offsets, pull = Offsets(upstream), Pull(upstream)
     unary: dict[str, tuple[Unary, type[Any]]] = {
         "QueryRoute": (route.query_route, service.QueryRouteResponse),
         "QueryAssignment": (route.query_assignment, service.QueryAssignmentResponse),
@@ -71,6 +73,10 @@ def methods(upstream: Upstream) -> Methods:
             ack.forward,
             service.ForwardMessageToDeadLetterQueueResponse,
         ),
+        "UpdateOffset": (offsets.update_offset, service.UpdateOffsetResponse),
+        "GetOffset": (offsets.get_offset, service.GetOffsetResponse),
+        "QueryOffset": (offsets.query_offset, service.QueryOffsetResponse),
+        "Pull": (pull.pull, consumer.PullResponse),
         "Nack": (Consumer(upstream).nack, consumer.NackResponse),
         "Heartbeat": (client.heartbeat, service.HeartbeatResponse),
         "NotifyClientTermination": (client.terminate, service.NotifyClientTerminationResponse),
@@ -87,7 +93,7 @@ def methods(upstream: Upstream) -> Methods:
                 Receive(upstream).receive_message, service.ReceiveMessageResponse, upstream
             ),
             "PullMessage": _beginning_with_status(
-                _unsupported("PullMessage"), service.PullMessageResponse, upstream
+                pull.pull_message, service.PullMessageResponse, upstream
             ),
         },
         client=client,
@@ -95,6 +101,7 @@ def methods(upstream: Upstream) -> Methods:
         admin=Admin(upstream),
         dead_letters=DeadLetters(upstream),
         find=Find(upstream),
+        reset=Reset(upstream),
         health=Health(),
     )
 

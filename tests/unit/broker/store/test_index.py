@@ -167,8 +167,7 @@ async def test_a_damaged_entry_is_seen_by_the_search_that_meets_it() -> None:
     disk.damage(disk.paths(FOLDER)[0], SIZES.entry_at(2) + 10, b"\x7f")  # its log offset
     async with running(disk, index=SIZES, told=told) as store:
         with pytest.raises(IndexDamaged, match="is being made again"):
-            for i in range(10):
-                await find(store, f"k{i % 3}")
+            await asyncio.gather(*(find(store, f"k{i}") for i in range(3)))
         assert len(await find(store, "k0")) == 4
     assert told.events.count("index.rebuilt") == 1
     assert contents(disk) == before
