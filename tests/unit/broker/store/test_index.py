@@ -333,3 +333,31 @@ async def test_an_abandoned_store_leaves_no_turn_behind() -> None:
     await asyncio.sleep(0)
     store.abandon()
     await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("lost", ["slots", "header"])
+async def test_a_crash_in_the_middle_of_a_save(lost: str) -> None:
+    """Of what a save writes last, slots and header, the disk has one and not the other."""
+    disk, sizes, told = MemoryFiles(), Sizes(slots=5, entries=1000), Told()
+    store = await opened(disk, index=sizes)
+    assert store.index is not None
+    offsets = await some(store, 5)
+    await store.index.caught_up()
+    await store.index.save()
+    (path,) = disk.paths(FOLDER)
+    before = (disk.read(path) or b"")[:60]
+    offsets += await some(store, 5, start=5)
+    await store.index.caught_up()
+    await store.index.save()
+    disk.kill()
+    store.abandon()
+    if lost == "slots":
+        disk.damage(path, 40, before[40:])
+    else:
+        disk.damage(path, 0, before[:40])
+    async with running(disk, index=sizes, told=told) as store:
+        assert [await find(store, f"id-{i}") for i in range(10)] == [[at] for at in offsets]
+        assert await find(store, "k1") == [offsets[i] for i in (7, 4, 1)]
+        expected_now = expected(store, sizes)
+    assert "index.rebuilt" not in told.events
+    assert contents(disk) == expected_now
