@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from popmq_broker.engine.ack import Ack
+from popmq_broker.engine.consumers import Consumers
 from popmq_broker.engine.dead_letters import DeadLetters
 from popmq_broker.engine.find import Find
 from popmq_broker.engine.nack import Nacks
@@ -39,6 +40,7 @@ _REPLY_FIELD = {
     "find_messages": "found_messages",
     "get_message": "found_messages",
     "pull": "pull",
+    "join": "join",
     "get_offset": "offset",
     "commit_offset": "offset",
     "find_offset": "offset",
@@ -55,7 +57,8 @@ class Broker:
         self.storing = Storing(state)
         ack = Ack(state, self.revive)
         dead_letters = DeadLetters(state, self.topics)
-        renew = Renew(state, self.revive)
+        consumers = Consumers(state)
+        renew = Renew(state, self.revive, consumers)
         find = Find(state)
         positions = Positions(state)
         self._send = Send(state)
@@ -80,6 +83,7 @@ class Broker:
             "find_messages": find.find,
             "get_message": find.get,
             "pull": Pull(state).pull,
+            "join": consumers.join,
             "commit_offset": positions.commit,
             "get_offset": positions.get,
             "find_offset": positions.find,
