@@ -138,7 +138,8 @@ class World:
                 assert in_time == expected, (topic, key)
 
     def ms_of(self, store: Store, log_offset: int) -> int:
-        record = store.read_at(log_offset)
+        assert store.index is not None
+        record = store.index.read(log_offset)
         assert record is not None
         return record.store_timestamp_ms
 

@@ -61,7 +61,7 @@ class Find:
                     break
             if log_offset is None or log_offset in seen:
                 continue
-            record = self._state.store.read_at(log_offset)
+            record = index.read(log_offset)
             if record is None or not begin_ms <= record.store_timestamp_ms <= end_ms:
                 continue
             if not self._is_wanted(record, request) or not self._is_shown(record):

@@ -357,6 +357,10 @@ class Index:
                 self._make_again(file, str(damaged))
                 raise IndexDamaged(path=file.path) from damaged
 
+    def read(self, log_offset: int) -> Record | None:
+        """A candidate's record; None when retention has deleted it. Raises `Corrupt`."""
+        return self._commit_log.read_at(log_offset)
+
     # --- removing ---
 
     def drop_before(self, log_offset: int) -> int:

@@ -280,10 +280,6 @@ class Store:
         """None when retention has deleted it. Raises `Corrupt`."""
         return self._commit_log.read(log_offset, size_bytes)
 
-    def read_at(self, log_offset: int) -> Record | None:
-        """`read` where the size is not known. Raises `Corrupt`."""
-        return self._commit_log.read_at(log_offset)
-
     def read_bytes(self, log_offset: int, size_bytes: int) -> bytes | None:
         """The same as the bytes of the log, checked but not decoded. Raises `Corrupt`."""
         return self._commit_log.read_bytes(log_offset, size_bytes)
