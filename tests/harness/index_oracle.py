@@ -33,18 +33,22 @@ def key_hash(topic: str, key: str) -> int:
 
 def files(keys: Iterable[Keyed], slots: int, entries: int) -> list[bytes]:
     """The content of each file, in order."""
-    done, current = [], None
+    done, current, before_ms = [], None, 0
     for one in keys:
         if current is None or current.next == entries:
             if current is not None:
                 done.append(current.content())
-            current = _File(slots, entries)
+            current = _File(slots, entries, before_ms)
         current.put(one)
+        before_ms = one.store_ms
     return [*done, current.content()] if current else done
 
 
 class _File:
-    def __init__(self, slots: int, entries: int) -> None:
+    def __init__(self, slots: int, entries: int, begin_ms: int) -> None:
+        """`begin_ms`: RocketMQ gives a new file the end of the one before, and its first entry is
+        written before that is corrected."""
+        self.begin_ms = begin_ms
         self.slots = [0] * slots
         self.rows: list[tuple[int, int, int, int]] = [(0, 0, 0, 0)] * entries
         self.next = 1
@@ -53,11 +57,12 @@ class _File:
         self.last: Keyed | None = None
 
     def put(self, one: Keyed) -> None:
-        self.first = self.first or one
         self.last = one
         number = key_hash(one.topic, one.key)
         at = number % len(self.slots)
-        seconds = max(0, (one.store_ms - self.first.store_ms) // 1000)
+        seconds = max(0, (one.store_ms - self.begin_ms) // 1000) if self.begin_ms else 0
+        if self.first is None:
+            self.first, self.begin_ms = one, one.store_ms
         self.used += self.slots[at] == 0
         self.rows[self.next] = (number, one.log_offset, seconds, self.slots[at])
         self.slots[at] = self.next

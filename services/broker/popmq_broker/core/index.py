@@ -12,7 +12,8 @@
     …           entries[N], 20 bytes each:
           i32   key_hash         |Java hash of TOPIC#KEY|, and 0 for −2³¹
           i64   log_offset       where the message's record begins
-          i32   seconds          store time less begin_ms, whole seconds, never negative
+          i32   seconds          store time less begin_ms, whole seconds, never negative; of a
+                                 file's first entry, less the end_ms of the file before, if any
           i32   before           the entry that was the slot's newest until this one, or 0
 
 A slot is a chain through `before`, newest first. Keys are a message's id (UNIQ_KEY), then each word
@@ -108,7 +109,7 @@ def flaw(header: Header, sizes: Sizes) -> str:
     """Why it cannot be the header of a file that holds anything; empty: it can."""
     if not 1 < header.next_number <= sizes.entries:
         return f"its header counts {header.next_number - 1} entries"
-    if not 0 < header.slots_used <= min(sizes.slots, header.next_number - 1):
+    if not 0 < header.slots_used < header.next_number:  # RocketMQ 4 counts entries here
         return f"its header counts {header.slots_used} slots"
     if not 0 <= header.begin_offset <= header.end_offset:
         return "its header ends before it begins"

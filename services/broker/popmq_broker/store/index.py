@@ -242,10 +242,12 @@ class Index:
             keyed = keyed[done:]
 
     def _begin_file(self, first_ms: int) -> None:
-        last = self._files[-1].path.name if self._files else ""
+        last, after_ms = "", 0
+        if self._files:
+            last, after_ms = self._files[-1].path.name, self._files[-1].header.end_ms
         path = self._folder / layout.next_name(first_ms, last)
         self._disk.make_folder(self._folder)
-        self._files.append(IndexFile(self._disk, path, self._sizes))
+        self._files.append(IndexFile(self._disk, path, self._sizes, after_ms=after_ms))
         self._new_names = True
 
     def _write_entries(self) -> None:

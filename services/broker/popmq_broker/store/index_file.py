@@ -45,9 +45,15 @@ class Frozen(NamedTuple):
 
 class IndexFile:
     def __init__(
-        self, files: Files, path: Path, sizes: Sizes, header: Header | None = None
+        self,
+        files: Files,
+        path: Path,
+        sizes: Sizes,
+        header: Header | None = None,
+        *,
+        after_ms: int = 0,
     ) -> None:
-        """Without a header: a new file."""
+        """Without a header: a new file; the one before ended at `after_ms`, 0: there is none."""
         self.path = path
         self.gone = False
         """It was removed; a search that is in it ends."""
@@ -56,6 +62,7 @@ class IndexFile:
         self._file: File = files.open(path, size_bytes=sizes.file_bytes)
         self.header = header or _NEW
         self._saved = self.header
+        self._after_ms = after_ms
         self._users = 0
         self.finished = False
         """Full, and all of it on disk."""
@@ -90,7 +97,9 @@ class IndexFile:
         begin_ms, _, begin_offset, end_offset, slots_used, count = self.header
         if count == 1 and keyed:
             begin_ms, begin_offset = store_ms, keyed[0][1]
-        seconds = layout.seconds_since(begin_ms, store_ms)
+        seconds = since = layout.seconds_since(begin_ms, store_ms)
+        if count == 1:
+            since = layout.seconds_since(self._after_ms, store_ms)
         first, tail, changed, pack = count, self._tail, self._changed, layout.pack_entry
         for key_hash, log_offset in keyed:
             if count >= entries_max:
@@ -99,7 +108,8 @@ class IndexFile:
             before = slots[slot]
             if not before:
                 slots_used += 1
-            tail += pack(key_hash, log_offset, seconds, before)
+            tail += pack(key_hash, log_offset, since, before)
+            since = seconds
             slots[slot] = count
             changed.add(slot // PAGE_SLOTS)
             end_offset = log_offset
