@@ -76,6 +76,8 @@ class EngineDriver:
             **{
                 "segment_bytes": SEGMENT_BYTES,
                 "queue_file_bytes": 200,
+                "index_slots": 5,
+                "index_entries": 40,
                 "disk_reserve_bytes": 0,
                 **self._settings,
             },
@@ -296,6 +298,8 @@ class EngineDriver:
         store._flusher.close()
         store._commit_log.close()
         store._queues.close()
+        if store.index is not None:
+            store.index.release()
         store._lock.release()
 
     def close(self) -> None:

@@ -57,6 +57,11 @@ class ProxyDriver:
     def admin(self, method: str, request: Any) -> Any:
         return self._run(getattr(self.methods.admin, method)(self.context, request))
 
+    def run_method(
+        self, handler: Callable[[CallContext, Any], Awaitable[Any]], request: Any
+    ) -> Any:
+        return self._run(handler(self.context, request))
+
     def _run(self, work: Awaitable[Any]) -> Any:
         async def step() -> Any:
             return await work

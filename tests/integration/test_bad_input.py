@@ -81,6 +81,8 @@ async def test_body_at_its_limits(raw: Raw, body_bytes: int, code: int) -> None:
         ({"keys": [""]}, v2.ILLEGAL_MESSAGE_KEY),
         ({"keys": ["\x02"]}, v2.ILLEGAL_MESSAGE_KEY),
         ({"message_id": ""}, v2.ILLEGAL_MESSAGE_ID),
+        ({"message_id": "x" * 255}, v2.OK),
+        ({"message_id": "x" * 256}, v2.ILLEGAL_MESSAGE_ID),
         ({"message_group": "x" * 63}, v2.OK),
         ({"message_group": "x" * 64}, v2.ILLEGAL_MESSAGE_GROUP),
         ({"user_properties": {"UNIQ_KEY": "1"}}, v2.ILLEGAL_MESSAGE_PROPERTY_KEY),

@@ -277,3 +277,76 @@ def test_a_delayed_message_and_its_recall(server: Server) -> None:
     output, _ = popmq("topic", "list", *at)
     assert "timed" in output
     assert "rmq_sys_wheel_timer" not in output
+
+
+def test_messages_are_found(server: Server) -> None:
+    at = ("--endpoint", server.endpoint)
+    popmq("send", "found", "first", "--key", "order-7", "--tag", "new", *at)
+    popmq("send", "found", "second", "--key", "order-7", "--key", "order-8", *at)
+    output, notes = popmq("message", "find", "found", "--key", "order-7", *at)
+    heading, newest, oldest = output.splitlines()
+    assert " ".join(heading.split()) == (
+        "MESSAGE ID BROKER QUEUE OFFSET STORED TAG KEYS BYTES BODY"
+    )
+    assert "second" in newest
+    assert "order-7 order-8" in newest
+    assert "first" in oldest
+    assert notes == ""
+    output, notes = popmq("message", "find", "found", "--key", "order-7", "--limit", "1", *at)
+    assert "second" in output
+    assert "There may be more: --to" in notes
+    shown = popmq("message", "find", "found", "--key", "order-8", "--json", *at)[0]
+    (message,) = json.loads(shown)["messages"]
+    assert (message["body"], message["keys"]) == ("second", ["order-7", "order-8"])
+    for get in (
+        ("--id", message["messageId"]),
+        ("--offset", f"{message['queueId']}:{message['queueOffset']}"),
+    ):
+        output, _ = popmq("message", "get", "found", *get, *at)
+        assert f"message id: {message['messageId']}" in output
+        assert "  KEYS = order-7 order-8" in output
+        assert output.endswith("\n\nsecond\n")
+        assert json.loads(popmq("message", "get", "found", *get, "--json", *at)[0]) == message
+
+
+def test_what_is_not_found_is_exit_code_1(server: Server) -> None:
+    at = ("--endpoint", server.endpoint)
+    popmq("send", "empty", "x", "--key", "k", *at)
+    _, notes = popmq("message", "find", "empty", "--key", "other", *at, code=1)
+    assert "topic empty has no message with key other" in notes
+    output, _ = popmq("message", "find", "empty", "--key", "other", "--json", *at, code=1)
+    assert json.loads(output) == {"messages": [], "incomplete": False}
+    _, notes = popmq("message", "find", "nobody", "--key", "k", *at, code=1)
+    assert "popmq topic create nobody" in notes
+    _, notes = popmq("message", "get", "empty", "--id", "01AB", *at, code=1)
+    assert "topic empty has no message 01AB" in notes
+    _, notes = popmq("message", "get", "empty", "--offset", "0:99", *at, code=1)
+    assert "no message at offset 99 of queue 0" in notes
+    _, notes = popmq("message", "get", "empty", "--offset", "0:0", "--broker", "b", *at, code=1)
+    assert "there is no broker b" in notes
+    early = ("--to", "2020-01-01T00:00:00+02:00")
+    popmq("message", "find", "empty", "--key", "k", *early, *at, code=1)
+    popmq("message", "find", "empty", "--key", "k", "--from", "2020-01-01", *at)
+
+
+def test_searches_that_make_no_sense_are_usage_errors(server: Server) -> None:
+    at = ("--endpoint", server.endpoint)
+    _, notes = popmq("message", "get", "t", *at, code=2)
+    assert "either --id or --offset" in notes
+    _, notes = popmq("message", "get", "t", "--offset", "7", *at, code=2)
+    assert "'7' is not QUEUE:OFFSET" in notes
+    _, notes = popmq("message", "find", "t", "--key", "k", "--from", "yesterday", *at, code=2)
+    assert "'yesterday' is no time" in notes
+
+
+def test_a_body_that_is_not_text(server: Server) -> None:
+    at = ("--endpoint", server.endpoint)
+    body = bytes(range(256)) * 100
+    popmq("send", "binary", "-", "--key", "k", *at, text=body)
+    output, _ = popmq("message", "find", "binary", "--key", "k", *at)
+    assert "00 01 02 03 04 05 06 07 …" in output
+    message_id = output.splitlines()[1].split()[0]
+    output, _ = popmq("message", "get", "binary", "--id", message_id, *at)
+    assert "(25600 bytes that are not text; --body-only prints them)" in output
+    get = [POPMQ, "message", "get", "binary", "--id", message_id, "--body-only", *at]
+    assert subprocess.run(get, capture_output=True, timeout=60, check=True).stdout == body

@@ -15,6 +15,7 @@
     join CLIENT [leave=yes]     (with topic lock=10s: pull … client=CLIENT)
     pull OFFSET [COUNT] [queue=0] [tag=EXPR]    commit OFFSET [queue=0]    offset [queue=0]
     find first|last|DURATION [queue=0]          reset first|last|DURATION|OFFSET [queue=N] [dry=yes]
+    search KEY [from=10s] [to=10s] [max=N]      message QUEUE:OFFSET
 A duration there means that long after the start. A popped message gets the name of its body; its
 newest handle is NAME, older ones NAME', NAME''.
 """
@@ -161,6 +162,25 @@ class Stage:
             + (" (sent again)" if letter.redriven else "")
             for letter in reply.letters
         ]
+
+    def do_search(self, keys: list[str], options: dict[str, str]) -> list[str]:
+        """`from` and `to` count from the transcript's start."""
+        count_max = int(options.get("max", "64"))
+        request = link.FindMessages(
+            topic=TOPIC, key=keys[0], count_max=count_max, body_bytes_max=100
+        )
+        if "from" in options:
+            request.from_ms = self._began_ms + duration_ms(options["from"])
+        if "to" in options:
+            request.until_ms = self._began_ms + duration_ms(options["to"])
+        found = self.driver.call(find_messages=request).found_messages
+        return [where(message) for message in found.messages] or ["nothing"]
+
+    def do_message(self, places: list[str], _: dict[str, str]) -> list[str]:
+        queue_id, offset = places[0].split(":")
+        request = link.GetMessage(topic=TOPIC, queue_id=int(queue_id), offset=int(offset))
+        found = self.driver.call(get_message=request).found_messages
+        return [where(message) for message in found.messages] or ["nothing"]
 
     def do_redrive(self, _: list[str], options: dict[str, str]) -> list[str]:
         count_max = int(options.pop("max", "100"))
@@ -322,6 +342,10 @@ class Stage:
         if name in self.handles:
             self._handle(name + "'", self.handles[name])
         self.handles[name] = handle
+
+
+def where(message: link.StoredMessage) -> str:
+    return f"{message.body.decode()} at {message.queue_id}:{message.offset}"
 
 
 def upper(options: dict[str, str]) -> dict[str, str]:

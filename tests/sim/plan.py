@@ -65,6 +65,8 @@ def draw(random: Random) -> Plan:
     settings = {
         "segment_bytes": random.choice([8, 32, 256]) * 1024,
         "queue_file_bytes": random.choice([200, 2_000, 20_000]),
+        "index_slots": 50,
+        "index_entries": 400,
         "disk_reserve_bytes": 0,
         "revive_queues": random.choice([1, 2, 8]),
         "in_flight_max": random.choice([6, 10_000]),

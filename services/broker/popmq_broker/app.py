@@ -10,6 +10,7 @@ from functools import partial
 from popmq_broker import metrics
 from popmq_broker.config import BrokerConfig, Flush
 from popmq_broker.core import timer_levels
+from popmq_broker.core.index import Sizes
 from popmq_broker.core.retry import is_first_of_pair
 from popmq_broker.engine import replay
 from popmq_broker.engine.broker import Broker
@@ -145,6 +146,9 @@ async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
             sync_flush=config.flush is Flush.SYNC,
             async_flush_interval_ms=config.async_flush_interval_ms,
             disk_reserve_bytes=config.disk_reserve_bytes,
+            index=Sizes(slots=config.index_slots, entries=config.index_entries)
+            if config.index
+            else None,
         ),
         log,
         tag_of=tag_of,

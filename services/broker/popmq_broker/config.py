@@ -51,6 +51,13 @@ class BrokerConfig:
     """Size of a CommitLog file. Files are sparse: disk is used as messages come."""
     queue_file_bytes: int = 6_000_000
     """Size of a ConsumeQueue file; RocketMQ's 300,000 entries of 20 bytes."""
+    index: bool = True
+    """Write RocketMQ's index files, by which messages are found by key and by message id."""
+    index_slots: int = 5_000_000
+    """Hash slots of an index file, RocketMQ's maxHashSlotNum; those of the newest file are in
+    memory, 4 bytes each. A change makes the index again from the log."""
+    index_entries: int = 20_000_000
+    """Entries of an index file, RocketMQ's maxIndexNum."""
     disk_reserve_bytes: int = 256 * MiB
     """Free space below which sends are refused, kept for acks and leases."""
     revive_queues: int = 8

@@ -19,6 +19,7 @@ COMMANDS = {
     "group": ("groups", "group", "Make, change, list, show and delete consumer groups."),
     "dlq": ("dead_letters", "dlq", "List, show and send again what a group gave up."),
     "transaction": ("transactions", "transaction", "List and settle open transactions."),
+    "message": ("find", "message", "Find messages by key, show them by id or by place."),
     "send": ("messages", "send", "Send a message."),
     "recall": ("messages", "recall", "Take a delayed message back."),
     "receive": ("messages", "receive", "Receive messages for a consumer group."),

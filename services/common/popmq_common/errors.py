@@ -213,6 +213,20 @@ class NoPermission(Refused):
     """Topic {topic} is not {action}."""
 
 
+class NoIndex(Refused):
+    """Broker {broker} writes no index of keys (POPMQ_BROKER_INDEX=off); messages are found by
+    queue and offset only."""
+
+
+class IndexBehind(Refused):
+    """The index of keys is {behind_bytes} bytes of the log behind and catches up by itself; ask
+    again."""
+
+
+class IndexDamaged(Refused):
+    """The index file {path} was damaged and is being made again from the log; ask again."""
+
+
 class NotAuthorized(Refused):
     """The link's shared secret is not the broker's."""
 

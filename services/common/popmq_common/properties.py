@@ -15,6 +15,10 @@ from popmq_common.errors import PropertiesTooLarge
 
 PROPERTIES_BYTES_MAX: Final = 32_767 - 20
 """A signed 16-bit length, less the checksum that the store appends."""
+SENT_BYTES_MAX: Final = PROPERTIES_BYTES_MAX - 6 * 1024
+"""Of a message as it is sent. The rest is for what its copies say besides: the reason of a failure
+(4,000 bytes), where it comes from (127 and 255), when it was popped or is due, what a transaction
+and a timer need: some 5,100 bytes at most. A copy must never be too large to be stored."""
 NAME_END: Final = "\x01"
 VALUE_END: Final = "\x02"
 _VALUE_END: Final = VALUE_END.encode()
@@ -93,7 +97,7 @@ INTERNAL: Final = RESERVED | {
 """Names never shown to a client as a user property."""
 
 
-def encode(properties: dict[str, str]) -> bytes:
+def encode(properties: dict[str, str], bytes_max: int = PROPERTIES_BYTES_MAX) -> bytes:
     """The property string. Raises `PropertiesTooLarge`.
 
     The caller has refused control characters in names and values.
@@ -101,9 +105,10 @@ def encode(properties: dict[str, str]) -> bytes:
     text = "".join(
         [f"{name}{NAME_END}{value}{VALUE_END}" for name, value in properties.items()]
     ).encode()
-    if len(text) > PROPERTIES_BYTES_MAX:
+    if len(text) > bytes_max:
         raise PropertiesTooLarge(
-            reason=f"{len(text)} bytes with the server's own, the limit is {PROPERTIES_BYTES_MAX}"
+            reason=f"{len(text)} bytes with all names, keys and the trace context, the limit is "
+            f"{bytes_max}"
         )
     return text
 

@@ -57,7 +57,8 @@ _TRIES = Struct(">iqi")
 _PROPERTY_BYTES = Struct(">h")
 _TOPIC_BYTES_V2 = Struct(">H")
 _BLANK = _HEAD = Struct(">ii")
-assert _START.size == 48
+START_BYTES: Final = _START.size
+assert START_BYTES == 48
 HOST_V6_BYTES: Final = 20
 _FIXED_BYTES: Final = 74 + CHECKSUM_BYTES
 

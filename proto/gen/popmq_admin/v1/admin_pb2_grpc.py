@@ -94,6 +94,16 @@ class AdminStub:
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.SettleTransactionRequest.SerializeToString,
                 response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.SettleTransactionResponse.FromString,
                 _registered_method=True)
+        self.FindMessages = channel.unary_unary(
+                '/popmq.admin.v1.Admin/FindMessages',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.FindMessagesRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.FindMessagesResponse.FromString,
+                _registered_method=True)
+        self.GetMessage = channel.unary_unary(
+                '/popmq.admin.v1.Admin/GetMessage',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.GetMessageRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.GetMessageResponse.FromString,
+                _registered_method=True)
         self.ResetOffsets = channel.unary_unary(
                 '/popmq.admin.v1.Admin/ResetOffsets',
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ResetOffsetsRequest.SerializeToString,
@@ -176,6 +186,18 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FindMessages(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetMessage(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ResetOffsets(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -244,6 +266,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.SettleTransaction,
                     request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.SettleTransactionRequest.FromString,
                     response_serializer=popmq__admin_dot_v1_dot_admin__pb2.SettleTransactionResponse.SerializeToString,
+            ),
+            'FindMessages': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindMessages,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.FindMessagesRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.FindMessagesResponse.SerializeToString,
+            ),
+            'GetMessage': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetMessage,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.GetMessageRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.GetMessageResponse.SerializeToString,
             ),
             'ResetOffsets': grpc.unary_unary_rpc_method_handler(
                     servicer.ResetOffsets,
@@ -575,6 +607,60 @@ class Admin:
             '/popmq.admin.v1.Admin/SettleTransaction',
             popmq__admin_dot_v1_dot_admin__pb2.SettleTransactionRequest.SerializeToString,
             popmq__admin_dot_v1_dot_admin__pb2.SettleTransactionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/FindMessages',
+            popmq__admin_dot_v1_dot_admin__pb2.FindMessagesRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.FindMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetMessage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/GetMessage',
+            popmq__admin_dot_v1_dot_admin__pb2.GetMessageRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.GetMessageResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -45,6 +45,8 @@ class AdminStub:
     RedriveDeadLetters: _grpc.UnaryUnaryMultiCallable[_admin_pb2.RedriveDeadLettersRequest, _admin_pb2.RedriveDeadLettersResponse]
     ListTransactions: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListTransactionsRequest, _admin_pb2.ListTransactionsResponse]
     SettleTransaction: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SettleTransactionRequest, _admin_pb2.SettleTransactionResponse]
+    FindMessages: _grpc.UnaryUnaryMultiCallable[_admin_pb2.FindMessagesRequest, _admin_pb2.FindMessagesResponse]
+    GetMessage: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetMessageRequest, _admin_pb2.GetMessageResponse]
     ResetOffsets: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ResetOffsetsRequest, _admin_pb2.ResetOffsetsResponse]
 
 @_typing.type_check_only
@@ -62,6 +64,8 @@ class AdminAsyncStub(AdminStub):
     RedriveDeadLetters: _aio.UnaryUnaryMultiCallable[_admin_pb2.RedriveDeadLettersRequest, _admin_pb2.RedriveDeadLettersResponse]  # type: ignore[assignment]
     ListTransactions: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListTransactionsRequest, _admin_pb2.ListTransactionsResponse]  # type: ignore[assignment]
     SettleTransaction: _aio.UnaryUnaryMultiCallable[_admin_pb2.SettleTransactionRequest, _admin_pb2.SettleTransactionResponse]  # type: ignore[assignment]
+    FindMessages: _aio.UnaryUnaryMultiCallable[_admin_pb2.FindMessagesRequest, _admin_pb2.FindMessagesResponse]  # type: ignore[assignment]
+    GetMessage: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetMessageRequest, _admin_pb2.GetMessageResponse]  # type: ignore[assignment]
     ResetOffsets: _aio.UnaryUnaryMultiCallable[_admin_pb2.ResetOffsetsRequest, _admin_pb2.ResetOffsetsResponse]  # type: ignore[assignment]
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
@@ -148,6 +152,20 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.SettleTransactionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.SettleTransactionResponse, _abc.Awaitable[_admin_pb2.SettleTransactionResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def FindMessages(
+        self,
+        request: _admin_pb2.FindMessagesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.FindMessagesResponse, _abc.Awaitable[_admin_pb2.FindMessagesResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def GetMessage(
+        self,
+        request: _admin_pb2.GetMessageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.GetMessageResponse, _abc.Awaitable[_admin_pb2.GetMessageResponse]]: ...
 
     @_abc_1.abstractmethod
     def ResetOffsets(

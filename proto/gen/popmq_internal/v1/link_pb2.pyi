@@ -218,6 +218,8 @@ class Call(_message.Message):
     END_TRANSACTION_FIELD_NUMBER: _builtins.int
     POLL_CHECKS_FIELD_NUMBER: _builtins.int
     LIST_TRANSACTIONS_FIELD_NUMBER: _builtins.int
+    FIND_MESSAGES_FIELD_NUMBER: _builtins.int
+    GET_MESSAGE_FIELD_NUMBER: _builtins.int
     PULL_FIELD_NUMBER: _builtins.int
     COMMIT_OFFSET_FIELD_NUMBER: _builtins.int
     GET_OFFSET_FIELD_NUMBER: _builtins.int
@@ -272,6 +274,10 @@ class Call(_message.Message):
     @_builtins.property
     def list_transactions(self) -> Global___ListTransactions: ...
     @_builtins.property
+    def find_messages(self) -> Global___FindMessages: ...
+    @_builtins.property
+    def get_message(self) -> Global___GetMessage: ...
+    @_builtins.property
     def pull(self) -> Global___Pull: ...
     @_builtins.property
     def commit_offset(self) -> Global___CommitOffset: ...
@@ -309,6 +315,8 @@ class Call(_message.Message):
         end_transaction: Global___EndTransaction | None = ...,
         poll_checks: Global___PollChecks | None = ...,
         list_transactions: Global___ListTransactions | None = ...,
+        find_messages: Global___FindMessages | None = ...,
+        get_message: Global___GetMessage | None = ...,
         pull: Global___Pull | None = ...,
         commit_offset: Global___CommitOffset | None = ...,
         get_offset: Global___GetOffset | None = ...,
@@ -316,11 +324,11 @@ class Call(_message.Message):
         reset_offsets: Global___ResetOffsets | None = ...,
         join: Global___Join | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_transaction", b"end_transaction", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_offset", b"get_offset", "gone", b"gone", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_transaction", b"end_transaction", "find_messages", b"find_messages", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_transaction", b"end_transaction", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_transaction", b"end_transaction", "find_messages", b"find_messages", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "end_transaction", "poll_checks", "list_transactions", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "end_transaction", "poll_checks", "list_transactions", "find_messages", "get_message", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -344,6 +352,7 @@ class Reply(_message.Message):
     REDRIVE_FIELD_NUMBER: _builtins.int
     POLL_CHECKS_FIELD_NUMBER: _builtins.int
     LIST_TRANSACTIONS_FIELD_NUMBER: _builtins.int
+    FOUND_MESSAGES_FIELD_NUMBER: _builtins.int
     PULL_FIELD_NUMBER: _builtins.int
     OFFSET_FIELD_NUMBER: _builtins.int
     RESET_OFFSETS_FIELD_NUMBER: _builtins.int
@@ -378,6 +387,10 @@ class Reply(_message.Message):
     @_builtins.property
     def list_transactions(self) -> Global___ListTransactionsReply: ...
     @_builtins.property
+    def found_messages(self) -> Global___FoundMessages:
+        """of both kinds of search"""
+
+    @_builtins.property
     def pull(self) -> Global___PullReply: ...
     @_builtins.property
     def offset(self) -> Global___OffsetReply: ...
@@ -402,16 +415,17 @@ class Reply(_message.Message):
         redrive: Global___RedriveReply | None = ...,
         poll_checks: Global___PollChecksReply | None = ...,
         list_transactions: Global___ListTransactionsReply | None = ...,
+        found_messages: Global___FoundMessages | None = ...,
         pull: Global___PullReply | None = ...,
         offset: Global___OffsetReply | None = ...,
         reset_offsets: Global___ResetOffsetsReply | None = ...,
         join: Global___JoinReply | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "get_group", b"get_group", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "offset", b"offset", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "found_messages", b"found_messages", "get_group", b"get_group", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "offset", b"offset", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "get_group", b"get_group", "id", b"id", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "offset", b"offset", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "found_messages", b"found_messages", "get_group", b"get_group", "id", b"id", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "offset", b"offset", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "poll_checks", "list_transactions", "pull", "offset", "reset_offsets", "join"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "poll_checks", "list_transactions", "found_messages", "pull", "offset", "reset_offsets", "join"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -1835,6 +1849,182 @@ class ListTransactionsReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListTransactionsReply: _TypeAlias = ListTransactionsReply  # noqa: Y015
+
+@_typing.final
+class FindMessages(_message.Message):
+    """--- finding messages ---
+
+    By message id or by key, newest first. Only what can be, or could have been, received.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    ID_ONLY_FIELD_NUMBER: _builtins.int
+    COUNT_MAX_FIELD_NUMBER: _builtins.int
+    FROM_MS_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
+    SYSTEM_FIELD_NUMBER: _builtins.int
+    BODY_BYTES_MAX_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    key: _builtins.str
+    """one of the message's keys, or its id"""
+    id_only: _builtins.bool
+    """its id"""
+    count_max: _builtins.int
+    """1 to 64"""
+    from_ms: _builtins.int
+    """stored at that time or later"""
+    until_ms: _builtins.int
+    """or earlier; 0: no end"""
+    system: _builtins.bool
+    """also in retry topics, dead letters and the system's own topics"""
+    body_bytes_max: _builtins.int
+    """of each body"""
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        key: _builtins.str = ...,
+        id_only: _builtins.bool = ...,
+        count_max: _builtins.int = ...,
+        from_ms: _builtins.int = ...,
+        until_ms: _builtins.int = ...,
+        system: _builtins.bool = ...,
+        body_bytes_max: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body_bytes_max", b"body_bytes_max", "count_max", b"count_max", "from_ms", b"from_ms", "id_only", b"id_only", "key", b"key", "system", b"system", "topic", b"topic", "until_ms", b"until_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindMessages: _TypeAlias = FindMessages  # noqa: Y015
+
+@_typing.final
+class GetMessage(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    SYSTEM_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    queue_id: _builtins.int
+    offset: _builtins.int
+    system: _builtins.bool
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        queue_id: _builtins.int = ...,
+        offset: _builtins.int = ...,
+        system: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["offset", b"offset", "queue_id", b"queue_id", "system", b"system", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetMessage: _TypeAlias = GetMessage  # noqa: Y015
+
+@_typing.final
+class StoredMessage(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class PropertiesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    LOG_OFFSET_FIELD_NUMBER: _builtins.int
+    STORED_MS_FIELD_NUMBER: _builtins.int
+    BORN_MS_FIELD_NUMBER: _builtins.int
+    RECONSUME_TIMES_FIELD_NUMBER: _builtins.int
+    BODY_BYTES_FIELD_NUMBER: _builtins.int
+    BODY_FIELD_NUMBER: _builtins.int
+    PROPERTIES_FIELD_NUMBER: _builtins.int
+    COMPRESSED_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    queue_id: _builtins.int
+    offset: _builtins.int
+    log_offset: _builtins.int
+    stored_ms: _builtins.int
+    born_ms: _builtins.int
+    reconsume_times: _builtins.int
+    body_bytes: _builtins.int
+    body: _builtins.bytes
+    """its first body_bytes_max bytes"""
+    compressed: _builtins.bool
+    """by its sender; the body is as it was sent"""
+    @_builtins.property
+    def properties(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        queue_id: _builtins.int = ...,
+        offset: _builtins.int = ...,
+        log_offset: _builtins.int = ...,
+        stored_ms: _builtins.int = ...,
+        born_ms: _builtins.int = ...,
+        reconsume_times: _builtins.int = ...,
+        body_bytes: _builtins.int = ...,
+        body: _builtins.bytes = ...,
+        properties: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        compressed: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "body_bytes", b"body_bytes", "born_ms", b"born_ms", "compressed", b"compressed", "log_offset", b"log_offset", "offset", b"offset", "properties", b"properties", "queue_id", b"queue_id", "reconsume_times", b"reconsume_times", "stored_ms", b"stored_ms", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StoredMessage: _TypeAlias = StoredMessage  # noqa: Y015
+
+@_typing.final
+class FoundMessages(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    INCOMPLETE_FIELD_NUMBER: _builtins.int
+    incomplete: _builtins.bool
+    """the search was given up: too much to look at, or to send"""
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___StoredMessage]: ...
+    def __init__(
+        self,
+        *,
+        messages: _abc.Iterable[Global___StoredMessage] | None = ...,
+        incomplete: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["incomplete", b"incomplete", "messages", b"messages"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FoundMessages: _TypeAlias = FoundMessages  # noqa: Y015
 
 @_typing.final
 class Pull(_message.Message):

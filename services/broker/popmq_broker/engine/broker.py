@@ -8,6 +8,7 @@ from typing import Any
 from popmq_broker.engine.ack import Ack
 from popmq_broker.engine.consumers import Consumers
 from popmq_broker.engine.dead_letters import DeadLetters
+from popmq_broker.engine.find import Find
 from popmq_broker.engine.nack import Nacks
 from popmq_broker.engine.offsets import Offsets
 from popmq_broker.engine.pop import Pop
@@ -45,6 +46,8 @@ _REPLY_FIELD = {
     "describe": "describe",
     "poll_checks": "poll_checks",
     "list_transactions": "list_transactions",
+    "find_messages": "found_messages",
+    "get_message": "found_messages",
     "pull": "pull",
     "join": "join",
     "get_offset": "offset",
@@ -70,6 +73,7 @@ class Broker:
         self.transactions = Transactions(state, self.topics)
         self.checks = TransactionChecks(state, self.transactions)
         self._send = Send(state, self.timers, self.transactions)
+        find = Find(state)
         positions = Positions(state)
         self._handlers: dict[str, Handler] = {
             "send": self._send.send,
@@ -93,6 +97,8 @@ class Broker:
             "end_transaction": self.transactions.end,
             "poll_checks": self.checks.poll,
             "list_transactions": self.transactions.unsettled,
+            "find_messages": find.find,
+            "get_message": find.get,
             "pull": Pull(state).pull,
             "join": consumers.join,
             "commit_offset": positions.commit,

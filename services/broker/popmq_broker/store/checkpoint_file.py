@@ -2,7 +2,7 @@
 
     0    i64  physicMsgTimestamp   store time of the last record on disk, ms
     8    i64  logicsMsgTimestamp   the same for the queues
-    16   i64  indexMsgTimestamp    0: no key index is written
+    16   i64  indexMsgTimestamp    the same for index files that are full; 0: there is none
     24   i64  masterFlushedOffset  the log is on disk up to here
     32   i64  confirmPhyOffset     the same
     64   i64  "PopMQ" and a version
@@ -41,6 +41,7 @@ class Marks:
     queues_end: int
     log_ms: int = 0
     queues_ms: int = 0
+    index_ms: int = 0
 
 
 def load(files: Files, path: Path) -> Marks | None:
@@ -48,18 +49,26 @@ def load(files: Files, path: Path) -> Marks | None:
     page = files.read(path)
     if page is None or len(page) < PAGE_BYTES:
         return None
-    physic_ms, logics_ms, _, _, _ = _ROCKETMQ.unpack_from(page)
+    physic_ms, logics_ms, index_ms, _, _ = _ROCKETMQ.unpack_from(page)
     signature, log_end, queues_end, log_ms = _OURS.unpack_from(page, _OURS_AT)
     (crc,) = _CRC.unpack_from(page, _OURS_AT + _OURS.size)
     ours = page[_OURS_AT : _OURS_AT + _OURS.size]
     if signature != _SIGNATURE or crc32(ours) != crc or log_ms != physic_ms:
         return None
-    return Marks(log_end=log_end, queues_end=queues_end, log_ms=log_ms, queues_ms=logics_ms)
+    return Marks(
+        log_end=log_end,
+        queues_end=queues_end,
+        log_ms=log_ms,
+        queues_ms=logics_ms,
+        index_ms=index_ms,
+    )
 
 
 def save(files: Files, path: Path, marks: Marks) -> None:
     """On disk when it returns. Raises `OSError`."""
-    rocketmq = _ROCKETMQ.pack(marks.log_ms, marks.queues_ms, 0, marks.log_end, marks.log_end)
+    rocketmq = _ROCKETMQ.pack(
+        marks.log_ms, marks.queues_ms, marks.index_ms, marks.log_end, marks.log_end
+    )
     ours = _OURS.pack(_SIGNATURE, marks.log_end, marks.queues_end, marks.log_ms)
     page = rocketmq.ljust(_OURS_AT, b"\0") + ours + _CRC.pack(crc32(ours))
     file = files.open(path, size_bytes=PAGE_BYTES)

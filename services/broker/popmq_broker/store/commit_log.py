@@ -68,6 +68,23 @@ class CommitLog:
             reason = wrong.fields["reason"]
             raise Corrupt(path=self.path(log_offset), offset=log_offset, reason=reason) from None
 
+    def size_at(self, log_offset: int) -> int:
+        """Length of the record that begins there."""
+        return rec.peek(self._segments.read(log_offset, rec.BLANK_BYTES))[0]
+
+    def begins_at(self, log_offset: int) -> bool:
+        """A record begins there, whole or not."""
+        head = self._segments.read(log_offset, rec.START_BYTES)
+        return (
+            len(head) == rec.START_BYTES
+            and head[4:8] in _MAGICS
+            and rec.own_offset(head) == log_offset
+        )
+
+    def read_at(self, log_offset: int) -> Record | None:
+        """`read` where the size is not known. Raises `Corrupt`."""
+        return self.read(log_offset, self.size_at(log_offset))
+
     def read_bytes(self, log_offset: int, size_bytes: int) -> bytes | None:
         """The whole record as it lies in the log, checked. None when retention has deleted it.
 

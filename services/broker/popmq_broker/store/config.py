@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from popmq_broker.core.index import Sizes
 from popmq_common import hosts
 from popmq_common.units import GiB, MiB
 
@@ -23,5 +24,7 @@ class StoreConfig:
     open_queue_files_max: int = 512
     unwritten_entry_bytes_max: int = 64 * MiB
     """Queue entries that a full disk does not take; beyond it nothing is appended."""
+    index: Sizes | None = None
+    """How large index files are; None: there is no index of keys."""
     sync_seconds_max: float = 30.0
     """An fdatasync that takes longer counts as failed."""

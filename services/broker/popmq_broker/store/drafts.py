@@ -1,5 +1,6 @@
 """What goes into the store, and what it says about it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -46,5 +47,9 @@ class Run:
 class Pending(NamedTuple):
     """Records of one append that are not yet in their queues."""
 
+    start_offset: int
     end_offset: int
     runs: list[Run]
+    drafts: Sequence[Draft]
+    appended: Sequence[Appended]
+    store_ms: int

@@ -7,6 +7,7 @@ from popmq_broker.store import checkpoint_file
 from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.config_files import ConfigFiles
 from popmq_broker.store.files import Files, OsFiles
+from popmq_broker.store.index_open import open_index
 from popmq_broker.store.recover import CodeOf, Recovery, TagOf
 from popmq_broker.store.store import Store
 from popmq_common.logs import Log
@@ -46,6 +47,17 @@ async def open_store(
             marks=checkpoint_file.load(files, root / "checkpoint"),
         )
         commit_log, queues, marks = recovery.run()
+        index = None
+        if config.index is not None:
+            index = open_index(
+                files,
+                root / "index",
+                config.index,
+                commit_log,
+                log,
+                clean=clean,
+                trusted=recovery.marks is not None,
+            )
         checkpoint_file.save(files, root / "checkpoint", marks)
         files.sync_folder(root)
         files.replace(root / "abort", f"{os.getpid()}\n".encode())
@@ -57,6 +69,7 @@ async def open_store(
             commit_log=commit_log,
             queues=queues,
             config_files=ConfigFiles(files, root / "config", log),
+            index=index,
             marks=marks,
             log=log,
             fatal=fatal,

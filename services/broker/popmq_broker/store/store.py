@@ -24,6 +24,7 @@ from popmq_broker.store.config_files import ConfigFiles
 from popmq_broker.store.drafts import Appended, Draft, Pending, Run
 from popmq_broker.store.files import Files, Lock
 from popmq_broker.store.flush import Flusher, Position
+from popmq_broker.store.index import Index
 from popmq_broker.store.queues import QueueId, Queues, sync_files
 from popmq_common import record as rec
 from popmq_common.errors import DiskFull, StoreClosed, TooManyRequests
@@ -51,6 +52,7 @@ class Store:
         commit_log: CommitLog,
         queues: Queues,
         config_files: ConfigFiles,
+        index: Index | None,
         marks: Marks,
         log: Log,
         fatal: Callable[[BaseException], None],
@@ -66,6 +68,8 @@ class Store:
         self._commit_log = commit_log
         self._queues = queues
         self._config_files = config_files
+        self.index = index
+        """From keys to messages; None: this store has none."""
         self._fatal = fatal
         self._marks = marks
         self._last_store_ms = marks.log_ms
@@ -78,6 +82,8 @@ class Store:
         self._closed = self._failed = False
         self._kick: asyncio.Handle | None = None
         self._flusher = Flusher(commit_log, self._on_synced, self._fail)
+        if index is not None:
+            index.go_on(commit_log.end)
 
     @property
     def log_end(self) -> int:
@@ -107,7 +113,7 @@ class Store:
         """
         self._check_room(now_ms, system=system)
         now_ms = max(now_ms, self._last_store_ms)  # store times never go back
-        batch = self._commit_log.batch()
+        batch, start_offset = self._commit_log.batch(), self._commit_log.end
         runs: dict[QueueId, Run] = {}
         appended: list[Appended] = []
         for draft in drafts:
@@ -129,7 +135,9 @@ class Store:
         self._record_count += len(appended)
         for run in runs.values():
             self._queues.took(run.queue, run.next_offset)
-        self._pending.append(Pending(batch.end, list(runs.values())))
+        self._pending.append(
+            Pending(start_offset, batch.end, list(runs.values()), drafts, appended, now_ms)
+        )
         if self._kick is None:  # one flush per turn of the loop
             self._kick = asyncio.get_running_loop().call_soon(self._ask_flush)
         return appended
@@ -222,10 +230,12 @@ class Store:
         pending = self._pending
         try:
             while pending and pending[0].end_offset <= end_offset:
-                _, runs = pending.popleft()
-                for run in runs:
+                appeared = pending.popleft()
+                for run in appeared.runs:
                     self._queues.dispatch(run.queue, run.first_offset, run.entries)
-                arrived += runs
+                arrived += appeared.runs
+                if self.index is not None:
+                    self.index.appeared(appeared)
             if arrived:
                 self.arrivals(arrived)
         except Exception as failed:  # stored, but not to be found: only a new start can help
@@ -333,6 +343,8 @@ class Store:
             if checkpoint_ms >= config.checkpoint_interval_ms:
                 mark_ms = checkpoint_ms = 0
                 await self.checkpoint()
+            elif self.index is not None and self.index.should_save:
+                await self.index.save()
             elif mark_ms >= MARK_INTERVAL_MS:
                 mark_ms = 0
                 await self._mark(self._marks.queues_end, self._marks.queues_ms)
@@ -353,12 +365,21 @@ class Store:
         except BaseException:
             self._queues.not_synced(touched)
             raise
+        if self.index is not None:
+            self.index.go_on()
+            await self.index.save()
         await self._mark(end, ms)
         return True
 
     async def _mark(self, queues_end: int, queues_ms: int) -> None:
         end, ms, _ = self._durable
-        marks = Marks(log_end=end, queues_end=queues_end, log_ms=ms, queues_ms=queues_ms)
+        marks = Marks(
+            log_end=end,
+            queues_end=queues_end,
+            log_ms=ms,
+            queues_ms=queues_ms,
+            index_ms=self.index.safe_ms if self.index is not None else 0,
+        )
         if marks != self._marks:
             path = self._config.data_dir / "checkpoint"
             await asyncio.to_thread(checkpoint_file.save, self._files, path, marks)
@@ -375,7 +396,8 @@ class Store:
         if self._failed:
             return
         self._dispatch(self._commit_log.end)
-        if await self.checkpoint():
+        indexed = self.index is None or await self.index.close()
+        if await self.checkpoint() and indexed:
             abort = self._config.data_dir / "abort"
             self._files.remove(abort)
             self._files.sync_folder(abort.parent)
@@ -393,6 +415,8 @@ class Store:
     def _release(self) -> None:
         self._commit_log.close()
         self._queues.close()
+        if self.index is not None:
+            self.index.release()
         self._lock.release()
 
 

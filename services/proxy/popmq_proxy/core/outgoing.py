@@ -44,7 +44,8 @@ def record(message: v2.Message, peer: str) -> bytes:
     Raises `PropertiesTooLarge`, `MessagesCorrupted`.
     """
     system = message.system_properties
-    body, properties = message.body, names.encode(_properties(message, system, peer))
+    body = message.body
+    properties = names.encode(_properties(message, system, peer), names.SENT_BYTES_MAX)
     born_ms = millis(system.born_timestamp)
     if not 0 <= born_ms <= LATEST_MS:
         raise MessagesCorrupted(reason="its born timestamp is no point in time after 1970")

@@ -10,17 +10,10 @@ from functools import cached_property
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_internal.v1 import nameserver_pb2 as ns
+from popmq_proxy.core.message_types import accepted
 
 PERM_READ = 4
 PERM_WRITE = 2
-_ACCEPTS = {
-    "NORMAL": [v2.NORMAL],
-    "FIFO": [v2.FIFO],
-    "DELAY": [v2.DELAY],
-    "TRANSACTION": [v2.TRANSACTION],
-    "MIXED": [v2.NORMAL, v2.FIFO, v2.DELAY, v2.TRANSACTION],
-}
-
 Routes = Sequence[ns.QueueRoute]
 
 
@@ -65,7 +58,7 @@ def message_queues(
                     id=queue_id,
                     permission=_permission(readable, writable),
                     broker=v2.Broker(name=route.broker.name, id=0, endpoints=endpoints),
-                    accept_message_types=_ACCEPTS[config.message_type],
+                    accept_message_types=accepted(config.message_type),
                 )
             )
     return rows
@@ -86,7 +79,7 @@ def assignments(
                 id=queue_id,
                 permission=_permission(True, bool(config.perm & PERM_WRITE)),
                 broker=v2.Broker(name=route.broker.name, id=0, endpoints=endpoints),
-                accept_message_types=_ACCEPTS[config.message_type],
+                accept_message_types=accepted(config.message_type),
             )
             found.append(v2.Assignment(message_queue=queue))
     return found

@@ -7,29 +7,15 @@ passes. Control characters would break the stored property string, so they are r
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_common import errors as e
 from popmq_common.properties import RESERVED
 
-MESSAGE_GROUP_BYTES_MAX = 63
-_Mark = Literal["message_group", "lite_topic", "delivery_timestamp", "priority"]
-_MARKS: Final[tuple[_Mark, ...]] = (
-    "message_group",
-    "lite_topic",
-    "delivery_timestamp",
-    "priority",
-)
-"""Each makes a message one of a kind of its own; a transaction has none of them."""
-TYPE_NAMES = {
-    v2.NORMAL: "NORMAL",
-    v2.FIFO: "FIFO",
-    v2.DELAY: "DELAY",
-    v2.TRANSACTION: "TRANSACTION",
-    v2.LITE: "LITE",
-    v2.PRIORITY: "PRIORITY",
-}
+MESSAGE_GROUP_BYTES_MAX: Final = 63
+MESSAGE_ID_BYTES_MAX: Final = 255
+"""Clients make 32 or 34. It is stored twice in a dead letter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,39 +23,6 @@ class Limits:
     body_bytes: int
     properties_bytes: int
     properties_count: int
-
-
-def message_type(message: v2.Message) -> str:
-    """The type the message has by its content. Raises `MessagesCorrupted`."""
-    system = message.system_properties
-    if system.message_type == v2.TRANSACTION:
-        kind = "TRANSACTION"
-    elif system.HasField("message_group"):
-        kind = "FIFO"
-    elif system.HasField("lite_topic"):
-        kind = "LITE"
-    elif system.HasField("delivery_timestamp"):
-        kind = "DELAY"
-    elif system.HasField("priority"):
-        kind = "PRIORITY"
-    else:
-        kind = "NORMAL"
-    declared = TYPE_NAMES.get(system.message_type)
-    marks = [name for name in _MARKS if system.HasField(name)]
-    if len(marks) + (kind == "TRANSACTION") > 1:
-        reason = f"a {kind} message cannot have a {marks[-1].replace('_', ' ')} as well"
-        raise e.MessagesCorrupted(reason=reason)
-    if declared not in (None, kind) and not (declared == "PRIORITY" and kind == "NORMAL"):
-        raise e.MessagesCorrupted(reason=f"it says {declared}, but it is a {kind} message")
-    return kind
-
-
-def check_type(topic: str, topic_type: str, kind: str) -> None:
-    """Raises `MessageTypeConflict`, `NotServed`."""
-    if kind in ("LITE", "PRIORITY"):
-        raise e.NotServed(what=f"A {kind} message")
-    if topic_type not in ("MIXED", kind):
-        raise e.MessageTypeConflict(topic=topic, topic_type=topic_type, message_type=kind)
 
 
 def check_message(message: v2.Message, limits: Limits) -> None:
@@ -83,6 +36,9 @@ def check_message(message: v2.Message, limits: Limits) -> None:
     message_id = system.message_id
     if not message_id.strip():
         raise e.IllegalMessageId(reason="it is blank")
+    if len(message_id) > MESSAGE_ID_BYTES_MAX or len(message_id.encode()) > MESSAGE_ID_BYTES_MAX:
+        reason = f"{len(message_id.encode())} bytes, the limit is {MESSAGE_ID_BYTES_MAX}"
+        raise e.IllegalMessageId(reason=reason)
     _check_text(message_id, e.IllegalMessageId)
     if system.tag:
         _check_tag(system.tag)
@@ -159,7 +115,7 @@ def _check_message_group(group: str) -> None:
     if not group.strip():
         raise e.IllegalMessageGroup(reason="it is blank")
     if len(group.encode()) > MESSAGE_GROUP_BYTES_MAX:
-        reason = f"longer than {MESSAGE_GROUP_BYTES_MAX} bytes"
+        reason = f"{len(group.encode())} bytes, the limit is {MESSAGE_GROUP_BYTES_MAX}"
         raise e.IllegalMessageGroup(reason=reason)
     _check_text(group, e.IllegalMessageGroup)
 

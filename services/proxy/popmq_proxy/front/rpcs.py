@@ -37,6 +37,10 @@ _TRANSACTION_METHODS: dict[str, tuple[Any, str]] = {
     "ListTransactions": (admin.ListTransactionsRequest, "unsettled"),
     "SettleTransaction": (admin.SettleTransactionRequest, "settle"),
 }
+_FIND_METHODS: dict[str, tuple[Any, str]] = {
+    "FindMessages": (admin.FindMessagesRequest, "find"),
+    "GetMessage": (admin.GetMessageRequest, "get"),
+}
 _CONSUMER_METHODS: dict[str, Any] = {
     "Nack": consumer.NackRequest,
     "Pull": consumer.PullRequest,
@@ -92,6 +96,9 @@ def rpcs(methods: Methods, metrics: Metrics) -> list[Rpc]:
         found.append(Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler))
     for name, (request, attribute) in _TRANSACTION_METHODS.items():
         handler = getattr(methods.transactions, attribute)
+        found.append(Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler))
+    for name, (request, attribute) in _FIND_METHODS.items():
+        handler = getattr(methods.find, attribute)
         found.append(Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler))
     decode = admin.ResetOffsetsRequest.FromString
     found.append(Rpc(ADMIN, "ResetOffsets", Kind.UNARY, decode, methods.reset.reset_offsets))

@@ -19,6 +19,7 @@ from popmq_proxy.rpc.client import Client
 from popmq_proxy.rpc.consumer import Consumer
 from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.rpc.dead_letters import DeadLetters
+from popmq_proxy.rpc.find import Find
 from popmq_proxy.rpc.health import Health
 from popmq_proxy.rpc.membership import Membership
 from popmq_proxy.rpc.offsets import Offsets
@@ -55,6 +56,7 @@ class Methods:
     dead_letters: DeadLetters
     transactions: Transactions
     checks: TransactionChecks
+    find: Find
     reset: Reset
     health: Health
 
@@ -110,6 +112,7 @@ def methods(upstream: Upstream) -> Methods:
         dead_letters=DeadLetters(upstream),
         transactions=transactions,
         checks=TransactionChecks(upstream),
+        find=Find(upstream),
         reset=Reset(upstream),
         health=Health(),
     )

@@ -15,7 +15,7 @@ from popmq_common.errors import (
     PopMQError,
 )
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core import convert, outgoing, routes, validate
+from popmq_proxy.core import convert, message_types, outgoing, routes, validate
 from popmq_proxy.core.outgoing import Result
 from popmq_proxy.core.routes import TopicRoutes
 from popmq_proxy.core.status import OK, status_of
@@ -94,8 +94,8 @@ class Send:
     def _check(self, topic: str, found: TopicRoutes, message: v2.Message) -> str:
         """The message's type. Raises what is wrong with it."""
         validate.check_message(message, self._limits)
-        kind = validate.message_type(message)
-        validate.check_type(topic, found.topic_type, kind)
+        kind = message_types.message_type(message.system_properties)
+        message_types.check_type(topic, found.topic_type, kind)
         if kind == "TRANSACTION":
             validate.check_recovery_time(message, self._upstream.config.transaction_recovery_ms_max)
         if kind == "DELAY":

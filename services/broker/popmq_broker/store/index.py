@@ -1,0 +1,402 @@
+"""The index of keys over the log: written behind it, never asked while behind.
+
+    append ──► dispatch ──► appeared(): kept until the loop's next turn
+                                 └──► put into the newest file, some hundred messages a turn
+    a start, a rebuild, too much kept ──► read from the log instead, some hundred records a turn
+
+`indexed_to` is the log offset up to which everything is in the files. It is derived data: what is
+damaged or missing is removed with all that is behind it, and made again from the log. Nothing of
+it is waited for by a send; a full disk only leaves it behind.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from popmq_broker.core import index as layout
+from popmq_broker.core.index import ROLLED_BACK, KeyHashes, Sizes
+from popmq_broker.store.commit_log import CommitLog, ScanEnd
+from popmq_broker.store.drafts import Pending
+from popmq_broker.store.files import Files
+from popmq_broker.store.index_file import (
+    TAIL_BYTES_MAX,
+    UNSAVED_ENTRIES_MAX,
+    DamagedIndex,
+    IndexFile,
+)
+from popmq_common.errors import Corrupt, DiskFull, IndexBehind, IndexDamaged
+from popmq_common.logs import Log
+from popmq_common.record import Record
+
+TURN_RECORDS: Final = 256
+"""Read from the log in one turn of the loop: some 2 ms."""
+TURN_KEYS: Final = 4_096
+"""Put into a file in one turn of the loop: some 4 ms."""
+BATCH_KEYS_MAX: Final = UNSAVED_ENTRIES_MAX // 4
+"""Of the records of one append."""
+KEPT_BYTES_MAX: Final = 16 << 20
+"""Records that were sent and are not in the index yet; beyond it they are read from the log."""
+CATCH_UP_SECONDS_MAX: Final = 5.0
+"""How long a search waits for the index."""
+
+
+class Index:
+    """Made by `index_open.open_index`."""
+
+    def __init__(
+        self,
+        *,
+        disk: Files,
+        folder: Path,
+        sizes: Sizes,
+        commit_log: CommitLog,
+        log: Log,
+        found: list[IndexFile],
+    ) -> None:
+        self.indexed_to = self._visible_to = commit_log.start
+        self._disk = disk
+        self._folder = folder
+        self._sizes = sizes
+        self._commit_log = commit_log
+        self._log = log
+        self._files = found
+        self._hashes = KeyHashes()
+        self._kept: deque[Pending] = deque()
+        self._kept_to = -1
+        """Everything from `indexed_to` to here is kept."""
+        self._new_names = False
+        """Of files that are not yet on disk."""
+        self._saving = asyncio.Lock()
+        self._turn_due: asyncio.Handle | None = None
+        self._full_disk = self._closed = False
+        self._failed: Corrupt | OSError | None = None
+
+    # --- following the log ---
+
+    @property
+    def behind_bytes(self) -> int:
+        return max(0, self._visible_to - self.indexed_to)
+
+    @property
+    def safe_ms(self) -> int:
+        """Store time up to which whole files are on disk: RocketMQ's indexMsgTimestamp."""
+        return max((file.header.end_ms for file in self._files if file.finished), default=0)
+
+    def appeared(self, kept: Pending) -> None:
+        """These records have become visible."""
+        self._visible_to = kept.end_offset
+        if (
+            self._kept_to == kept.start_offset
+            and kept.end_offset - self.indexed_to <= KEPT_BYTES_MAX
+        ):
+            self._kept.append(kept)
+            self._kept_to = kept.end_offset
+        self._schedule()
+
+    def go_on(self, visible_to: int = 0) -> None:
+        """Follow the log up to there: after the start, and when there may be space again."""
+        self._visible_to = max(self._visible_to, visible_to)
+        self._full_disk = False
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if self._turn_due is None and not self._stands:
+            self._turn_due = asyncio.get_running_loop().call_soon(self._turn)
+
+    @property
+    def _stands(self) -> bool:
+        """It cannot go on by itself."""
+        return (
+            self._closed
+            or self._full_disk
+            or self._failed is not None
+            or not self.behind_bytes
+            or self._must_save
+        )
+
+    @property
+    def _must_save(self) -> bool:
+        unsaved = sum(not file.finished for file in self._files)
+        newest = self._files[-1] if self._files else None
+        if newest is None:
+            return False
+        return newest.unsaved_count >= UNSAVED_ENTRIES_MAX // 2 or (newest.full and unsaved > 1)
+
+    @property
+    def should_save(self) -> bool:
+        """Before the next checkpoint, or it will stand."""
+        return self._must_save or (
+            bool(self._files) and self._files[-1].unsaved_count >= UNSAVED_ENTRIES_MAX // 4
+        )
+
+    def _turn(self) -> None:
+        self._turn_due = None
+        if self._stands:
+            return
+        try:
+            if self._kept:
+                self._put_kept()
+            else:
+                self._read_log()
+            self._write_entries()
+        except DiskFull as full:
+            self._full_disk = True
+            self._log.warning("index.postponed", reason=str(full))
+        except (Corrupt, OSError) as failed:
+            self.stop(failed)
+        self._schedule()
+
+    def stop(self, failed: Corrupt | OSError) -> None:
+        """The log cannot be read, or the files cannot be written: it stays behind."""
+        self._failed = failed
+        self._log.error("index.stopped", reason=str(failed))
+
+    def _put_kept(self) -> None:
+        room = TURN_KEYS
+        while self._kept and room > 0 and not self._must_save:
+            store_ms, end_offset = self._kept[0].store_ms, 0
+            keyed: list[tuple[int, int]] = []
+            while self._kept and self._kept[0].store_ms == store_ms and len(keyed) < room:
+                kept = self._kept.popleft()
+                self._add_keys(keyed, kept)
+                end_offset = kept.end_offset
+            if len(keyed) > BATCH_KEYS_MAX:  # the log can be read in smaller steps
+                self._forget_kept()
+                return
+            self._put(keyed, store_ms)
+            self.indexed_to = end_offset
+            room -= len(keyed)
+
+    def _add_keys(self, keyed: list[tuple[int, int]], kept: Pending) -> None:
+        put_into = self._hashes.put_into
+        for draft, at in zip(kept.drafts, kept.appended, strict=True):
+            if draft.sys_flag & ROLLED_BACK != ROLLED_BACK:
+                put_into(keyed, draft.topic, draft.properties, at.log_offset)
+
+    def _forget_kept(self) -> None:
+        """What was kept is read from the log instead."""
+        self._kept.clear()
+        self._kept_to = -1
+
+    def _read_log(self) -> None:
+        at = max(self.indexed_to, self._commit_log.start)
+        scan_end = ScanEnd(at)
+        room = TURN_KEYS
+        for count, (record, _) in enumerate(self._commit_log.scan(at, scan_end), 1):
+            if record.log_offset >= self._visible_to:
+                self.indexed_to = self._visible_to
+                break
+            keyed = self.keyed(record)
+            self._put(keyed, record.store_timestamp_ms)
+            self.indexed_to = scan_end.end
+            room -= len(keyed)
+            if count >= TURN_RECORDS or room <= 0 or self._must_save:
+                break
+        else:
+            self.indexed_to = scan_end.end
+            if scan_end.end < self._visible_to:
+                path = self._commit_log.path(scan_end.end)
+                raise Corrupt(path=path, offset=scan_end.end, reason=scan_end.reason)
+        if self.indexed_to >= self._visible_to:
+            self.indexed_to = self._kept_to = self._visible_to
+
+    def resume(self) -> None:
+        """Go on behind the last message of the newest file. Raises `DamagedIndex`, `Corrupt`."""
+        self._forget_kept()
+        self.indexed_to = start = self._commit_log.start
+        if not self._files or self._files[-1].header.end_offset < start:
+            return
+        newest = self._files[-1]
+        last = newest.header.end_offset
+        if not self._commit_log.begins_at(last):
+            raise DamagedIndex(f"{newest.path}: no record begins at {last}")
+        record = self._commit_log.read_at(last)
+        assert record is not None
+        rest = self.keyed(record)[self._held_of(last) :]  # the file was full
+        self._put(rest, record.store_timestamp_ms)
+        self.indexed_to = last + self._commit_log.size_at(last)
+
+    def _held_of(self, log_offset: int) -> int:
+        """How many keys of the last message are in the files: it may be in two."""
+        held = 0
+        for file in reversed(self._files):
+            if file.header.end_offset != log_offset:
+                break
+            held += file.key_count_of_last()
+        return held
+
+    def keyed(self, record: Record) -> list[tuple[int, int]]:
+        """(key hash, log offset) of each key of a record."""
+        keyed: list[tuple[int, int]] = []
+        if record.sys_flag & ROLLED_BACK != ROLLED_BACK:
+            self._hashes.put_into(keyed, record.topic, record.properties, record.log_offset)
+        return keyed
+
+    def _put(self, keyed: list[tuple[int, int]], store_ms: int) -> None:
+        while keyed:
+            if not self._files or self._files[-1].full:
+                self._begin_file(store_ms)
+            done = self._files[-1].put(keyed, store_ms)
+            keyed = keyed[done:]
+
+    def _begin_file(self, first_ms: int) -> None:
+        last, after_ms = "", 0
+        if self._files:
+            last, after_ms = self._files[-1].path.name, self._files[-1].header.end_ms
+        path = self._folder / layout.next_name(first_ms, last)
+        self._disk.make_folder(self._folder)
+        self._files.append(IndexFile(self._disk, path, self._sizes, after_ms=after_ms))
+        self._new_names = True
+
+    def _write_entries(self) -> None:
+        for file in self._files[-2:]:
+            if file.tail_bytes >= TAIL_BYTES_MAX:
+                file.write_entries()
+
+    # --- saving ---
+
+    async def save(self) -> bool:
+        """Everything put so far to disk. False when that is full: it stays in memory."""
+        async with self._saving:
+            try:
+                for file in [file for file in self._files if not file.finished]:
+                    await self._save_file(file)
+                self._full_disk = False
+            except DiskFull as full:
+                self._full_disk = True
+                self._log.warning("index.postponed", reason=str(full))
+                return False
+            finally:
+                self._schedule()
+        return True
+
+    async def _save_file(self, file: IndexFile) -> None:
+        if not file.needs_save:
+            return
+        full, frozen = file.full, file.freeze()
+        try:
+            with file.in_use():
+                await asyncio.to_thread(file.save, frozen)
+                if self._new_names:
+                    self._new_names = False
+                    await asyncio.to_thread(self._disk.sync_folder, self._folder)
+                if full:
+                    await asyncio.to_thread(file.sync)
+        except BaseException:
+            file.not_saved(frozen)
+            raise
+        file.saved(frozen)
+        if full:
+            file.finish()
+
+    async def close(self) -> bool:
+        """Catch up if that is soon done, and bring everything to disk. False: that is full."""
+        try:
+            await self.caught_up()
+        except (IndexBehind, Corrupt, OSError) as behind:
+            self._log.warning("index.behind", reason=str(behind))
+        self._closed = True
+        if not await self.save():
+            return False
+        for file in self._files:
+            if not file.finished:
+                await asyncio.to_thread(file.sync)
+        return True
+
+    def release(self) -> None:
+        """Close the files, saved or not."""
+        self._closed = True
+        if self._turn_due is not None:
+            self._turn_due.cancel()
+        for file in self._files:
+            file.close()
+
+    # --- asking ---
+
+    async def caught_up(self) -> None:
+        """Return when everything visible now is in the index.
+
+        Raises `IndexBehind` when that would take long, `Corrupt` when the log cannot be read.
+        """
+        loop = asyncio.get_running_loop()
+        until, target = loop.time() + CATCH_UP_SECONDS_MAX, self._visible_to
+        while self.indexed_to < target:
+            if self._failed is not None:
+                raise self._failed
+            if self._closed or self._full_disk or loop.time() > until:
+                raise IndexBehind(behind_bytes=self.behind_bytes)
+            if self._must_save:
+                await self.save()
+            self._turn()
+            await asyncio.sleep(0)
+
+    def candidates(self, topic: str, key: str, begin_ms: int, end_ms: int) -> Iterator[int | None]:
+        """Log offsets of messages that may have the key, newest first; None for an entry that is
+        passed over. Those of other keys, topics and times are among them.
+
+        Raises `IndexDamaged`; then it is being made again.
+        """
+        key_hash = self._hashes.of(topic, key.encode())
+        for file in self._files[::-1]:
+            header = file.header
+            if header.next_number <= 1 or header.begin_ms > end_ms or header.end_ms < begin_ms:
+                continue
+            try:
+                for entry in file.chain(key_hash, begin_ms):
+                    if entry.log_offset < self._commit_log.start:
+                        return  # and so are all older ones
+                    if entry.key_hash != key_hash:
+                        yield None
+                        continue
+                    if not self._commit_log.begins_at(entry.log_offset):
+                        raise DamagedIndex(f"{file.path}: no record at {entry.log_offset}")
+                    yield entry.log_offset
+                if file.gone:  # meanwhile, by another search
+                    raise DamagedIndex(f"{file.path} was removed")
+            except DamagedIndex as damaged:
+                self._make_again(file, str(damaged))
+                raise IndexDamaged(path=file.path) from damaged
+
+    def read(self, log_offset: int) -> Record | None:
+        """A candidate's record; None when retention has deleted it. Raises `Corrupt`."""
+        return self._commit_log.read_at(log_offset)
+
+    # --- removing ---
+
+    def drop_before(self, log_offset: int) -> int:
+        """Remove files all of whose messages are before `log_offset`, but never the newest;
+        returns how many. For retention."""
+        gone = [
+            file
+            for file in self._files[:-1]
+            if file.header.end_offset < log_offset and file.finished
+        ]
+        for file in gone:
+            self._files.remove(file)
+            file.remove()
+        if gone:
+            self._disk.sync_folder(self._folder)
+        return len(gone)
+
+    def drop_from(self, file: IndexFile, reason: str) -> None:
+        """A file is not what was written: it and all behind it go; `resume` comes next."""
+        if file.gone:
+            return
+        self._log.warning("index.rebuilt", path=str(file.path), reason=reason)
+        at = self._files.index(file)
+        for behind in reversed(self._files[at:]):
+            behind.remove()
+        del self._files[at:]
+        self._disk.sync_folder(self._folder)
+
+    def _make_again(self, file: IndexFile, reason: str) -> None:
+        self.drop_from(file, reason)
+        try:
+            self.resume()
+        except DamagedIndex as damaged:
+            self._make_again(self._files[-1], str(damaged))
+        except (Corrupt, OSError) as wrong:
+            self.stop(wrong)
+        self._schedule()
