@@ -336,7 +336,7 @@ def test_searches_that_make_no_sense_are_usage_errors(server: Server) -> None:
     _, notes = popmq("message", "get", "t", "--offset", "7", *at, code=2)
     assert "'7' is not QUEUE:OFFSET" in notes
     _, notes = popmq("message", "find", "t", "--key", "k", "--from", "yesterday", *at, code=2)
-    assert "'yesterday' is no time" in notes
+    assert "'yesterday' is no point in time" in notes
 
 
 def test_a_body_that_is_not_text(server: Server) -> None:

@@ -1,6 +1,7 @@
 """popmq message: look at messages that are stored, without receiving them."""
 
 import sys
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,6 +10,7 @@ import click
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, fail, table
+from popmq_cli.times import point_in_time
 
 BODY_SHOWN = 48
 HEX_SHOWN_BYTES = 32
@@ -18,20 +20,6 @@ SEARCH_TIMEOUT_S = 2 * TIMEOUT_S
 @click.group()
 def message() -> None:
     """Find messages by key, show them by id or by place."""
-
-
-def moment_ms(text: str) -> int:
-    """2026-11-21, 2026-11-21T19:30, 2026-11-21T19:30:00+01:00 (UTC without a zone), or ms."""
-    if text.isascii() and text.isdigit() and len(text) > 8:
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        reason = f"{text!r} is no time; write 2026-11-21T19:30:00 (UTC) or milliseconds"
-        raise click.BadParameter(reason) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
 
 
 @message.command()
@@ -57,15 +45,16 @@ async def find(
 ) -> None:
     """Find the messages of TOPIC that have a key, the newest first.
 
-    A TIME is 2026-11-21, 2026-11-21T19:30:00 (UTC) or milliseconds since 1970. Exit code 1:
+    A TIME is 2h (ago), 2026-11-21, 2026-11-21T19:30:00 (UTC) or milliseconds since 1970. Exit code 1:
     nothing was found.
     """
+    now_ms = time.time_ns() // 1_000_000
     request = admin.FindMessagesRequest(
         topic=topic,
         key=key,
         count_max=limit,
-        from_ms=moment_ms(start) if start else 0,
-        until_ms=moment_ms(end) if end else 0,
+        from_ms=point_in_time(start, now_ms) if start else 0,
+        until_ms=point_in_time(end, now_ms) if end else 0,
         system=system,
     )
     async with AdminClient(endpoint) as stub:

@@ -12,7 +12,7 @@ from popmq import Client, Message, PopMQClientError, ReceivedMessage
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, table
-from popmq_cli.retry_policy import duration_ms
+from popmq_cli.times import duration_ms
 
 SEND_BATCH = 32
 TAIL_INVISIBLE_S = 30.0

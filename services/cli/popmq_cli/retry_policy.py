@@ -1,32 +1,15 @@
 """Retry policies as words: table, 1s,10s,5m, exponential:5s:2h:2."""
 
-import re
 from collections.abc import Callable
 from typing import Any, Final
 
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.times import duration_ms, duration_text
 from popmq_common.retry_delays import TABLE_MS
 
-_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 FACTOR_DEFAULT: Final = 2.0
-
-
-def duration_ms(text: str) -> int:
-    """5s, 1.5m, 200ms. Raises `ValueError`."""
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
-        raise ValueError(f"{text!r} is no duration like 500ms, 5s, 10m or 2h")
-    return round(float(found[1]) * _UNITS_MS[found[2]])
-
-
-def duration_text(ms: int) -> str:
-    for unit in ("h", "m", "s"):
-        if ms and ms % _UNITS_MS[unit] == 0:
-            return f"{ms // _UNITS_MS[unit]}{unit}"
-    return f"{ms}ms"
 
 
 def parse_policy(text: str) -> admin.RetryPolicy:

@@ -1,12 +1,32 @@
-"""Points in time as people write them."""
+"""Durations and points in time as people write them."""
 
 import re
 from datetime import UTC, datetime
+from typing import Final
 
 import click
 
-_AGO = re.compile(r"(\d+)(s|m|h|d)")
-_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+
+
+YEAR_DIGITS: Final = 8
+"""20260131 is a day, longer numbers are milliseconds."""
+
+
+def duration_ms(text: str) -> int:
+    """5s, 1.5m, 200ms. Raises `ValueError`."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is no duration like 500ms, 5s, 10m or 2h")
+    return round(float(found[1]) * _UNITS_MS[found[2]])
+
+
+def duration_text(ms: int) -> str:
+    for unit in ("h", "m", "s"):
+        if ms and ms % _UNITS_MS[unit] == 0:
+            return f"{ms // _UNITS_MS[unit]}{unit}"
+    return f"{ms}ms"
 
 
 def point_in_time(text: str, now_ms: int) -> int:
@@ -15,9 +35,9 @@ def point_in_time(text: str, now_ms: int) -> int:
     `30m` is half an hour ago; else ISO 8601 (in UTC when it names no zone) or milliseconds.
     Raises `click.BadParameter`.
     """
-    if ago := _AGO.fullmatch(text):
-        return now_ms - int(ago[1]) * _UNITS_MS[ago[2]]
-    if text.isdigit():
+    if _DURATION.fullmatch(text):
+        return now_ms - duration_ms(text)
+    if text.isascii() and text.isdigit() and len(text) > YEAR_DIGITS:
         return int(text)
     try:
         when = datetime.fromisoformat(text)
