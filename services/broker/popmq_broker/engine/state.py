@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from popmq_broker.config import BrokerConfig
 from popmq_broker.core.access_lock import Locks
@@ -21,6 +22,9 @@ from popmq_common.errors import GroupNotFound, TopicNotFound
 from popmq_common.logs import Log
 from popmq_common.names import RETRY_PREFIX, revive_topic
 
+LOG_END: Final = -1
+"""In the place of a queue id."""
+
 
 @dataclass(slots=True, kw_only=True)
 class BrokerState:
@@ -39,7 +43,8 @@ class BrokerState:
     groups: dict[str, GroupConfig] = field(default_factory=dict)
     groups_version: int = 0
     floors: dict[str, dict[int, int]] = field(default_factory=dict)
-    """Topics that were deleted: queue id → first offset of what came after."""
+    """Topics that were deleted: queue id → first offset of what came after; `LOG_END` → where the
+    log ended then."""
     leases: LeaseTable = field(default_factory=LeaseTable)
     progress: ReviveProgress = field(default_factory=ReviveProgress)
     halves: HalfTable = field(init=False)
@@ -80,6 +85,11 @@ class BrokerState:
         """The oldest offset that can be read; what a deleted topic held does not count."""
         floor = self.floors.get(topic, {}).get(queue_id, 0)
         return max(self.store.min_offset(topic, queue_id), floor)
+
+    def is_of_deleted(self, topic: str, log_offset: int) -> bool:
+        """What was stored there is for a topic that is gone, though there may be one of its name."""
+        deleted_at = self.floors.get(topic, {}).get(LOG_END, 0)
+        return topic not in self.topics or log_offset < deleted_at
 
     def first_offset(self, key: QueueKey) -> int:
         """Where a group begins that has no offset here."""

@@ -187,11 +187,12 @@ class Timers:
         place = timer.real_place(parked.named)
         assert place is not None, "an entry was made of it"
         topic, queue_id = place
-        config = self._state.topics.get(topic)
-        if config is None:
+        state = self._state
+        if state.is_of_deleted(topic, parked.record.log_offset):
             return mark_draft(topic, parked.message_id, entry.due_ms, [entry.offset], now_ms)
         properties = timer.delivered(parked.named, str(entry.offset))
-        return unparked(parked.record, topic, queue_id % config.write_queues, properties)
+        queue_id %= state.topic(topic).write_queues
+        return unparked(parked.record, topic, queue_id, properties)
 
     def parked(self, entries: Sequence[Entry]) -> Iterator[tuple[Entry, Parked]]:
         """The records of entries; what is another one, or cannot be read, is told and left out."""

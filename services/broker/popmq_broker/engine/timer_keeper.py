@@ -14,9 +14,11 @@ import asyncio
 from typing import Final
 
 from popmq_broker.core import timer, timer_levels, timer_snapshot
+from popmq_broker.core.timer import Parked
+from popmq_broker.core.timer_wheel import MARK, Entry
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.timer import Timers
-from popmq_broker.engine.timer_drafts import unparked
+from popmq_broker.engine.timer_drafts import mark_draft, unparked
 from popmq_broker.engine.timer_load import LEVELS_FILE, TIMERS_FILE
 from popmq_broker.store.store import Draft
 from popmq_common.errors import BadRequest, DiskFull, PropertiesTooLarge, TooManyRequests
@@ -125,16 +127,29 @@ class TimerKeeper:
                 continue
             parked = readable[entry]
             try:
-                properties = timer.rolled(parked.named, str(entry.offset))
+                drafts.append(self._again(entry, parked, now_ms))
+                moved.append(entry)
             except PropertiesTooLarge:
                 continue
-            moved.append(entry)
-            drafts.append(unparked(parked.record, TIMER_TOPIC, 0, properties))
         done = self._append(drafts, now_ms)
         for entry in moved if done else []:
             timers.wheel.remove(entry)
         timers.version += done
         return done and len(old) == ROLL_BATCH
+
+    def _again(self, entry: Entry, parked: Parked, now_ms: int) -> Draft:
+        """The record written again; or the mark that it will not come, if its topic is gone.
+
+        Raises `PropertiesTooLarge`.
+        """
+        place = timer.real_place(parked.named)
+        assert place is not None, "an entry was made of it"
+        topic, of = place[0], str(entry.offset)
+        is_message = not entry.code & MARK
+        if is_message and self._state.is_of_deleted(topic, parked.record.log_offset):
+            self._state.stats.timed[topic, "dropped"] += 1
+            return mark_draft(topic, parked.message_id, entry.due_ms, [entry.offset], now_ms)
+        return unparked(parked.record, TIMER_TOPIC, 0, timer.rolled(parked.named, of))
 
     def _append(self, drafts: list[Draft], now_ms: int) -> bool:
         if not drafts:

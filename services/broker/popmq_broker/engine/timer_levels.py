@@ -122,10 +122,9 @@ class Levels:
         ):
             return None
         place = timer.real_place(named)
-        config = self._state.topics.get(place[0]) if place else None
-        if place is None or config is None:
+        if place is None or self._state.is_of_deleted(place[0], record.log_offset):
             return None
-        return place[0], place[1] % config.write_queues
+        return place[0], place[1] % self._state.topic(place[0]).write_queues
 
     def _tell_bad(self, level: int, offset: int, reason: str) -> None:
         self._state.stats.timed["", "damaged"] += 1

@@ -13,7 +13,7 @@ from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.retry_policy import TABLE, RetryPolicy
 from popmq_broker.engine.counts import known_queues, of_queue
 from popmq_broker.engine.moves import FORGET, move
-from popmq_broker.engine.state import BrokerState
+from popmq_broker.engine.state import LOG_END, BrokerState
 from popmq_common.errors import BadRequest, IllegalQueueCount, TooManyRequests
 from popmq_common.names import (
     DEAD_LETTER_PREFIX,
@@ -141,7 +141,8 @@ class Topics:
         state = self._state
         count = max(state.topics[name].read_queues, state.topics[name].write_queues)
         self._gone_version += 1
-        state.floors[name] = {i: state.store.end_offset(name, i) for i in range(count)}
+        floors = {i: state.store.end_offset(name, i) for i in range(count)}
+        state.floors[name] = {LOG_END: state.store.log_end, **floors}
 
     async def _save_what_is_gone(self) -> None:
         """Moves and floors first, then any table that something is gone from, whoever writes it.

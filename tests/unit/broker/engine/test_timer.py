@@ -95,6 +95,29 @@ def test_one_whose_topic_is_gone_is_dropped_for_good(driver: EngineDriver, crash
     assert records(driver) == []
 
 
+@pytest.mark.parametrize("crash", [False, True])
+def test_nothing_comes_into_a_topic_that_was_made_again(driver: EngineDriver, crash: bool) -> None:
+    """Rolled or not; what is sent from then on does."""
+    driver.send_later("old", 50_000)
+    park(driver, "old level", "2")
+    driver.call(delete_topic=link.DeleteTopic(topic=TOPIC))
+    driver.make(queues=4)
+    driver.send_later("new", 50_000)
+    driver.advance(25_000)
+    driver.run(_roll(driver))
+    if crash:
+        driver.crash(random.Random(1))
+    driver.advance(25_000)
+    assert [record.body for record in records(driver)] == [b"new"]
+    assert records(driver, queue_id=2) == []
+
+
+async def _roll(driver: EngineDriver) -> None:
+    store = driver.broker.state.store
+    assert not driver.broker.timer_keeper.roll(), "there is no more"
+    await store.durable(store.log_end)
+
+
 def test_its_topic_has_fewer_queues_by_then(driver: EngineDriver) -> None:
     request = driver.later_body("a", driver.clock.now_ms() + 1_000)
     request["send"].queue_id = 3
@@ -183,12 +206,7 @@ def test_a_roll_frees_the_log(driver: EngineDriver) -> None:
     driver.advance(10_000)
     store, keeper = driver.broker.state.store, driver.broker.timer_keeper
     before = store.log_end
-
-    async def roll() -> None:
-        assert not keeper.roll(), "there is no more"
-        await store.durable(store.log_end)
-
-    driver.run(roll())
+    driver.run(_roll(driver))
     (_, younger, moved) = records(driver, TIMER_TOPIC)
     assert (moved.body, moved.log_offset) == (b"a", before)
     assert properties.decode(moved.properties)["TIMER_ROLL_TIMES"] == "1"
