@@ -166,7 +166,7 @@ class World:
 
 
 @pytest.mark.parametrize("sync_flush", [True, False])
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**32))
 def test_the_index_finds_what_the_log_holds(sync_flush: bool, seed: int) -> None:
     asyncio.run(World(Random(seed), sync_flush=sync_flush).run())

@@ -118,17 +118,18 @@ class Index:
 
     @property
     def _must_save(self) -> bool:
-        unsaved = sum(not file.finished for file in self._files)
-        newest = self._files[-1] if self._files else None
-        if newest is None:
-            return False
-        return newest.unsaved_count >= UNSAVED_ENTRIES_MAX // 2 or (newest.full and unsaved > 1)
+        return self._waits_for_save(UNSAVED_ENTRIES_MAX // 2)
 
     @property
     def should_save(self) -> bool:
         """Before the next checkpoint, or it will stand."""
-        return self._must_save or (
-            bool(self._files) and self._files[-1].unsaved_count >= UNSAVED_ENTRIES_MAX // 4
+        return self._waits_for_save(UNSAVED_ENTRIES_MAX // 4)
+
+    def _waits_for_save(self, unsaved_max: int) -> bool:
+        newest = self._files[-1] if self._files else None
+        unfinished = sum(not file.finished for file in self._files[-2:])
+        return newest is not None and (
+            newest.unsaved_count >= unsaved_max or (newest.full and unfinished > 1)
         )
 
     def _turn(self) -> None:
@@ -344,17 +345,7 @@ class Index:
             if header.next_number <= 1 or header.begin_ms > end_ms or header.end_ms < begin_ms:
                 continue
             try:
-                for entry in file.chain(key_hash, begin_ms):
-                    if entry.log_offset < self._commit_log.start:
-                        return  # and so are all older ones
-                    if entry.key_hash != key_hash:
-                        yield None
-                        continue
-                    if not self._commit_log.begins_at(entry.log_offset):
-                        raise DamagedIndex(f"{file.path}: no record at {entry.log_offset}")
-                    yield entry.log_offset
-                if file.gone:  # meanwhile, by another search
-                    raise DamagedIndex(f"{file.path} was removed")
+                yield from file.offsets(key_hash, begin_ms, self._commit_log)
             except DamagedIndex as damaged:
                 self._make_again(file, str(damaged))
                 raise IndexDamaged(path=file.path) from damaged

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from popmq_broker.core import index as layout
 from popmq_broker.core.index import ENTRY_BYTES, HEADER_BYTES, SLOT_BYTES, Entry, Header, Sizes
+from popmq_broker.store.commit_log import CommitLog
 from popmq_broker.store.files import File, Files, disk_full
 
 UNSAVED_ENTRIES_MAX: Final = 500_000
@@ -221,6 +222,21 @@ class IndexFile:
                 return
             yield entry
             number = entry.before
+
+    def offsets(self, key_hash: int, begin_ms: int, commit_log: CommitLog) -> Iterator[int | None]:
+        """Where the records of entries with that hash begin, newest first; None for an entry that
+        is passed over. Raises `DamagedIndex`."""
+        for entry in self.chain(key_hash, begin_ms):
+            if entry.log_offset < commit_log.start:
+                return  # and so are all older ones
+            if entry.key_hash != key_hash:
+                yield None
+                continue
+            if not commit_log.begins_at(entry.log_offset):
+                raise DamagedIndex(f"{self.path}: no record begins at {entry.log_offset}")
+            yield entry.log_offset
+        if self.gone:  # meanwhile, by another search
+            raise DamagedIndex(f"{self.path} was removed")
 
     def key_count_of_last(self) -> int:
         """How many entries the last message has."""
