@@ -3,12 +3,14 @@
 import os
 from collections.abc import Callable
 
-from popmq_broker.store import checkpoint_file
+from popmq_broker.store import checkpoint_file, queue_ends
 from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.config_files import ConfigFiles
+from popmq_broker.store.entry_check import TagOf
 from popmq_broker.store.files import Files, OsFiles
-from popmq_broker.store.recover import Recovery, TagOf
+from popmq_broker.store.recover import Recovery
 from popmq_broker.store.store import Store
+from popmq_common.errors import Corrupt
 from popmq_common.logs import Log
 from popmq_common.record import Record
 
@@ -33,7 +35,9 @@ async def open_store(
     files.make_folder(root)
     lock = files.lock(root / "lock")
     try:
+        config_files = ConfigFiles(files, root / "config", log)
         clean = not files.exists(root / "abort")
+        ends = load_ends(config_files, log)
         recovery = Recovery(
             files=files,
             config=config,
@@ -41,6 +45,9 @@ async def open_store(
             tag_of=tag_of,
             is_first_of_pair=is_first_of_pair,
             marks=checkpoint_file.load(files, root / "checkpoint"),
+            ends=ends,
+            config_files=config_files,
+            clean=clean,
         )
         commit_log, queues, marks = recovery.run()
         checkpoint_file.save(files, root / "checkpoint", marks)
@@ -53,11 +60,21 @@ async def open_store(
             lock=lock,
             commit_log=commit_log,
             queues=queues,
-            config_files=ConfigFiles(files, root / "config", log),
+            config_files=config_files,
             marks=marks,
+            ends=ends if files.exists(root / "config" / queue_ends.QUEUE_ENDS_FILE) else None,
             log=log,
             fatal=fatal,
         )
     except BaseException:
         lock.release()
         raise
+
+
+def load_ends(config_files: ConfigFiles, log: Log) -> queue_ends.QueueEnds | None:
+    """None when there are none, or none that can be read: the queues are made again then."""
+    try:
+        return config_files.load(queue_ends.QUEUE_ENDS_FILE, queue_ends.decode)
+    except Corrupt as wrong:
+        log.warning("queues.ends_lost", reason=str(wrong))
+        return None

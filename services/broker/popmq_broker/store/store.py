@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from popmq_broker.core.queue_entry import QueueEntry
 from popmq_broker.core.queue_entry import pack as pack_entry
-from popmq_broker.store import checkpoint_file
+from popmq_broker.store import checkpoint_file, queue_ends
 from popmq_broker.store.batch import Batch
 from popmq_broker.store.checkpoint_file import Marks
 from popmq_broker.store.commit_log import CommitLog
@@ -24,6 +24,7 @@ from popmq_broker.store.config_files import ConfigFiles
 from popmq_broker.store.drafts import Appended, Draft, Pending, Run
 from popmq_broker.store.files import Files, Lock
 from popmq_broker.store.flush import Flusher, Position
+from popmq_broker.store.queue_ends import QUEUE_ENDS_FILE, QueueEnds
 from popmq_broker.store.queues import QueueId, Queues, sync_files
 from popmq_common import record as rec
 from popmq_common.errors import DiskFull, StoreClosed, TooManyRequests
@@ -52,6 +53,7 @@ class Store:
         queues: Queues,
         config_files: ConfigFiles,
         marks: Marks,
+        ends: QueueEnds | None,
         log: Log,
         fatal: Callable[[BaseException], None],
     ) -> None:
@@ -68,6 +70,9 @@ class Store:
         self._config_files = config_files
         self._fatal = fatal
         self._marks = marks
+        self._ends = ends
+        self._visible_end = commit_log.end
+        """All records before it are in their queues."""
         self._last_store_ms = marks.log_ms
         self._record_count = 0
         self._durable = Position(commit_log.end, marks.log_ms, 0)
@@ -209,6 +214,7 @@ class Store:
                 for run in runs:
                     self._queues.dispatch(run.queue, run.first_offset, run.entries)
                 arrived += runs
+            self._visible_end = end_offset
             if arrived:
                 self.arrivals(arrived)
         except Exception as failed:  # stored, but not to be found: only a new start can help
@@ -309,19 +315,36 @@ class Store:
 
         False when the disk is full: the marks stay where they were.
         """
-        end, ms, _ = self._durable
+        end = self._visible_end
         try:
             touched = self._queues.flush()
         except DiskFull as full:
             self._log.warning("checkpoint.postponed", reason=str(full))
             return False
+        ends = self._queues.ends(self._commit_log.start, end)
         try:
             await asyncio.to_thread(sync_files, self._files, touched)
+            await self._on_disk(end)
+            if ends != self._ends:
+                await self.save_config(QUEUE_ENDS_FILE, queue_ends.encode(ends))
+        except DiskFull as full:
+            self._queues.not_synced(touched)
+            self._log.warning("checkpoint.postponed", reason=str(full))
+            return False
         except BaseException:
             self._queues.not_synced(touched)
             raise
-        await self._mark(end, ms)
+        self._ends = ends
+        await self._mark(end, self._durable.log_ms)
         return True
+
+    async def _on_disk(self, end_offset: int) -> None:
+        """Also with async flush. Raises `StoreClosed` when the disk has failed."""
+        if end_offset > self._durable.log_end:
+            self._flusher.request(self._position())
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((end_offset, partial(_tell, waiter)))
+            await waiter
 
     async def _mark(self, queues_end: int, queues_ms: int) -> None:
         end, ms, _ = self._durable
