@@ -190,7 +190,10 @@ class ConsumeQueue:
         for base, size_bytes in found:
             if base != expected or base % self._file_bytes:
                 raise self._damaged(base // ENTRY_BYTES, f"the file before {base} is missing")
-            if size_bytes != self._file_bytes:
+            if end <= base + size_bytes < base + self._file_bytes:
+                # its end was being cleared: zeros from here on
+                self._open_files.get(self._path(base), size_bytes=self._file_bytes)
+            elif size_bytes != self._file_bytes:
                 reason = f"file {base} has {size_bytes} bytes, not {self._file_bytes}"
                 raise self._damaged(base // ENTRY_BYTES, reason)
             expected += self._file_bytes

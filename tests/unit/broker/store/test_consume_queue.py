@@ -199,6 +199,11 @@ class TestDamage:
         with pytest.raises(Corrupt, match="file 160 has 20 bytes, not 80"):
             opened(disk, end=10)
 
+    def test_a_file_whose_end_was_being_cleared(self, disk: MemoryFiles) -> None:
+        disk.shorten(FOLDER / name(160), 40)
+        assert codes(opened(disk, end=10)) == list(range(10))
+        assert disk.size(FOLDER / name(160)) == 80
+
     @pytest.mark.parametrize("size_bytes", [0, 80])
     def test_a_file_behind_the_end(self, disk: MemoryFiles, size_bytes: int) -> None:
         disk.open(FOLDER / name(240), size_bytes=size_bytes)
