@@ -37,6 +37,9 @@ async def open_store(
     try:
         config_files = ConfigFiles(files, root / "config", log)
         clean = not files.exists(root / "abort")
+        marks = checkpoint_file.load(files, root / "checkpoint")
+        if marks is None and files.exists(root / "checkpoint"):
+            log.warning("checkpoint.passed_over", means="the whole log is read, as RocketMQ does")
         ends = load_ends(config_files, log)
         recovery = Recovery(
             files=files,
@@ -44,7 +47,7 @@ async def open_store(
             log=log,
             tag_of=tag_of,
             is_first_of_pair=is_first_of_pair,
-            marks=checkpoint_file.load(files, root / "checkpoint"),
+            marks=marks,
             ends=ends,
             config_files=config_files,
             clean=clean,
