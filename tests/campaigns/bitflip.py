@@ -133,6 +133,7 @@ def run(runs: int, seed: int, *, clean: bool) -> Counter[tuple[str, str]]:
 
 
 def main(arguments: list[str]) -> int:
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     runs = int(arguments[0]) if arguments else 2_000
     seed = int(arguments[1]) if len(arguments) > 1 else random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}", flush=True)
