@@ -155,8 +155,12 @@ async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
         group_count_max=config.waiting_polls_per_group_max,
     )
     state = BrokerState(config=config, store=store, clock=clock, log=log, waiters=waiters)
-    replay.load(state)
+    files_are_ahead = replay.load(state)
     broker = Broker(state)
+    if files_are_ahead:
+        log.warning("log.shorter", means="offsets that were lost with its end are used again")
+        await broker.topics.save_floors()
+        await broker.offsets.write()
     broker.topics.ensure_revive_topic()
     broker.topics.restore()
     await broker.topics.save()

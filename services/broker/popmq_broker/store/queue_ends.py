@@ -10,8 +10,11 @@ a checkpoint, and an older one is as good: the start reads more of the log.
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final, NamedTuple
 
+from popmq_broker.core import json_checksum
+from popmq_broker.store.files import Files
 from popmq_common.errors import Corrupt
 
 QUEUE_ENDS_FILE: Final = "queueEnds.json"
@@ -59,3 +62,14 @@ def decode(text: str) -> QueueEnds:
     if any(not 0 <= place.first <= place.next for place in queues.values()):
         raise Corrupt(path=QUEUE_ENDS_FILE, offset=0, reason="a queue ends before it begins")
     return ends
+
+
+def read_ends(files: Files, path: Path) -> QueueEnds | None:
+    """This one file alone; None when there is none. Raises `Corrupt`."""
+    data = files.read(path)
+    if data is None:
+        return None
+    try:
+        return decode(json_checksum.verify(data))
+    except ValueError as wrong:
+        raise Corrupt(path=path, offset=0, reason=str(wrong)) from wrong

@@ -10,7 +10,7 @@ from popmq_broker.store.open_files import OpenFiles
 from popmq_broker.store.queue_ends import NO_ENTRIES, Ends, QueueEnds, QueueId
 from popmq_common.errors import Corrupt, DiskFull
 
-__all__ = ["QueueId", "Queues", "sync_files"]
+__all__ = ["QueueId", "Queues", "folders", "sync_files"]
 
 
 class Queues:
@@ -38,7 +38,7 @@ class Queues:
         self._queues: dict[QueueId, ConsumeQueue] = {}
         self._unwritten: dict[QueueId, ConsumeQueue] = {}
         self._unsynced: set[Path] = set()
-        for key in sorted(ends.queues.keys() | set(_folders(files, folder))):
+        for key in sorted(ends.queues.keys() | set(folders(files, folder))):
             queue = self._make(key, ends.queues.get(key, NO_ENTRIES))
             if log_start != ends.log_start:
                 queue.begin_behind(log_start)
@@ -155,7 +155,7 @@ class Queues:
         self._open_files.close()
 
 
-def _folders(files: Files, folder: Path) -> Iterator[QueueId]:
+def folders(files: Files, folder: Path) -> Iterator[QueueId]:
     for topic in files.names(folder):
         for number in files.names(folder / topic):
             if number.isascii() and number.isdigit():
