@@ -290,7 +290,12 @@ class Store:
         await self._config_files.save(name, text)
 
     async def run(self) -> None:
-        """Marks and checkpoints, and with async flush the flushing, for ever."""
+        """Marks and checkpoints, and with async flush the flushing, for ever.
+
+        The first checkpoint at once: what this start had to read the next one need not, also
+        when the process never lives long.
+        """
+        await self.checkpoint()
         config = self._config
         step_ms = min(MARK_INTERVAL_MS, config.checkpoint_interval_ms)
         if not config.sync_flush:
