@@ -57,7 +57,7 @@ it: setup ## services together, in one process
 	$(BIN)/pytest -q tests/integration tests/front
 
 crash: setup ## kill -9 under load (RUNS=20)
-	POPMQ_CRASH_RUNS=$(or $(RUNS),20) $(BIN)/pytest -q -s tests/crash
+	CRASH_RUNS=$(or $(RUNS),20) $(BIN)/pytest -q -s tests/crash
 
 crash-sim: setup ## crashes of a simulated disk, held to bytes (RUNS=10000 SEED=)
 	PYTHONPATH=tests $(BIN)/python -m campaigns.crash_sim $(or $(RUNS),10000) $(SEED)

@@ -14,7 +14,7 @@ from crash.clients import GROUP, TOPIC, Told, receive, send
 from crash.record import Record
 from harness.processes import Server, cluster
 
-RUNS = int(os.environ.get("POPMQ_CRASH_RUNS", "20"))
+RUNS = int(os.environ.get("CRASH_RUNS", "20"))
 SENDERS = 4
 RECEIVERS = 4
 QUIET_S = 8.0
@@ -65,7 +65,7 @@ def test_what_was_answered_ok_survives_kill_9(tmp_path: Path) -> None:
         f"{RUNS} kills in {time.monotonic() - began:.0f} s, slowest start {slowest:.1f} s; "
         f"answered OK: {dict(counts)}; {told.deliveries} deliveries, {told.failures} failed calls"
     )
-    assert counts["sent"] > 20 * RUNS
-    assert counts["acked"] > 10 * RUNS
+    assert counts["sent"] > 5 * RUNS
+    assert counts["acked"] > 5 * RUNS
     assert min(counts["changed"], counts["nacked"]) > RUNS // 2
     told.check()
