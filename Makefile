@@ -5,7 +5,7 @@ BIN := .venv/bin
 SOURCES := services sdk pipelines bench/compare proto/generate.py docs/generate_configuration.py docs/generate_pop.py
 FAST := tests/unit tests/property tests/scenarios tests/traps tests/tidy tests/sim/test_simulation.py
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart fmt check test hunt sim faults soak it crash crash-sim bitflip fast-open compat pipelines compose test-all bench proto docs clean
+.PHONY: help setup quickstart fmt check test hunt sim faults soak lock-demo it crash compat pipelines compose test-all bench proto docs clean
 
 help: ## this text
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -53,12 +53,16 @@ MINUTES ?= 10
 soak: setup ## a cluster under load, killed again and again (MINUTES=10)
 	PYTHONPATH=tests $(BIN)/python -m soak $(MINUTES)
 
+lock-demo: setup ## the access lock shown: messages handed out twice without it and with it
+	PYTHONPATH=tests $(BIN)/python -m lock_demo
+
 it: setup ## services together, in one process
 	$(BIN)/pytest -q tests/integration tests/front
 
 crash: setup ## kill -9 under load (RUNS=20)
 	CRASH_RUNS=$(or $(RUNS),20) $(BIN)/pytest -q -s tests/crash
 
+.PHONY: crash-sim bitflip fast-open
 crash-sim: setup ## crashes of a simulated disk, held to bytes (RUNS=10000 SEED=)
 	PYTHONPATH=tests $(BIN)/python -m campaigns.crash_sim $(or $(RUNS),10000) $(SEED)
 
