@@ -10,7 +10,7 @@ from harness.crash_world import CrashWorld
 
 from popmq_broker.core import recovery
 from popmq_broker.core.recovery import Decision, Scan, Verdict
-from popmq_broker.store import checkpoint_file, recover, store
+from popmq_broker.store import checkpoint_file, checkpoints, recover
 from popmq_broker.store.commit_log import CommitLog
 from popmq_broker.store.flush import Flusher, Position
 from popmq_broker.store.queue_ends import QueueEnds
@@ -53,7 +53,7 @@ def damage_is_kept(patch: pytest.MonkeyPatch) -> None:
 
 
 def ends_before_the_queues_are_on_disk(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(store, "sync_files", lambda files, paths: None)
+    patch.setattr(checkpoints, "sync_files", lambda files, paths: None)
 
 
 def ends_claim_more_than_there_is(patch: pytest.MonkeyPatch) -> None:

@@ -15,17 +15,17 @@ from typing import Final, TypeVar
 
 from popmq_broker.core.queue_entry import QueueEntry
 from popmq_broker.core.queue_entry import pack as pack_entry
-from popmq_broker.store import checkpoint_file, queue_ends
 from popmq_broker.store.batch import Batch
 from popmq_broker.store.checkpoint_file import Marks
+from popmq_broker.store.checkpoints import Checkpoints
 from popmq_broker.store.commit_log import CommitLog
 from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.config_files import ConfigFiles
 from popmq_broker.store.drafts import Appended, Draft, Pending, Run
 from popmq_broker.store.files import Files, Lock
 from popmq_broker.store.flush import Flusher, Position
-from popmq_broker.store.queue_ends import QUEUE_ENDS_FILE, QueueEnds
-from popmq_broker.store.queues import QueueId, Queues, sync_files
+from popmq_broker.store.queue_ends import QueueEnds
+from popmq_broker.store.queues import QueueId, Queues
 from popmq_common import record as rec
 from popmq_common.errors import DiskFull, StoreClosed, TooManyRequests
 from popmq_common.logs import Log
@@ -69,8 +69,15 @@ class Store:
         self._queues = queues
         self._config_files = config_files
         self._fatal = fatal
-        self._marks = marks
-        self._ends = ends
+        self._checkpoints = Checkpoints(
+            files=files,
+            path=config.data_dir / "checkpoint",
+            queues=queues,
+            config_files=config_files,
+            marks=marks,
+            ends=ends,
+            log=log,
+        )
         self._visible_end = commit_log.end
         """All records before it are in their queues."""
         self._last_store_ms = marks.log_ms
@@ -313,7 +320,8 @@ class Store:
                 await self.checkpoint()
             elif mark_ms >= MARK_INTERVAL_MS:
                 mark_ms = 0
-                await self._mark(self._marks.queues_end, self._marks.queues_ms)
+                marks = self._checkpoints.marks
+                await self._mark(marks.queues_end, marks.queues_ms)
 
     async def checkpoint(self) -> bool:
         """Bring the queues to disk and write down how far they and the log are.
@@ -321,25 +329,8 @@ class Store:
         False when the disk is full: the marks stay where they were.
         """
         end = self._visible_end
-        try:
-            touched = self._queues.flush()
-        except DiskFull as full:
-            self._log.warning("checkpoint.postponed", reason=str(full))
+        if not await self._checkpoints.take(self._commit_log.start, end, self._on_disk):
             return False
-        ends = self._queues.ends(self._commit_log.start, end)
-        try:
-            await asyncio.to_thread(sync_files, self._files, touched)
-            await self._on_disk(end)
-            if ends != self._ends:
-                await self.save_config(QUEUE_ENDS_FILE, queue_ends.encode(ends))
-        except DiskFull as full:
-            self._queues.not_synced(touched)
-            self._log.warning("checkpoint.postponed", reason=str(full))
-            return False
-        except BaseException:
-            self._queues.not_synced(touched)
-            raise
-        self._ends = ends
         await self._mark(end, self._durable.log_ms)
         return True
 
@@ -353,11 +344,9 @@ class Store:
 
     async def _mark(self, queues_end: int, queues_ms: int) -> None:
         end, ms, _ = self._durable
-        marks = Marks(log_end=end, queues_end=queues_end, log_ms=ms, queues_ms=queues_ms)
-        if marks != self._marks:
-            path = self._config.data_dir / "checkpoint"
-            await asyncio.to_thread(checkpoint_file.save, self._files, path, marks)
-            self._marks = marks
+        await self._checkpoints.mark(
+            Marks(log_end=end, queues_end=queues_end, log_ms=ms, queues_ms=queues_ms)
+        )
 
     async def close(self) -> None:
         """Everything to disk; the next start finds a clean stop."""
