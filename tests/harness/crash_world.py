@@ -20,6 +20,8 @@ from harness.memory_files import MemoryFiles, PowerCut
 from harness.store import HALF, ROOT, SEGMENT_BYTES, Told, draft, messages, opened
 
 from popmq_broker.core.queue_entry import ENTRY_BYTES, pack
+from popmq_broker.engine.send import tag_of
+from popmq_broker.store.check import Check
 from popmq_broker.store.store import Draft, Store
 from popmq_common import record
 from popmq_common.errors import DiskFull, StoreClosed
@@ -178,6 +180,9 @@ class CrashWorld:
         self.check(store)
         await store.close()
         self.check_files()
+        assert (
+            Check(self.files, ROOT, tag_of, lambda _done, _total: None).run().findings.wrong == []
+        )
 
     async def end(self, store: Store) -> None:
         how = self.random.random()

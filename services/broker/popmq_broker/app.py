@@ -155,7 +155,11 @@ async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
         group_count_max=config.waiting_polls_per_group_max,
     )
     state = BrokerState(config=config, store=store, clock=clock, log=log, waiters=waiters)
-    files_are_ahead = replay.load(state)
+    try:
+        files_are_ahead = replay.load(state)
+    except BaseException:  # files that cannot be read: the directory must be free for repair
+        store.abandon()
+        raise
     broker = Broker(state)
     if files_are_ahead:
         log.warning("log.shorter", means="offsets that were lost with its end are used again")
