@@ -46,8 +46,8 @@ STEPS ?= 100000
 sim: setup ## the simulation with faults, minutes of dangers in seconds (SEED= STEPS=)
 	PYTHONPATH=tests $(BIN)/python -m sim '$(SEED)' $(STEPS)
 
-faults: setup ## faults planted in the engine, which the simulation must find
-	$(BIN)/pytest -q -n 2 tests/sim/test_faults.py
+faults: setup ## faults planted in engine and store, which the simulations must find
+	$(BIN)/pytest -q -n 2 tests/sim/test_faults.py tests/campaigns/test_planted.py
 
 MINUTES ?= 10
 soak: setup ## a cluster under load, killed again and again (MINUTES=10)
@@ -59,8 +59,18 @@ lock-demo: setup ## the access lock shown: messages handed out twice without it 
 it: setup ## services together, in one process
 	$(BIN)/pytest -q tests/integration tests/front
 
-crash: setup ## kill -9 under load (POPMQ_CRASH_RUNS=20)
-	$(BIN)/pytest -q -s tests/crash
+crash: setup ## kill -9 under load (RUNS=20)
+	CRASH_RUNS=$(or $(RUNS),20) $(BIN)/pytest -q -s tests/crash
+
+.PHONY: crash-sim bitflip fast-open
+crash-sim: setup ## crashes of a simulated disk, held to bytes (RUNS=10000 SEED=)
+	PYTHONPATH=tests $(BIN)/python -m campaigns.crash_sim $(or $(RUNS),10000) $(SEED)
+
+bitflip: setup ## flip bits of a stopped store; nothing may be wrong in silence (RUNS=2000 SEED=)
+	PYTHONPATH=tests $(BIN)/python -m campaigns.bitflip $(or $(RUNS),2000) $(SEED)
+
+fast-open: setup ## starts on 20 million messages in 20 GiB; needs 5 GiB of disk (DIR=)
+	PYTHONPATH=tests $(BIN)/python -m campaigns.fast_open $(or $(DIR),/tmp/popmq-fast-open)
 
 test-all: check test it crash ## everything that needs nothing but Python
 	$(BIN)/pytest -q -n 4 --dist loadgroup tests/compat/python

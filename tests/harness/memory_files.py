@@ -23,6 +23,10 @@ from popmq_common.errors import DirectoryInUse
 SECTOR_BYTES = 512
 
 
+class PowerCut(BaseException):
+    """The machine went off in the middle of something."""
+
+
 @dataclass(slots=True)
 class Inode:
     """One file: as the process sees it, and what of it is on disk."""
@@ -75,6 +79,7 @@ def _survivors(
             if offset // SECTOR_BYTES != (offset + len(data)) // SECTOR_BYTES:
                 yield offset, data[: random.randint(0, len(data))]
         return
+    kept = random.choice([0.1, 0.5, 0.7, 0.95])
     for offset, data in lost:
         if data is None:
             yield offset, None  # sizes are journaled in order
@@ -82,7 +87,7 @@ def _survivors(
         at = 0
         while at < len(data):
             end = min(len(data), at + SECTOR_BYTES - (offset + at) % SECTOR_BYTES)
-            if random.random() < 0.7:
+            if random.random() < kept:
                 yield offset + at, data[at:end]
             at = end
 
@@ -95,6 +100,8 @@ class MemoryFiles:
         """What every fdatasync raises from now on."""
         self.write_error: OSError | None = None
         """What every pwrite raises from now on."""
+        self.steps_left: int | None = None
+        """So many changes of the disk until the power goes off."""
         self.sync_count = 0
         self.syncs_may_run = threading.Event()
         """While cleared, fdatasync does not return."""
@@ -122,6 +129,12 @@ class MemoryFiles:
             for inode in {id(inode): inode for inode in names.values()}.values():
                 inode.crash(random)
             self._names, self._durable_names = names, dict(names)
+
+    def _step(self) -> None:
+        if self.steps_left is not None:
+            self.steps_left -= 1
+            if self.steps_left < 0:
+                raise PowerCut
 
     def kill(self) -> None:
         """The process dies, the machine lives: what was written is there."""
@@ -195,6 +208,7 @@ class MemoryFiles:
         return bytes(inode.data) if inode else None
 
     def replace(self, path: Path, data: bytes, *, keep: Path | None = None) -> None:
+        self._step()
         with self._mutex:
             if self.used_bytes + len(data) > self.capacity_bytes:
                 wrong = OSError(errno.ENOSPC, "no space left")
@@ -208,6 +222,7 @@ class MemoryFiles:
         self.replace(path, data, keep=keep)
 
     def remove(self, path: Path) -> None:
+        self._step()
         with self._mutex:
             self._names.pop(path, None)
 
@@ -215,6 +230,7 @@ class MemoryFiles:
         self.open(path).fdatasync()
 
     def sync_folder(self, folder: Path) -> None:
+        self._step()
         with self._mutex:
             for path in dict.fromkeys((*self._names, *self._durable_names)):  # in a fixed order
                 if path.parent != folder:
@@ -240,6 +256,7 @@ class MemoryFiles:
     # --- what an open file does ---
 
     def pwrite(self, inode: Inode, data: bytes, offset: int) -> None:
+        self._step()
         with self._mutex:
             if self.write_error is not None:
                 raise self.write_error
@@ -251,6 +268,7 @@ class MemoryFiles:
 
     def fdatasync(self, inode: Inode, life: int) -> None:
         self.syncs_may_run.wait(10)
+        self._step()
         with self._mutex:
             if self.sync_error is not None:
                 raise self.sync_error
@@ -294,6 +312,7 @@ class MemoryFile:
         return offset + zeros if zeros < len(rest) else None
 
     def truncate(self, size_bytes: int) -> None:
+        self._disk._step()
         if self._disk.is_alive(self._life):
             self._inode.write(size_bytes, None)
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-START_S = 20.0
+START_S = 60.0
 STOP_S = 15.0
 POPMQ = str(Path(sys.executable).with_name("popmq"))
 

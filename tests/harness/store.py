@@ -10,8 +10,8 @@ import structlog
 from harness.memory_files import MemoryFiles
 
 from popmq_broker.core.queue_entry import tags_code
-from popmq_broker.engine.send import tag_of
 from popmq_broker.store.config import StoreConfig
+from popmq_broker.store.entry_check import CodeOf, code_of_tag
 from popmq_broker.store.files import Files
 from popmq_broker.store.open import open_store
 from popmq_broker.store.store import Draft, Store
@@ -79,6 +79,7 @@ async def opened(
     *,
     fatal: Callable[[BaseException], None] | None = None,
     told: Told | None = None,
+    code_of: CodeOf = code_of_tag,
     **changes: Any,
 ) -> Store:
     def is_first_of_pair(record: Record) -> bool:
@@ -87,8 +88,8 @@ async def opened(
     return await open_store(
         replace(config, **changes),
         told.log if told else logs.get("test"),
-        tag_of=tag_of,
         is_first_of_pair=is_first_of_pair,
+        code_of=code_of,
         fatal=fatal or _no_failure,
         files=files,
     )

@@ -21,6 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "popmq_broker.app",
         "popmq_broker.config",
         "popmq_broker.metrics",
+        "popmq_broker.store_tools",
         "popmq_nameserver.app",
         "popmq_nameserver.config",
         "popmq_nameserver.core",

@@ -15,7 +15,6 @@ from popmq_broker.core.retry import is_first_of_pair
 from popmq_broker.engine import replay
 from popmq_broker.engine.broker import Broker
 from popmq_broker.engine.register import Announcer, GrpcAnnouncer, Registrar
-from popmq_broker.engine.send import tag_of
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import announced
 from popmq_broker.engine.wait import Waiters
@@ -151,9 +150,8 @@ async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
             else None,
         ),
         log,
-        tag_of=tag_of,
         is_first_of_pair=is_first_of_pair,
-        code_of=lambda record: timer_levels.due_code(record, delays_ms),
+        code_of=lambda record: timer_levels.entry_code(record, delays_ms),
         fatal=fatal,
     )
     waiters = Waiters(
@@ -162,8 +160,16 @@ async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
         group_count_max=config.waiting_polls_per_group_max,
     )
     state = BrokerState(config=config, store=store, clock=clock, log=log, waiters=waiters)
-    replay.load(state)
+    try:
+        files_are_ahead = replay.load(state)
+    except BaseException:  # files that cannot be read: the directory must be free for repair
+        store.abandon()
+        raise
     broker = Broker(state)
+    if files_are_ahead:
+        log.warning("log.shorter", means="offsets that were lost with its end are used again")
+        await broker.topics.save_floors()
+        await broker.offsets.write()
     broker.topics.ensure_revive_topic()
     broker.topics.restore()
     await broker.load_timers()

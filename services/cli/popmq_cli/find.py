@@ -45,8 +45,8 @@ async def find(
 ) -> None:
     """Find the messages of TOPIC that have a key, the newest first.
 
-    A TIME is 2h (ago), 2026-11-21, 2026-11-21T19:30:00 (UTC) or milliseconds since 1970. Exit code 1:
-    nothing was found.
+    A TIME is 2h (ago), 2026-11-21, 2026-11-21T19:30:00 (UTC) or milliseconds since 1970. Exit
+    code 1: nothing was found.
     """
     now_ms = time.time_ns() // 1_000_000
     request = admin.FindMessagesRequest(

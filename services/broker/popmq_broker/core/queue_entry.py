@@ -60,9 +60,13 @@ def tags_code(tag: str) -> int:
     return value - (1 << 32) if value & 0x80000000 else value
 
 
+def tag_of(properties: bytes) -> str | None:
+    return names.value_of(properties, _TAG)
+
+
 def tags_code_of(properties: bytes) -> int:
     """Of the tag in a property string; 0 without one."""
-    tag = names.value_of(properties, _TAG)
+    tag = tag_of(properties)
     return tags_code(tag) if tag else 0
 
 

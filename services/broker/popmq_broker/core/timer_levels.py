@@ -15,6 +15,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
+from popmq_broker.core.queue_entry import tags_code_of
 from popmq_common import properties as names
 from popmq_common.errors import BadRequest, Corrupt
 from popmq_common.names import LEVELS_TOPIC
@@ -45,12 +46,12 @@ def level_of(properties: bytes, delays_ms: tuple[int, ...]) -> int:
     return min(int(text), len(delays_ms))
 
 
-def due_code(record: Record, delays_ms: tuple[int, ...]) -> int | None:
-    """What a record's queue entry holds in place of the tag's code; None: that."""
-    if record.topic != LEVELS_TOPIC:
-        return None
-    level = level_of(record.properties, delays_ms)
-    return record.store_timestamp_ms + delays_ms[level - 1] if level else None
+def entry_code(record: Record, delays_ms: tuple[int, ...]) -> int:
+    """What a record's queue entry holds as the tag's code: of a delay level, when it is due."""
+    level = level_of(record.properties, delays_ms) if record.topic == LEVELS_TOPIC else 0
+    if level:
+        return record.store_timestamp_ms + delays_ms[level - 1]
+    return tags_code_of(record.properties)
 
 
 def encode_offsets(offsets: Mapping[int, int], counter: int, now_ms: int) -> str:

@@ -9,10 +9,9 @@ import asyncio
 from collections.abc import Iterator
 
 from popmq_broker.core import redrive
-from popmq_broker.core.queue_entry import tags_code
+from popmq_broker.core.queue_entry import tag_of, tags_code
 from popmq_broker.core.redrive import DeadLetter, Offsets, Selection
 from popmq_broker.core.tables import PERM_WRITE
-from popmq_broker.engine.send import tag_of
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import Topics
 from popmq_broker.store.store import Draft

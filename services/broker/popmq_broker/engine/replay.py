@@ -17,12 +17,11 @@ from popmq_broker.core.grant import Grant, Lease
 from popmq_broker.core.leases import GroupQueue, Outcome
 from popmq_broker.core.offsets import OffsetTable, QueueKey
 from popmq_broker.core.order import Entry, Order
-from popmq_broker.core.queue_entry import QueueEntry
+from popmq_broker.core.queue_entry import QueueEntry, tag_of
 from popmq_broker.engine import transaction_replay
 from popmq_broker.engine.moves import FORGET
 from popmq_broker.engine.offsets import OFFSETS_FILE
 from popmq_broker.engine.pick import message_group_of
-from popmq_broker.engine.send import tag_of
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import FLOORS_FILE, GROUPS_FILE, TOPICS_FILE
 from popmq_common.errors import Corrupt
@@ -31,8 +30,12 @@ from popmq_common.names import REVIVE_GROUP, SYSTEM_GROUP_PREFIX
 CHUNK_ENTRIES = 1024
 
 
-def load(state: BrokerState) -> None:
-    """Fill the state from its files. Raises `Corrupt` naming the file."""
+def load(state: BrokerState) -> bool:
+    """Fill the state from its files. Raises `Corrupt` naming the file.
+
+    True: the log ends before what the files speak of (flush=async, or it was truncated). Then they
+    must be written before anything is appended: its offsets are used again.
+    """
     topics = state.store.load_config(TOPICS_FILE, partial(tables.decode_topics, where=TOPICS_FILE))
     if topics is not None:
         state.topics, state.topics_version = topics
@@ -40,6 +43,7 @@ def load(state: BrokerState) -> None:
     if groups is not None:
         state.groups, state.groups_version = groups
     state.floors = state.store.load_config(FLOORS_FILE, _decode_floors) or {}
+    ahead = _lower_floors(state)
     saved = state.store.load_config(OFFSETS_FILE, partial(offsets.decode, where=OFFSETS_FILE))
     table = saved or OffsetTable(0, {})
     for key, position in table.offsets.items():
@@ -55,6 +59,19 @@ def load(state: BrokerState) -> None:
             state.close(queue.pass_settled())
     transaction_replay.load(state, table)
     state.log.info("leases.replayed", records=replayed, live=state.leases.live_count)
+    return ahead or table.log_end > state.store.log_end
+
+
+def _lower_floors(state: BrokerState) -> bool:
+    """A floor above its queue's end would hide what comes; True: there was one."""
+    lowered = False
+    for topic, floors in state.floors.items():
+        for queue_id, floor in floors.items():
+            end = state.store.max_offset(topic, queue_id)
+            if floor > end:
+                floors[queue_id] = end
+                lowered = True
+    return lowered
 
 
 def _decode_floors(text: str) -> dict[str, dict[int, int]]:

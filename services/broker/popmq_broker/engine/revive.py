@@ -17,11 +17,10 @@ from popmq_broker.core.grant import Lease
 from popmq_broker.core.leases import Due, GroupQueue, Outcome
 from popmq_broker.core.nack import NackKind
 from popmq_broker.core.order import Order
-from popmq_broker.core.queue_entry import tags_code
+from popmq_broker.core.queue_entry import tag_of, tags_code
 from popmq_broker.core.retry import Copy, dead_letter, retry_or_dead_letter
 from popmq_broker.engine import journal
 from popmq_broker.engine.pop_buffer import append_behind, before_end
-from popmq_broker.engine.send import tag_of
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import Topics
 from popmq_broker.store.store import Draft

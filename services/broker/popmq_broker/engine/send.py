@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from popmq_broker.core.queue_entry import tags_code
+from popmq_broker.core.queue_entry import tag_of, tags_code
 from popmq_broker.core.tables import PERM_WRITE, TopicConfig
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.transaction import Transactions
@@ -154,7 +154,3 @@ def _draft(topic: str, queue_id: int, record: link.OutgoingRecord) -> Draft:
 
 
 _TAG = (names.TAGS + names.NAME_END).encode()
-
-
-def tag_of(properties: bytes) -> str | None:
-    return names.value_of(properties, _TAG)

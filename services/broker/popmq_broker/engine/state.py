@@ -87,7 +87,7 @@ class BrokerState:
         return max(self.store.min_offset(topic, queue_id), floor)
 
     def is_of_deleted(self, topic: str, log_offset: int) -> bool:
-        """What was stored there is for a topic that is gone, though there may be one of its name."""
+        """What was stored there is for a topic that is gone; there may be one of its name."""
         deleted_at = self.floors.get(topic, {}).get(LOG_END, 0)
         return topic not in self.topics or log_offset < deleted_at
 

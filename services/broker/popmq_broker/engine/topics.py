@@ -144,6 +144,11 @@ class Topics:
         floors = {i: state.store.end_offset(name, i) for i in range(count)}
         state.floors[name] = {LOG_END: state.store.log_end, **floors}
 
+    async def save_floors(self) -> None:
+        """They are not what is on disk."""
+        self._gone_version += 1
+        await self._save_what_is_gone()
+
     async def _save_what_is_gone(self) -> None:
         """Moves and floors first, then any table that something is gone from, whoever writes it.
 

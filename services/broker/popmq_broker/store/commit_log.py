@@ -35,6 +35,11 @@ class CommitLog:
     def segment_bytes(self) -> int:
         return self._segments.segment_bytes
 
+    @property
+    def files_end(self) -> int:
+        """Behind the last file."""
+        return self._segments.end
+
     def path(self, offset: int) -> Path:
         return self._segments.path(offset)
 

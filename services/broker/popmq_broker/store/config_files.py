@@ -3,7 +3,10 @@
     NAME       the current one          NAME.bak   the one before          NAME.tmp   being written
 
 The new text is on disk before it takes the name, and the old one gets the name NAME.bak besides,
-so at any moment there is one that can be read.
+so at any moment there is one that can be read. Each ends with a checksum (core/json_checksum.py).
+
+A start that has to take the backup goes on without what the last save held, and says so in the
+log: nothing else will.
 """
 
 import asyncio
@@ -11,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from popmq_broker.core import json_checksum
 from popmq_broker.store.files import Files
 from popmq_common.errors import Corrupt
 from popmq_common.logs import Log
@@ -32,30 +36,40 @@ class ConfigFiles:
         `decode` raises `Corrupt` or `ValueError` for what it cannot read. Raises `Corrupt` when
         that holds for all that is there.
         """
+        current, backup = self._folder / name, self._folder / f"{name}.bak"
         damaged: Corrupt | None = None
-        for path in (self._folder / name, self._folder / f"{name}.bak"):
+        for path in (current, backup):
             data = self._files.read(path)
             if not data:  # RocketMQ, killed at the wrong moment, leaves an empty one
                 continue
             try:
-                value = decode(data.decode())
+                value = decode(json_checksum.verify(data))
             except (Corrupt, ValueError) as wrong:
                 damaged = damaged or Corrupt(path=path, offset=0, reason=str(wrong))
                 self._log.warning("config.damaged", path=str(path), reason=str(wrong))
                 continue
-            if damaged is not None:
-                self._log.warning("config.restored", path=str(path))
+            if path == backup:
+                lost = f"changes of the last save of {name} are lost; see popmq store check"
+                self._log.warning("config.restored", path=str(path), means=lost)
             return value
         if damaged is not None:
             raise damaged
         return None
+
+    def forget(self, name: str) -> None:
+        """Both generations are gone when it returns."""
+        for path in (self._folder / f"{name}.bak", self._folder / name):
+            self._files.remove(path)
+        self._files.sync_folder(self._folder)
 
     async def save(self, name: str, text: str) -> None:
         """One at a time, in the order of the calls. Raises `DiskFull`; the file is as it was."""
         path = self._folder / name
         async with self._turn:
             saving = asyncio.ensure_future(
-                self._files.replace_async(path, text.encode(), keep=self._folder / f"{name}.bak")
+                self._files.replace_async(
+                    path, json_checksum.sign(text), keep=self._folder / f"{name}.bak"
+                )
             )
             try:
                 await asyncio.shield(saving)

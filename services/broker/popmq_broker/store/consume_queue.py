@@ -3,6 +3,7 @@
     consumequeue/TOPIC/QUEUE/00000000000000000000      20-byte entries, sparse
 
 New entries gather in memory and are written now and then: the files can be rebuilt from the log.
+Where the files end is told by config/queueEnds.json (store/queue_ends.py), not by what they hold.
 
      min_offset            written              max_offset          next_offset
      │ in the files        │ in memory          │ appended,          │
@@ -20,6 +21,7 @@ from popmq_broker.core.queue_entry import ENTRY_BYTES, QueueEntry, decode_all
 from popmq_broker.core.queue_entry import encode as encode_entry
 from popmq_broker.store.files import disk_full
 from popmq_broker.store.open_files import OpenFiles
+from popmq_broker.store.queue_ends import NO_ENTRIES, Ends
 from popmq_broker.store.segments import name, numbered
 from popmq_common.errors import Corrupt
 from popmq_common.units import LogOffset
@@ -30,21 +32,24 @@ BLANK: Final = QueueEntry(LogOffset(0), 0x7FFFFFFF, 0)
 
 class ConsumeQueue:
     def __init__(
-        self, open_files: OpenFiles, folder: Path, file_bytes: int, log_start: int
+        self, open_files: OpenFiles, folder: Path, file_bytes: int, ends: Ends = NO_ENTRIES
     ) -> None:
-        """Raises `Corrupt` when a file is missing or has another size."""
+        """Files behind `ends` are removed. Raises `Corrupt` when one before is missing or has
+        another size."""
         assert file_bytes % ENTRY_BYTES == 0
         self.folder = folder
         self._open_files = open_files
         self._file_bytes = file_bytes
         self._tail = bytearray()
         self._flush_at_bytes = TAIL_BYTES_MAX
-        self._bases = self._find_files(log_start)
-        self._written = self._find_end()
+        self._bases = self._find_files(ends)
+        self._written = ends.next
         """Offset of the first entry that is not in the files."""
-        self.min_offset = self._first_behind(log_start)
-        self.next_offset = self._written
+        self.min_offset = ends.first
+        self.next_offset = ends.next
         """What the next appended message gets."""
+        self.found_end = ends.next
+        """Entries before it were written by an earlier process."""
 
     @property
     def max_offset(self) -> int:
@@ -125,6 +130,7 @@ class ConsumeQueue:
         Slots of the files behind the first such entry may hold anything; they are zeroed.
         """
         low = self._first_behind(log_offset)
+        self.found_end = min(self.found_end, low)
         if low > self._written:
             del self._tail[(low - self._written) * ENTRY_BYTES :]
         else:
@@ -133,6 +139,14 @@ class ConsumeQueue:
             self._zero_files(low * ENTRY_BYTES)
         self.min_offset = min(self.min_offset, low)
         self.next_offset = low
+
+    def zero_behind(self) -> None:
+        """Slots of the files behind the last entry may hold anything after a crash."""
+        self._zero_files(self._written * ENTRY_BYTES)
+
+    def begin_behind(self, log_offset: int) -> None:
+        """The log begins there now: messages before it cannot be read any more."""
+        self.min_offset = max(self.min_offset, self._first_behind(log_offset))
 
     def _zero_files(self, at: int) -> None:
         for base in [base for base in self._bases if base >= at]:
@@ -165,37 +179,34 @@ class ConsumeQueue:
             size_bytes -= part
         return data
 
-    def _find_files(self, log_start: int) -> list[int]:
+    def _find_files(self, ends: Ends) -> list[int]:
+        end = ends.next * ENTRY_BYTES
         found = numbered(self._open_files.disk, self.folder)
-        while found and found[-1].size_bytes == 0:  # was being made: its name came, its size not
+        while found and found[-1].base >= end:  # its name came to the disk, the end did not
             self._open_files.remove(self._path(found.pop().base))
-        for i, (base, size_bytes) in enumerate(found):
-            first = found[0].base if log_start else 0
-            if base != first + i * self._file_bytes or base % self._file_bytes:
+        expected = found[0].base if found else end
+        if ends.first < ends.next and expected > ends.first * ENTRY_BYTES:
+            raise self._damaged(ends.first, f"the file before {expected} is missing")
+        for base, size_bytes in found:
+            if base != expected or base % self._file_bytes:
                 raise self._damaged(base // ENTRY_BYTES, f"the file before {base} is missing")
-            if size_bytes != self._file_bytes:
+            if end <= base + size_bytes < base + self._file_bytes:
+                # its end was being cleared: zeros from here on
+                self._open_files.get(self._path(base), size_bytes=self._file_bytes)
+            elif size_bytes != self._file_bytes:
                 reason = f"file {base} has {size_bytes} bytes, not {self._file_bytes}"
                 raise self._damaged(base // ENTRY_BYTES, reason)
+            expected += self._file_bytes
+        if found and expected < end:
+            raise self._damaged(expected // ENTRY_BYTES, f"file {expected} is missing")
         return [base for base, _ in found]
-
-    def _find_end(self) -> int:
-        """Entries are written in order, so those in use are a prefix of the last file."""
-        if not self._bases:
-            return 0
-        base = self._bases[-1]
-        low, high = 0, self._file_bytes // ENTRY_BYTES
-        while low < high:
-            middle = (low + high) // 2
-            if decode_all(self._read(base + middle * ENTRY_BYTES, ENTRY_BYTES)):
-                low = middle + 1
-            else:
-                high = middle
-        return base // ENTRY_BYTES + low
 
     def _first_behind(self, log_offset: int) -> int:
         """Offset of the first entry of a record at or behind `log_offset`, else `max_offset`."""
         low = self._bases[0] // ENTRY_BYTES if self._bases else self._written
         high = self.max_offset
+        if low < self.found_end < high and self._is_before(self.found_end - 1, log_offset):
+            low = self.found_end  # what this process wrote needs no search among what it found
         while low < high:
             middle = (low + high) // 2
             slot = self._slot(middle)
@@ -204,6 +215,10 @@ class ConsumeQueue:
             else:
                 low = middle + 1
         return low
+
+    def _is_before(self, offset: int, log_offset: int) -> bool:
+        slot = self._slot(offset)
+        return slot is not None and slot.log_offset < log_offset
 
     def _slot(self, offset: int) -> QueueEntry | None:
         at = (offset - self._written) * ENTRY_BYTES

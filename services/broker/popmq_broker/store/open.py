@@ -3,13 +3,15 @@
 import os
 from collections.abc import Callable
 
-from popmq_broker.store import checkpoint_file
+from popmq_broker.store import checkpoint_file, queue_ends
 from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.config_files import ConfigFiles
+from popmq_broker.store.entry_check import CodeOf, code_of_tag
 from popmq_broker.store.files import Files, OsFiles
 from popmq_broker.store.index_open import open_index
-from popmq_broker.store.recover import CodeOf, Recovery, TagOf
+from popmq_broker.store.recover import Recovery
 from popmq_broker.store.store import Store
+from popmq_common.errors import Corrupt
 from popmq_common.logs import Log
 from popmq_common.record import Record
 
@@ -18,33 +20,38 @@ async def open_store(
     config: StoreConfig,
     log: Log,
     *,
-    tag_of: TagOf,
     is_first_of_pair: Callable[[Record], bool],
     fatal: Callable[[BaseException], None],
-    code_of: CodeOf = lambda _: None,
+    code_of: CodeOf = code_of_tag,
     files: Files | None = None,
 ) -> Store:
     """Raises `DirectoryInUse`, `Corrupt` naming file and offset.
 
-    `tag_of` finds a record's tag in its property string, `code_of` what its queue entry holds in
-    place of the tag's code, None: that; `is_first_of_pair` says that a record
-    means nothing without the one behind it; `fatal` is told, on the event loop, when the disk
-    fails: the process must end then.
+    `code_of` tells what a record's queue entry holds as the tag's code; `is_first_of_pair` says
+    that a record means nothing without the one behind it; `fatal` is told, on the event loop, when
+    the disk fails: the process must end then.
     """
     files = files or OsFiles()
     root = config.data_dir
     files.make_folder(root)
     lock = files.lock(root / "lock")
     try:
+        config_files = ConfigFiles(files, root / "config", log)
         clean = not files.exists(root / "abort")
+        marks = checkpoint_file.load(files, root / "checkpoint")
+        if marks is None and files.exists(root / "checkpoint"):
+            log.warning("checkpoint.passed_over", means="the whole log is read, as RocketMQ does")
+        ends = load_ends(config_files, log)
         recovery = Recovery(
             files=files,
             config=config,
             log=log,
-            tag_of=tag_of,
             code_of=code_of,
             is_first_of_pair=is_first_of_pair,
-            marks=checkpoint_file.load(files, root / "checkpoint"),
+            marks=marks,
+            ends=ends,
+            config_files=config_files,
+            clean=clean,
         )
         commit_log, queues, marks = recovery.run()
         index = None
@@ -68,12 +75,22 @@ async def open_store(
             lock=lock,
             commit_log=commit_log,
             queues=queues,
-            config_files=ConfigFiles(files, root / "config", log),
+            config_files=config_files,
             index=index,
             marks=marks,
+            ends=ends if files.exists(root / "config" / queue_ends.QUEUE_ENDS_FILE) else None,
             log=log,
             fatal=fatal,
         )
     except BaseException:
         lock.release()
         raise
+
+
+def load_ends(config_files: ConfigFiles, log: Log) -> queue_ends.QueueEnds | None:
+    """None when there are none, or none that can be read: the queues are made again then."""
+    try:
+        return config_files.load(queue_ends.QUEUE_ENDS_FILE, queue_ends.decode)
+    except Corrupt as wrong:
+        log.warning("queues.ends_lost", reason=str(wrong))
+        return None

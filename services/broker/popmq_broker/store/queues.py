@@ -1,15 +1,16 @@
 """All ConsumeQueues of a store: opened from the directory, or made when first written."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from popmq_broker.core.queue_entry import QueueEntry
 from popmq_broker.store.consume_queue import ConsumeQueue
 from popmq_broker.store.files import Files
 from popmq_broker.store.open_files import OpenFiles
+from popmq_broker.store.queue_ends import NO_ENTRIES, Ends, QueueEnds, QueueId
 from popmq_common.errors import Corrupt, DiskFull
 
-QueueId = tuple[str, int]
+__all__ = ["QueueId", "Queues", "folders", "sync_files"]
 
 
 class Queues:
@@ -21,33 +22,36 @@ class Queues:
         file_bytes: int,
         open_max: int,
         unwritten_bytes_max: int,
+        ends: QueueEnds,
         log_start: int,
     ) -> None:
-        """Raises `Corrupt` when a queue's files are not what was written."""
+        """`ends`: what is trusted of the files. Raises `Corrupt` when they are not what was
+        written."""
+        self.check: Callable[[QueueId, ConsumeQueue, int, int], None] = lambda *_: None
+        """Called before entries of an earlier process are read; raises `Corrupt`."""
         self.full = False
         """The disk takes no more entries, and memory must not either."""
         self._unwritten_bytes_max = unwritten_bytes_max
         self._folder = folder
         self._file_bytes = file_bytes
-        self._log_start = log_start
         self._open_files = OpenFiles(files, open_max)
         self._queues: dict[QueueId, ConsumeQueue] = {}
         self._unwritten: dict[QueueId, ConsumeQueue] = {}
         self._unsynced: set[Path] = set()
-        for topic in files.names(folder):
-            for number in files.names(folder / topic):
-                if number.isascii() and number.isdigit():
-                    self._make((topic, int(number)))
+        for key in sorted(ends.queues.keys() | set(folders(files, folder))):
+            queue = self._make(key, ends.queues.get(key, NO_ENTRIES))
+            if log_start != ends.log_start:
+                queue.begin_behind(log_start)
 
     def __iter__(self) -> Iterator[QueueId]:
         return iter(self._queues)
 
-    def _make(self, queue: QueueId) -> ConsumeQueue:
+    def _make(self, queue: QueueId, ends: Ends = NO_ENTRIES) -> ConsumeQueue:
         topic, number = queue
         if not _is_legal(queue):
             raise Corrupt(path=self._folder, offset="?", reason=f"no queue can be {queue!r}")
         made = self._queues[queue] = ConsumeQueue(
-            self._open_files, self._folder / topic / str(number), self._file_bytes, self._log_start
+            self._open_files, self._folder / topic / str(number), self._file_bytes, ends
         )
         return made
 
@@ -88,7 +92,11 @@ class Queues:
 
     def entries(self, topic: str, queue_id: int, start: int, count: int) -> list[QueueEntry]:
         queue = self._queues.get((topic, queue_id))
-        return queue.entries(start, count) if queue else []
+        if queue is None:
+            return []
+        if start < queue.found_end:
+            self.check((topic, queue_id), queue, start, count)
+        return queue.entries(start, count)
 
     def last_entries(self) -> Iterator[tuple[QueueId, int, QueueEntry]]:
         """(queue, offset, entry) of each queue's last message."""
@@ -96,6 +104,17 @@ class Queues:
             last = queue.last()
             if last is not None:
                 yield key, queue.max_offset - 1, last
+
+    def ends(self, log_start: int, log_end: int) -> QueueEnds:
+        """What `flush` has brought to the files, when all before `log_end` is in the queues."""
+        queues = self._queues.items()
+        ends = {key: Ends(queue.min_offset, queue.max_offset) for key, queue in queues}
+        return QueueEnds(log_start, log_end, ends)
+
+    def zero_behind(self) -> None:
+        """Clear what a crash has left in the files behind the last entries."""
+        for queue in self._queues.values():
+            queue.zero_behind()
 
     def cut(self, log_offset: int) -> None:
         """Forget everything that points at or behind `log_offset`."""
@@ -134,6 +153,13 @@ class Queues:
 
     def close(self) -> None:
         self._open_files.close()
+
+
+def folders(files: Files, folder: Path) -> Iterator[QueueId]:
+    for topic in files.names(folder):
+        for number in files.names(folder / topic):
+            if number.isascii() and number.isdigit():
+                yield topic, int(number)
 
 
 def _is_legal(queue: QueueId) -> bool:

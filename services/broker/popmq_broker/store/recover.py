@@ -4,14 +4,17 @@ that hold exactly its messages. The decisions are core/recovery.py's.
 Every start does the same, whether the last stop was clean or not:
 
     1. the log's files     one address space without a gap, up to where they end
-    2. the queues          what was synced with the last checkpoint stays; the rest is dropped …
+    2. the queues          what the last checkpoint knew (store/queue_ends.py) stays; the rest is
+                           dropped …
     3. the scan            … and made again from the log, read from there to its end
     4. the end             bytes of records that were being written are removed; what is kept is
                            synced, for it may be visible from now on
 
 Queues that are not what was written (a file is missing or too short, the last entry does not fit
-its record, a message of the scanned part is not in them) are removed and made from the whole log.
-Not looked at: entries before the last one. A damaged one of those is told when it is read.
+its record, nothing says where they end) are removed and made from the whole log.
+Not looked at: the log before the checkpoint and entries before the last one. A damaged record is
+told when it is read; entries are held against their records before they are used
+(store/entry_check.py). `popmq store check` looks at everything.
 """
 
 from collections.abc import Callable
@@ -24,19 +27,15 @@ from popmq_broker.store import checkpoint_file, segments
 from popmq_broker.store.checkpoint_file import Marks
 from popmq_broker.store.commit_log import CommitLog, ScanEnd
 from popmq_broker.store.config import StoreConfig
+from popmq_broker.store.config_files import ConfigFiles
+from popmq_broker.store.entry_check import CodeOf, EntryCheck
 from popmq_broker.store.files import Files
+from popmq_broker.store.queue_ends import QUEUE_ENDS_FILE, QueueEnds
 from popmq_broker.store.queues import Queues
 from popmq_broker.store.segments import Segments
 from popmq_common.errors import Corrupt
 from popmq_common.logs import Log
 from popmq_common.record import Record, is_queued
-
-TagOf = Callable[[bytes], str | None]
-CodeOf = Callable[[Record], int | None]
-
-
-def _by_tag(record: Record) -> int | None:
-    return None
 
 
 class QueuesDamaged(Exception):
@@ -50,30 +49,38 @@ class Recovery:
     files: Files
     config: StoreConfig
     log: Log
-    tag_of: TagOf
     is_first_of_pair: Callable[[Record], bool]
     marks: Marks | None
-    code_of: CodeOf = _by_tag
+    code_of: CodeOf
+    ends: QueueEnds | None
+    config_files: ConfigFiles
+    clean: bool
+    """The process before has stopped by itself."""
 
     def run(self) -> tuple[CommitLog, Queues, Marks]:
         """Raises `Corrupt` naming file and offset."""
         commit_log = CommitLog(self._segments())
         marks = self.marks or Marks(log_end=0, queues_end=0)
-        known = max(commit_log.start, marks.queues_end)
+        nothing = QueueEnds(commit_log.start, commit_log.start, {})
+        ends = nothing if self._nothing_is_known(commit_log.start) else self.ends
         try:
             try:
-                queues, scan_end = self._queues(commit_log, known, rebuild=self.marks is None)
+                if ends is None:
+                    raise QueuesDamaged("nothing says where they end")
+                queues, scan_end = self._queues(commit_log, ends, rebuild=ends is nothing)
             except QueuesDamaged as damaged:
                 self.log.warning("queues.rebuilt", reason=str(damaged))
-                known = commit_log.start
-                queues, scan_end = self._queues(commit_log, known, rebuild=True)
+                ends = nothing
+                queues, scan_end = self._queues(commit_log, ends, rebuild=True)
             self._end_log(commit_log, queues, scan_end)
+            queues.check = EntryCheck(commit_log, self.code_of).check
         except BaseException:
             commit_log.close()
             raise
         end = commit_log.end
         last_ms = scan_end.last.store_timestamp_ms if scan_end.last else 0
         log_ms = max(marks.log_ms, last_ms)
+        known = ends.log_end
         queues_ms = marks.queues_ms if known == marks.queues_end else 0
         return (
             commit_log,
@@ -81,12 +88,23 @@ class Recovery:
             Marks(log_end=end, queues_end=min(known, end), log_ms=log_ms, queues_ms=queues_ms),
         )
 
+    @property
+    def _mark(self) -> int | None:
+        """How far the log is known to be on disk; the ends are written before the marks."""
+        if self.marks is None:
+            return None
+        return max(self.marks.log_end, self.ends.log_end if self.ends else 0)
+
+    def _nothing_is_known(self, log_start: int) -> bool:
+        """Of the queues, and nothing is wrong with that: there was no checkpoint yet, or RocketMQ
+        has written since."""
+        return self.marks is None or (self.ends is None and self.marks.queues_end <= log_start)
+
     def _segments(self) -> Segments:
         folder = self.config.data_dir / "commitlog"
         self.files.make_folder(folder)
         found = segments.numbered(self.files, folder)
-        mark = self.marks.log_end if self.marks else None
-        decision = judge_files(found, self.config.segment_bytes, mark)
+        decision = judge_files(found, self.config.segment_bytes, self._mark)
         gone = [base for base, _ in found if base >= decision.log_end]
         if decision.verdict is Verdict.REFUSE:
             path = folder / segments.name(decision.log_end)
@@ -101,27 +119,29 @@ class Recovery:
         return Segments(self.files, folder, self.config.segment_bytes, kept)
 
     def _queues(
-        self, commit_log: CommitLog, known: int, *, rebuild: bool
+        self, commit_log: CommitLog, ends: QueueEnds, *, rebuild: bool
     ) -> tuple[Queues, ScanEnd]:
         """Queues that agree with the log up to where the scan ended.
 
         Raises `QueuesDamaged`; `Corrupt` when they are being rebuilt.
         """
         try:
-            queues = self._open_queues(commit_log.start, rebuild=rebuild)
-            queues.cut(known)
+            queues = self._open_queues(commit_log.start, ends, rebuild=rebuild)
+            if not self.clean:
+                queues.zero_behind()
             self._check_last_entries(commit_log, queues)
-            scan_end = ScanEnd(commit_log.base(known))
+            scan_end = ScanEnd(max(commit_log.start, ends.log_end))
+            may_begin = rebuild and commit_log.start > 0
             for record, size_bytes in commit_log.scan(scan_end.end, scan_end):
                 if is_queued(record):
-                    self._dispatch(queues, record, size_bytes, known, rebuild=rebuild)
+                    self._dispatch(queues, record, size_bytes, may_begin=may_begin)
         except Corrupt as wrong:
             if rebuild:
                 raise
             raise QueuesDamaged(str(wrong)) from wrong
         return queues, scan_end
 
-    def _open_queues(self, log_start: int, *, rebuild: bool) -> Queues:
+    def _open_queues(self, log_start: int, ends: QueueEnds, *, rebuild: bool) -> Queues:
         folder = self.config.data_dir / "consumequeue"
         self.files.make_folder(folder)
         if rebuild:
@@ -133,19 +153,19 @@ class Recovery:
             file_bytes=self.config.queue_file_bytes,
             open_max=self.config.open_queue_files_max,
             unwritten_bytes_max=self.config.unwritten_entry_bytes_max,
+            ends=ends,
             log_start=log_start,
         )
 
     def _forget_queues(self, log_start: int) -> None:
         """A start that is cut off while it makes the queues must make them again."""
+        self.config_files.forget(QUEUE_ENDS_FILE)
         if self.marks is not None:
             marks = replace(self.marks, queues_end=log_start, queues_ms=0)
             checkpoint_file.save(self.files, self.config.data_dir / "checkpoint", marks)
 
     def _check_last_entries(self, commit_log: CommitLog, queues: Queues) -> None:
         for (topic, queue_id), offset, entry in queues.last_entries():
-            if entry.log_offset < commit_log.start:
-                continue
             record = commit_log.read(entry.log_offset, entry.size_bytes)
             if record and (record.topic, record.queue_id, record.queue_offset) != (
                 topic,
@@ -156,26 +176,15 @@ class Recovery:
                 raise Corrupt(path=f"{topic}/{queue_id}", offset=offset, reason=reason)
 
     def _dispatch(
-        self, queues: Queues, record: Record, size_bytes: int, known: int, *, rebuild: bool
+        self, queues: Queues, record: Record, size_bytes: int, *, may_begin: bool
     ) -> None:
-        topic, queue_id, offset = record.topic, record.queue_id, record.queue_offset
-        if record.log_offset < known:
-            low, high = queues.min_offset(topic, queue_id), queues.max_offset(topic, queue_id)
-            if not low <= offset < high:
-                reason = "the message is not in the queue"
-                raise Corrupt(path=f"{topic}/{queue_id}", offset=offset, reason=reason)
-            return
-        code = self.code_of(record)
-        if code is None:
-            tag = self.tag_of(record.properties)
-            code = queue_entry.tags_code(tag) if tag else 0
+        key, code = (record.topic, record.queue_id), self.code_of(record)
         entry = queue_entry.pack(record.log_offset, size_bytes, code)
-        may_begin = rebuild and known > 0
-        queues.recover((topic, queue_id), offset, entry, may_begin=may_begin)
+        queues.recover(key, record.queue_offset, entry, may_begin=may_begin)
 
     def _end_log(self, commit_log: CommitLog, queues: Queues, scan_end: ScanEnd) -> None:
         last = scan_end.last
-        mark = self.marks.log_end if self.marks else None
+        mark = self._mark
         decision = judge_scan(
             Scan(
                 end=scan_end.end,

@@ -35,13 +35,23 @@ def name(base: int) -> str:
 
 
 class Segments:
-    def __init__(self, files: Files, folder: Path, segment_bytes: int, found: list[Found]) -> None:
-        """Opens `found`: whole files without a gap; recovery has seen to that."""
+    def __init__(
+        self,
+        files: Files,
+        folder: Path,
+        segment_bytes: int,
+        found: list[Found],
+        *,
+        as_it_is: bool = False,
+    ) -> None:
+        """Opens `found`: whole files without a gap; recovery has seen to that. `as_it_is`: to read
+        alone, and a short file stays short."""
         self.folder = folder
         self.segment_bytes = segment_bytes
         self._disk = files
         self._files = {
-            base: files.open(folder / name(base), size_bytes=segment_bytes) for base, _ in found
+            base: files.open(folder / name(base), size_bytes=None if as_it_is else segment_bytes)
+            for base, _ in found
         }
 
     @property

@@ -15,9 +15,9 @@ from typing import Final, TypeVar
 
 from popmq_broker.core.queue_entry import QueueEntry
 from popmq_broker.core.queue_entry import pack as pack_entry
-from popmq_broker.store import checkpoint_file
 from popmq_broker.store.batch import Batch
 from popmq_broker.store.checkpoint_file import Marks
+from popmq_broker.store.checkpoints import Checkpoints
 from popmq_broker.store.commit_log import CommitLog, ScanEnd
 from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.config_files import ConfigFiles
@@ -25,7 +25,8 @@ from popmq_broker.store.drafts import Appended, Draft, Pending, Run
 from popmq_broker.store.files import Files, Lock
 from popmq_broker.store.flush import Flusher, Position
 from popmq_broker.store.index import Index
-from popmq_broker.store.queues import QueueId, Queues, sync_files
+from popmq_broker.store.queue_ends import QueueEnds
+from popmq_broker.store.queues import QueueId, Queues
 from popmq_common import record as rec
 from popmq_common.errors import DiskFull, StoreClosed, TooManyRequests
 from popmq_common.logs import Log
@@ -54,6 +55,7 @@ class Store:
         config_files: ConfigFiles,
         index: Index | None,
         marks: Marks,
+        ends: QueueEnds | None,
         log: Log,
         fatal: Callable[[BaseException], None],
     ) -> None:
@@ -71,7 +73,17 @@ class Store:
         self.index = index
         """From keys to messages; None: this store has none."""
         self._fatal = fatal
-        self._marks = marks
+        self._checkpoints = Checkpoints(
+            files=files,
+            path=config.data_dir / "checkpoint",
+            queues=queues,
+            config_files=config_files,
+            marks=marks,
+            ends=ends,
+            log=log,
+        )
+        self._visible_end = commit_log.end
+        """All records before it are in their queues."""
         self._last_store_ms = marks.log_ms
         self._record_count = 0
         self._durable = Position(commit_log.end, marks.log_ms, 0)
@@ -236,6 +248,7 @@ class Store:
                 arrived += appeared.runs
                 if self.index is not None:
                     self.index.appeared(appeared)
+            self._visible_end = end_offset
             if arrived:
                 self.arrivals(arrived)
         except Exception as failed:  # stored, but not to be found: only a new start can help
@@ -327,7 +340,12 @@ class Store:
         await self._config_files.save(name, text)
 
     async def run(self) -> None:
-        """Marks and checkpoints, and with async flush the flushing, for ever."""
+        """Marks and checkpoints, and with async flush the flushing, for ever.
+
+        The first checkpoint at once: what this start had to read the next one need not, also
+        when the process never lives long.
+        """
+        await self.checkpoint()
         config = self._config
         step_ms = min(MARK_INTERVAL_MS, config.checkpoint_interval_ms)
         if not config.sync_flush:
@@ -347,43 +365,42 @@ class Store:
                 await self.index.save()
             elif mark_ms >= MARK_INTERVAL_MS:
                 mark_ms = 0
-                await self._mark(self._marks.queues_end, self._marks.queues_ms)
+                marks = self._checkpoints.marks
+                await self._mark(marks.queues_end, marks.queues_ms)
 
     async def checkpoint(self) -> bool:
         """Bring the queues to disk and write down how far they and the log are.
 
         False when the disk is full: the marks stay where they were.
         """
-        end, ms, _ = self._durable
-        try:
-            touched = self._queues.flush()
-        except DiskFull as full:
-            self._log.warning("checkpoint.postponed", reason=str(full))
+        end = self._visible_end
+        if not await self._checkpoints.take(self._commit_log.start, end, self._on_disk):
             return False
-        try:
-            await asyncio.to_thread(sync_files, self._files, touched)
-        except BaseException:
-            self._queues.not_synced(touched)
-            raise
         if self.index is not None:
             self.index.go_on()
             await self.index.save()
-        await self._mark(end, ms)
+        await self._mark(end, self._durable.log_ms)
         return True
+
+    async def _on_disk(self, end_offset: int) -> None:
+        """Also with async flush. Raises `StoreClosed` when the disk has failed."""
+        if end_offset > self._durable.log_end:
+            self._flusher.request(self._position())
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((end_offset, partial(_tell, waiter)))
+            await waiter
 
     async def _mark(self, queues_end: int, queues_ms: int) -> None:
         end, ms, _ = self._durable
-        marks = Marks(
-            log_end=end,
-            queues_end=queues_end,
-            log_ms=ms,
-            queues_ms=queues_ms,
-            index_ms=self.index.safe_ms if self.index is not None else 0,
+        await self._checkpoints.mark(
+            Marks(
+                log_end=end,
+                queues_end=queues_end,
+                log_ms=ms,
+                queues_ms=queues_ms,
+                index_ms=self.index.safe_ms if self.index is not None else 0,
+            )
         )
-        if marks != self._marks:
-            path = self._config.data_dir / "checkpoint"
-            await asyncio.to_thread(checkpoint_file.save, self._files, path, marks)
-            self._marks = marks
 
     async def close(self) -> None:
         """Everything to disk; the next start finds a clean stop."""

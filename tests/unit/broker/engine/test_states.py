@@ -8,8 +8,8 @@ from harness.broker import GROUP, TOPIC, EngineDriver
 
 from popmq_broker.config import PopBuffer
 from popmq_broker.core.offsets import QueueKey
+from popmq_broker.core.queue_entry import tag_of
 from popmq_broker.core.states import ARROWS, Arrow, Groups, State
-from popmq_broker.engine.send import tag_of
 from popmq_common.names import dead_letter_topic, retry_topic
 from popmq_internal.v1 import link_pb2 as link
 

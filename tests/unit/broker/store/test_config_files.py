@@ -32,7 +32,8 @@ async def test_what_was_saved_survives_a_crash(disk: MemoryFiles, config: Config
     await config.save(NAME, '{"a": 2}')
     disk.crash()
     assert config.load(NAME, json.loads) == {"a": 2}
-    assert json.loads(disk.read(FOLDER / f"{NAME}.bak") or b"") == {"a": "é"}
+    before = json.loads(disk.read(FOLDER / f"{NAME}.bak") or b"")
+    assert (before.pop("a"), list(before)) == ("é", ["popmqCrc32"])
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"\xff\xfe", b'{"a": 2'])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from popmq_broker.core.queue_entry import ENTRY_BYTES, pack
 from popmq_broker.store.consume_queue import TAIL_BYTES_MAX, ConsumeQueue
 from popmq_broker.store.open_files import OpenFiles
+from popmq_broker.store.queue_ends import Ends
 from popmq_broker.store.segments import name
 from popmq_common.errors import Corrupt, DiskFull
 
@@ -22,8 +23,10 @@ def disk() -> MemoryFiles:
     return MemoryFiles()
 
 
-def opened(disk: MemoryFiles, *, file_bytes: int = FILE_BYTES, log_start: int = 0) -> ConsumeQueue:
-    return ConsumeQueue(OpenFiles(disk, 2), FOLDER, file_bytes, log_start)
+def opened(
+    disk: MemoryFiles, *, file_bytes: int = FILE_BYTES, first: int = 0, end: int = 0
+) -> ConsumeQueue:
+    return ConsumeQueue(OpenFiles(disk, 2), FOLDER, file_bytes, Ends(first, end))
 
 
 def fill(queue: ConsumeQueue, count: int) -> None:
@@ -57,7 +60,7 @@ def test_files_and_tail_read_as_one(written: int, tail: int, data: st.DataObject
     start = data.draw(st.integers(0, end + 2))
     count = data.draw(st.integers(0, end + 2))
     assert codes(queue, start, count) == list(range(end))[start : start + count]
-    assert codes(opened(disk)) == list(range(written))  # the tail was never written
+    assert codes(opened(disk, end=written)) == list(range(written))  # the tail was never written
 
 
 def test_files_have_rocketmqs_names_and_size(disk: MemoryFiles) -> None:
@@ -93,7 +96,7 @@ def test_another_message_under_an_offset_is_damage(disk: MemoryFiles) -> None:
 
 
 def test_a_queue_can_begin_later(disk: MemoryFiles) -> None:
-    queue = opened(disk, log_start=500)
+    queue = opened(disk)
     queue.begin_at(6)
     queue.append(6, pack(600, 100, 6))
     assert (queue.min_offset, queue.max_offset) == (6, 7)
@@ -102,7 +105,7 @@ def test_a_queue_can_begin_later(disk: MemoryFiles) -> None:
     queue.flush()
     data = disk.read(FOLDER / name(80))
     assert data == pack(0, 0x7FFFFFFF, 0) * 2 + pack(600, 100, 6) + bytes(20)
-    queue = opened(disk, log_start=500)
+    queue = opened(disk, first=6, end=7)
     assert (queue.min_offset, queue.max_offset) == (6, 7)
     assert codes(queue, 6) == [6]
     assert queue.entries(5, 1) == []
@@ -112,8 +115,10 @@ def test_what_retention_took_from_the_log_is_below_the_minimum(disk: MemoryFiles
     queue = opened(disk)
     fill(queue, 10)
     queue.flush()
-    assert opened(disk, log_start=550).min_offset == 6
-    assert opened(disk, log_start=5_000).min_offset == 10  # empty, and goes on counting
+    for log_start, first in ((0, 0), (550, 6), (5_000, 10)):  # empty, and goes on counting
+        queue = opened(disk, end=10)
+        queue.begin_behind(log_start)
+        assert queue.min_offset == first
 
 
 @pytest.mark.parametrize("written", range(10))
@@ -130,7 +135,7 @@ def test_cutting(written: int, keep: int) -> None:
     fill(queue, 3)
     assert codes(queue) == list(range(keep + 3))
     queue.flush()
-    assert codes(opened(disk)) == list(range(keep + 3))
+    assert codes(opened(disk, end=keep + 3)) == list(range(keep + 3))
 
 
 def test_cutting_clears_what_a_crash_left_behind_a_hole(disk: MemoryFiles) -> None:
@@ -138,8 +143,8 @@ def test_cutting_clears_what_a_crash_left_behind_a_hole(disk: MemoryFiles) -> No
     fill(queue, 2)
     queue.flush()
     disk.damage(FOLDER / name(0), 60, pack(300, 100, 3))  # entry 2 was lost, entry 3 was not
-    queue = opened(disk)
-    queue.cut(200)
+    queue = opened(disk, end=2)
+    queue.zero_behind()
     assert codes(queue) == [0, 1]
     assert disk.read(FOLDER / name(0)) == pack(0, 100, 0) + pack(100, 100, 1) + bytes(40)
 
@@ -169,34 +174,55 @@ class TestDamage:
     def test_a_missing_file(self, disk: MemoryFiles) -> None:
         disk.lose(FOLDER / name(80))
         with pytest.raises(Corrupt, match="the file before 160 is missing"):
-            opened(disk)
+            opened(disk, end=10)
 
     def test_a_missing_first_file(self, disk: MemoryFiles) -> None:
         disk.lose(FOLDER / name(0))
         with pytest.raises(Corrupt, match="the file before 80 is missing"):
-            opened(disk)
-        assert opened(disk, log_start=400).min_offset == 4  # may be retention's doing
+            opened(disk, end=10)
+        assert opened(disk, first=4, end=10).min_offset == 4  # retention's doing
+
+    def test_a_missing_last_file(self, disk: MemoryFiles) -> None:
+        disk.lose(FOLDER / name(160))
+        with pytest.raises(Corrupt, match="file 160 is missing"):
+            opened(disk, end=10)
+
+    def test_all_files_are_missing(self, disk: MemoryFiles) -> None:
+        for path in disk.paths(FOLDER):
+            disk.lose(path)
+        with pytest.raises(Corrupt, match="is missing"):
+            opened(disk, end=10)
+        assert opened(disk, first=10, end=10).max_offset == 10  # retention's doing
 
     def test_a_short_file(self, disk: MemoryFiles) -> None:
         disk.shorten(FOLDER / name(160), 20)
         with pytest.raises(Corrupt, match="file 160 has 20 bytes, not 80"):
-            opened(disk)
+            opened(disk, end=10)
 
-    def test_a_file_that_was_only_named(self, disk: MemoryFiles) -> None:
-        disk.open(FOLDER / name(240), size_bytes=0)
-        queue = opened(disk)
-        assert queue.max_offset == 10
+    def test_a_file_whose_end_was_being_cleared(self, disk: MemoryFiles) -> None:
+        disk.shorten(FOLDER / name(160), 40)
+        assert codes(opened(disk, end=10)) == list(range(10))
+        assert disk.size(FOLDER / name(160)) == 80
+
+    @pytest.mark.parametrize("size_bytes", [0, 80])
+    def test_a_file_behind_the_end(self, disk: MemoryFiles, size_bytes: int) -> None:
+        disk.open(FOLDER / name(240), size_bytes=size_bytes)
+        queue = opened(disk, end=10)
+        assert not disk.exists(FOLDER / name(240))
         fill(queue, 3)
         queue.flush()
-        assert codes(opened(disk)) == list(range(13))
+        assert codes(opened(disk, end=13)) == list(range(13))
 
     def test_a_lost_entry_is_told_when_it_is_read(self, disk: MemoryFiles) -> None:
         disk.damage(FOLDER / name(0), 20, bytes(20))
-        queue = opened(disk)
+        queue = opened(disk, end=10)
         assert codes(queue, 2, 3) == [2, 3, 4]
         with pytest.raises(Corrupt, match="damaged at offset 1: the entry was lost"):
             queue.entries(0, 3)
 
-    def test_a_first_slot_of_zeros_is_no_entry(self, disk: MemoryFiles) -> None:
+    def test_damage_does_not_make_it_shorter(self, disk: MemoryFiles) -> None:
         disk.damage(FOLDER / name(160), 0, bytes(80))
-        assert opened(disk).max_offset == 8
+        queue = opened(disk, end=10)
+        assert queue.max_offset == 10
+        with pytest.raises(Corrupt, match="damaged at offset 9: the entry was lost"):
+            queue.last()

@@ -6,10 +6,12 @@ import pytest
 from harness.memory_files import MemoryFiles
 
 from popmq_broker.core.queue_entry import pack
+from popmq_broker.store.queue_ends import QueueEnds
 from popmq_broker.store.queues import Queues, sync_files
 from popmq_common.errors import Corrupt, DiskFull
 
 FOLDER = Path("/d/consumequeue")
+NOTHING = QueueEnds(0, 0, {})
 A, B = ("orders", 0), ("orders", 12)
 
 
@@ -20,8 +22,10 @@ def disk() -> MemoryFiles:
     return disk
 
 
-def opened(disk: MemoryFiles) -> Queues:
-    return Queues(disk, FOLDER, file_bytes=80, open_max=2, unwritten_bytes_max=40, log_start=0)
+def opened(disk: MemoryFiles, ends: QueueEnds = NOTHING) -> Queues:
+    return Queues(
+        disk, FOLDER, file_bytes=80, open_max=2, unwritten_bytes_max=40, ends=ends, log_start=0
+    )
 
 
 def entry(offset: int) -> bytes:
@@ -52,7 +56,7 @@ def test_what_is_flushed_and_synced_survives(disk: MemoryFiles) -> None:
     assert queues.flush() == touched
     sync_files(disk, touched)
     disk.crash()
-    queues = opened(disk)
+    queues = opened(disk, queues.ends(0, 100))
     assert sorted(queues) == [A, B]
     assert queues.next_offset(A) == queues.max_offset(*B) == 1
     assert [(key, offset) for key, offset, _ in queues.last_entries()] == [(A, 0), (B, 0)]

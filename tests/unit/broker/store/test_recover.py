@@ -157,13 +157,21 @@ async def test_half_a_pair_of_somebody_else_stays(disk: MemoryFiles) -> None:
         assert messages(store) == [b"copy"]
 
 
+async def filled_behind_a_checkpoint(disk: MemoryFiles) -> None:
+    """Eight messages of which the queues' checkpoint knows two, and the mark all; then a crash."""
+    store = await opened(disk)
+    for i in range(8):
+        await put(store, draft(b"%03d" % i + b"x" * 50))
+        if i == 1:
+            await store.checkpoint()
+    await store._mark(0, 0)
+    crash(store, disk, disk.kill)
+
+
 class TestDamageBelowTheMark:
-    @pytest.mark.parametrize("stop", ["clean", "killed"])
     @pytest.mark.parametrize("where", [0, 30, 90, 93])
-    async def test_in_the_scanned_part(self, disk: MemoryFiles, stop: str, where: int) -> None:
-        await filled(disk, 8)
-        if stop == "killed":
-            crash(await opened(disk), disk, disk.kill)
+    async def test_in_the_scanned_part(self, disk: MemoryFiles, where: int) -> None:
+        await filled_behind_a_checkpoint(disk)
         disk.damage(LOG / name(1024), where, b"\x7f\x7f\x7f")
         before = {path: disk.read(path) for path in disk.paths(LOG)}
         with pytest.raises(Corrupt, match=rf"{name(1024)} is damaged at offset 1024: .* disk up"):
@@ -255,7 +263,7 @@ class TestWithoutMarks:
 
 
 async def test_the_lock_is_given_back_when_a_start_fails(disk: MemoryFiles) -> None:
-    await filled(disk, 8)
+    await filled_behind_a_checkpoint(disk)
     disk.damage(LOG / name(1024), 0, b"??")
     for _ in range(2):
         with pytest.raises(Corrupt):

@@ -1,6 +1,7 @@
 """Starts with queue files that are not what was written: they are made again from the log."""
 
 import asyncio
+from unittest.mock import patch
 
 import pytest
 from harness.memory_files import MemoryFiles
@@ -9,8 +10,8 @@ from harness.store import ROOT, Told, crash, draft, filled, messages, opened, pu
 from popmq_broker.core.queue_entry import pack
 from popmq_broker.store import checkpoint_file
 from popmq_broker.store.segments import name
-from popmq_common.errors import Corrupt
-from popmq_common.record import encode
+from popmq_common.errors import Corrupt, StoreClosed
+from popmq_common.record import Record, encode
 from popmq_common.units import QueueOffset
 
 LOG = ROOT / "commitlog"
@@ -47,12 +48,12 @@ async def rebuilt(disk: MemoryFiles, bodies: list[bytes], reason: str) -> None:
 async def test_all_files_are_gone(disk: MemoryFiles, bodies: list[bytes]) -> None:
     for path in disk.paths(ROOT / "consumequeue"):
         disk.lose(path)
-    await rebuilt(disk, bodies, "the message is not in the queue")
+    await rebuilt(disk, bodies, "is missing")
 
 
 async def test_the_last_file_is_gone(disk: MemoryFiles, bodies: list[bytes]) -> None:
     disk.lose(disk.paths(QUEUE)[-1])
-    await rebuilt(disk, bodies, "the message is not in the queue")
+    await rebuilt(disk, bodies, "file 160 is missing")
 
 
 async def test_a_file_in_the_middle_is_gone(disk: MemoryFiles, bodies: list[bytes]) -> None:
@@ -67,7 +68,7 @@ async def test_a_file_is_short(disk: MemoryFiles, bodies: list[bytes]) -> None:
 
 async def test_the_end_is_lost(disk: MemoryFiles, bodies: list[bytes]) -> None:
     disk.damage(disk.paths(QUEUE)[-1], 40, bytes(40))
-    await rebuilt(disk, bodies, "the message is not in the queue")
+    await rebuilt(disk, bodies, "damaged at offset 11: the entry was lost")
 
 
 async def test_the_last_entry_points_elsewhere(disk: MemoryFiles, bodies: list[bytes]) -> None:
@@ -89,10 +90,11 @@ async def test_files_of_another_size(disk: MemoryFiles, bodies: list[bytes]) -> 
 async def test_entries_ahead_of_the_log_are_dropped(disk: MemoryFiles) -> None:
     """With async flush a queue may reach the disk before its records do."""
     store = await opened(disk, sync_flush=False)
-    await put(store, draft(b"a"))
+    store.append([draft(b"a")], NOW_MS)
     await asyncio.sleep(0)
     assert messages(store) == [b"a"]
-    await store.checkpoint()
+    with patch.object(store, "_on_disk", side_effect=StoreClosed()), pytest.raises(StoreClosed):
+        await store.checkpoint()
     assert disk.exists(QUEUE / name(0))
     crash(store, disk, disk.crash)
     told = Told()
@@ -103,6 +105,17 @@ async def test_entries_ahead_of_the_log_are_dropped(disk: MemoryFiles) -> None:
         assert messages(store) == [b"b"]
 
 
+async def test_with_async_flush_a_checkpoint_waits_for_the_log(disk: MemoryFiles) -> None:
+    store = await opened(disk, sync_flush=False)
+    store.append([draft(b"a")], NOW_MS)
+    await asyncio.sleep(0)
+    store.append([draft(b"b")], NOW_MS)  # not visible yet, so not in it
+    await store.checkpoint()
+    crash(store, disk, disk.crash)
+    async with running(disk) as store:
+        assert messages(store)[:1] == [b"a"]
+
+
 async def test_a_rebuild_that_is_cut_off_begins_again(
     disk: MemoryFiles, bodies: list[bytes]
 ) -> None:
@@ -111,13 +124,11 @@ async def test_a_rebuild_that_is_cut_off_begins_again(
     class Cut(BaseException):
         pass
 
-    def tag_of(properties: bytes) -> str | None:
+    def code_of(record: Record) -> int:
         raise Cut
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("harness.store.tag_of", tag_of)
-        with pytest.raises(Cut):
-            await opened(disk)
+    with pytest.raises(Cut):
+        await opened(disk, code_of=code_of)
     marks = checkpoint_file.load(disk, ROOT / "checkpoint")
     assert marks is not None
     assert marks.queues_end == 0 < marks.log_end

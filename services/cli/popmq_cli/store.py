@@ -1,0 +1,267 @@
+"""popmq store: look into a data directory that no broker runs on, and repair it."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from functools import wraps
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+
+from popmq_broker import store_tools as tools
+from popmq_broker.config import BrokerConfig
+from popmq_broker.store_tools import Shown
+from popmq_cli.output import document, fail, table
+from popmq_common import logs, properties
+from popmq_common.config import ConfigError, from_env
+from popmq_common.errors import BadRequest, DirectoryInUse, PopMQError
+
+EXIT_SOUND = 0
+EXIT_FINDINGS = 1
+EXIT_USAGE = 2
+BODY_SHOWN = 60
+
+_DIR = click.argument(
+    "data_dir", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False)
+)
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_WRITE = click.option("--write", is_flag=True, help="Do it; without, only tell what would be done.")
+
+
+def _errors(command: Callable[..., None]) -> Callable[..., None]:
+    """What is refused is usage, what is damaged is a finding."""
+
+    @wraps(command)
+    def run(*args: Any, **named: Any) -> None:
+        try:
+            logs.configure("warning")
+            command(*args, **named)
+        except (BadRequest, DirectoryInUse, ConfigError) as wrong:
+            fail(str(wrong), EXIT_USAGE)
+        except PopMQError as wrong:
+            fail(str(wrong), EXIT_FINDINGS)
+
+    return run
+
+
+@click.group()
+def store() -> None:
+    """Check, show, rebuild and truncate the files of a broker that is stopped.
+
+    Exit codes: 0 all is sound, 1 something was found, 2 it could not be done like that.
+    """
+
+
+@store.command()
+@_DIR
+@_JSON
+@_errors
+def check(data_dir: Path, as_json: bool) -> None:
+    """Read everything and hold it against each other; nothing is changed."""
+    with _progress("Reading the log") as progress:
+        checked = tools.check(data_dir, progress)
+    findings = checked.findings
+    if as_json:
+        document(
+            {
+                "logStart": checked.log_start,
+                "logEnd": checked.log_end,
+                "records": checked.records,
+                "queues": len(checked.queues),
+                "journalRecords": checked.journal_records,
+                "findingCount": findings.wrong_count,
+                "findings": [finding._asdict() for finding in findings.wrong],
+                "notes": [finding._asdict() for finding in findings.notes],
+            }
+        )
+    else:
+        for finding in findings.wrong:
+            click.echo(f"{finding.path} at {finding.offset}: {finding.reason}")
+        for finding in findings.notes:
+            click.echo(f"note: {finding.path} at {finding.offset}: {finding.reason}")
+        verdict = f"{findings.wrong_count} findings" if findings.wrong_count else "sound"
+        click.echo(
+            f"{checked.records} records between {checked.log_start} and {checked.log_end} "
+            f"in {len(checked.queues)} queues, {checked.journal_records} of the journal: {verdict}"
+        )
+    sys.exit(EXIT_FINDINGS if findings.wrong_count else EXIT_SOUND)
+
+
+@store.command()
+@_DIR
+@click.option("--topic", default="", help="Of this topic alone.")
+@click.option("--queue", default=-1, help="With --topic: this queue, through its entries.")
+@click.option("--from", "start", default=0, help="Log offset; with --queue a queue offset.")
+@click.option("--limit", default=20, show_default=True, help="So many at most; 0: all.")
+@click.option("--checkpoint", is_flag=True, help="Show what the last checkpoint wrote instead.")
+@_JSON
+@_errors
+def dump(
+    data_dir: Path,
+    topic: str,
+    queue: int,
+    start: int,
+    limit: int,
+    checkpoint: bool,
+    as_json: bool,
+) -> None:
+    """Show records, or a queue's entries with their records, or the checkpoint."""
+    if checkpoint:
+        _show_checkpoint(data_dir, as_json)
+        return
+    if queue >= 0 and not topic:
+        fail("--queue needs --topic", EXIT_USAGE)
+    if topic and queue >= 0:
+        lines = tools.dump_queue(data_dir, (topic, queue), start)
+    else:
+        lines = tools.dump_log(data_dir, start, topic, queue)
+    wrong = 0
+    with closing(lines):
+        for shown in islice(lines, limit or None):
+            wrong += bool(shown.wrong)
+            if as_json:
+                document(_fields(shown))
+            else:
+                click.echo(shown.wrong or _line(shown))
+    sys.exit(EXIT_FINDINGS if wrong else EXIT_SOUND)
+
+
+def _show_checkpoint(data_dir: Path, as_json: bool) -> None:
+    marks, ends = tools.checkpoints(data_dir)
+    if as_json:
+        queues = ends.queues if ends else {}
+        document(
+            {
+                "logEnd": marks.log_end if marks else None,
+                "logMs": marks.log_ms if marks else None,
+                "queuesEnd": ends.log_end if ends else None,
+                "queues": [
+                    {"topic": topic, "queueId": i, "first": place.first, "next": place.next}
+                    for (topic, i), place in queues.items()
+                ],
+            }
+        )
+        return
+    if marks is None:
+        click.echo("checkpoint: none of PopMQ's; a start reads the whole log")
+    else:
+        click.echo(f"log on disk up to {marks.log_end}, stored {_time(marks.log_ms)}")
+    if ends is None:
+        click.echo("queues: nothing says where they end; a start makes them again")
+        return
+    click.echo(f"queues on disk for all records before {ends.log_end}")
+    rows = [(topic, i, place.first, place.next) for (topic, i), place in ends.queues.items()]
+    table(["TOPIC", "QUEUE", "FIRST", "NEXT"], rows)
+
+
+@store.command()
+@_DIR
+@click.option("--offsets", is_flag=True, help="Also the groups' positions, from the journal.")
+@_WRITE
+@_errors
+def rebuild(data_dir: Path, offsets: bool, write: bool) -> None:
+    """Make the derived files again from the log alone.
+
+    With --offsets consumerOffset.json is set aside, and positions are what the revive topic's
+    records say; of a group whose records retention has deleted nothing is known any more.
+    """
+    with tools.held(data_dir):
+        count = tools.queue_count(data_dir)
+    if not write:
+        more = ", and the groups' positions from the journal" if offsets else ""
+        click.echo(f"Would make {count} queues again from the log{more}. Add --write to do it.")
+        return
+    asyncio.run(tools.rebuild(_config(data_dir), offsets=offsets))
+    click.echo(f"Made {count} queues again. Now: popmq store check {data_dir}")
+
+
+@store.command()
+@_DIR
+@click.option("--at", required=True, type=int, help="Log offset of the first record to drop.")
+@click.option("--yes", is_flag=True, help="What is lost may be lost.")
+@_WRITE
+@_errors
+def truncate(data_dir: Path, at: int, yes: bool, write: bool) -> None:
+    """Cut the log off at a record's first byte, and make the derived files again."""
+    lost = tools.behind(data_dir, at)
+    count = lost.records.total()
+    click.echo(f"Lost would be {count} records between {at} and {lost.log_end}.")
+    if count:
+        click.echo(f"Stored {_time(lost.first_ms)} to {_time(lost.last_ms)}.")
+        rows = [(topic, queue, n) for (topic, queue), n in sorted(lost.records.items())]
+        table(["TOPIC", "QUEUE", "RECORDS"], rows)
+    if not write:
+        click.echo("Nothing was changed. Add --write to do it.")
+        return
+    if not yes and not (sys.stdin.isatty() and click.confirm("Cut the log there?")):
+        fail("say --yes to lose them", EXIT_USAGE)
+    tools.cut_log(data_dir, at)
+    asyncio.run(tools.rebuild(_config(data_dir), offsets=False))
+    click.echo(f"The log ends at {at}. Now: popmq store check {data_dir}")
+
+
+def _config(data_dir: Path) -> BrokerConfig:
+    """The broker's own: the cluster's name and the number of revive queues matter."""
+    return from_env(
+        BrokerConfig, "POPMQ_BROKER_", {**os.environ, "POPMQ_BROKER_DATA_DIR": str(data_dir)}
+    )
+
+
+@contextmanager
+def _progress(label: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    with click.progressbar(length=1, label=label, file=sys.stderr) as bar:
+
+        def tell(done: int, total: int) -> None:
+            bar.length = max(1, total)
+            bar.update(done - bar.pos)
+
+        yield tell
+
+
+def _line(shown: Shown) -> str:
+    record = shown.record
+    assert record is not None
+    body = record.body[:BODY_SHOWN].decode("utf-8", "backslashreplace")
+    named = properties.decode(record.properties)
+    return (
+        f"{record.log_offset} {record.topic}/{record.queue_id} offset {record.queue_offset} "
+        f"{_time(record.store_timestamp_ms)} {shown.size_bytes} bytes "
+        f"tag={named.get(properties.TAGS, '')} id={named.get(properties.UNIQ_KEY, '')} {body!r}"
+    )
+
+
+def _fields(shown: Shown) -> dict[str, Any]:
+    record, entry = shown.record, shown.entry
+    found: dict[str, Any] = {}
+    if shown.wrong:
+        found["wrong"] = shown.wrong
+    if entry is not None:
+        found["entry"] = entry._asdict()
+    if record is not None:
+        found |= {
+            "logOffset": record.log_offset,
+            "sizeBytes": shown.size_bytes,
+            "topic": record.topic,
+            "queueId": record.queue_id,
+            "queueOffset": record.queue_offset,
+            "storeTimestampMs": record.store_timestamp_ms,
+            "bornTimestampMs": record.born_timestamp_ms,
+            "reconsumeTimes": record.reconsume_times,
+            "sysFlag": record.sys_flag,
+            "properties": properties.decode(record.properties),
+            "body": record.body.decode("utf-8", "backslashreplace"),
+        }
+    return found
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")

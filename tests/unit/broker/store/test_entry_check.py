@@ -1,0 +1,88 @@
+"""Damaged entries in the middle of a queue: told when they are read, by offset."""
+
+import asyncio
+
+import pytest
+from harness.memory_files import MemoryFiles
+from harness.store import ROOT, draft, filled, messages, put, running
+
+from popmq_broker.core.queue_entry import ENTRY_BYTES, decode_all, encode, pack, tags_code
+from popmq_broker.store.segments import name
+from popmq_common.errors import Corrupt
+
+QUEUE = ROOT / "consumequeue" / "orders" / "0"
+
+
+@pytest.fixture
+async def disk() -> MemoryFiles:
+    """Twelve messages, red and green in turn, in a store that was stopped."""
+    disk = MemoryFiles()
+    async with running(disk) as store:
+        for i in range(12):
+            await put(store, draft(b"%d" % i, tag=("red", "green")[i % 2]))
+    return disk
+
+
+def replace_entry(disk: MemoryFiles, offset: int, entry: bytes) -> None:
+    base, at = divmod(offset * ENTRY_BYTES, 80)
+    disk.damage(QUEUE / name(base * 80), at, entry)
+
+
+async def test_a_flipped_tag_code_does_not_hide_a_message(disk: MemoryFiles) -> None:
+    async with running(disk) as store:
+        (entry,) = store.entries("orders", 0, 5, 1)
+    replace_entry(disk, 5, encode(entry._replace(tags_code=tags_code("red"))))
+    async with running(disk) as store:
+        with pytest.raises(Corrupt, match=r"offset 5: the entry.s tag code .* is not the one"):
+            store.entries("orders", 0, 4, 2)
+
+
+async def test_an_entry_of_another_message(disk: MemoryFiles) -> None:
+    async with running(disk) as store:
+        (entry,) = store.entries("orders", 0, 7, 1)
+    replace_entry(disk, 5, encode(entry))
+    async with running(disk) as store:
+        with pytest.raises(Corrupt, match="offset 5: the entry is of another message: orders/0"):
+            store.entries("orders", 0, 5, 1)
+
+
+async def test_a_lost_entry(disk: MemoryFiles) -> None:
+    replace_entry(disk, 5, bytes(20))
+    async with running(disk) as store:
+        with pytest.raises(Corrupt, match="offset 5: the entry was lost"):
+            store.entries("orders", 0, 2, 2)
+
+
+async def test_an_entry_whose_record_cannot_be_read_is_for_the_reader(disk: MemoryFiles) -> None:
+    replace_entry(disk, 5, pack(3, 100, 0))
+    async with running(disk) as store:
+        first, second = store.entries("orders", 0, 4, 2)
+        assert store.read(first.log_offset, first.size_bytes) is not None
+        with pytest.raises(Corrupt, match="at offset 3"):
+            store.read(second.log_offset, second.size_bytes)
+
+
+async def test_an_entry_before_the_log() -> None:
+    disk = MemoryFiles()
+    await filled(disk, 20)
+    disk.lose(ROOT / "commitlog" / name(0))
+    async with running(disk) as store:
+        low = store.min_offset("orders", 0)
+        assert low > 0
+    replace_entry(disk, low + 2, pack(0, 100, 0))
+    async with running(disk) as store:
+        assert store.min_offset("orders", 0) == low
+        with pytest.raises(Corrupt, match=f"offset {low + 2}: the entry points before the log"):
+            store.entries("orders", 0, low, 1)
+
+
+async def test_what_this_process_has_written_is_not_looked_at_again(disk: MemoryFiles) -> None:
+    async with running(disk) as store:
+        await put(store, draft(b"new"))
+        await store.checkpoint()
+        data = disk.read(QUEUE / name(240)) or b""
+        assert decode_all(data[:20])
+        disk.damage(QUEUE / name(240), 12, bytes(8))
+        assert len(store.entries("orders", 0, 12, 1)) == 1
+        await asyncio.sleep(0)
+        assert len(messages(store)) == 13
