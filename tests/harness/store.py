@@ -12,6 +12,7 @@ from harness.memory_files import MemoryFiles
 from popmq_broker.core.queue_entry import tags_code
 from popmq_broker.engine.send import tag_of
 from popmq_broker.store.config import StoreConfig
+from popmq_broker.store.entry_check import CodeOf, by_tag
 from popmq_broker.store.files import Files
 from popmq_broker.store.open import open_store
 from popmq_broker.store.store import Draft, Store
@@ -79,6 +80,7 @@ async def opened(
     *,
     fatal: Callable[[BaseException], None] | None = None,
     told: Told | None = None,
+    code_of: CodeOf = by_tag,
     **changes: Any,
 ) -> Store:
     def is_first_of_pair(record: Record) -> bool:
@@ -90,6 +92,7 @@ async def opened(
         tag_of=tag_of,
         is_first_of_pair=is_first_of_pair,
         fatal=fatal or _no_failure,
+        code_of=code_of,
         files=files,
     )
 

@@ -21,7 +21,7 @@ from popmq_broker.core.queue_entry import ENTRY_BYTES, decode_all
 from popmq_broker.store import checkpoint_file, segments
 from popmq_broker.store.check_config import check_config
 from popmq_broker.store.commit_log import CommitLog, ScanEnd
-from popmq_broker.store.entry_check import TagOf, mismatch
+from popmq_broker.store.entry_check import CodeOf, TagOf, by_tag, mismatch, tags_code_of
 from popmq_broker.store.files import Files
 from popmq_broker.store.findings import Findings
 from popmq_broker.store.open_files import OpenFiles
@@ -113,10 +113,18 @@ class Checked:
 
 
 class Check:
-    def __init__(self, files: Files, data_dir: Path, tag_of: TagOf, progress: Progress) -> None:
+    def __init__(
+        self,
+        files: Files,
+        data_dir: Path,
+        tag_of: TagOf,
+        progress: Progress,
+        code_of: CodeOf = by_tag,
+    ) -> None:
         self._files = files
         self._data_dir = data_dir
         self._tag_of = tag_of
+        self._code_of = code_of
         self._progress = progress
         self._done = Checked(Findings())
         self._ends: QueueEnds | None = None
@@ -215,7 +223,9 @@ class Check:
                 f"lies at {record.log_offset} ({size_bytes} bytes)"
             )
             self._done.findings.add(path, offset, reason)
-        elif wrong := mismatch(key, offset, entry, record, self._tag_of):
+            return
+        code = tags_code_of(record, self._tag_of, self._code_of)
+        if wrong := mismatch(key, offset, entry, record, code):
             self._done.findings.add(path, offset, wrong)
 
     def _log_path(self, record: Record) -> Path:

@@ -18,18 +18,28 @@ from popmq_common.record import Record
 BLOCK_ENTRIES: Final = 64
 """Looked at together: 0.3 ms, once for each block."""
 TagOf = Callable[[bytes], str | None]
+CodeOf = Callable[[Record], int | None]
+"""The code of a record whose entry does not hold its tag's; None for all others."""
 
 
-def tags_code_of(record: Record, tag_of: TagOf) -> int:
+def by_tag(record: Record) -> int | None:
+    return None
+
+
+def tags_code_of(record: Record, tag_of: TagOf, code_of: CodeOf = by_tag) -> int:
     """The code that the record's entry holds."""
+    code = code_of(record)
+    if code is not None:
+        return code
     tag = tag_of(record.properties)
     return tags_code(tag) if tag else 0
 
 
 class EntryCheck:
-    def __init__(self, commit_log: CommitLog, tag_of: TagOf) -> None:
+    def __init__(self, commit_log: CommitLog, tag_of: TagOf, code_of: CodeOf = by_tag) -> None:
         self._log = commit_log
         self._tag_of = tag_of
+        self._code_of = code_of
         self._log_start = commit_log.start
         self._sound: dict[QueueId, bytearray] = {}
         """By queue, a byte for each block: 1 when it has been looked at."""
@@ -70,18 +80,20 @@ class EntryCheck:
             record = self._log.read(entry.log_offset, entry.size_bytes)
         except Corrupt:
             return None
-        return mismatch(key, offset, entry, record, self._tag_of) if record else None
+        if record is None:
+            return None
+        return mismatch(
+            key, offset, entry, record, tags_code_of(record, self._tag_of, self._code_of)
+        )
 
 
-def mismatch(
-    key: QueueId, offset: int, entry: QueueEntry, record: Record, tag_of: TagOf
-) -> str | None:
+def mismatch(key: QueueId, offset: int, entry: QueueEntry, record: Record, code: int) -> str | None:
     """Why the entry is not the one of this record."""
     if (record.topic, record.queue_id, record.queue_offset) != (*key, offset):
         return (
             "the entry is of another message: "
             f"{record.topic}/{record.queue_id} offset {record.queue_offset}"
         )
-    if entry.tags_code != tags_code_of(record, tag_of):
+    if entry.tags_code != code:
         return f"the entry's tag code {entry.tags_code} is not the one of its message"
     return None

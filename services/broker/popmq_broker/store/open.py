@@ -6,7 +6,7 @@ from collections.abc import Callable
 from popmq_broker.store import checkpoint_file, queue_ends
 from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.config_files import ConfigFiles
-from popmq_broker.store.entry_check import TagOf
+from popmq_broker.store.entry_check import CodeOf, TagOf, by_tag
 from popmq_broker.store.files import Files, OsFiles
 from popmq_broker.store.recover import Recovery
 from popmq_broker.store.store import Store
@@ -22,13 +22,15 @@ async def open_store(
     tag_of: TagOf,
     is_first_of_pair: Callable[[Record], bool],
     fatal: Callable[[BaseException], None],
+    code_of: CodeOf = by_tag,
     files: Files | None = None,
 ) -> Store:
     """Raises `DirectoryInUse`, `Corrupt` naming file and offset.
 
     `tag_of` finds a record's tag in its property string; `is_first_of_pair` says that a record
     means nothing without the one behind it; `fatal` is told, on the event loop, when the disk
-    fails: the process must end then.
+    fails: the process must end then. `code_of` knows the records whose entries do not hold a tag's
+    code.
     """
     files = files or OsFiles()
     root = config.data_dir
@@ -51,6 +53,7 @@ async def open_store(
             ends=ends,
             config_files=config_files,
             clean=clean,
+            code_of=code_of,
         )
         commit_log, queues, marks = recovery.run()
         checkpoint_file.save(files, root / "checkpoint", marks)

@@ -28,7 +28,7 @@ from popmq_broker.store.checkpoint_file import Marks
 from popmq_broker.store.commit_log import CommitLog, ScanEnd
 from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.config_files import ConfigFiles
-from popmq_broker.store.entry_check import EntryCheck, TagOf, tags_code_of
+from popmq_broker.store.entry_check import CodeOf, EntryCheck, TagOf, by_tag, tags_code_of
 from popmq_broker.store.files import Files
 from popmq_broker.store.queue_ends import QUEUE_ENDS_FILE, QueueEnds
 from popmq_broker.store.queues import Queues
@@ -56,6 +56,7 @@ class Recovery:
     config_files: ConfigFiles
     clean: bool
     """The process before has stopped by itself."""
+    code_of: CodeOf = by_tag
 
     def run(self) -> tuple[CommitLog, Queues, Marks]:
         """Raises `Corrupt` naming file and offset."""
@@ -73,7 +74,7 @@ class Recovery:
                 ends = nothing
                 queues, scan_end = self._queues(commit_log, ends, rebuild=True)
             self._end_log(commit_log, queues, scan_end)
-            queues.check = EntryCheck(commit_log, self.tag_of).check
+            queues.check = EntryCheck(commit_log, self.tag_of, self.code_of).check
         except BaseException:
             commit_log.close()
             raise
@@ -179,7 +180,7 @@ class Recovery:
         self, queues: Queues, record: Record, size_bytes: int, *, may_begin: bool
     ) -> None:
         key = (record.topic, record.queue_id)
-        code = tags_code_of(record, self.tag_of)
+        code = tags_code_of(record, self.tag_of, self.code_of)
         entry = queue_entry.pack(record.log_offset, size_bytes, code)
         queues.recover(key, record.queue_offset, entry, may_begin=may_begin)
 
