@@ -7,8 +7,10 @@ from harness.memory_files import MemoryFiles
 from harness.store import ROOT, draft, filled, messages, put, running
 
 from popmq_broker.core.queue_entry import ENTRY_BYTES, decode_all, encode, pack, tags_code
+from popmq_broker.store.entry_check import code_of_tag
 from popmq_broker.store.segments import name
 from popmq_common.errors import Corrupt
+from popmq_common.record import Record
 
 QUEUE = ROOT / "consumequeue" / "orders" / "0"
 
@@ -86,3 +88,19 @@ async def test_what_this_process_has_written_is_not_looked_at_again(disk: Memory
         assert len(store.entries("orders", 0, 12, 1)) == 1
         await asyncio.sleep(0)
         assert len(messages(store)) == 13
+
+
+async def test_entries_that_do_not_hold_the_tags_code(disk: MemoryFiles) -> None:
+    """Delay levels keep the time there: whoever opens the store knows."""
+    async with running(disk) as store:
+        store.append([draft(b"later", topic="levels")._replace(tags_code=4711)], 1)
+    async with running(disk) as store:
+        with pytest.raises(Corrupt, match="tag code 4711 is not the one"):
+            store.entries("levels", 0, 0, 1)
+
+    def code_of(record: Record) -> int:
+        return 4711 if record.topic == "levels" else code_of_tag(record)
+
+    async with running(disk, code_of=code_of) as store:
+        assert store.entries("levels", 0, 0, 1)[0].tags_code == 4711
+        assert len(messages(store)) == 12
