@@ -18,6 +18,7 @@ from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import Topics
 from popmq_broker.store.store import Run
 from popmq_common.errors import NotServed, PopMQError
+from popmq_common.sends import SendCall
 from popmq_common.wire import failure_of
 from popmq_internal.v1 import link_pb2 as link
 
@@ -87,9 +88,11 @@ class Broker:
         return link.Reply(id=call.id, **{_REPLY_FIELD.get(kind, "done"): answer})
 
     def handle_sends(
-        self, calls: Sequence[link.Call], answer: Callable[[link.Reply], None]
+        self, calls: Sequence[link.Call | SendCall], answer: Callable[[link.Reply], None]
     ) -> None:
         """Sends that came in one frame: one append, one wait for the disk, then all answers.
+
+        From a proxy of the same process they come as they are, without protobuf.
 
         13 µs for each of 32, where `handle` in tasks of their own takes 31 µs.
         """

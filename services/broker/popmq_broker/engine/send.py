@@ -10,6 +10,7 @@ from popmq_broker.engine.state import BrokerState
 from popmq_broker.store.store import Appended, Draft
 from popmq_common import properties as names
 from popmq_common.errors import BadRequest, NoPermission, PopMQError
+from popmq_common.sends import OutgoingRecord, SendCall
 from popmq_internal.v1 import link_pb2 as link
 
 
@@ -40,7 +41,7 @@ class Send:
         self.tell(reply, begun)
         return reply
 
-    def begin(self, requests: Sequence[link.Send]) -> list[Begun | PopMQError]:
+    def begin(self, requests: Sequence[link.Send | SendCall]) -> list[Begun | PopMQError]:
         """Append several calls at once, each as a whole or not at all; nothing is durable yet."""
         found: list[list[Draft] | PopMQError] = []
         everything: list[Draft] = []
@@ -74,7 +75,7 @@ class Send:
         reply.queue_id = begun.queue_id
         reply.queue_offset = begun.appended[0].queue_offset
 
-    def _drafts(self, request: link.Send) -> list[Draft]:
+    def _drafts(self, request: link.Send | SendCall) -> list[Draft]:
         topic = self._state.topic(request.topic)
         if not topic.perm & PERM_WRITE:
             raise NoPermission(topic=topic.name, action="writable")
@@ -93,7 +94,7 @@ class Send:
         return (self._next_queue - 1) % topic.write_queues
 
 
-def _draft(topic: str, queue_id: int, record: link.OutgoingRecord) -> Draft:
+def _draft(topic: str, queue_id: int, record: link.OutgoingRecord | OutgoingRecord) -> Draft:
     properties = record.properties
     tag = tag_of(properties) if _TAG in properties else None
     return Draft(

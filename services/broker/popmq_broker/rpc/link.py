@@ -14,6 +14,7 @@ from popmq_common.errors import (
 )
 from popmq_common.frames import FrameConnection
 from popmq_common.logs import Log
+from popmq_common.sends import SendCall
 from popmq_common.units import KiB
 from popmq_common.wire import failure_of
 from popmq_internal.v1 import link_pb2 as link
@@ -25,7 +26,7 @@ GREETING_BYTES_MAX = 64 * KiB
 """What is read of a peer before it has shown the secret."""
 GRACE_S = 5.0
 Handle = Callable[[link.Call], Awaitable[link.Reply]]
-HandleSends = Callable[[Sequence[link.Call], Callable[[link.Reply], None]], None]
+HandleSends = Callable[[Sequence[link.Call | SendCall], Callable[[link.Reply], None]], None]
 
 
 class LinkServer:
@@ -170,7 +171,7 @@ class Connection:
         await self._frames.flush()
 
     def _receive(self, frame: link.Frame) -> None:
-        sends: list[link.Call] = []
+        sends: list[link.Call | SendCall] = []
         for call in frame.calls:
             kind = call.WhichOneof("body")
             if kind == "cancel":

@@ -45,6 +45,7 @@ class Methods:
 
     unary: dict[str, Unary]
     answers: dict[str, Unary]
+    send: Send
     client: Client
     signs: SignsOfLife
     admin: Admin
@@ -88,6 +89,7 @@ def methods(upstream: Upstream) -> Methods:
                 _unsupported("PullMessage"), service.PullMessageResponse, upstream
             ),
         },
+        send=send,
         client=client,
         signs=signs,
         admin=Admin(upstream),
