@@ -25,6 +25,8 @@ class BrokerState:
     clock: Clock
     log: Log
     waiters: Waiters
+    pulls: Waiters = field(init=False)
+    """Pulls that wait, each by itself."""
     stats: Stats = field(default_factory=Stats)
     topics: dict[str, TopicConfig] = field(default_factory=dict)
     topics_version: int = 0
@@ -39,6 +41,7 @@ class BrokerState:
 
     def __post_init__(self) -> None:
         config = self.config
+        self.pulls = Waiters(config.waiting_polls_max)
         self.buffer = GrantBuffer(
             stay_ms=config.pop_buffer_stay_ms, leases_max=config.pop_buffer_max
         )
