@@ -23,7 +23,7 @@ from google.protobuf.message import DecodeError
 
 from popmq_common.errors import BadRequest, PopMQError, TooManyRequests
 from popmq_common.protowire import sized
-from popmq_common.sends import SendCall
+from popmq_common.sends import SendCall, SendDone
 from popmq_common.units import KiB, MiB
 from popmq_internal.v1 import link_pb2 as link
 
@@ -56,10 +56,16 @@ Entry = tuple[int, list[bytes]]
 """(bytes, pieces) of a message as an element of its field in `Frame`."""
 
 
-def encode_entry(message: link.Call | link.Reply | SendCall) -> Entry:
+Message = link.Call | link.Reply | SendCall | SendDone
+
+
+def encode_entry(message: Message) -> Entry:
     """Raises `BadRequest` for a huge one."""
     if isinstance(message, SendCall):
         size, pieces = message.entry()
+    elif isinstance(message, SendDone):
+        entry = message.entry()
+        return len(entry), [entry]
     else:
         tag = CALL_TAG if isinstance(message, link.Call) else REPLY_TAG
         pieces = [sized(tag, message.SerializeToString())]
@@ -163,7 +169,7 @@ class FrameConnection(asyncio.Protocol):
         if self._pending_bytes >= PENDING_BYTES_MAX:
             raise TooManyRequests(what="bytes waiting for the link", limit=PENDING_BYTES_MAX)
 
-    def put(self, message: link.Call | link.Reply | SendCall) -> None:
+    def put(self, message: Message) -> None:
         """Write soon. The end of something begun (a reply, a cancel) is taken without
         `check_room`: as many as were begun.
 

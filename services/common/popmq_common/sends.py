@@ -14,8 +14,7 @@ from typing import Final, NamedTuple
 
 from popmq_common.protowire import sized, varint
 
-_BORN: Final = Struct("<Bq")
-_BORN_TAG: Final = 0x29  # field 5 of OutgoingRecord, 64 bits
+_I64: Final = Struct("<q").pack
 _CALL_TAG: Final = b"\x0a"  # field 1 of Frame
 _SEND_TAG: Final = b"\x52"  # field 10 of Call
 
@@ -53,9 +52,16 @@ class SendCall:
         parts: list[bytes] = []
         size = 0
         for body, properties, sys_flag, flag, born_ms, born_host in self.records:
-            rest = _rest(sys_flag, flag, born_ms, born_host)
+            flags = _flags(sys_flag, flag) if sys_flag or flag else b""
             body_size = varint(len(body))
-            tail = b"%b%b%b%b" % (b"\x12", varint(len(properties)), properties, rest)
+            tail = b"\x12%b%b\x29%b\x32%c%b%b" % (
+                varint(len(properties)),
+                properties,
+                _I64(born_ms),
+                len(born_host),
+                born_host,
+                flags,
+            )
             inner = 1 + len(body_size) + len(body) + len(tail)
             head = b"\x1a%b\x0a%b" % (varint(inner), body_size)
             parts += (head, body, tail)
@@ -72,11 +78,31 @@ class SendCall:
         return len(head) + size - len(name), parts
 
 
-def _rest(sys_flag: int, flag: int, born_ms: int, born_host: bytes) -> bytes:
-    """What follows the properties; fields of the value 0 are left out."""
-    rest = _BORN.pack(_BORN_TAG, born_ms) + b"\x32%b%b" % (varint(len(born_host)), born_host)
-    if sys_flag:
-        rest += b"\x18" + varint(sys_flag)
-    if flag:
-        rest += b"\x20" + varint(flag)
-    return rest
+def _flags(sys_flag: int, flag: int) -> bytes:
+    """Fields of the value 0 are left out."""
+    fields = b"\x18" + varint(sys_flag) if sys_flag else b""
+    return fields + b"\x20" + varint(flag) if flag else fields
+
+
+class SendDone:
+    """The reply to a call whose records are on disk; its attributes are those of `link.Reply` and
+    `link.SendReply`."""
+
+    __slots__ = ("id", "log_offsets", "queue_id", "queue_offset")
+
+    def __init__(self, call_id: int) -> None:
+        self.id = call_id
+        self.queue_id = 0
+        self.queue_offset = 0
+        self.log_offsets: list[int] = []
+
+    @property
+    def send(self) -> "SendDone":
+        return self
+
+    def entry(self) -> bytes:
+        """As an element of a frame's replies."""
+        send = b"\x08%b\x10%b" % (varint(self.queue_id), varint(self.queue_offset))
+        if self.log_offsets:
+            send += sized(b"\x1a", b"".join(varint(offset) for offset in self.log_offsets))
+        return sized(b"\x12", b"\x08%b\x52%b%b" % (varint(self.id), varint(len(send)), send))

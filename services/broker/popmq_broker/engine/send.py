@@ -10,7 +10,7 @@ from popmq_broker.engine.state import BrokerState
 from popmq_broker.store.store import Appended, Draft
 from popmq_common import properties as names
 from popmq_common.errors import BadRequest, NoPermission, PopMQError
-from popmq_common.sends import OutgoingRecord, SendCall
+from popmq_common.sends import OutgoingRecord, SendCall, SendDone
 from popmq_internal.v1 import link_pb2 as link
 
 
@@ -69,7 +69,7 @@ class Send:
             for one in found
         ]
 
-    def tell(self, reply: link.SendReply, begun: Begun) -> None:
+    def tell(self, reply: link.SendReply | SendDone, begun: Begun) -> None:
         """The answer to a call that is durable now."""
         self._state.stats.sent[begun.topic] += len(begun.appended)
         reply.queue_id = begun.queue_id

@@ -7,7 +7,7 @@ from itertools import count
 
 from popmq_common.errors import BrokerDown, BrokerUnreachable, DeadlinePassed, PopMQError
 from popmq_common.frames import FrameConnection
-from popmq_common.sends import SendCall
+from popmq_common.sends import SendCall, SendDone
 from popmq_common.wire import error_of
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.deadlines import Deadlines
@@ -15,7 +15,8 @@ from popmq_proxy.clients.deadlines import Deadlines
 GIVEN_UP_MAX = 4_096  # pops given up whose reply may still be on its way
 
 
-Told = Callable[[link.Reply | PopMQError], None]
+Outcome = link.Reply | SendDone | PopMQError
+Told = Callable[[Outcome], None]
 
 
 class BrokerLink:
@@ -148,11 +149,18 @@ async def reply_of(send: Callable[[Told], None]) -> link.Reply:
     """A send for whoever awaits. Raises what `send` raises or tells."""
     waiter: asyncio.Future[link.Reply] = asyncio.get_running_loop().create_future()
 
-    def told(outcome: link.Reply | PopMQError) -> None:
+    def told(outcome: Outcome) -> None:
         if waiter.done():  # its caller was cancelled
             return
         if isinstance(outcome, PopMQError):
             waiter.set_exception(outcome)
+        elif isinstance(outcome, SendDone):
+            stored = link.SendReply(
+                queue_id=outcome.queue_id,
+                queue_offset=outcome.queue_offset,
+                log_offsets=outcome.log_offsets,
+            )
+            waiter.set_result(link.Reply(id=outcome.id, send=stored))
         else:
             waiter.set_result(outcome)
 
@@ -160,5 +168,7 @@ async def reply_of(send: Callable[[Told], None]) -> link.Reply:
     return await waiter
 
 
-def outcome_of(reply: link.Reply) -> link.Reply | PopMQError:
-    return error_of(reply.failure) if reply.HasField("failure") else reply
+def outcome_of(reply: link.Reply | SendDone) -> Outcome:
+    if isinstance(reply, SendDone) or not reply.HasField("failure"):
+        return reply
+    return error_of(reply.failure)

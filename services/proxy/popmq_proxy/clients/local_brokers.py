@@ -10,7 +10,7 @@ from itertools import count
 from typing import NamedTuple
 
 from popmq_common.errors import BrokerUnreachable, DeadlinePassed
-from popmq_common.sends import SendCall
+from popmq_common.sends import SendCall, SendDone
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.broker_link import Told, outcome_of, reply_of
 from popmq_proxy.clients.brokers import Replying
@@ -19,7 +19,9 @@ from popmq_proxy.clients.deadlines import Deadlines
 
 class LocalBroker(NamedTuple):
     handle: Callable[[link.Call], Awaitable[link.Reply]]
-    handle_sends: Callable[[Sequence[link.Call | SendCall], Callable[[link.Reply], None]], None]
+    handle_sends: Callable[
+        [Sequence[link.Call | SendCall], Callable[[link.Reply | SendDone], None]], None
+    ]
 
 
 class LocalBrokers:
@@ -71,7 +73,7 @@ class LocalBrokers:
     def _hand_over(self, broker: str) -> None:
         self._brokers[broker].handle_sends(self._gathered.pop(broker), self._answer)
 
-    def _answer(self, reply: link.Reply) -> None:
+    def _answer(self, reply: link.Reply | SendDone) -> None:
         waiting = self._sends.pop(reply.id, None)
         if waiting is not None:
             self._deadlines.end(reply.id)

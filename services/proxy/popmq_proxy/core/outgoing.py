@@ -85,14 +85,13 @@ def response(message_ids: Iterable[bytes], results: Sequence[Result]) -> tuple[v
     whole = common([status for _, status, _ in results])
     parts = [_status(whole)]
     for message_id, (offset, status, more) in zip(message_ids, results, strict=True):
-        entry = b"%b\x12%b%b\x20%b%b" % (
-            _status(status),
-            varint(len(message_id)),
-            message_id,
-            varint(offset),
-            more,
+        field = OK_FIELD if status is OK else _status(status)
+        id_bytes = varint(len(message_id))
+        number = varint(offset)
+        size = len(field) + len(id_bytes) + len(message_id) + len(number) + len(more) + 2
+        parts.append(
+            b"\x12%b%b\x12%b%b\x20%b%b" % (varint(size), field, id_bytes, message_id, number, more)
         )
-        parts.append(b"\x12%b%b" % (varint(len(entry)), entry))
     return whole, b"".join(parts)
 
 

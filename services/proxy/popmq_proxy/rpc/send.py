@@ -16,6 +16,7 @@ from popmq_common.errors import (
 )
 from popmq_common.sends import OutgoingRecord
 from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.clients.broker_link import Outcome
 from popmq_proxy.core import convert, outgoing, routes, validate
 from popmq_proxy.core.outgoing import Result
 from popmq_proxy.core.plain import PlainReader, PlainSend
@@ -221,7 +222,7 @@ class Send:
         return [(offset, OK, b"") for offset in range(first, first + len(records))]
 
 
-def _response(plan: Plan, batch: Batch, outcome: link.Reply | PopMQError) -> Encoded | None:
+def _response(plan: Plan, batch: Batch, outcome: Outcome) -> Encoded | None:
     """None: the broker has got nothing, another one may."""
     if isinstance(outcome, BrokerUnreachable):
         return None
