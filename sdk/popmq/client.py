@@ -337,6 +337,26 @@ class Client:
         self._routes[topic] = (now_s, list(readable.values()))
         return self._routes[topic][1]
 
+    async def ask(self, method: Any, request: Any, wait_s: float = 0.0) -> Any:
+        """One unary call that may be repeated; `wait_s`: how long the server may take over it."""
+        timeout_s = wait_s + self._timeout_s
+        return await self._retrying(
+            lambda: method(request, timeout=timeout_s, metadata=self.metadata())
+        )
+
+    @property
+    def stub(self) -> "service_grpc.MessagingServiceAsyncStub":
+        return self._stub
+
+    @property
+    def consumer(self) -> "consumer_grpc.ConsumerAsyncStub":
+        """What a PopMQ server knows beyond the public protocol."""
+        return self._consumer
+
+    def resource(self, name: str) -> v2.Resource:
+        """A topic or group in this client's namespace."""
+        return self._resource(name)
+
     async def _retrying(
         self, attempt: Callable[[], Awaitable[T]], attempts: int = SEND_ATTEMPTS
     ) -> T:

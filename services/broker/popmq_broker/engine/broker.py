@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from popmq_broker.engine.ack import Ack
+from popmq_broker.engine.consumers import Consumers
 from popmq_broker.engine.dead_letters import DeadLetters
 from popmq_broker.engine.nack import Nacks
 from popmq_broker.engine.offsets import Offsets
@@ -37,6 +38,7 @@ _REPLY_FIELD = {
     "get_group": "get_group",
     "describe": "describe",
     "pull": "pull",
+    "join": "join",
     "get_offset": "offset",
     "commit_offset": "offset",
     "find_offset": "offset",
@@ -53,7 +55,8 @@ class Broker:
         self.storing = Storing(state)
         ack = Ack(state, self.revive)
         dead_letters = DeadLetters(state, self.topics)
-        renew = Renew(state, self.revive)
+        consumers = Consumers(state)
+        renew = Renew(state, self.revive, consumers)
         positions = Positions(state)
         self._send = Send(state)
         self._handlers: dict[str, Handler] = {
@@ -75,6 +78,7 @@ class Broker:
             "get_group": self.topics.get_group,
             "describe": self.topics.describe,
             "pull": Pull(state).pull,
+            "join": consumers.join,
             "commit_offset": positions.commit,
             "get_offset": positions.get,
             "find_offset": positions.find,

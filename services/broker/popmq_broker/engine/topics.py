@@ -30,6 +30,7 @@ TOPICS_FILE = "topics.json"
 GROUPS_FILE = "subscriptionGroup.json"
 FLOORS_FILE = "topicFloors.json"
 QUEUES_MAX = 1_024
+LOCK_HOLD_MS_MAX = 3_600_000
 
 
 class Topics:
@@ -117,6 +118,7 @@ class Topics:
         moved = [key for key in state.leases.queues if key.topic in gone]
         self._move({key: state.min_offset(key.topic, key.queue_id) for key in moved})
         state.stats.forget_topic(request.topic)
+        state.locks.forget(topic=request.topic)
         await self.save()
         await self.announce()
         state.waiters.wake_all(request.topic)
@@ -159,14 +161,20 @@ class Topics:
         try:
             consume_from = tables.ConsumeFrom(raw.consume_from or "LAST")
         except ValueError:
-            raise BadRequest(reason=f"start {raw.consume_from!r}, one of LAST, FIRST") from None
+            text = f"start {raw.consume_from!r}, one of LAST, FIRST, TIME"
+            raise BadRequest(reason=text) from None
         group = tables.GroupConfig(
             name=raw.name,
             fifo=raw.fifo,
             max_attempts=raw.max_attempts,
             consume_from=consume_from,
+            consume_from_ms=raw.consume_from_ms if consume_from is tables.ConsumeFrom.TIME else 0,
             retry_policy=_policy(raw) if raw.HasField("retry_policy") else TABLE,
+            lock_hold_ms=raw.lock_hold_ms,
         )
+        if not 0 <= group.lock_hold_ms <= LOCK_HOLD_MS_MAX:
+            limit = LOCK_HOLD_MS_MAX
+            raise BadRequest(reason=f"hold time {group.lock_hold_ms} ms, 0 to {limit} allowed")
         group.retry_policy.check()
         before = self._state.groups.get(group.name)
         if before is not None and before.fifo != group.fifo:
@@ -228,6 +236,7 @@ class Topics:
         del state.groups[request.group]
         state.waiters.wake_group(request.group)
         state.stats.forget_group(request.group)
+        state.locks.forget(group=request.group)
         await self.save()
         await self._save_groups()
         return link.Done()
@@ -278,6 +287,7 @@ class Topics:
                     max_offset=state.store.max_offset(key.topic, key.queue_id),
                     in_flight=len(queue.leases),
                     lag=of_queue(state, queue).lag,
+                    locked_by=state.locks.owner(key),
                 )
                 for key, queue in sorted(known_queues(state).items())
                 if key.group == group.name
@@ -315,6 +325,8 @@ def _group_message(group: tables.GroupConfig) -> link.GroupConfig:
         fifo=group.fifo,
         max_attempts=group.max_attempts,
         consume_from=group.consume_from.value,
+        consume_from_ms=group.consume_from_ms,
+        lock_hold_ms=group.lock_hold_ms,
         retry_policy=link.RetryPolicy(
             delays_ms=policy.delays_ms,
             initial_ms=policy.initial_ms,

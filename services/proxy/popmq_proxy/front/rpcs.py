@@ -36,6 +36,7 @@ _DEAD_LETTER_METHODS: dict[str, tuple[Any, str]] = {
 _CONSUMER_METHODS: dict[str, Any] = {
     "Nack": consumer.NackRequest,
     "Pull": consumer.PullRequest,
+    "Join": consumer.JoinRequest,
 }
 _FAMILIES: list[tuple[type[e.PopMQError], int]] = [
     (e.BadRequest, 3),  # INVALID_ARGUMENT

@@ -23,6 +23,9 @@ from popmq_proxy.rpc.offsets import broker_of
 from popmq_proxy.rpc.polls import while_it_lives
 from popmq_proxy.rpc.receive import BATCH_MAX, filter_of
 
+LOCKED = "mq is locked by other client."
+"""DeFiBus's words."""
+
 
 class Asked(Protocol):
     """What both requests have."""
@@ -64,6 +67,7 @@ class Pull:
             next_offset=found.next_offset,
             min_offset=found.min_offset,
             max_offset=found.max_offset,
+            locked_by=found.locked_by,
         )
         # A response with one message is field 2, as the messages here are.
         response.MergeFromString(b"".join(_encoded(request.message_queue.topic, found)))
@@ -88,6 +92,7 @@ class Pull:
             ),
             filter_kind=kind,
             filter_expression=expression,
+            client_id=ctx.client_id,
         )
         await upstream.group(group)  # made on first use
         timeout_ms = pull.poll_ms + upstream.config.call_timeout_ms
@@ -105,6 +110,8 @@ def _encoded(topic: v2.Resource, found: link.PullReply) -> list[bytes]:
 def _status(found: link.PullReply, offset: int) -> v2.Status:
     if found.records:
         return ok()
+    if found.locked_by:
+        return v2.Status(code=v2.MESSAGE_NOT_FOUND, message=LOCKED)
     if found.corrected:
         text = (
             f"the queue has {found.min_offset} to {found.max_offset}, not {offset}; "

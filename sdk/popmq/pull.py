@@ -1,0 +1,261 @@
+"""The pull consumer: you ask for messages, in order by queue, and say when they are done.
+
+async with PullConsumer("127.0.0.1:8081", "orders", "billing") as consumer:
+    for message in await consumer.poll():
+        ...
+        consumer.done(message)
+
+The queues are shared out among the live consumers of the group. Of each queue the broker is told
+the smallest offset that is not done: after a crash messages behind it come again, none is left out.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+from popmq._core import convert
+from popmq._core.progress import Progress
+from popmq.client import Client
+from popmq.errors import PopMQClientError, check
+from popmq.message import ReceivedMessage
+from popmq.places import AtBroker, InFile, Places, message_queue
+from popmq.shares import ByHand, Everything, Queue, SharedOut, Shares, Strategy
+from popmq_consumer.v1 import consumer_pb2 as consumer
+
+log = logging.getLogger(__name__)
+LOCKED_WAIT_S = 0.1
+"""Until a queue is asked for again that another consumer still has."""
+
+
+class Start(Enum):
+    """Where a group begins in a queue that it has no offset in."""
+
+    FIRST = v2.BEGINNING
+    LAST = v2.END
+
+
+class PullConsumer:
+    """Use it as an async context manager; not from two tasks at a time, but for `done`.
+
+    Every method raises the errors of `popmq.errors`.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        topic: str,
+        group: str,
+        *,
+        filter: str = "*",
+        sql: str = "",
+        strategy: Strategy = Strategy.AVERAGE,
+        queues: Sequence[Queue] | Literal["all"] | None = None,
+        offsets_file: Path | None = None,
+        start: Start | datetime = Start.LAST,
+        commit_s: float | None = 5.0,
+        balance_s: float = 5.0,
+        session_s: float = 30.0,
+        **options: object,
+    ) -> None:
+        """`queues`: those, or all, instead of a share. `offsets_file`: keeps the offsets, instead
+        of the broker. `commit_s`: how often `poll` commits what is done; None: only `commit` does.
+        `balance_s`: how often it looks who else is in the group; `session_s`: how long the others
+        wait for one that says nothing. `options`: as of `Client`."""
+        client = self._client = Client(endpoint, **options)  # type: ignore[arg-type]
+        self._places: Places = AtBroker(client, topic, group)
+        if offsets_file is not None:
+            self._places = InFile(offsets_file, topic)
+        self._shares: Shares = SharedOut(client, topic, group, strategy, session_s)
+        if queues is not None:
+            self._shares = Everything(client, topic) if queues == "all" else ByHand(queues)
+        self._topic, self._group = topic, group
+        self._filter = v2.FilterExpression(type=v2.SQL if sql else v2.TAG, expression=sql or filter)
+        self._start = start
+        self._commit_s, self._balance_s = commit_s, balance_s
+        self._committed_at = self._balanced_at = float("-inf")
+        self._queues: list[Queue] = []
+        self._progress: dict[Queue, Progress] = {}
+        self._turn = 0
+
+    async def __aenter__(self) -> Self:
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """What is done is committed; the queues go to the others at once."""
+        try:
+            if self._commit_s is not None:
+                await self.commit()
+            await self._shares.leave()
+        except PopMQClientError as failed:
+            log.warning("left without a word: %s", failed)
+        await self._client.__aexit__(kind, error, trace)
+
+    @property
+    def queues(self) -> list[Queue]:
+        """Those it pulls just now."""
+        return list(self._queues)
+
+    def positions(self) -> dict[Queue, int]:
+        """Where the next message of each queue is pulled."""
+        return {queue: progress.next_offset for queue, progress in self._progress.items()}
+
+    async def poll(self, max_messages: int = 32, wait_s: float = 5.0) -> list[ReceivedMessage]:
+        """Messages of one of its queues, in their order; an empty list when none came in time."""
+        deadline = time.monotonic() + wait_s
+        while True:
+            await self._keep_up()
+            self._turn += 1
+            order = _from(self._turn, self._queues)
+            for queue in order:
+                response = await self._pull(queue, max_messages, 0.0)
+                if found := self._take(queue, response):
+                    return found
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return []
+            found = await self._wait(order, max_messages, min(left_s, self._balance_s))
+            if found:
+                return found
+
+    async def _wait(
+        self, order: list[Queue], max_messages: int, wait_s: float
+    ) -> list[ReceivedMessage]:
+        """For the first queue that has something; what the others find is not handed out."""
+        if not order:
+            await asyncio.sleep(min(wait_s, LOCKED_WAIT_S))
+            return []
+        asked = {
+            asyncio.ensure_future(self._pull(queue, max_messages, wait_s)): queue for queue in order
+        }
+        try:
+            await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        answered = {queue: task.result() for task, queue in asked.items() if not task.cancelled()}
+        for queue, response in answered.items():
+            if found := self._take(queue, response):
+                return found
+        if any(response.locked_by for response in answered.values()):
+            await asyncio.sleep(min(wait_s, LOCKED_WAIT_S))
+        return []
+
+    async def _pull(self, queue: Queue, max_messages: int, wait_s: float) -> consumer.PullResponse:
+        """What the server has; nothing is handed out yet."""
+        progress = self._progress[queue]
+        request = consumer.PullRequest(
+            group=self._client.resource(self._group),
+            message_queue=message_queue(self._client, self._topic, queue),
+            offset=progress.next_offset,
+            batch_size=max_messages,
+            filter_expression=self._filter,
+        )
+        request.long_polling_timeout.FromMilliseconds(int(wait_s * 1000))
+        response: consumer.PullResponse = await self._client.ask(
+            self._client.consumer.Pull, request, wait_s
+        )
+        if response.status.code == v2.ILLEGAL_OFFSET:
+            log.info("%s: %s", queue, response.status.message)
+        elif response.status.code != v2.MESSAGE_NOT_FOUND:
+            check(response.status)
+        return response
+
+    def _take(self, queue: Queue, response: consumer.PullResponse) -> list[ReceivedMessage]:
+        found = [convert.incoming(one, self._group, queue.broker) for one in response.messages]
+        offsets = [message.queue_offset for message in found]
+        self._progress[queue].handed(offsets, response.next_offset)
+        return found
+
+    def done(self, message: ReceivedMessage) -> None:
+        """It is dealt with; the broker is told with the next commit."""
+        progress = self._progress.get(Queue(message.broker, message.queue_id))
+        if progress is not None:
+            progress.done(message.queue_offset)
+
+    async def commit(self) -> None:
+        """Keep of each queue the smallest offset that is not done."""
+        self._committed_at = time.monotonic()
+        moved = {
+            queue: progress.consumed
+            for queue, progress in self._progress.items()
+            if progress.consumed > progress.committed
+        }
+        await self._places.save(moved)
+        for queue, offset in moved.items():
+            self._progress[queue].committed = offset
+        for queue in self._progress.keys() - set(self._queues):
+            if not self._progress[queue].outstanding:
+                del self._progress[queue]
+
+    async def seek(self, queue: Queue, offset: int) -> None:
+        """Pull there next. What was handed out and is not done no longer holds up the commit."""
+        self._progress[queue] = Progress(offset)
+
+    async def seek_to(self, where: Start | datetime, queues: Iterable[Queue] | None = None) -> None:
+        """All its queues, or these, to the first or last message or to a time."""
+        await self._keep_up()
+        for queue in list(self._queues if queues is None else queues):
+            await self.seek(queue, await self._offset_at(queue, where))
+
+    async def _keep_up(self) -> None:
+        now = time.monotonic()
+        if self._commit_s is not None and now - self._committed_at >= self._commit_s:
+            await self.commit()
+        if now - self._balanced_at >= self._balance_s:
+            self._balanced_at = now
+            await self._balance()
+
+    async def _balance(self) -> None:
+        mine = await self._shares.mine()
+        before, self._queues = set(self._queues), mine
+        if before - set(mine) and self._commit_s is not None:
+            await self.commit()
+        for queue in set(mine) - before:
+            offset = await self._began(queue)
+            progress = self._progress.get(queue)
+            if progress is None:
+                self._progress[queue] = Progress(offset)
+            else:  # it was ours before, and others may have gone on in between
+                progress.next_offset = max(progress.next_offset, offset)
+
+    async def _began(self, queue: Queue) -> int:
+        offset = await self._places.load(queue)
+        if offset is None:
+            offset = await self._offset_at(queue, self._start)
+            if self._commit_s is not None:  # a crash before the first commit skips nothing
+                await self._places.save({queue: offset})
+        return offset
+
+    async def _offset_at(self, queue: Queue, where: Start | datetime) -> int:
+        request = service.QueryOffsetRequest(
+            message_queue=message_queue(self._client, self._topic, queue)
+        )
+        if isinstance(where, Start):
+            request.query_offset_policy = where.value
+        else:
+            request.query_offset_policy = v2.TIMESTAMP
+            request.timestamp.FromDatetime(where)
+        response = await self._client.ask(self._client.stub.QueryOffset, request)
+        check(response.status)
+        return int(response.offset)
+
+
+def _from(turn: int, queues: list[Queue]) -> list[Queue]:
+    """The same in a circle, beginning with another one each turn."""
+    at = turn % len(queues) if queues else 0
+    return queues[at:] + queues[:at]
