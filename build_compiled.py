@@ -1,7 +1,7 @@
 """Hatch's hook for `POPMQ_COMPILE=1 pip install .`: the hot modules as C extensions, by mypyc.
 
 Pure Python is the default and says the same; both lie in the wheel, and Python prefers the
-extension. docs/decisions/0006 tells what it brings and which modules take part.
+extension. docs/decisions/0007 tells what it brings and which modules take part.
 """
 
 import os
@@ -46,6 +46,13 @@ MODULES = {
     ],
 }
 """What is compiled together, so that calls among them need no Python."""
+_SETTINGS = """
+[mypy]
+ignore_missing_imports = True
+follow_imports = silent
+[mypy-apache.*,popmq_internal.*,popmq_admin.*,popmq_consumer.*]
+ignore_errors = True
+"""
 
 
 def wanted() -> bool:
@@ -72,8 +79,8 @@ def compiled(root: Path, into: Path) -> list[Path]:
     for source in ("proto/gen", "services/nameserver", *MODULES):
         shutil.copytree(root / source, into, dirs_exist_ok=True)
     modules = [module for names in MODULES.values() for module in names]
-    command = [str(Path(sys.executable).parent / "mypyc"), "--ignore-missing-imports"]
-    command += ["--follow-imports=silent", "--config-file=", *modules]
+    (into / "mypy.ini").write_text(_SETTINGS)
+    command = [sys.executable, "-m", "mypyc", *modules]
     subprocess.run(command, cwd=into, check=True, env={**os.environ, "MYPYPATH": str(into)})
     shutil.rmtree(into / "build", ignore_errors=True)
     return sorted(into.rglob("*.so"))

@@ -47,10 +47,10 @@ class Held:
 
     def _comes_whole(self, stream: Stream) -> bool:
         """What is on its way is a message that the client's window lets go in one piece."""
-        body = stream.body()
-        if len(body) < PREFIX_BYTES or len(body) * 2 >= self._window_bytes:
+        first = stream.first()
+        if len(first) < PREFIX_BYTES or stream.held_bytes * 2 >= self._window_bytes:
             return False
-        compressed, size = PREFIX.unpack_from(body)
+        compressed, size = PREFIX.unpack_from(first)
         return not compressed and bool(size * 2 <= self._window_bytes)
 
 

@@ -94,6 +94,10 @@ class Stream:
             self._body = [b"".join(self._body)]
         return self._body[0]
 
+    def first(self) -> bytes:
+        """The first piece of it; nothing is joined for the sake of looking."""
+        return self._body[0] if self._body else b""
+
     def release(self) -> None:
         """What has come takes no more of the client's windows."""
         size, self.held_bytes = self.held_bytes, 0
