@@ -115,8 +115,8 @@ bench/anchor/lib: bench/anchor/pom.xml
 	cd bench/anchor && mvn -q -B dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=lib
 	touch $@
 
-SOURCES += bench/extremes bench/profiling
-.PHONY: extremes profile
+SOURCES += bench/extremes bench/profiling bench/micro
+.PHONY: extremes profile micro
 EDGE_ARGS = $(if $(FRONT),--front $(FRONT)) $(if $(CORES),--cores $(CORES)) $(BENCH_OPTIONS)
 
 extremes: setup bench/loadgen/loadgen ## 10,000 polls, 1,000 topics, 5,000,000 messages, timers (ONLY= FRONT= CHECK=1)
@@ -125,6 +125,10 @@ extremes: setup bench/loadgen/loadgen ## 10,000 polls, 1,000 topics, 5,000,000 m
 
 profile: setup .venv/.bench bench/loadgen/loadgen ## flame graphs of broker and proxy in bench/results/profile (FRONT=)
 	PYTHONPATH=bench $(BIN)/python -m profiling $(EDGE_ARGS)
+
+BEFORE ?=
+micro: setup ## CPU time per message of the parts, beside another clone (BEFORE= ONLY=)
+	PYTHONPATH=bench $(BIN)/python -m micro $(if $(BEFORE),--before $(BEFORE)) $(if $(ONLY),--only '$(ONLY)')
 
 proto: setup ## write the stubs in proto/gen anew
 	$(BIN)/python proto/generate.py

@@ -12,6 +12,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_broker.engine.topics import announced
 from popmq_common import logs
+from popmq_common.sends import SendCall, SendDone
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.clients.local_brokers import LocalBroker, LocalBrokers
@@ -128,7 +129,9 @@ def _serve(engine: EngineDriver) -> LocalBroker:
     async def handle(call: link.Call) -> link.Reply:
         return await engine.broker.handle(call)
 
-    def handle_sends(calls: Sequence[link.Call], answer: Callable[[link.Reply], None]) -> None:
+    def handle_sends(
+        calls: Sequence[link.Call | SendCall], answer: Callable[[link.Reply | SendDone], None]
+    ) -> None:
         engine.broker.handle_sends(calls, answer)
 
     return LocalBroker(handle, handle_sends)

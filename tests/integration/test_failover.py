@@ -1,5 +1,6 @@
 """One broker of two is down: sends of free messages go to the other at once, groups stay put."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,9 +12,11 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq_common.clock import SystemClock
 from popmq_common.errors import BrokerDown, BrokerUnreachable, DiskFull, PopMQError
+from popmq_common.sends import SendCall
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.app import proxy
+from popmq_proxy.clients.broker_link import Told
 from popmq_proxy.clients.nameservers import LocalNameservers
 from popmq_proxy.config import ProxyConfig
 
@@ -25,7 +28,20 @@ class OneDown:
         self.stored: list[tuple[str, int]] = []
         self._failure = failure
 
-    async def call(self, broker: str, call: link.Call, timeout_ms: int) -> link.Reply:
+    def send(self, broker: str, call: SendCall, timeout_ms: int, told: Told) -> bool:
+        def tell() -> None:
+            try:
+                told(self._stored(broker, call))
+            except PopMQError as error:
+                told(error)
+
+        asyncio.get_running_loop().call_soon(tell)
+        return True
+
+    async def call(self, broker: str, call: link.Call | SendCall, timeout_ms: int) -> link.Reply:
+        return self._stored(broker, call)
+
+    def _stored(self, broker: str, call: link.Call | SendCall) -> link.Reply:
         if broker == "broker-a":
             raise self._failure(broker=broker, reason="it is down", path="/data")
         self.stored += [(broker, call.send.queue_id)] * len(call.send.records)

@@ -42,7 +42,9 @@ def test_an_entry_is_a_frame_of_its_own(message: link.Call | link.Reply) -> None
         frame.calls.append(message)
     else:
         frame.replies.append(message)
-    assert encode_entry(message) == frame.SerializeToString()
+    size, pieces = encode_entry(message)
+    assert b"".join(pieces) == frame.SerializeToString()
+    assert size == frame.ByteSize()
 
 
 async def transmit(

@@ -14,6 +14,8 @@ from sim.violation import Violation
 
 from popmq_broker.engine.broker import Broker
 from popmq_broker.rpc.link import Connection
+from popmq_common.frames import encode_entry
+from popmq_common.sends import SendDone
 from popmq_internal.v1 import link_pb2 as link
 
 
@@ -51,8 +53,10 @@ class Wire:
     def send(self, frame: link.Frame) -> None:
         self._later(0, lambda: self._arrive(frame))
 
-    def put(self, reply: link.Reply) -> None:
-        self._later(1, lambda: self._answered(reply))
+    def put(self, reply: link.Reply | SendDone) -> None:
+        _, pieces = encode_entry(reply)
+        (sent,) = link.Frame.FromString(b"".join(pieces)).replies
+        self._later(1, lambda: self._answered(sent))
 
     def _arrive(self, frame: link.Frame) -> None:
         if self._received is not None:

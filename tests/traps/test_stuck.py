@@ -16,7 +16,9 @@ from popmq_admin.v1 import admin_pb2 as admin
 from popmq_broker.core.tables import PERM_BOTH, PERM_WRITE
 from popmq_broker.engine.revive import BATCH_MAX
 from popmq_common.errors import BrokerDown, DiskFull, PopMQError, TooManyInFlight
+from popmq_common.sends import SendCall
 from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.clients.broker_link import Told
 
 MINUTE_MS = 60_000
 
@@ -235,7 +237,12 @@ async def test_t46_an_admin_call_fails_at_once_when_its_broker_goes_away() -> No
 
 def test_t46_an_admin_call_names_the_broker_that_does_not_answer(proxy: ProxyDriver) -> None:
     class Gone:
-        async def call(self, broker: str, call: link.Call, timeout_ms: int) -> link.Reply:
+        def send(self, broker: str, call: SendCall, timeout_ms: int, told: Told) -> bool:
+            return False
+
+        async def call(
+            self, broker: str, call: link.Call | SendCall, timeout_ms: int
+        ) -> link.Reply:
             raise BrokerDown(broker=broker, reason="it closed the connection")
 
         async def close(self) -> None:

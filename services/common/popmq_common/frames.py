@@ -23,6 +23,7 @@ from google.protobuf.message import DecodeError
 
 from popmq_common.errors import BadRequest, PopMQError, TooManyRequests
 from popmq_common.protowire import sized
+from popmq_common.sends import SendCall, SendDone
 from popmq_common.units import KiB, MiB
 from popmq_internal.v1 import link_pb2 as link
 
@@ -51,16 +52,27 @@ def encode_frame(frame: link.Frame) -> bytes:
     return LENGTH.pack(len(data)) + data
 
 
-def encode_entry(message: link.Call | link.Reply) -> bytes:
-    """The message as an element of its field in `Frame`. Raises `BadRequest` for a huge one."""
-    data = message.SerializeToString()
-    tag = CALL_TAG if isinstance(message, link.Call) else REPLY_TAG
-    entry = sized(tag, data)
-    if len(entry) > FRAME_BYTES_MAX:
-        raise BadRequest(
-            reason=f"{len(entry)} bytes at a time, the link's limit is {FRAME_BYTES_MAX}"
-        )
-    return entry
+Entry = tuple[int, list[bytes]]
+"""(bytes, pieces) of a message as an element of its field in `Frame`."""
+
+
+Message = link.Call | link.Reply | SendCall | SendDone
+
+
+def encode_entry(message: Message) -> Entry:
+    """Raises `BadRequest` for a huge one."""
+    if isinstance(message, SendCall):
+        size, pieces = message.entry()
+    elif isinstance(message, SendDone):
+        entry = message.entry()
+        return len(entry), [entry]
+    else:
+        tag = CALL_TAG if isinstance(message, link.Call) else REPLY_TAG
+        pieces = [sized(tag, message.SerializeToString())]
+        size = len(pieces[0])
+    if size > FRAME_BYTES_MAX:
+        raise BadRequest(reason=f"{size} bytes at a time, the link's limit is {FRAME_BYTES_MAX}")
+    return size, pieces
 
 
 class FrameConnection(asyncio.Protocol):
@@ -81,7 +93,7 @@ class FrameConnection(asyncio.Protocol):
         self._received: Callable[[link.Frame], None] | None = None
         self._bytes_max = first_bytes_max
         self._held = bytearray()
-        self._pending: deque[bytes] = deque()
+        self._pending: deque[Entry] = deque()
         self._pending_bytes = 0
         self._scheduled = self._paused = False
         self._flushed: asyncio.Future[None] | None = None
@@ -157,7 +169,7 @@ class FrameConnection(asyncio.Protocol):
         if self._pending_bytes >= PENDING_BYTES_MAX:
             raise TooManyRequests(what="bytes waiting for the link", limit=PENDING_BYTES_MAX)
 
-    def put(self, message: link.Call | link.Reply) -> None:
+    def put(self, message: Message) -> None:
         """Write soon. The end of something begun (a reply, a cancel) is taken without
         `check_room`: as many as were begun.
 
@@ -167,7 +179,7 @@ class FrameConnection(asyncio.Protocol):
             raise TooManyRequests(what="messages waiting for the link", limit=REFUSED_MAX)
         entry = encode_entry(message)
         self._pending.append(entry)
-        self._pending_bytes += len(entry)
+        self._pending_bytes += entry[0]
         if self._pending_bytes >= EAGER_BYTES:
             self._write()
         elif not self._scheduled:
@@ -201,10 +213,12 @@ class FrameConnection(asyncio.Protocol):
         parts = [b""]
         size = 0
         while self._pending and size < BATCH_BYTES:
-            if size + len(self._pending[0]) > FRAME_BYTES_MAX:
+            entry_bytes, pieces = self._pending[0]
+            if size + entry_bytes > FRAME_BYTES_MAX:
                 break
-            parts.append(self._pending.popleft())
-            size += len(parts[-1])
+            self._pending.popleft()
+            parts += pieces
+            size += entry_bytes
         self._pending_bytes -= size
         parts[0] = LENGTH.pack(size)
         return b"".join(parts)

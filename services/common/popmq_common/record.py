@@ -132,8 +132,9 @@ def pack(
     store_host: bytes,
     reconsume_times: int,
     prepared_offset: int,
-) -> tuple[bytes, bytes]:
-    """`encode` without a `Record` and in two pieces, for the append path. 1.6 µs for 1 KiB."""
+) -> tuple[bytes, bytes, bytes]:
+    """`encode` without a `Record` and in three pieces, for the append path: the body, in the
+    middle, is not copied."""
     field = topic_field(topic)
     born_bytes, store_bytes, body_bytes = len(born_host), len(store_host), len(body)
     sys_flag &= _HOSTS_V4_MASK
@@ -159,12 +160,16 @@ def pack(
         body_bytes,
     )
     property_bytes = _PROPERTY_BYTES.pack(len(properties) + CHECKSUM_BYTES)
-    covered = b"".join((head, body, field, property_bytes, properties))
-    return covered, _checksum(covered)
+    covered = b"%b%b%b" % (field, property_bytes, properties)
+    return head, body, covered + _item(crc32(covered, crc32(body, crc32(head))))
 
 
 def _checksum(covered: bytes) -> bytes:
-    digits = b"%010d" % (crc32(covered) & 0x7FFFFFFF)
+    return _item(crc32(covered))
+
+
+def _item(crc: int) -> bytes:
+    digits = b"%010d" % (crc & 0x7FFFFFFF)
     return b"__CRC32#\x01%b\x02" % digits[::-1]
 
 

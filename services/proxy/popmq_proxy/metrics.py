@@ -31,6 +31,10 @@ class RpcStats:
         self.in_progress += 1
         return time.perf_counter()
 
+    def undo(self) -> None:
+        """It is begun anew, by somebody who counts it."""
+        self.in_progress -= 1
+
     def end(self, began_s: float, code: int | None) -> None:
         """`code`: the status the client got, None when it got none."""
         self.in_progress -= 1

@@ -29,6 +29,7 @@ from popmq_broker.engine.transaction_checks import TransactionChecks
 from popmq_broker.store.store import Run
 from popmq_common.errors import NotServed, PopMQError
 from popmq_common.names import LEVELS_TOPIC, TIMER_TOPIC
+from popmq_common.sends import SendCall, SendDone
 from popmq_common.wire import failure_of
 from popmq_internal.v1 import link_pb2 as link
 
@@ -127,9 +128,11 @@ class Broker:
         return link.Reply(id=call.id, **{_REPLY_FIELD.get(kind, "done"): answer})
 
     def handle_sends(
-        self, calls: Sequence[link.Call], answer: Callable[[link.Reply], None]
+        self, calls: Sequence[link.Call | SendCall], answer: Callable[[link.Reply | SendDone], None]
     ) -> None:
         """Sends that came in one frame: one append, one wait for the disk, then all answers.
+
+        From a proxy of the same process they come as they are, without protobuf.
 
         13 µs for each of 32, where `handle` in tasks of their own takes 31 µs.
         """
@@ -139,13 +142,13 @@ class Broker:
 
         def durable(failed: PopMQError | None) -> None:
             for call, one in zip(calls, begun, strict=True):
-                reply = link.Reply(id=call.id)
                 error = one if isinstance(one, PopMQError) else failed
                 if error is not None:
-                    reply.failure.CopyFrom(failure_of(error))
+                    answer(link.Reply(id=call.id, failure=failure_of(error)))
                 elif isinstance(one, Begun):
-                    self._send.tell(reply.send, one)
-                answer(reply)
+                    done = SendDone(call.id)
+                    self._send.tell(done.send, one)
+                    answer(done)
             self.state.stats.calls("send", len(calls), time.perf_counter() - began)
 
         self.state.store.when_durable(end_offset, durable)

@@ -14,6 +14,7 @@ from popmq_broker.engine.transaction import Transactions
 from popmq_broker.store.store import Appended, Draft
 from popmq_common import properties as names
 from popmq_common.errors import BadRequest, NoPermission, PopMQError
+from popmq_common.sends import OutgoingRecord, SendCall, SendDone
 from popmq_internal.v1 import link_pb2 as link
 
 
@@ -60,7 +61,7 @@ class Send:
         self.tell(reply, begun)
         return reply
 
-    def begin(self, requests: Sequence[link.Send]) -> list[Begun | PopMQError]:
+    def begin(self, requests: Sequence[link.Send | SendCall]) -> list[Begun | PopMQError]:
         """Append several calls at once, each as a whole or not at all; nothing is durable yet."""
         found: list[list[Draft] | PopMQError] = []
         everything: list[Draft] = []
@@ -92,7 +93,11 @@ class Send:
         ]
 
     def _begun(
-        self, request: link.Send, drafts: list[Draft], places: list[Appended], now_ms: int
+        self,
+        request: link.Send | SendCall,
+        drafts: list[Draft],
+        places: list[Appended],
+        now_ms: int,
     ) -> Begun:
         first = drafts[0]
         if request.kind == link.SEND_KIND_HALF:
@@ -104,7 +109,7 @@ class Send:
         parked = sum(draft.topic != request.topic for draft in drafts)
         return Begun(request.topic, first.queue_id, places, parked)
 
-    def tell(self, reply: link.SendReply, begun: Begun) -> None:
+    def tell(self, reply: link.SendReply | SendDone, begun: Begun) -> None:
         """The answer to a call that is durable now."""
         self._state.stats.sent[begun.topic] += len(begun.appended) - begun.parked
         if begun.half:
@@ -112,7 +117,7 @@ class Send:
         reply.queue_id = begun.queue_id
         reply.queue_offset = begun.appended[0].queue_offset
 
-    def _drafts(self, request: link.Send, half_count: int) -> list[Draft]:
+    def _drafts(self, request: link.Send | SendCall, half_count: int) -> list[Draft]:
         topic = self._state.topic(request.topic)
         if not topic.perm & PERM_WRITE:
             raise NoPermission(topic=topic.name, action="writable")
@@ -137,7 +142,7 @@ class Send:
         return (self._next_queue - 1) % topic.write_queues
 
 
-def _draft(topic: str, queue_id: int, record: link.OutgoingRecord) -> Draft:
+def _draft(topic: str, queue_id: int, record: link.OutgoingRecord | OutgoingRecord) -> Draft:
     properties = record.properties
     tag = tag_of(properties) if _TAG in properties else None
     return Draft(

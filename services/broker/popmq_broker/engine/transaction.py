@@ -25,6 +25,7 @@ from popmq_common.errors import (
 )
 from popmq_common.names import GIVEN_UP_TOPIC, HALF_OP_TOPIC, HALF_TOPIC
 from popmq_common.record import Record, SysFlag
+from popmq_common.sends import OutgoingRecord
 from popmq_common.transaction_id import TransactionId, encode
 from popmq_internal.v1 import link_pb2 as link
 
@@ -42,7 +43,7 @@ class Transactions:
         self,
         topic: TopicConfig,
         queue_id: int,
-        records: Sequence[link.OutgoingRecord],
+        records: Sequence[link.OutgoingRecord | OutgoingRecord],
         waiting: int,
     ) -> list[Draft]:
         """What was sent to that queue, as half messages. `waiting`: how many are about to be
@@ -205,7 +206,7 @@ class Transactions:
         return self._state.halves.needed_from()
 
 
-def _half_draft(topic: str, queue_id: int, record: link.OutgoingRecord) -> Draft:
+def _half_draft(topic: str, queue_id: int, record: link.OutgoingRecord | OutgoingRecord) -> Draft:
     properties = transaction.half_properties(record.properties, topic, queue_id)
     return Draft(
         HALF_TOPIC,

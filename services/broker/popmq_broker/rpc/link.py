@@ -14,6 +14,7 @@ from popmq_common.errors import (
 )
 from popmq_common.frames import FrameConnection
 from popmq_common.logs import Log
+from popmq_common.sends import SendCall, SendDone
 from popmq_common.units import KiB
 from popmq_common.wire import failure_of
 from popmq_internal.v1 import link_pb2 as link
@@ -25,7 +26,9 @@ GREETING_BYTES_MAX = 64 * KiB
 """What is read of a peer before it has shown the secret."""
 GRACE_S = 5.0
 Handle = Callable[[link.Call], Awaitable[link.Reply]]
-HandleSends = Callable[[Sequence[link.Call], Callable[[link.Reply], None]], None]
+HandleSends = Callable[
+    [Sequence[link.Call | SendCall], Callable[[link.Reply | SendDone], None]], None
+]
 
 
 class LinkServer:
@@ -170,7 +173,7 @@ class Connection:
         await self._frames.flush()
 
     def _receive(self, frame: link.Frame) -> None:
-        sends: list[link.Call] = []
+        sends: list[link.Call | SendCall] = []
         for call in frame.calls:
             kind = call.WhichOneof("body")
             if kind == "cancel":
@@ -187,7 +190,7 @@ class Connection:
             self._no_sends.clear()
             self._handle_sends(sends, self._answer_send)
 
-    def _answer_send(self, reply: link.Reply) -> None:
+    def _answer_send(self, reply: link.Reply | SendDone) -> None:
         self._sends.discard(reply.id)
         if not self._sends:
             self._no_sends.set()
@@ -241,11 +244,11 @@ class Connection:
             reply = link.Reply(id=call.id, failure=failure)
         self._answer(reply)
 
-    def _answer(self, reply: link.Reply) -> None:
+    def _answer(self, reply: link.Reply | SendDone) -> None:
         try:
             self._frames.put(reply)
         except BadRequest as too_large:  # fails this call, not all the others of the connection
-            self._log.error("reply.refused", kind=reply.WhichOneof("body"), reason=str(too_large))
+            self._log.error("reply.refused", call_id=reply.id, reason=str(too_large))
             self._answer(link.Reply(id=reply.id, failure=failure_of(too_large)))
         except TooManyRequests as jammed:
             self._log.warning("link.broken", reason=str(jammed))

@@ -2,14 +2,21 @@
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 from itertools import count
 
 from popmq_common.errors import BrokerDown, BrokerUnreachable, DeadlinePassed, PopMQError
 from popmq_common.frames import FrameConnection
+from popmq_common.sends import SendCall, SendDone
 from popmq_common.wire import error_of
 from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.clients.deadlines import Deadlines
 
 GIVEN_UP_MAX = 4_096  # pops given up whose reply may still be on its way
+
+
+Outcome = link.Reply | SendDone | PopMQError
+Told = Callable[[Outcome], None]
 
 
 class BrokerLink:
@@ -21,13 +28,34 @@ class BrokerLink:
         self._frames = frames
         self._ids = count(1)
         self._waiting: dict[int, asyncio.Future[link.Reply]] = {}
+        self._sends: dict[int, Told] = {}
+        self._deadlines = Deadlines(self._pass_deadline)
         self._given_up: OrderedDict[int, link.Pop] = OrderedDict()
         frames.begin(self._receive)
         frames.ended.add_done_callback(self._ended)
 
-    async def call(self, call: link.Call, timeout_ms: int) -> link.Reply:
+    def send(self, call: SendCall, timeout_ms: int, told: Told) -> None:
+        """Sets `call.id`. `told` gets the reply, or the error that `call` would have raised, later.
+
+        Raises `BrokerUnreachable`, `BadRequest`, `TooManyRequests`: then nothing was sent.
+        """
+        if self.broken:
+            raise BrokerUnreachable(broker=self._broker, reason="the connection broke")
+        self._frames.check_room()
+        call_id = call.id = next(self._ids)
+        self._frames.put(call)
+        self._sends[call_id] = told
+        self._deadlines.begin(call_id, timeout_ms)
+
+    def _pass_deadline(self, call_id: int, timeout_ms: int) -> None:
+        told = self._sends.pop(call_id)
+        told(DeadlinePassed(broker=self._broker, timeout_ms=timeout_ms))
+
+    async def call(self, call: link.Call | SendCall, timeout_ms: int) -> link.Reply:
         """Sets `call.id`. Raises the broker's error, `BrokerUnreachable`, `BrokerDown`,
         `DeadlinePassed`, `BadRequest` for a call that no frame can hold, `TooManyRequests`."""
+        if isinstance(call, SendCall):
+            return await reply_of(lambda told: self.send(call, timeout_ms, told))
         if self.broken:
             raise BrokerUnreachable(broker=self._broker, reason="the connection broke")
         self._frames.check_room()
@@ -46,7 +74,7 @@ class BrokerLink:
         finally:
             timer.cancel()
             del self._waiting[call_id]
-        if reply.WhichOneof("body") == "failure":
+        if reply.HasField("failure"):
             raise error_of(reply.failure)
         return reply
 
@@ -84,6 +112,11 @@ class BrokerLink:
 
     def _receive(self, frame: link.Frame) -> None:
         for reply in frame.replies:
+            told = self._sends.pop(reply.id, None)
+            if told is not None:
+                self._deadlines.end(reply.id)
+                told(outcome_of(reply))
+                continue
             waiter = self._waiting.get(reply.id)
             if waiter is not None and not waiter.done():
                 waiter.set_result(reply)
@@ -95,6 +128,10 @@ class BrokerLink:
         for waiter in self._waiting.values():
             if not waiter.done():
                 waiter.set_exception(BrokerDown(broker=self._broker, reason=reason))
+        sends, self._sends = self._sends, {}
+        self._deadlines.close()
+        for told in sends.values():
+            told(BrokerDown(broker=self._broker, reason=reason))
         self._frames.close()
 
     async def close(self) -> None:
@@ -106,3 +143,32 @@ class BrokerLink:
 def pass_deadline(waiter: "asyncio.Future[link.Reply]", broker: str, timeout_ms: int) -> None:
     if not waiter.done():
         waiter.set_exception(DeadlinePassed(broker=broker, timeout_ms=timeout_ms))
+
+
+async def reply_of(send: Callable[[Told], None]) -> link.Reply:
+    """A send for whoever awaits. Raises what `send` raises or tells."""
+    waiter: asyncio.Future[link.Reply] = asyncio.get_running_loop().create_future()
+
+    def told(outcome: Outcome) -> None:
+        if waiter.done():  # its caller was cancelled
+            return
+        if isinstance(outcome, PopMQError):
+            waiter.set_exception(outcome)
+        elif isinstance(outcome, SendDone):
+            stored = link.SendReply(
+                queue_id=outcome.queue_id,
+                queue_offset=outcome.queue_offset,
+                log_offsets=outcome.log_offsets,
+            )
+            waiter.set_result(link.Reply(id=outcome.id, send=stored))
+        else:
+            waiter.set_result(outcome)
+
+    send(told)
+    return await waiter
+
+
+def outcome_of(reply: link.Reply | SendDone) -> Outcome:
+    if isinstance(reply, SendDone) or not reply.HasField("failure"):
+        return reply
+    return error_of(reply.failure)

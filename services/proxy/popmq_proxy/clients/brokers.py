@@ -10,9 +10,10 @@ from typing import Any, Protocol
 
 from popmq_common.errors import BrokerUnreachable, PopMQError
 from popmq_common.frames import FrameConnection
+from popmq_common.sends import SendCall
 from popmq_common.wire import error_of
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.clients.broker_link import BrokerLink
+from popmq_proxy.clients.broker_link import BrokerLink, Told
 
 CONNECT_S = 3.0
 BACKOFF_S = 0.1  # after the first failure to connect, doubled by each further one
@@ -24,12 +25,20 @@ Address = Callable[[str], Awaitable[str]]
 
 
 class Brokers(Protocol):
-    def call(self, broker: str, call: link.Call, timeout_ms: int) -> Replying:
+    def call(self, broker: str, call: link.Call | SendCall, timeout_ms: int) -> Replying:
         """The broker's reply. Raises the broker's error, `BrokerUnreachable` (nothing was sent),
         `BrokerDown` and `DeadlinePassed` (nobody knows what became of the call), and
         `TooManyRequests` when the broker does not keep up.
 
         Cancelling the caller, or the time-out, ends a waiting pop at the broker too.
+        """
+        ...
+
+    def send(self, broker: str, call: SendCall, timeout_ms: int, told: Told) -> bool:
+        """The same for a send, without a coroutine: `told` gets the reply or the error, later.
+
+        False: there is no connection yet and nothing was done, `call` makes one. Raises what
+        keeps the call from being sent.
         """
         ...
 
@@ -62,13 +71,22 @@ class LinkBrokers:
         self._connecting: dict[str, asyncio.Task[BrokerLink]] = {}
         self._failures: OrderedDict[str, Failure] = OrderedDict()
 
-    def call(self, broker: str, call: link.Call, timeout_ms: int) -> Replying:
+    def call(self, broker: str, call: link.Call | SendCall, timeout_ms: int) -> Replying:
         connected = self._links.get(broker)
         if connected is not None and not connected.broken:
             return connected.call(call, timeout_ms)
         return self._first_call(broker, call, timeout_ms)
 
-    async def _first_call(self, broker: str, call: link.Call, timeout_ms: int) -> link.Reply:
+    def send(self, broker: str, call: SendCall, timeout_ms: int, told: Told) -> bool:
+        connected = self._links.get(broker)
+        if connected is None or connected.broken:
+            return False
+        connected.send(call, timeout_ms, told)
+        return True
+
+    async def _first_call(
+        self, broker: str, call: link.Call | SendCall, timeout_ms: int
+    ) -> link.Reply:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_ms / 1000
         try:

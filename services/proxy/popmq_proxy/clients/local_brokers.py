@@ -10,32 +10,41 @@ from itertools import count
 from typing import NamedTuple
 
 from popmq_common.errors import BrokerUnreachable, DeadlinePassed
-from popmq_common.wire import error_of
+from popmq_common.sends import SendCall, SendDone
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.clients.broker_link import pass_deadline
+from popmq_proxy.clients.broker_link import Told, outcome_of, reply_of
 from popmq_proxy.clients.brokers import Replying
+from popmq_proxy.clients.deadlines import Deadlines
 
 
 class LocalBroker(NamedTuple):
     handle: Callable[[link.Call], Awaitable[link.Reply]]
-    handle_sends: Callable[[Sequence[link.Call], Callable[[link.Reply], None]], None]
+    handle_sends: Callable[
+        [Sequence[link.Call | SendCall], Callable[[link.Reply | SendDone], None]], None
+    ]
 
 
 class LocalBrokers:
     def __init__(self, brokers: dict[str, LocalBroker]) -> None:
         self._brokers = brokers
         self._ids = count(1)
-        self._gathered: dict[str, list[link.Call]] = {}
-        self._waiting: dict[int, asyncio.Future[link.Reply]] = {}
+        self._gathered: dict[str, list[link.Call | SendCall]] = {}
+        self._sends: dict[int, tuple[str, Told]] = {}
         """As many as RPCs are under way, which the front bounds."""
+        self._deadlines = Deadlines(self._pass_deadline)
 
-    def call(self, broker: str, call: link.Call, timeout_ms: int) -> Replying:
+    def call(self, broker: str, call: link.Call | SendCall, timeout_ms: int) -> Replying:
+        found = self._found(broker)
+        if isinstance(call, SendCall):
+            send = call
+            return reply_of(lambda told: self._send(broker, send, timeout_ms, told))
+        return self._call(broker, found, call, timeout_ms)
+
+    def _found(self, broker: str) -> LocalBroker:
         found = self._brokers.get(broker)
         if found is None:
             raise BrokerUnreachable(broker=broker, reason="it does not belong to this server")
-        if call.WhichOneof("body") == "send":
-            return self._send(broker, call, timeout_ms)
-        return self._call(broker, found, call, timeout_ms)
+        return found
 
     async def _call(
         self, broker: str, found: LocalBroker, call: link.Call, timeout_ms: int
@@ -46,31 +55,33 @@ class LocalBrokers:
         except TimeoutError:
             raise DeadlinePassed(broker=broker, timeout_ms=timeout_ms) from None
 
-    async def _send(self, broker: str, call: link.Call, timeout_ms: int) -> link.Reply:
-        loop = asyncio.get_running_loop()
+    def send(self, broker: str, call: SendCall, timeout_ms: int, told: Told) -> bool:
+        self._found(broker)
+        self._send(broker, call, timeout_ms, told)
+        return True
+
+    def _send(self, broker: str, call: SendCall, timeout_ms: int, told: Told) -> None:
         call.id = next(self._ids)
-        waiter = self._waiting[call.id] = loop.create_future()
-        if broker not in self._gathered:
-            self._gathered[broker] = []
-            loop.call_soon(self._hand_over, broker)
-        self._gathered[broker].append(call)
-        timer = loop.call_later(timeout_ms / 1000, pass_deadline, waiter, broker, timeout_ms)
-        try:
-            reply: link.Reply = await waiter
-        finally:
-            timer.cancel()
-            del self._waiting[call.id]
-        if reply.WhichOneof("body") == "failure":
-            raise error_of(reply.failure)
-        return reply
+        self._sends[call.id] = broker, told
+        self._deadlines.begin(call.id, timeout_ms)
+        gathered = self._gathered.get(broker)
+        if gathered is None:
+            gathered = self._gathered[broker] = []
+            asyncio.get_running_loop().call_soon(self._hand_over, broker)
+        gathered.append(call)
 
     def _hand_over(self, broker: str) -> None:
         self._brokers[broker].handle_sends(self._gathered.pop(broker), self._answer)
 
-    def _answer(self, reply: link.Reply) -> None:
-        waiter = self._waiting.get(reply.id)
-        if waiter is not None and not waiter.done():
-            waiter.set_result(reply)
+    def _answer(self, reply: link.Reply | SendDone) -> None:
+        waiting = self._sends.pop(reply.id, None)
+        if waiting is not None:
+            self._deadlines.end(reply.id)
+            waiting[1](outcome_of(reply))
+
+    def _pass_deadline(self, number: int, timeout_ms: int) -> None:
+        broker, told = self._sends.pop(number)
+        told(DeadlinePassed(broker=broker, timeout_ms=timeout_ms))
 
     async def close(self) -> None:
-        return
+        self._deadlines.close()

@@ -5,7 +5,7 @@ passes. Control characters would break the stored property string, so they are r
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -57,7 +57,7 @@ def check_recovery_time(message: v2.Message, max_ms: int) -> None:
             raise e.IllegalRecoveryTime(reason=f"{asked_ms} ms, 0 to {max_ms} ms")
 
 
-def check_one_topic(messages: list[v2.Message]) -> v2.Resource:
+def check_one_topic(messages: Sequence[v2.Message]) -> v2.Resource:
     """The topic of all messages. Raises `MessagesCorrupted`."""
     if not messages:
         raise e.MessagesCorrupted(reason="there is no message")

@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError
 
 from popmq_common.errors import PopMQError
 from popmq_common.logs import Log
+from popmq_proxy.front.direct import Caller, DirectRpc
 from popmq_proxy.front.grpc_wire import (
     Code,
     GrpcError,
@@ -39,13 +40,13 @@ SendWhole = Callable[[Event, bytes, Event], bool]
 False: the client's windows do not allow that."""
 
 _HEADERS = [(b"content-type", b"application/grpc"), (b"grpc-accept-encoding", b"identity,gzip")]
-_START: Event = {
+START: Event = {
     "type": "http.response.start",
     "status": 200,
     "headers": _HEADERS,
     "trailers": True,
 }
-_END: Event = {
+END: Event = {
     "type": "http.response.trailers",
     "headers": [(b"grpc-status", b"0")],
     "more_trailers": False,
@@ -86,6 +87,8 @@ class GrpcApp:
             Kind.BIDI: self._bidi,
         }
         self._serving = {f"/{rpc.service}/{rpc.name}": (rpc, serve[rpc.kind]) for rpc in rpcs}
+        self.direct = {path: rpc for path, (rpc, _) in self._serving.items() if rpc.begin}
+        """Paths that `begin` may take."""
 
     async def watch_clients(self) -> None:
         """End waiting polls whose clients are gone, for ever."""
@@ -128,6 +131,32 @@ class GrpcApp:
         finally:
             self._rpc_count -= 1
 
+    def begin(self, scope: Event, body: bytes, caller: Caller) -> bool:
+        """A request that is whole, without a task. False: nothing was done, call this object."""
+        rpc = self.direct.get(scope["path"])
+        message = only_message(body)
+        if rpc is None or message is None or len(message) > self._request_bytes_max:
+            return False
+        headers = dict(scope["headers"])
+        if scope["method"] != "POST" or not _is_grpc(headers) or headers.get(b"te") != b"trailers":
+            return False
+        try:
+            context = _context(scope, headers)
+            late = context.deadline_s is not None and time.monotonic() >= context.deadline_s
+            if late or not context.client_id or self._rpc_count >= self._rpcs_max:
+                return False
+            request = rpc.decode(message)
+        except (GrpcError, PopMQError, DecodeError):
+            return False  # told on the long way
+        self._rpc_count += 1
+        if DirectRpc(rpc, caller, self._ended).begin(context, request):
+            return True
+        self._ended()
+        return False
+
+    def _ended(self) -> None:
+        self._rpc_count -= 1
+
     async def _unary(self, rpc: Rpc, ctx: CallContext, receive: Receive, send: Send) -> None:
         request = rpc.decode(await self._request(ctx, receive))
         response = await rpc.handler(ctx, request)
@@ -156,9 +185,9 @@ class GrpcApp:
 
         pyvoy holds the headers back until there is a body event, be it empty.
         """
-        await send(_START)
+        await send(START)
         await send({"type": "http.response.body", "body": b"", "more_body": True})
-        end = _END
+        end = END
         try:
             async for response in responses:
                 body = framed([response.SerializeToString()])
@@ -248,11 +277,11 @@ async def _reply(send: Send, messages: list[bytes]) -> None:
     """All there is to say, in one piece."""
     body = framed(messages)
     whole: SendWhole | None = getattr(send, "whole", None)
-    if whole is not None and whole(_START, body, _END):
+    if whole is not None and whole(START, body, END):
         return
-    await send(_START)
+    await send(START)
     await send({"type": "http.response.body", "body": body, "more_body": False})
-    await send(_END)
+    await send(END)
 
 
 async def _refuse(send: Send, code: int, text: str) -> None:

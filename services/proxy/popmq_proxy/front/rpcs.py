@@ -54,6 +54,11 @@ _FAMILIES: list[tuple[type[e.PopMQError], int]] = [
 ]
 
 
+Begin = Callable[[Any, Any, Callable[[Any], None]], bool]
+"""(context, request, told) → whether it was begun. `told` gets the response later, or None when
+`handler` is to try it after all."""
+
+
 class Kind(Enum):
     UNARY = "one request, one response"
     ANSWER = "one request, an Answer: all responses at once"
@@ -71,6 +76,10 @@ class Rpc:
     handler: Callable[..., Any]
     """(context, request or iterator of requests) → what `kind` says; a PopMQError it raises
     becomes a gRPC status."""
+    begin: Begin | None = None
+    """The same without a task, where that is possible (front/direct.py)."""
+    stats: RpcStats | None = None
+    """For who calls `begin`; `handler` counts by itself."""
 
 
 def rpcs(methods: Methods, metrics: Metrics) -> list[Rpc]:
@@ -78,6 +87,9 @@ def rpcs(methods: Methods, metrics: Metrics) -> list[Rpc]:
     for method in service.DESCRIPTOR.services_by_name["MessagingService"].methods:
         decode = getattr(service, method.input_type.name).FromString
         stats = metrics.rpc(method.name)
+        begin = None
+        if method.name == "SendMessage":
+            decode, begin = methods.send.decode, methods.send.begin
         if method.name in methods.unary:
             handler = _counted(methods.unary[method.name], stats, _status_code)
             kind = Kind.UNARY
@@ -87,7 +99,7 @@ def rpcs(methods: Methods, metrics: Metrics) -> list[Rpc]:
         else:
             assert method.name == "Telemetry"
             handler, kind = methods.client.telemetry, Kind.BIDI
-        found.append(Rpc(MESSAGING, method.name, kind, decode, handler))
+        found.append(Rpc(MESSAGING, method.name, kind, decode, handler, begin, stats))
     for name, (request, attribute) in _ADMIN_METHODS.items():
         handler = getattr(methods.admin, attribute)
         found.append(Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler))

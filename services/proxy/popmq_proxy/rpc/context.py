@@ -9,6 +9,7 @@ from popmq_common.clock import Clock
 from popmq_common.errors import ClientIdRequired, NoBroker, TopicNotFound, Unavailable
 from popmq_common.logs import Log
 from popmq_common.names import check_topic
+from popmq_common.sends import SendCall
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.brokers import Brokers, Replying
 from popmq_proxy.clients.nameservers import RouteCache
@@ -127,7 +128,9 @@ class Upstream:
             raise failed or NoBroker()
         return replies
 
-    def call(self, broker: str, call: link.Call, timeout_ms: int | None = None) -> Replying:
+    def call(
+        self, broker: str, call: link.Call | SendCall, timeout_ms: int | None = None
+    ) -> Replying:
         return self.brokers.call(broker, call, timeout_ms or self.config.call_timeout_ms)
 
     async def group(self, group: str) -> link.GroupConfig:

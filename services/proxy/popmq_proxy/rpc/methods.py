@@ -50,6 +50,7 @@ class Methods:
 
     unary: dict[str, Unary]
     answers: dict[str, Unary]
+    send: Send
     client: Client
     signs: SignsOfLife
     admin: Admin
@@ -106,6 +107,7 @@ def methods(upstream: Upstream) -> Methods:
                 pull.pull_message, service.PullMessageResponse, upstream
             ),
         },
+        send=send,
         client=client,
         signs=signs,
         admin=Admin(upstream),

@@ -14,12 +14,16 @@ from popmq_common.errors import (
     NoPermission,
     PopMQError,
 )
+from popmq_common.sends import OutgoingRecord
 from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.clients.broker_link import Outcome
 from popmq_proxy.core import convert, message_types, outgoing, routes, validate
 from popmq_proxy.core.outgoing import Result
+from popmq_proxy.core.plain import PlainReader, PlainSend
 from popmq_proxy.core.routes import TopicRoutes
 from popmq_proxy.core.status import OK, status_of
 from popmq_proxy.core.validate import Limits
+from popmq_proxy.rpc.answer import Encoded
 from popmq_proxy.rpc.context import CallContext, Upstream
 
 Place = tuple[str, int]
@@ -27,6 +31,8 @@ Place = tuple[str, int]
 Kind: TypeAlias = link.SendKind.ValueType
 More: TypeAlias = Callable[[str, link.SendReply], list[bytes]]
 """(broker, its answer) → further fields of each record's entry."""
+Request: TypeAlias = service.SendMessageRequest | PlainSend
+Responded = Callable[["Encoded | None"], None]
 NOT_SENT: Result = (0, v2.Status(), b"")
 _KINDS: dict[str, Kind] = {
     "DELAY": link.SEND_KIND_DELAY,
@@ -39,7 +45,19 @@ class Batch(NamedTuple):
 
     numbers: list[int]
     """Their places in the request."""
-    records: list[bytes]
+    records: list[OutgoingRecord]
+
+
+class Plan(NamedTuple):
+    """A request that has been checked: what goes where, and what is wrong with the rest."""
+
+    topic: str
+    found: TopicRoutes
+    message_ids: list[bytes]
+    results: list[Result]
+    free: dict[Kind, Batch]
+    """By kind; any queue will do."""
+    bound: dict[Place, Batch]
 
 
 class Send:
@@ -52,24 +70,81 @@ class Send:
             properties_count=config.properties_count_max,
         )
         self._turn = count()
+        self._plain = PlainReader(self._type_of, config.body_bytes_max)
 
-    async def send_message(
-        self, ctx: CallContext, request: service.SendMessageRequest
-    ) -> service.SendMessageResponse:
+    def decode(self, data: bytes) -> Request:
+        """Raises `DecodeError`."""
+        return self._plain.read(data) or service.SendMessageRequest.FromString(data)
+
+    async def send_message(self, ctx: CallContext, request: Request) -> service.SendMessageResponse:
         """One entry per message, in order, each with its own status."""
-        messages = list(request.messages)
-        if len(messages) > self._upstream.config.send_messages_max:
-            limit = self._upstream.config.send_messages_max
+        topic = self._topic(ctx, request)
+        plan = self._plan(topic, await self._upstream.topic_routes(topic), request, ctx.peer)
+        _, found, message_ids, results, free, bound = plan
+        for to_send, batch in free.items():
+            place = self._next_place(topic, found)
+            more = None
+            if to_send == link.SEND_KIND_DELAY and not isinstance(request, PlainSend):
+                delayed = [request.messages[i] for i in batch.numbers]
+                more = partial(self._recall_handles, topic, delayed)
+            stored = await self._store(topic, place, batch.records, found.writable, to_send, more)
+            _enter(results, batch, stored)
+        for place, batch in bound.items():
+            _enter(results, batch, await self._store(topic, place, batch.records, []))
+        return service.SendMessageResponse.FromString(outgoing.response(message_ids, results)[1])
+
+    def begin(self, ctx: CallContext, request: Request, told: Responded) -> bool:
+        """`send_message` without a coroutine, for what nearly all requests are: one batch for a
+        broker that is connected. `told` gets the response later, or None when nothing is stored
+        and `send_message` is to try it.
+
+        False: this is no such request, and nothing was done.
+        """
+        upstream = self._upstream
+        try:
+            topic = self._topic(ctx, request)
+            found = upstream.routes.known(topic)
+            if found is None:
+                return False
+            plan = self._plan(topic, found, request, ctx.peer)
+            if len(plan.free) + len(plan.bound) != 1:
+                return False
+            if plan.free:
+                ((kind, batch),) = plan.free.items()
+                broker, queue_id = self._next_place(topic, found)
+                if kind != link.SEND_KIND_NORMAL:
+                    return False
+            else:
+                (((broker, queue_id), batch),) = plan.bound.items()
+            call = outgoing.call(topic, queue_id, batch.records)
+            timeout_ms = upstream.config.call_timeout_ms
+            return upstream.brokers.send(
+                broker, call, timeout_ms, lambda outcome: told(_response(plan, batch, outcome))
+            )
+        except PopMQError:
+            return False  # it is raised again where it can be told
+
+    def _topic(self, ctx: CallContext, request: Request) -> str:
+        """Raises `MessagesCorrupted`."""
+        messages = request.records if isinstance(request, PlainSend) else request.messages
+        limit = self._upstream.config.send_messages_max
+        if len(messages) > limit:
             raise MessagesCorrupted(reason=f"{len(messages)} messages, the limit is {limit}")
-        topic = ctx.stored(validate.check_one_topic(messages))
-        found = await self._upstream.topic_routes(topic)
+        if isinstance(request, PlainSend):
+            return ctx.stored(request.topic)
+        return ctx.stored(validate.check_one_topic(request.messages))
+
+    def _plan(self, topic: str, found: TopicRoutes, request: Request, peer: str) -> Plan:
+        if isinstance(request, PlainSend):
+            return self._plain_plan(topic, found, request)
+        messages = list(request.messages)
         results: list[Result] = [NOT_SENT] * len(messages)
         free: dict[Kind, Batch] = {}
         bound: dict[Place, Batch] = {}
         for i, message in enumerate(messages):
             try:
                 kind = self._check(topic, found, message)
-                record = outgoing.record(message, ctx.peer)
+                record = outgoing.record(message, peer)
                 if kind == "FIFO":
                     place = self._bound_place(found, message)
                     batch = bound.setdefault(place, Batch([], []))
@@ -80,21 +155,28 @@ class Send:
                 continue
             batch.numbers.append(i)
             batch.records.append(record)
-        for to_send, batch in free.items():
-            place = self._next_place(topic, found)
-            more = None
-            if to_send == link.SEND_KIND_DELAY:
-                more = partial(self._recall_handles, topic, [messages[i] for i in batch.numbers])
-            stored = await self._store(topic, place, batch.records, found.writable, to_send, more)
-            _enter(results, batch, stored)
-        for place, batch in bound.items():
-            _enter(results, batch, await self._store(topic, place, batch.records, []))
-        return outgoing.response(messages, results)
+        message_ids = [message.system_properties.message_id.encode() for message in messages]
+        return Plan(topic, found, message_ids, results, free, bound)
+
+    def _plain_plan(self, topic: str, found: TopicRoutes, request: PlainSend) -> Plan:
+        """What all messages share is checked once; what each has, `PlainReader` has checked."""
+        number = len(request.records)
+        results: list[Result] = [NOT_SENT] * number
+        free: dict[Kind, Batch] = {}
+        try:
+            message_types.check_type(topic, found.topic_type, "NORMAL")
+            free[link.SEND_KIND_NORMAL] = Batch(list(range(number)), request.records)
+        except PopMQError as error:
+            results = [(0, status_of(error), b"")] * number
+        return Plan(topic, found, request.message_ids, results, free, {})
+
+    def _type_of(self, message: v2.Message) -> str:
+        validate.check_message(message, self._limits)
+        return message_types.message_type(message.system_properties)
 
     def _check(self, topic: str, found: TopicRoutes, message: v2.Message) -> str:
         """The message's type. Raises what is wrong with it."""
-        validate.check_message(message, self._limits)
-        kind = message_types.message_type(message.system_properties)
+        kind = self._type_of(message)
         message_types.check_type(topic, found.topic_type, kind)
         if kind == "TRANSACTION":
             validate.check_recovery_time(message, self._upstream.config.transaction_recovery_ms_max)
@@ -137,7 +219,7 @@ class Send:
         self,
         topic: str,
         place: Place,
-        records: list[bytes],
+        records: list[OutgoingRecord],
         others: list[Place],
         kind: Kind = link.SEND_KIND_NORMAL,
         more: More | None = None,
@@ -164,6 +246,23 @@ class Send:
         first = reply.send.queue_offset
         fields = more(broker, reply.send) if more else [b""] * len(records)
         return [(first + i, OK, field) for i, field in enumerate(fields)]
+
+
+def _response(plan: Plan, batch: Batch, outcome: Outcome) -> Encoded | None:
+    """None: the broker has got nothing, another one may."""
+    if isinstance(outcome, BrokerUnreachable):
+        return None
+    number = len(batch.records)
+    if isinstance(outcome, PopMQError):
+        stored: list[Result] = [(0, status_of(outcome), b"")] * number
+    else:
+        first = outcome.send.queue_offset
+        stored = [(offset, OK, b"") for offset in range(first, first + number)]
+    results = stored
+    if number < len(plan.results):
+        results = plan.results
+        _enter(results, batch, stored)
+    return Encoded(*outgoing.response(plan.message_ids, results))
 
 
 def _enter(results: list[Result], batch: Batch, stored: list[Result]) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from harness.broker import TOPIC, EngineDriver
 
+from popmq_common.frames import encode_entry
+from popmq_common.sends import SendDone
 from popmq_internal.v1 import link_pb2 as link
 
 
@@ -23,11 +25,18 @@ def handle(driver: EngineDriver, *sends: link.Send) -> dict[int, link.Reply]:
 
     async def run() -> None:
         calls = [link.Call(id=i, send=send) for i, send in enumerate(sends, 1)]
-        driver.broker.handle_sends(calls, lambda reply: answered.__setitem__(reply.id, reply))
+        driver.broker.handle_sends(calls, lambda reply: answered.__setitem__(reply.id, sent(reply)))
         await driver.broker.state.store.durable(driver.broker.state.store.log_end)
 
     driver.run(run())
     return answered
+
+
+def sent(reply: link.Reply | SendDone) -> link.Reply:
+    """As it comes out of a frame."""
+    _, pieces = encode_entry(reply)
+    (found,) = link.Frame.FromString(b"".join(pieces)).replies
+    return found
 
 
 def send_of(driver: EngineDriver, *bodies: str) -> link.Send:
@@ -62,7 +71,7 @@ def test_nothing_but_bad_sends_is_answered_at_once(driver: EngineDriver) -> None
 
 def test_no_send_of_a_frame_is_answered_before_the_disk_has_it(driver: EngineDriver) -> None:
     driver.hold_disk()
-    answered: list[link.Reply] = []
+    answered: list[link.Reply | SendDone] = []
 
     async def run() -> None:
         calls = [link.Call(id=1, send=send_of(driver, "a"))]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from popmq_common.errors import BrokerUnreachable, DeadlinePassed, DiskFull
+from popmq_common.sends import SendCall
 from popmq_common.wire import failure_of
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.local_brokers import LocalBroker, LocalBrokers
@@ -15,7 +16,7 @@ class Recording:
     """A broker that keeps what it was asked; `go` answers the sends."""
 
     def __init__(self) -> None:
-        self.batches: list[Sequence[link.Call]] = []
+        self.batches: list[Sequence[link.Call | SendCall]] = []
         self._answer: Callable[[link.Reply], None] = lambda reply: None
 
     async def handle(self, call: link.Call) -> link.Reply:
@@ -23,7 +24,7 @@ class Recording:
         return link.Reply()
 
     def handle_sends(
-        self, calls: Sequence[link.Call], answer: Callable[[link.Reply], None]
+        self, calls: Sequence[link.Call | SendCall], answer: Callable[[link.Reply], None]
     ) -> None:
         self.batches.append(calls)
         self._answer = answer
@@ -47,7 +48,7 @@ def brokers(recording: Recording) -> LocalBrokers:
 
 
 def send(brokers: LocalBrokers, timeout_ms: int = 5_000) -> "asyncio.Task[link.Reply]":
-    return asyncio.ensure_future(brokers.call("b", link.Call(send=link.Send()), timeout_ms))
+    return asyncio.ensure_future(brokers.call("b", SendCall("t", 0, []), timeout_ms))
 
 
 async def test_sends_of_one_turn_go_together(brokers: LocalBrokers, recording: Recording) -> None:
@@ -88,4 +89,4 @@ async def test_nobody_waits_longer_than_the_time_out(
 
 async def test_an_unknown_broker_is_named(brokers: LocalBrokers) -> None:
     with pytest.raises(BrokerUnreachable, match="other"):
-        await brokers.call("other", link.Call(send=link.Send()), 10)
+        await brokers.call("other", SendCall("t", 0, []), 10)

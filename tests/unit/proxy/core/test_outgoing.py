@@ -8,6 +8,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common import hosts, properties
 from popmq_common.errors import MessagesCorrupted
+from popmq_common.sends import SendCall
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core import outgoing
 from popmq_proxy.core.outgoing import Result
@@ -68,24 +69,34 @@ def same_properties(records: list[link.OutgoingRecord]) -> list[link.OutgoingRec
 def test_a_call_holds_what_was_sent(
     sent: list[tuple[v2.Message, dict[str, str]]], topic: str, queue_id: int
 ) -> None:
-    call = outgoing.call(topic, queue_id, [outgoing.record(message, PEER) for message, _ in sent])
-    assert (call.send.topic, call.send.queue_id) == (topic, queue_id)
+    records = [outgoing.record(message, PEER) for message, _ in sent]
+    call = encoded(outgoing.call(topic, queue_id, records, link.SEND_KIND_DELAY), 7)
+    assert (call.id, call.send.topic, call.send.queue_id) == (7, topic, queue_id)
+    assert call.send.kind == link.SEND_KIND_DELAY
     expected = [built(message, stored) for message, stored in sent]
     assert same_properties(list(call.send.records)) == same_properties(expected)
 
 
+def encoded(call: SendCall, call_id: int) -> link.Call:
+    """As it comes out of a frame."""
+    call.id = call_id
+    size, pieces = call.entry()
+    data = b"".join(pieces)
+    assert len(data) == size
+    (found,) = link.Frame.FromString(data).calls
+    return found
+
+
 @given(st.lists(st.tuples(WORD, st.integers(0, 2**62), st.sampled_from([OK, BAD])), min_size=1))
 def test_a_response_holds_every_result(results: list[tuple[str, int, v2.Status]]) -> None:
-    sent = [
-        v2.Message(system_properties=v2.SystemProperties(message_id=message_id))
-        for message_id, _, _ in results
-    ]
     told: list[Result] = [(offset, status, b"") for _, offset, status in results]
     entries = [
         service.SendResultEntry(message_id=message_id, offset=offset, status=status)
         for message_id, offset, status in results
     ]
-    response = outgoing.response(sent, told)
+    status, data = outgoing.response([message_id.encode() for message_id, _, _ in results], told)
+    response = service.SendMessageResponse.FromString(data)
+    assert response.status == status
     assert list(response.entries) == entries
     statuses = {status.code for _, _, status in results}
     assert response.status.code == (v2.MULTIPLE_RESULTS if len(statuses) > 1 else statuses.pop())

@@ -15,6 +15,7 @@ from popmq_common.units import KiB, MiB
 from popmq_proxy.front.asgi import Event, Receive, Send
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.headers import Header, HeaderReader
+from popmq_proxy.front.http2.held import Held
 from popmq_proxy.front.http2.incoming import Incoming
 from popmq_proxy.front.http2.outgoing import Outgoing
 from popmq_proxy.front.http2.stream import Stream
@@ -47,7 +48,8 @@ class Connection(asyncio.Protocol):
         """`ended` is called once, when the connection is gone."""
         self.limits = limits
         self.streams: dict[int, Stream] = {}
-        self._app = app
+        self.app = app
+        self._unbegun = Held(app, limits.stream_window_bytes)
         self._peer = peer
         self._ended = ended
         self._loop = asyncio.get_running_loop()
@@ -159,6 +161,7 @@ class Connection(asyncio.Protocol):
 
     def _forget(self, stream: Stream) -> None:
         stream.closed = True
+        self._unbegun.forget(stream)
         self.streams.pop(stream.id, None)
         self.outgoing.forget(stream)
         if stream.held_bytes:
@@ -261,10 +264,10 @@ class Connection(asyncio.Protocol):
             raise ConnectionBroken(Error.PROTOCOL_ERROR, f"headers amid stream {stream.id}")
         stream.ended = True
         stream.wake()
+        if not stream.begun:
+            self._unbegun.look(stream)
 
     def _begin(self, stream_id: int, headers: list[Header], *, ended: bool) -> None:
-        stream = self.streams[stream_id] = Stream(self, stream_id, self.outgoing.stream_window)
-        stream.ended = ended
         pseudo = dict(headers)
         scope: Event = {
             "type": "http",
@@ -273,8 +276,14 @@ class Connection(asyncio.Protocol):
             "headers": headers,
             "client": self._peer,
         }
-        task = self._loop.create_task(self._app(scope, stream.receive, stream))
-        stream.task = task
+        stream = Stream(self, stream_id, self.outgoing.stream_window, scope)
+        self.streams[stream_id] = stream
+        stream.ended = ended
+        if not self._unbegun.take(stream):
+            stream.begin_task()
+
+    def run(self, stream: Stream, work: Coroutine[Any, Any, None]) -> None:
+        task = stream.task = self._loop.create_task(work)
         task.add_done_callback(lambda _: self._done(stream))
 
     def _done(self, stream: Stream) -> None:
@@ -306,6 +315,8 @@ class Connection(asyncio.Protocol):
             stream.feed(payload)
         elif stream.ended:
             stream.wake()
+        if not stream.begun:
+            self._unbegun.look(stream)
 
     def _on_reset(self, _: int, stream_id: int, payload: bytes) -> None:
         if len(payload) != 4:

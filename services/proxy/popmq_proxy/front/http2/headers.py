@@ -37,6 +37,10 @@ LOOKED_AT: Final = frozenset(
     )
 )
 """The others are skipped where that is possible."""
+SAME_BYTES_MAX: Final = 1_024
+"""Remembered of a connection's last block."""
+_DIFFER: Final = frozenset((b"grpc-timeout", b"x-mq-request-id", b"x-mq-date-time"))
+"""No two requests have the same; what clients write before the first of them is mostly alike."""
 _CACHED_MAX: Final = 4_096
 _NO_TABLE: Final = 0x20
 """What a block begins with when the client has followed: the table's size is 0."""
@@ -50,6 +54,8 @@ class HeaderReader:
         self._decoder = Decoder(max_header_list_size=bytes_max)
         self._plain = False
         """The client has no table any more."""
+        self._same: tuple[bytes, list[Header]] = (b"", [])
+        """How the last block began, before what differs each time, and what that says."""
 
     def forbid_table(self) -> None:
         """The client has acknowledged our settings."""
@@ -58,9 +64,15 @@ class HeaderReader:
     def read(self, block: bytes) -> list[Header]:
         """Raises `ConnectionBroken`."""
         if self._plain:
-            found = _read_plain(block)
+            same, known = self._same
+            if not block.startswith(same):
+                same, known = b"", []
+            found = _read_plain(block, len(same), known)
             if found is not None:
-                return found
+                headers, differs_at, differs_number = found
+                if not same and differs_at <= SAME_BYTES_MAX:
+                    self._same = block[:differs_at], headers[:differs_number]
+                return headers
         try:
             headers = [(bytes(name), bytes(value)) for name, value in self._decode(block)]
         except (HPACKError, UnicodeDecodeError, IndexError, ValueError) as wrong:
@@ -73,12 +85,19 @@ class HeaderReader:
         return self._decoder.decode(block, raw=True)
 
 
-def _read_plain(block: bytes) -> list[Header] | None:
-    """None: something unusual; the library knows what to do."""
-    found: list[Header] = []
-    at, end = 0, len(block)
+def _read_plain(
+    block: bytes, start: int, known: list[Header]
+) -> tuple[list[Header], int, int] | None:
+    """(headers, where the first is that differs each time, how many of them are before it)
+
+    Before `start` is what is `known`. None: something unusual; the library knows what to do.
+    """
+    found = known.copy()
+    at, end = start, len(block)
+    differs_at, differs_number = -1, 0
     try:
         while at < end:
+            begin = at
             first = block[at]
             at += 1
             if first & 0x80:  # both from the static table
@@ -115,13 +134,17 @@ def _read_plain(block: bytes) -> list[Header] | None:
                 stop = at + 0x7F + more
             if stop > end:
                 return None
+            if differs_at < 0 and name in _DIFFER:
+                differs_at, differs_number = begin, len(found)
             if name in LOOKED_AT:
                 value = block[at:stop]
                 found.append((name, _text(value) if size & 0x80 else value))
             at = stop
     except (IndexError, HPACKError):
         return None
-    return found
+    if differs_at < 0:
+        differs_at, differs_number = end, len(found)
+    return found, differs_at, differs_number
 
 
 @lru_cache(maxsize=_CACHED_MAX)

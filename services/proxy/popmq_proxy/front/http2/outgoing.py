@@ -4,15 +4,28 @@ Answers gather while the event loop's turn lasts and leave in one write.
 """
 
 import asyncio
+from struct import Struct
 from typing import Final
 
 from popmq_common.units import KiB
+from popmq_proxy.front.asgi import END, START
+from popmq_proxy.front.grpc_wire import PREFIX_BYTES
 from popmq_proxy.front.http2 import wire
+from popmq_proxy.front.http2.headers import block_of
 from popmq_proxy.front.http2.stream import Stream
 from popmq_proxy.front.http2.wire import ConnectionBroken, Error
 
 EAGER_BYTES: Final = 32 * KiB
 """Gathered answers of that size leave at once, while the next ones are made."""
+
+
+_HEAD: Final = block_of(tuple(START["headers"]), START["status"])
+_TAIL: Final = block_of(tuple(END["headers"]), 0)
+_ANSWER: Final = Struct(f">HBBBI{len(_HEAD)}sHBBBIBI")
+"""HEADERS, then DATA as far as the prefix of its message."""
+_TRAILERS: Final = Struct(f">5sI{len(_TAIL)}s")
+_TRAILERS_START: Final = wire.frame(wire.HEADERS, wire.END_HEADERS | wire.END_STREAM, 0, _TAIL)[:5]
+assert len(_HEAD) < 256
 
 
 class Outgoing:
@@ -52,6 +65,22 @@ class Outgoing:
         if body:
             self._put_data(stream, body)
         self.headers(stream, tail, end=True)
+
+    def answer(self, stream: Stream, response: bytes) -> bool:
+        """One message, and that all is well. False: the windows do not allow it; nothing was
+        done."""
+        size = PREFIX_BYTES + len(response)
+        room = min(stream.send_window, self._window, self.frame_bytes_max)
+        if stream.outgoing or size > room:
+            return False
+        stream.send_window -= size
+        self._window -= size
+        number = stream.id
+        kinds = wire.HEADERS, wire.END_HEADERS, number, _HEAD
+        high, low = size >> 8, size & 0xFF
+        start = _ANSWER.pack(0, len(_HEAD), *kinds, high, low, wire.DATA, 0, number, 0, size - 5)
+        self.put(b"%b%b%b" % (start, response, _TRAILERS.pack(_TRAILERS_START, number, _TAIL)))
+        return True
 
     def data(self, stream: Stream, data: bytes) -> None:
         """At once as far as the windows allow, the rest later."""

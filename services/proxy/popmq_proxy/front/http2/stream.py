@@ -3,7 +3,8 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from popmq_proxy.front.asgi import Event
+from popmq_proxy.front.asgi import END, START, Event
+from popmq_proxy.front.grpc_wire import framed
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.headers import block_of
 
@@ -26,6 +27,7 @@ class Stream:
         "_drained",
         "_has_trailers",
         "_start",
+        "begun",
         "closed",
         "ended",
         "held_bytes",
@@ -33,12 +35,18 @@ class Stream:
         "outgoing",
         "owed_bytes",
         "receive_window",
+        "scope",
         "send_window",
         "task",
     )
 
-    def __init__(self, connection: "Connection", stream_id: int, send_window: int) -> None:
+    def __init__(
+        self, connection: "Connection", stream_id: int, send_window: int, scope: Event
+    ) -> None:
         self.id = stream_id
+        self.scope = scope
+        self.begun = False
+        """Somebody works on it."""
         self.task: asyncio.Task[None] | None = None
         self.ended = False
         """The client has sent its last byte."""
@@ -75,11 +83,44 @@ class Stream:
                 return _EMPTY
             self._came = asyncio.get_running_loop().create_future()
             await self._came
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        body = self.body()
         self._body = []
-        self.held_bytes = 0
-        self._connection.incoming.consumed(self, len(body))
+        self.release()
         return {"type": "http.request", "body": body, "more_body": not self.ended}
+
+    def body(self) -> bytes:
+        """What has come and was not received."""
+        if len(self._body) != 1:
+            self._body = [b"".join(self._body)]
+        return self._body[0]
+
+    def first(self) -> bytes:
+        """The first piece of it; nothing is joined for the sake of looking."""
+        return self._body[0] if self._body else b""
+
+    def release(self) -> None:
+        """What has come takes no more of the client's windows."""
+        size, self.held_bytes = self.held_bytes, 0
+        if size:
+            self._connection.incoming.consumed(self, size)
+
+    def begin_task(self) -> None:
+        """Have the application serve it."""
+        self.begun = True
+        self._connection.run(self, self._connection.app(self.scope, self.receive, self))
+
+    def answer(self, response: bytes) -> None:
+        """The one message of an RPC that ends well."""
+        if self._connection.outgoing.answer(self, response):
+            self._connection.answered(self)
+        else:
+            self._connection.run(self, self._answer_slowly(framed([response])))
+
+    async def _answer_slowly(self, body: bytes) -> None:
+        """The same as far as the client's windows let it go."""
+        await self.send(START)
+        await self.send({"type": "http.response.body", "body": body, "more_body": False})
+        await self.send(END)
 
     def whole(self, start: Event, body: bytes, trailers: Event) -> bool:
         """A response in one go. False: the windows do not allow that; nothing was done."""

@@ -1,0 +1,124 @@
+"""What a client like grpc-go writes on its HTTP/2 connection, as bytes."""
+
+import os
+from collections.abc import Sequence
+
+from hpack import Encoder
+from hpack.struct import NeverIndexedHeaderTuple
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+from popmq_proxy.front.grpc_wire import MessageReader, framed
+from popmq_proxy.front.http2 import wire
+
+SERVICE = "/apache.rocketmq.v2.MessagingService/"
+TOPIC, GROUP = v2.Resource(name="t"), v2.Resource(name="g")
+BODY_BYTES = 1_024
+FRAME_BYTES = 16_384
+
+
+class Client:
+    """Requests of one connection, numbered from 1 on."""
+
+    def __init__(self) -> None:
+        self._encoder = Encoder()
+        self._encoder.header_table_size = 0
+        self._count = 0
+
+    def greeting(self) -> bytes:
+        settings = wire.settings({wire.Setting.INITIAL_WINDOW_SIZE: wire.WINDOW_MAX})
+        window = wire.window_update(0, wire.WINDOW_MAX - wire.WINDOW_DEFAULT)
+        acked = wire.frame(wire.SETTINGS, wire.ACK, 0)
+        return wire.PREFACE + settings + window + acked
+
+    def request(self, method: str, message: bytes) -> bytes:
+        """HEADERS and DATA of one RPC."""
+        self._count += 1
+        stream_id = 2 * self._count - 1
+        head = wire.frame(wire.HEADERS, wire.END_HEADERS, stream_id, self._block(method))
+        body = framed([message])
+        pieces = [body[at : at + FRAME_BYTES] for at in range(0, len(body), FRAME_BYTES)]
+        frames = [wire.frame(wire.DATA, 0, stream_id, piece) for piece in pieces[:-1]]
+        frames.append(wire.frame(wire.DATA, wire.END_STREAM, stream_id, pieces[-1]))
+        return head + b"".join(frames)
+
+    def _block(self, method: str) -> bytes:
+        """Time-out and request id differ each time, as they do in life."""
+        number = self._count
+        headers = [
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":path", SERVICE + method),
+            (":authority", "127.0.0.1:8081"),
+            ("content-type", "application/grpc"),
+            ("user-agent", "grpc-go/1.75.0"),
+            ("te", "trailers"),
+            ("grpc-timeout", f"{9_999_999 - number % 997}u"),
+            ("x-mq-client-id", "host@4711@0@1x2y3z"),
+            ("x-mq-language", "GO"),
+            ("x-mq-protocol", "v2"),
+            ("x-mq-client-version", "5.1.4"),
+            ("x-mq-date-time", "20260101T000000Z"),
+            ("x-mq-request-id", f"01234567-89ab-cdef-8000-{number:012x}"),
+        ]
+        plain = [NeverIndexedHeaderTuple(*header) for header in headers]
+        block: bytes = self._encoder.encode(plain, huffman=True)
+        return block
+
+
+def sends(count: int) -> bytes:
+    """A SendMessage of `count` messages."""
+    return service.SendMessageRequest(
+        messages=[_message() for _ in range(count)]
+    ).SerializeToString()
+
+
+def _message() -> v2.Message:
+    """What bench/loadgen sends."""
+    message = v2.Message(topic=TOPIC, body=os.urandom(BODY_BYTES))
+    system = message.system_properties
+    system.message_id = os.urandom(17).hex().upper()
+    system.body_encoding, system.message_type = v2.IDENTITY, v2.NORMAL
+    system.born_host = "host"
+    system.born_timestamp.FromMilliseconds(1_700_000_000_123)
+    return message
+
+
+def receive(count: int) -> bytes:
+    """A ReceiveMessage that does not wait."""
+    request = service.ReceiveMessageRequest(
+        group=GROUP, message_queue=v2.MessageQueue(topic=TOPIC), batch_size=count
+    )
+    request.invisible_duration.FromSeconds(600)
+    request.long_polling_timeout.FromSeconds(0)
+    request.filter_expression.type = v2.TAG
+    request.filter_expression.expression = "*"
+    return request.SerializeToString()
+
+
+def ack(entries: Sequence[tuple[str, str]]) -> bytes:
+    """An AckMessage of (message id, receipt handle) pairs."""
+    request = service.AckMessageRequest(group=GROUP, topic=TOPIC)
+    for message_id, handle in entries:
+        request.entries.add(message_id=message_id, receipt_handle=handle)
+    return request.SerializeToString()
+
+
+def batches(answers: bytes, size: int) -> list[list[tuple[str, str]]]:
+    """(message id, receipt handle) of all messages that frames of responses hold."""
+    bodies: dict[int, bytearray] = {}
+    at = 0
+    while at < len(answers):
+        high, low, kind, _, stream_id = wire.HEAD.unpack_from(answers, at)
+        start = at + wire.HEAD_BYTES
+        at = start + (high << 8 | low)
+        if kind == wire.DATA:
+            bodies.setdefault(stream_id, bytearray()).extend(answers[start:at])
+    found = []
+    for body in bodies.values():
+        for message in MessageReader(1 << 30, "").feed(bytes(body)):
+            response = service.ReceiveMessageResponse.FromString(message)
+            if response.HasField("message"):
+                system = response.message.system_properties
+                found.append((system.message_id, system.receipt_handle))
+    return [found[at : at + size] for at in range(0, len(found), size)]

@@ -1,0 +1,38 @@
+"""One side of a comparison: a process that measures what it is told.
+
+A line of standard input is a count of messages; the answer is the microseconds of CPU time of one.
+"""
+
+import asyncio
+import gc
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import uvloop
+
+from micro.cases import CASES
+
+SHM = "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+async def _serve(name: str) -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # log lines go elsewhere
+    folder = Path(tempfile.mkdtemp(dir=SHM, prefix="popmq-micro-"))
+    loop = asyncio.get_running_loop()
+    try:
+        async with CASES[name](folder / "data") as case:
+            gc.freeze()
+            gc.disable()  # as rare in a server that runs for long
+            while line := await loop.run_in_executor(None, sys.stdin.readline):
+                print(await case.round(int(line)), flush=True, file=answers)
+                gc.collect()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    uvloop.run(_serve(sys.argv[1]))
