@@ -78,7 +78,7 @@ class BrokerState:
         return max(self.store.min_offset(topic, queue_id), floor)
 
     def is_of_deleted(self, topic: str, log_offset: int) -> bool:
-        """What was stored there is for a topic that is gone, though there may be one of its name."""
+        """What was stored there was for a topic that is gone, though one of its name may be."""
         deleted_at = self.floors.get(topic, {}).get(LOG_END, 0)
         return topic not in self.topics or log_offset < deleted_at
 
