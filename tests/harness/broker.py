@@ -76,8 +76,8 @@ class EngineDriver:
             **{
                 "segment_bytes": SEGMENT_BYTES,
                 "queue_file_bytes": 200,
-                "index_slots": 5,
-                "index_entries": 40,
+                "index_slots": 20,
+                "index_entries": 200,
                 "disk_reserve_bytes": 0,
                 **self._settings,
             },
