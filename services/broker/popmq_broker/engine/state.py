@@ -87,11 +87,7 @@ class BrokerState:
         return max(self.store.min_offset(topic, queue_id), floor)
 
     def is_of_deleted(self, topic: str, log_offset: int) -> bool:
-<<<<<<< HEAD
         """What was stored there is for a topic that is gone; there may be one of its name."""
-=======
-        """What was stored there was for a topic that is gone, though one of its name may be."""
->>>>>>> 4ca15a89632359780f461dfccbe900285b5ce5e2
         deleted_at = self.floors.get(topic, {}).get(LOG_END, 0)
         return topic not in self.topics or log_offset < deleted_at
 
