@@ -10,7 +10,7 @@ from functools import partial
 from popmq_broker import metrics
 from popmq_broker.config import BrokerConfig, Flush
 from popmq_broker.core.retry import is_first_of_pair
-from popmq_broker.engine import replay
+from popmq_broker.engine import parked_leases, replay
 from popmq_broker.engine.broker import Broker
 from popmq_broker.engine.register import Announcer, GrpcAnnouncer, Registrar
 from popmq_broker.engine.send import tag_of
@@ -155,6 +155,7 @@ async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
         group_count_max=config.waiting_polls_per_group_max,
     )
     state = BrokerState(config=config, store=store, clock=clock, log=log, waiters=waiters)
+    await parked_leases.bring_in(state)
     replay.load(state)
     broker = Broker(state)
     broker.topics.ensure_revive_topic()

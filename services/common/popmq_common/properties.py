@@ -36,6 +36,8 @@ RETRY_REASON: Final = "__RETRY_REASON"
 ORIGIN_QUEUE: Final = "__ORIGIN_QUEUE_ID"
 """Ours, of copies: the queue that a message of a message group was sent to."""
 DELIVER_MS: Final = "TIMER_DELIVER_MS"
+REAL_TOPIC: Final = "REAL_TOPIC"
+REAL_QUEUE: Final = "REAL_QID"
 PRIORITY: Final = "_SYS_MSG_PRIORITY_"
 
 _RESERVED_TEXT: Final = """

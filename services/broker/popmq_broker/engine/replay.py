@@ -24,7 +24,7 @@ from popmq_broker.engine.send import tag_of
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import FLOORS_FILE, FORGET, GROUPS_FILE, TOPICS_FILE
 from popmq_common.errors import Corrupt
-from popmq_common.names import REVIVE_GROUP
+from popmq_common.names import REVIVE_GROUP, WHEEL_GROUP
 
 CHUNK_ENTRIES = 1024
 
@@ -41,7 +41,7 @@ def load(state: BrokerState) -> None:
     saved = state.store.load_config(OFFSETS_FILE, partial(offsets.decode, where=OFFSETS_FILE))
     table = saved or OffsetTable(0, {})
     for key, position in table.offsets.items():
-        if key.group != REVIVE_GROUP:
+        if key.group not in (REVIVE_GROUP, WHEEL_GROUP):
             end = state.store.max_offset(key.topic, key.queue_id)
             # Beyond the end: flush=async has lost what was there, and its offsets are used again.
             state.leases.queues[key] = state.new_group_queue(key, min(position, end))

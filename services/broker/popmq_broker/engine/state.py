@@ -32,6 +32,8 @@ class BrokerState:
     groups_version: int = 0
     floors: dict[str, dict[int, int]] = field(default_factory=dict)
     """Topics that were deleted: queue id → first offset of what came after."""
+    timer_topic_seen: int = 0
+    """How far the timer's topic was looked through for leases of RocketMQ's."""
     leases: LeaseTable = field(default_factory=LeaseTable)
     progress: ReviveProgress = field(default_factory=ReviveProgress)
     buffer: GrantBuffer = field(init=False)
