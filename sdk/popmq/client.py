@@ -337,6 +337,13 @@ class Client:
         self._routes[topic] = (now_s, list(readable.values()))
         return self._routes[topic][1]
 
+    async def ask(self, method: Any, request: Any, wait_s: float = 0.0) -> Any:
+        """One unary call that may be repeated; `wait_s`: how long the server may take over it."""
+        timeout_s = wait_s + self._timeout_s
+        return await self._retrying(
+            lambda: method(request, timeout=timeout_s, metadata=self.metadata())
+        )
+
     async def _retrying(
         self, attempt: Callable[[], Awaitable[T]], attempts: int = SEND_ATTEMPTS
     ) -> T:

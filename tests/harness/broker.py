@@ -107,6 +107,7 @@ class EngineDriver:
         *,
         fifo: bool = False,
         retry_policy: link.RetryPolicy | None = None,
+        lock_hold_ms: int = 0,
     ) -> None:
         topic = link.TopicConfig(
             name=TOPIC, read_queues=queues, write_queues=queues, message_type="MIXED"
@@ -118,6 +119,7 @@ class EngineDriver:
             max_attempts=max_attempts,
             consume_from=start,
             retry_policy=retry_policy,
+            lock_hold_ms=lock_hold_ms,
         )
         self.call(put_group=link.PutGroup(group=group))
 

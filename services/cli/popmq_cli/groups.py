@@ -7,7 +7,15 @@ from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, table
+from popmq_cli.reset_offset import reset_offset
 from popmq_cli.retry_policy import policy_option, policy_text
+
+access_lock_option = click.option(
+    "--access-lock",
+    type=float,
+    metavar="SECONDS",
+    help="Consumers that pull have a queue one at a time; a silent one for so long. 0: no lock.",
+)
 
 
 @click.group()
@@ -32,6 +40,7 @@ def group() -> None:
     show_default=True,
     help="Where it starts: at messages sent after its first receive, or at the oldest.",
 )
+@access_lock_option
 @policy_option
 @client_options
 @running
@@ -40,6 +49,7 @@ async def create(
     fifo: bool,
     max_attempts: int,
     consume_from: str,
+    access_lock: float | None,
     retry_policy: admin.RetryPolicy | None,
     endpoint: str,
     as_json: bool,
@@ -51,6 +61,7 @@ async def create(
         max_attempts=max_attempts,
         consume_from=consume_from.upper(),
         retry_policy=retry_policy,
+        lock_hold_ms=int((access_lock or 0) * 1000),
     )
     async with AdminClient(endpoint) as stub:
         await _put(stub, wanted, as_json=as_json)
@@ -62,6 +73,7 @@ async def create(
 @click.option(
     "--from", "consume_from", type=click.Choice(["last", "first"]), help="Where it starts."
 )
+@access_lock_option
 @policy_option
 @client_options
 @running
@@ -69,6 +81,7 @@ async def set_group(
     name: str,
     max_attempts: int | None,
     consume_from: str | None,
+    access_lock: float | None,
     retry_policy: admin.RetryPolicy | None,
     endpoint: str,
     as_json: bool,
@@ -81,6 +94,8 @@ async def set_group(
             wanted.max_attempts = max_attempts
         if consume_from is not None:
             wanted.consume_from = consume_from.upper()
+        if access_lock is not None:
+            wanted.lock_hold_ms = int(access_lock * 1000)
         if retry_policy is not None:
             wanted.retry_policy.CopyFrom(retry_policy)
         await _put(stub, wanted, as_json=as_json)
@@ -130,6 +145,11 @@ async def show(name: str, endpoint: str, as_json: bool) -> None:
     start = found.consume_from.lower()
     click.echo(f"{found.name}: {found.max_attempts} attempts, starts at the {start} message")
     click.echo(f"Retries after {policy_text(found.retry_policy)}.")
+    headings = ["BROKER", "TOPIC", "QUEUE", "COMMITTED", "NEXT", "IN FLIGHT", "LAG"]
+    if found.lock_hold_ms:
+        hold_s = found.lock_hold_ms / 1000
+        click.echo(f"Access lock: a silent consumer keeps a queue that it pulls for {hold_s:g} s.")
+        headings.append("PULLED BY")
     rows = [
         (
             queue.broker,
@@ -139,10 +159,11 @@ async def show(name: str, endpoint: str, as_json: bool) -> None:
             queue.max_offset,
             queue.in_flight,
             queue.lag,
-        )
+            queue.locked_by or "-",
+        )[: len(headings)]
         for queue in response.queues
     ]
-    table(["BROKER", "TOPIC", "QUEUE", "COMMITTED", "NEXT", "IN FLIGHT", "LAG"], rows)
+    table(headings, rows)
 
 
 @group.command()
@@ -160,3 +181,6 @@ async def delete(name: str, yes: bool, endpoint: str, as_json: bool) -> None:
         document({"deleted": name})
     else:
         click.echo(f"Group {name} is deleted.")
+
+
+group.add_command(reset_offset)

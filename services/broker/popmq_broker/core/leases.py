@@ -60,6 +60,8 @@ class GroupQueue:
         self.unstored = Unstored()
         """What was handed out and is in no journal: only with pop_buffer=memory."""
         self.committed = position
+        self.fenced_ms = 0
+        """Pops before this time are void: the position was moved while they were held."""
         self.pops = 0
         """Pops of the group so far; decides whose turn it is."""
         self.leases: dict[int, Lease] = {}
@@ -74,6 +76,8 @@ class GroupQueue:
 
     def judge(self, ref: Receipt, now_ms: int) -> Outcome:
         """What an ack or change through `ref` finds; DONE: it holds the newest live lease."""
+        if ref.pop_time_ms < self.fenced_ms:
+            return Outcome.SUPERSEDED
         lease = self.leases.get(ref.queue_offset)
         if lease is None:
             return self._judge_ended(ref, now_ms)
@@ -155,6 +159,8 @@ class GroupQueue:
     def fence(self, to: int) -> list[Lease]:
         """Set the position outright; leases are dropped, those that were needed are returned."""
         dropped = self.needed_leases()
+        times_ms = [lease.grant.pop_time_ms for lease in self.leases.values()]
+        self.fenced_ms = max([self.fenced_ms, *(ms + 1 for ms in times_ms)])
         self.leases.clear()
         self._ended.clear()
         self.position = self.committed = to

@@ -6,11 +6,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from popmq_broker.engine.ack import Ack
+from popmq_broker.engine.consumers import Consumers
 from popmq_broker.engine.dead_letters import DeadLetters
 from popmq_broker.engine.nack import Nacks
 from popmq_broker.engine.offsets import Offsets
 from popmq_broker.engine.pop import Pop
 from popmq_broker.engine.pop_buffer import Storing
+from popmq_broker.engine.positions import Positions
+from popmq_broker.engine.pull import Pull, queue_name
 from popmq_broker.engine.renew import Renew
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.send import Begun, Send
@@ -33,6 +36,12 @@ _REPLY_FIELD = {
     "redrive": "redrive",
     "get_group": "get_group",
     "describe": "describe",
+    "pull": "pull",
+    "join": "join",
+    "get_offset": "offset",
+    "commit_offset": "offset",
+    "find_offset": "offset",
+    "reset_offsets": "reset_offsets",
 }
 
 
@@ -45,7 +54,9 @@ class Broker:
         self.storing = Storing(state)
         ack = Ack(state, self.revive)
         dead_letters = DeadLetters(state, self.topics)
-        renew = Renew(state, self.revive)
+        consumers = Consumers(state)
+        renew = Renew(state, self.revive, consumers)
+        positions = Positions(state)
         self._send = Send(state)
         self._handlers: dict[str, Handler] = {
             "send": self._send.send,
@@ -65,6 +76,12 @@ class Broker:
             "delete_group": self.topics.delete_group,
             "get_group": self.topics.get_group,
             "describe": self.topics.describe,
+            "pull": Pull(state).pull,
+            "join": consumers.join,
+            "commit_offset": positions.commit,
+            "get_offset": positions.get,
+            "find_offset": positions.find,
+            "reset_offsets": positions.reset,
         }
         state.store.arrivals = self._arrived
         state.store.synced = self._synced
@@ -130,6 +147,9 @@ class Broker:
             codes.setdefault(run.queue[0], []).extend(run.tags_codes)
         for topic, tags_codes in codes.items():
             self.state.waiters.arrived(topic, tags_codes)
+        if self.state.pulls.count:
+            for run in runs:
+                self.state.pulls.arrived(queue_name(*run.queue), run.tags_codes)
 
     def _synced(self, seconds: float, records: int) -> None:
         self.state.stats.fsync_s.observe(seconds)

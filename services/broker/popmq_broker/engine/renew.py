@@ -17,6 +17,7 @@ from popmq_broker.core.grant import Grant, Lease
 from popmq_broker.core.leases import GroupQueue
 from popmq_broker.core.renewal import renewed, returned
 from popmq_broker.engine import journal
+from popmq_broker.engine.consumers import Consumers
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.store.store import Draft
@@ -29,8 +30,9 @@ GRANTS_MAX = 1_024  # renewed at a time
 
 
 class Renew:
-    def __init__(self, state: BrokerState, revive: Revive) -> None:
+    def __init__(self, state: BrokerState, revive: Revive, consumers: Consumers) -> None:
         self._state = state
+        self._consumers = consumers
         self._revive = revive
 
     async def alive(self, request: link.Alive) -> link.Done:
@@ -53,6 +55,7 @@ class Renew:
         state = self._state
         now_ms = state.clock.now_ms()
         for client_id in request.client_ids:
+            self._consumers.gone(client_id)
             for held in state.leases.renewals.of(client_id):
                 queue = state.leases.queues[held.key]
                 grant = returned(held.grant, now_ms, state.config.goodbye_grace_ms)

@@ -8,12 +8,11 @@ is made later under the same name.
 import json
 from collections.abc import Awaitable, Callable, Iterable
 
-from popmq_broker.core import checkpoint as ck
 from popmq_broker.core import tables
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.retry_policy import TABLE, RetryPolicy
-from popmq_broker.engine import journal
 from popmq_broker.engine.counts import known_queues, of_queue
+from popmq_broker.engine.moves import FORGET, move
 from popmq_broker.engine.state import BrokerState
 from popmq_common.errors import BadRequest, IllegalQueueCount, TooManyRequests
 from popmq_common.names import (
@@ -25,14 +24,13 @@ from popmq_common.names import (
     is_user_topic,
     retry_topic,
 )
-from popmq_common.units import QueueOffset
 from popmq_internal.v1 import link_pb2 as link
 
 TOPICS_FILE = "topics.json"
 GROUPS_FILE = "subscriptionGroup.json"
 FLOORS_FILE = "topicFloors.json"
 QUEUES_MAX = 1_024
-FORGET = -1
+LOCK_HOLD_MS_MAX = 3_600_000
 
 
 class Topics:
@@ -120,6 +118,7 @@ class Topics:
         moved = [key for key in state.leases.queues if key.topic in gone]
         self._move({key: state.min_offset(key.topic, key.queue_id) for key in moved})
         state.stats.forget_topic(request.topic)
+        state.locks.forget(topic=request.topic)
         await self.save()
         await self.announce()
         state.waiters.wake_all(request.topic)
@@ -169,7 +168,11 @@ class Topics:
             max_attempts=raw.max_attempts,
             consume_from=consume_from,
             retry_policy=_policy(raw) if raw.HasField("retry_policy") else TABLE,
+            lock_hold_ms=raw.lock_hold_ms,
         )
+        if not 0 <= group.lock_hold_ms <= LOCK_HOLD_MS_MAX:
+            limit = LOCK_HOLD_MS_MAX
+            raise BadRequest(reason=f"hold time {group.lock_hold_ms} ms, 0 to {limit} allowed")
         group.retry_policy.check()
         before = self._state.groups.get(group.name)
         if before is not None and before.fifo != group.fifo:
@@ -231,40 +234,14 @@ class Topics:
         del state.groups[request.group]
         state.waiters.wake_group(request.group)
         state.stats.forget_group(request.group)
+        state.locks.forget(group=request.group)
         await self.save()
         await self._save_groups()
         return link.Done()
 
     def _move(self, positions: dict[QueueKey, int]) -> None:
-        """Journal new positions, void the leases before them, then apply."""
-        state = self._state
-        now_ms = state.clock.now_ms()
-        drafts = [
-            journal.checkpoint(state, self._move_record(key, to, now_ms), 0, now_ms)
-            for key, to in positions.items()
-        ]
-        appended = state.store.append(drafts, now_ms, system=True) if drafts else []
+        move(self._state, positions)
         self._gone_version += 1
-        for place in appended:
-            state.progress.moved(place.queue_offset, place.log_offset)
-        for key, to in positions.items():
-            if to == FORGET:
-                dropped = state.leases.forget(key)
-            else:
-                dropped = state.leases.fence(state.leases.queues[key], to)
-            state.close(dropped)
-
-    def _move_record(self, key: QueueKey, to: int, now_ms: int) -> ck.Checkpoint:
-        return ck.Checkpoint(
-            topic=key.topic,
-            group=key.group,
-            queue_id=key.queue_id,
-            start_offset=QueueOffset(to),
-            offsets=(),
-            pop_time_ms=now_ms,
-            invisible_ms=0,
-            broker=self._state.config.name,
-        )
 
     async def describe(self, request: link.Describe) -> link.DescribeReply:
         """One topic, one group, or everything. Raises `TopicNotFound`, `GroupNotFound`."""
@@ -308,6 +285,7 @@ class Topics:
                     max_offset=state.store.max_offset(key.topic, key.queue_id),
                     in_flight=len(queue.leases),
                     lag=of_queue(state, queue).lag,
+                    locked_by=state.locks.owner(key),
                 )
                 for key, queue in sorted(known_queues(state).items())
                 if key.group == group.name
@@ -345,6 +323,7 @@ def _group_message(group: tables.GroupConfig) -> link.GroupConfig:
         fifo=group.fifo,
         max_attempts=group.max_attempts,
         consume_from=group.consume_from.value,
+        lock_hold_ms=group.lock_hold_ms,
         retry_policy=link.RetryPolicy(
             delays_ms=policy.delays_ms,
             initial_ms=policy.initial_ms,
