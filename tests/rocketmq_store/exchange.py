@@ -23,7 +23,7 @@ GRACE_S: Final = 60.0
 """RocketMQ finds a lease's end some seconds late."""
 TAKEN_MAX: Final = 2_000
 MORE_SHARE: Final = 20
-DELAYED, HALF = "later", "maybe"
+DELAYED, HALF, RENEWED = "later", "maybe", "renewed"
 SEED: Final = 7
 
 
@@ -201,6 +201,10 @@ async def theirs_to_ours(exchange: Exchange, *, killed: bool) -> None:
             [item.line() for item in items] + special(items, exchange.count), exchange.pool_path
         )
         exchange.tell(f"RocketMQ stored {len(items)} messages, and delayed and half ones")
+        for count in (30, 10):
+            server.judge("delete", RENEWED)
+            server.set_up([{"topic": RENEWED, "queues": 1, "type": "NORMAL"}])
+            server.write([_plain(i) for i in range(count)], exchange.pool_path)
         taken = await consume(server.endpoint, exchange.count, rejects=False)
         rows, tables = server.rows(), Tables(server.state())
         if killed:
@@ -209,6 +213,11 @@ async def theirs_to_ours(exchange: Exchange, *, killed: bool) -> None:
     await take_over(exchange, directory, rows, tables, items)
     with ours.popmq(exchange.folder / "next") as popmq:
         await go_on(exchange, popmq.endpoint, taken)
+
+
+def _plain(number: int) -> Line:
+    item: Line = {"number": number, "topic": RENEWED, "at": number, "size": 10, "zip": False}
+    return {**item, "tag": None, "keys": [], "properties": {"number": str(number)}}
 
 
 def special(items: Sequence[Item], first: int) -> list[Line]:

@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Set;
 import org.apache.rocketmq.client.impl.MQClientAPIImpl;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 
@@ -12,6 +13,7 @@ import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
  *
  * <pre>
  * setup IN           make topics and groups
+ * delete TOPIC
  * write IN POOL OUT  send messages; bodies are pieces of POOL
  * read OUT           every message of every queue
  * state OUT          topics, groups, queues' ends, positions
@@ -49,6 +51,7 @@ public final class Judge {
         judge.admin.start();
         switch (args[2]) {
             case "setup" -> Writer.setUp(judge, lines(args[3]));
+            case "delete" -> judge.admin.deleteTopicInBroker(Set.of(judge.broker), args[3]);
             case "write" -> Writer.write(judge, lines(args[3]), Path.of(args[4]), Path.of(args[5]));
             case "read" -> Reader.read(judge, Path.of(args[3]));
             case "state" -> State.write(judge, Path.of(args[3]));
