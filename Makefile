@@ -68,6 +68,7 @@ compat: setup ## the official Node and Go clients
 	$(BIN)/pytest -q -n 4 --dist loadgroup tests/compat/node tests/compat/golang
 
 .PHONY: rocketmq-store
+rocketmq-store: MESSAGES = 100000
 rocketmq-store: setup bench/anchor/lib ## Apache RocketMQ's broker reads our files, and the reverse (MESSAGES= ONLY=)
 	PYTHONPATH=tests $(BIN)/python -m rocketmq_store $(MESSAGES) $(ONLY)
 
