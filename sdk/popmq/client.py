@@ -344,6 +344,19 @@ class Client:
             lambda: method(request, timeout=timeout_s, metadata=self.metadata())
         )
 
+    @property
+    def stub(self) -> "service_grpc.MessagingServiceAsyncStub":
+        return self._stub
+
+    @property
+    def consumer(self) -> "consumer_grpc.ConsumerAsyncStub":
+        """What a PopMQ server knows beyond the public protocol."""
+        return self._consumer
+
+    def resource(self, name: str) -> v2.Resource:
+        """A topic or group in this client's namespace."""
+        return self._resource(name)
+
     async def _retrying(
         self, attempt: Callable[[], Awaitable[T]], attempts: int = SEND_ATTEMPTS
     ) -> T:
