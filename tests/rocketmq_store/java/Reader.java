@@ -17,6 +17,7 @@ import java.util.concurrent.Future;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.PullStatus;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.protocol.admin.TopicOffset;
@@ -25,6 +26,7 @@ import org.apache.rocketmq.remoting.protocol.admin.TopicOffset;
 final class Reader {
     private static final int THREADS = 4;
     private static final int PULL = 32;
+    private static final int ROUTE_TRIES = 45;
 
     private Reader() {}
 
@@ -53,7 +55,7 @@ final class Reader {
             throws Exception {
         long at = range.getMinOffset();
         while (at < range.getMaxOffset()) {
-            PullResult result = consumer.pull(queue, "*", at, PULL, Judge.TIMEOUT_MS);
+            PullResult result = pull(consumer, queue, at);
             if (result.getPullStatus() != PullStatus.FOUND) {
                 throw new IllegalStateException(queue + " at " + at + ": " + result);
             }
@@ -66,6 +68,21 @@ final class Reader {
             at = result.getNextBeginOffset();
         }
         return null;
+    }
+
+    /** A topic that the broker has just made is not known to the nameserver for some seconds. */
+    @SuppressWarnings("deprecation")
+    private static PullResult pull(DefaultMQPullConsumer consumer, MessageQueue queue, long at) throws Exception {
+        for (int tries = 1; ; tries++) {
+            try {
+                return consumer.pull(queue, "*", at, PULL, Judge.TIMEOUT_MS);
+            } catch (MQClientException unknown) {
+                if (tries == ROUTE_TRIES) {
+                    throw unknown;
+                }
+                Thread.sleep(1_000);
+            }
+        }
     }
 
     static Map<String, Object> row(MessageExt message) throws Exception {
