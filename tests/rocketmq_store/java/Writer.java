@@ -12,7 +12,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
-import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
@@ -27,6 +27,7 @@ import org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfi
 /** Topics, groups and messages, made with RocketMQ's own producers. */
 final class Writer {
     private static final int THREADS = 6;
+    private static final int ROUTE_TRIES = 45;
 
     private Writer() {}
 
@@ -115,7 +116,7 @@ final class Writer {
         if (item.containsKey("delayMs")) {
             message.setDelayTimeMs(item.getLongValue("delayMs"));
         }
-        SendResult result = sent(producer, message, item);
+        SendResult result = sentOnceKnown(producer, message, item);
         if (result.getSendStatus() != SendStatus.SEND_OK) {
             throw new IllegalStateException(item + ": " + result);
         }
@@ -124,6 +125,22 @@ final class Writer {
         line.put("id", result.getMsgId());
         synchronized (out) {
             out.println(JSON.toJSONString(line));
+        }
+    }
+
+    /** A topic that the broker has just made is not known to the nameserver for some seconds. */
+    private static SendResult sentOnceKnown(TransactionMQProducer producer, Message message, JSONObject item)
+            throws Exception {
+        for (int tries = 1; ; tries++) {
+            try {
+                return sent(producer, message, item);
+            } catch (MQClientException failed) {
+                boolean unknown = String.valueOf(failed.getMessage()).toLowerCase().contains("route");
+                if (!unknown || tries == ROUTE_TRIES) {
+                    throw failed;
+                }
+                Thread.sleep(1_000);
+            }
         }
     }
 
