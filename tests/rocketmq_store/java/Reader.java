@@ -35,6 +35,7 @@ final class Reader {
         DefaultMQPullConsumer consumer = new DefaultMQPullConsumer("judge-reader");
         consumer.setNamesrvAddr(judge.nameserver);
         consumer.setConsumerPullTimeoutMillis(Judge.TIMEOUT_MS);
+        consumer.setMqClientApiTimeout((int) Judge.TIMEOUT_MS);
         consumer.start();
         var threads = Executors.newFixedThreadPool(THREADS);
         List<Future<Void>> reading = new ArrayList<>();

@@ -94,6 +94,7 @@ final class Writer {
         producer.setNamesrvAddr(judge.nameserver);
         producer.setInstanceName(group);
         producer.setSendMsgTimeout((int) Judge.TIMEOUT_MS);
+        producer.setMqClientApiTimeout((int) Judge.TIMEOUT_MS);
         producer.setCompressMsgBodyOverHowmuch(zipFromBytes);
         producer.setTransactionListener(new Fate());
         producer.start();
