@@ -80,6 +80,11 @@ compat: setup ## the official Node and Go clients
 	@command -v go >/dev/null || { echo 'make compat: install Go 1.25 or newer (https://go.dev/dl)'; exit 1; }
 	$(BIN)/pytest -q -n 4 --dist loadgroup tests/compat/node tests/compat/golang
 
+.PHONY: rocketmq-store
+rocketmq-store: MESSAGES = 100000
+rocketmq-store: setup bench/anchor/lib ## Apache RocketMQ's broker reads our files, and the reverse (MESSAGES= ONLY=)
+	PYTHONPATH=tests $(BIN)/python -m rocketmq_store $(MESSAGES) $(ONLY)
+
 pipelines: setup ## the audit on a local Spark
 	@command -v java >/dev/null || { echo 'make pipelines: install Java 17 (apt-get install openjdk-17-jre-headless)'; exit 1; }
 	$(BIN)/pytest -q tests/pipelines

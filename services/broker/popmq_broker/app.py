@@ -12,7 +12,7 @@ from popmq_broker.config import BrokerConfig, Flush
 from popmq_broker.core import timer_levels
 from popmq_broker.core.index import Sizes
 from popmq_broker.core.retry import is_first_of_pair
-from popmq_broker.engine import replay
+from popmq_broker.engine import parked_leases, replay
 from popmq_broker.engine.broker import Broker
 from popmq_broker.engine.register import Announcer, GrpcAnnouncer, Registrar
 from popmq_broker.engine.state import BrokerState
@@ -161,6 +161,7 @@ async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
     )
     state = BrokerState(config=config, store=store, clock=clock, log=log, waiters=waiters)
     try:
+        await parked_leases.bring_in(state)
         files_are_ahead = replay.load(state)
     except BaseException:  # files that cannot be read: the directory must be free for repair
         store.abandon()

@@ -17,6 +17,8 @@ HALF_OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 GIVEN_UP_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 """Half messages that nobody would settle."""
 HALF_GROUP: Final = "CID_RMQ_SYS_TRANS"
+WHEEL_GROUP: Final = "CID_RMQ_SYS_POPMQ_WHEEL"
+"""Ours: how far the timer's topic was looked through for leases (engine/parked_leases.py)."""
 SYSTEM_TOPIC_PREFIX: Final = "rmq_sys_"
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 TOPIC_CHARS_MAX: Final = 127  # what RocketMQ's clients and brokers take

@@ -11,7 +11,6 @@ from popmq_common import properties as names
 from popmq_common.units import QueueOffset
 
 _CODES = {tag: tags_code(tag) for tag in (ck.CHECKPOINT_TAG, ck.ACK_TAG, ck.BATCH_ACK_TAG)}
-_CHECKPOINT_AHEAD_MS = 1_000  # RocketMQ delivers a checkpoint that much before its time
 
 
 def grant_record(
@@ -47,10 +46,9 @@ def grant_record(
 
 
 def checkpoint(state: BrokerState, record: ck.Checkpoint, revive_queue: int, now_ms: int) -> Draft:
-    due_ms = record.due_ms - _CHECKPOINT_AHEAD_MS
     body = ck.encode_checkpoint(record)
     key = ck.checkpoint_key(record)
-    return _draft(state, ck.CHECKPOINT_TAG, key, body, revive_queue, due_ms, now_ms)
+    return _draft(state, ck.CHECKPOINT_TAG, key, body, revive_queue, now_ms)
 
 
 def ack(
@@ -76,7 +74,7 @@ def ack(
     )
     tag, body = ck.encode_ack(record)
     name = ck.ack_key(record)
-    return _draft(state, tag, name, body, grant.revive_queue, grant.due_ms, now_ms)
+    return _draft(state, tag, name, body, grant.revive_queue, now_ms)
 
 
 def _draft(
@@ -85,10 +83,11 @@ def _draft(
     key: str,
     body: bytes,
     revive_queue: int,
-    due_ms: int,
     now_ms: int,
 ) -> Draft:
-    properties = {names.TAGS: tag, names.UNIQ_KEY: key, "TIMER_OUT_MS": str(due_ms)}
+    """With the time it came into the topic: RocketMQ's revive service takes the latest such time
+    for its clock, and without any it never finds that a lease has ended."""
+    properties = {names.TAGS: tag, names.UNIQ_KEY: key, names.DELIVER_MS: str(now_ms)}
     return Draft(
         topic=state.revive_topic,
         queue_id=revive_queue,

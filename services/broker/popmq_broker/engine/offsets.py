@@ -12,9 +12,18 @@ from popmq_broker.core.offsets import OffsetTable, QueueKey
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import Topics
 from popmq_common.errors import DiskFull
-from popmq_common.names import HALF_GROUP, HALF_OP_TOPIC, HALF_TOPIC, REVIVE_GROUP
+from popmq_common.names import (
+    HALF_GROUP,
+    HALF_OP_TOPIC,
+    HALF_TOPIC,
+    REVIVE_GROUP,
+    TIMER_TOPIC,
+    WHEEL_GROUP,
+)
 
 OFFSETS_FILE = "consumerOffset.json"
+TIMER_TOPIC_SEEN = QueueKey(WHEEL_GROUP, TIMER_TOPIC, 0)
+"""The file's entry that says how far engine/parked_leases.py has looked."""
 
 
 class Offsets:
@@ -46,6 +55,7 @@ class Offsets:
     def _snapshot(self) -> dict[QueueKey, int]:
         state = self._state
         found = {key: queue.needed_from for key, queue in state.leases.queues.items()}
+        found[TIMER_TOPIC_SEEN] = state.timer_topic_seen
         needed_from = state.store.durable_end
         for i in range(state.config.revive_queues):
             end = state.store.max_offset(state.revive_topic, i)

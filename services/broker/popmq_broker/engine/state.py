@@ -45,6 +45,8 @@ class BrokerState:
     floors: dict[str, dict[int, int]] = field(default_factory=dict)
     """Topics that were deleted: queue id → first offset of what came after; `LOG_END` → where the
     log ended then."""
+    timer_topic_seen: int = 0
+    """How far the timer's topic was looked through for leases of RocketMQ's."""
     leases: LeaseTable = field(default_factory=LeaseTable)
     progress: ReviveProgress = field(default_factory=ReviveProgress)
     halves: HalfTable = field(init=False)

@@ -75,6 +75,11 @@ class ConsumeQueue:
         elif encode_entry(self.entries(offset, 1)[0]) != entries:
             raise self._damaged(offset, "two messages have this offset")
 
+    def begins_otherwise(self, entry: bytes) -> bool:
+        """Its first message is another one, or gone."""
+        first = self.entries(0, 1)
+        return not first or encode_entry(first[0]) != entry
+
     def begin_at(self, offset: int) -> None:
         """An empty queue whose first messages are gone begins here."""
         assert self.max_offset == 0

@@ -79,6 +79,8 @@ class Queues:
         queue = self._queues.get(key) or self._make(key)
         if may_begin and queue.max_offset == 0 and offset > 0:
             queue.begin_at(offset)
+        if offset == 0 and queue.max_offset and queue.begins_otherwise(entry):
+            queue.cut(0)  # RocketMQ deleted the topic and made it again: it counts anew
         self.dispatch(key, offset, entry)
         queue.next_offset = queue.max_offset
 

@@ -276,6 +276,11 @@ class Store:
         self.when_durable(end_offset, partial(_tell, waiter))
         await waiter
 
+    async def settled(self) -> None:
+        """Return when all that was appended is durable and visible. Raises `StoreClosed`."""
+        await self.durable(self.log_end)
+        await asyncio.sleep(0)  # with async flush it is visible a turn of the loop later
+
     def when_durable(self, end_offset: int, then: WhenDurable) -> None:
         """Call `then` when the log is on disk up to `end_offset`, or with `StoreClosed` when it
         never will be; at once if it is, or with async flush."""

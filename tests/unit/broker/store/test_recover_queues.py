@@ -5,7 +5,18 @@ from unittest.mock import patch
 
 import pytest
 from harness.memory_files import MemoryFiles
-from harness.store import ROOT, Told, crash, draft, filled, messages, opened, put, running
+from harness.store import (
+    ROOT,
+    SEGMENT_BYTES,
+    Told,
+    crash,
+    draft,
+    filled,
+    messages,
+    opened,
+    put,
+    running,
+)
 
 from popmq_broker.core.queue_entry import pack
 from popmq_broker.store import checkpoint_file
@@ -150,3 +161,27 @@ async def test_a_log_with_a_gap_in_a_queue_is_refused(disk: MemoryFiles) -> None
     disk.damage(LOG / name(0), start, other)
     with pytest.raises(Corrupt, match="entries from 1 on are missing"):
         await opened(disk)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+async def test_a_topic_that_rocketmq_deleted_and_made_again_begins_anew(
+    disk: MemoryFiles, count: int
+) -> None:
+    """It counts such a topic's messages from 0 again, and leaves the old ones in the log."""
+    store = await opened(disk)
+    await put(store, *(draft(b"old %d" % i) for i in range(5)))
+    for i in range(count):
+        (at,) = store.append([draft(b"new %d" % i)], NOW_MS)
+        await store.durable(at.end_offset)
+        start = at.log_offset
+        record = store.read(start, at.end_offset - start)
+        assert record is not None
+        again = encode(record._replace(queue_offset=QueueOffset(i)))
+        disk.damage(LOG / name(start - start % SEGMENT_BYTES), start % SEGMENT_BYTES, again)
+    await store.close()
+    disk.remove(ROOT / "checkpoint")
+    async with running(disk) as store:
+        assert messages(store) == [b"new %d" % i for i in range(count)]
+        assert await put(store, draft(b"next")) == [count]
+    async with running(disk) as store:
+        assert messages(store)[-1] == b"next"

@@ -1,0 +1,281 @@
+"""Apache RocketMQ's nameserver, broker and proxy as processes, and its own clients (java/)."""
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from rocketmq_store.sizes import BROKER, CLUSTER, QUEUE_FILE_BYTES, SEGMENT_BYTES
+
+HERE: Final = Path(__file__).parent
+LIB: Final = HERE.parents[1] / "bench" / "anchor" / "lib"
+START_S: Final = 90.0
+STOP_S: Final = 60.0
+COMMAND_S: Final = 600.0
+Line = dict[str, Any]
+
+_OPENS: Final = [
+    f"--add-{kind}=java.base/{package}=ALL-UNNAMED"
+    for kind, package in (
+        ("opens", "java.nio"),
+        ("opens", "sun.nio.ch"),
+        ("opens", "java.lang"),
+        ("exports", "jdk.internal.ref"),
+        ("exports", "sun.nio.ch"),
+    )
+]
+_COMPLAINT: Final = re.compile(r" (ERROR|WARN) ")
+_EXPECTED: Final = re.compile(
+    r"found a illegal magic code 0x0$"  # where the log ends, of its own files too
+    r"|maxPhyOffsetOfConsumeQueue\((\d+)\) >= processOffset\(\1\)"  # nothing to truncate
+    r"|AllocateMappedFileService - create mappedFile spent time"
+    r"|Load default HA Service|by shutdown\.?$|slow|The commitlog files are deleted"  # a new store
+)
+_CONFIG: Final = re.compile(r"(load|decode|parse|json).*(fail|exception|error)", re.IGNORECASE)
+
+
+class Missing(Exception):
+    """A prerequisite is not there; the text tells the command that brings it."""
+
+
+def check_prerequisites() -> None:
+    """Raises `Missing`."""
+    for program in ("java", "javac"):
+        if shutil.which(program) is None:
+            raise Missing(f"{program} is missing: apt-get install openjdk-17-jdk-headless")
+    done = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True)
+    found = re.search(r'version "(\d+)', done.stderr)
+    if found is None or int(found[1]) < 17:
+        raise Missing("java is older than 17: apt-get install openjdk-17-jdk-headless")
+    if not any(LIB.glob("rocketmq-broker-*.jar")):
+        raise Missing(f"no jars of RocketMQ in {LIB}: make bench/anchor/lib (needs Maven)")
+
+
+def compile_judge(folder: Path) -> Path:
+    """The classes of java/, in `folder`."""
+    folder.mkdir(parents=True)
+    sources = [str(path) for path in sorted((HERE / "java").glob("*.java"))]
+    subprocess.run(["javac", "-d", str(folder), "-cp", f"{LIB}/*", *sources], check=True)
+    return folder
+
+
+def free_port_block(count: int) -> int:
+    """The first of `count` ports in a row; RocketMQ takes those beside its own, too."""
+    while True:
+        base = random.randrange(20_000, 32_000)
+        probes = []
+        try:
+            for port in range(base, base + count):
+                probe = socket.socket()
+                probes.append(probe)
+                probe.bind(("127.0.0.1", port))
+            return base
+        except OSError:
+            continue
+        finally:
+            for probe in probes:
+                probe.close()
+
+
+@dataclass
+class RocketMQ:
+    """One broker over `store`, with its nameserver and, if asked for, its gRPC proxy."""
+
+    home: Path
+    store: Path
+    classes: Path
+    settings: Mapping[str, str] = field(default_factory=dict)
+    with_proxy: bool = False
+    _running: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        base = free_port_block(8)
+        self._name_port, self._broker_port, self._proxy_port = base, base + 4, base + 7
+        self.endpoint = f"127.0.0.1:{self._proxy_port}"
+
+    def start(self) -> None:
+        conf = self.home / "conf"
+        conf.mkdir(parents=True, exist_ok=True)
+        for name in ("namesrv", "broker", "proxy", "tools"):
+            (jar,) = LIB.glob(f"rocketmq-{name}-[0-9]*.jar")
+            zipfile.ZipFile(jar).extract(f"rmq.{name}.logback.xml", conf)
+        (conf / "namesrv.conf").write_text(f"listenPort={self._name_port}\n")
+        (conf / "broker.conf").write_text(
+            "".join(f"{name}={value}\n" for name, value in self._broker_settings().items())
+        )
+        self._launch("namesrv", "128m", "namesrv.NamesrvStartup", "-c", conf / "namesrv.conf")
+        self._wait("namesrv", self._name_port)
+        self._launch("broker", "2g", "broker.BrokerStartup", "-c", conf / "broker.conf")
+        self._wait("broker", self._broker_port)
+        if self.with_proxy:
+            self._start_proxy(conf / "rmq-proxy.json")
+
+    def _broker_settings(self) -> dict[str, str]:
+        return {
+            "brokerClusterName": CLUSTER,
+            "brokerName": BROKER,
+            "brokerId": "0",
+            "brokerIP1": "127.0.0.1",
+            "listenPort": str(self._broker_port),
+            "haListenPort": str(self._broker_port + 1),
+            "namesrvAddr": f"127.0.0.1:{self._name_port}",
+            "storePathRootDir": str(self.store),
+            "storePathCommitLog": str(self.store / "commitlog"),
+            "mappedFileSizeCommitLog": str(SEGMENT_BYTES),
+            "mappedFileSizeConsumeQueue": str(QUEUE_FILE_BYTES),
+            "maxIndexNum": "400000",
+            "maxHashSlotNum": "100000",
+            "fileReservedTime": "720",
+            "diskMaxUsedSpaceRatio": "95",
+            "osPageCacheBusyTimeOutMills": "20000",
+            "waitTimeMillsInSendQueue": "20000",
+            "waitTimeMillsInPullQueue": "20000",
+            "aclEnable": "false",
+            **self.settings,
+        }
+
+    def _start_proxy(self, path: Path) -> None:
+        settings = {
+            "rocketMQClusterName": CLUSTER,
+            "namesrvAddr": f"127.0.0.1:{self._name_port}",
+            "proxyMode": "CLUSTER",
+            "grpcServerPort": self._proxy_port,
+            "remotingListenPort": self._proxy_port - 1,
+        }
+        path.write_text(json.dumps(settings))
+        self._launch("proxy", "1g", "proxy.ProxyStartup", "-pc", path, "-pm", "cluster")
+        self._wait("proxy", self._proxy_port)
+
+    def _launch(self, name: str, heap: str, main: str, *arguments: object) -> None:
+        command = ["java", f"-Xmx{heap}", "-XX:+UseSerialGC", *_OPENS, f"-Duser.home={self.home}"]
+        command += [f"-Drmq.logback.configurationFile={self.home}/conf/rmq.{name}.logback.xml"]
+        command += ["-cp", f"{self.home}/conf:{LIB}/*", f"org.apache.rocketmq.{main}"]
+        environ = {**os.environ, "ROCKETMQ_HOME": str(self.home)}
+        with open(self.home / f"{name}.out", "ab") as out:
+            self._running[name] = subprocess.Popen(
+                [*command, *map(str, arguments)],
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+            )
+
+    def _wait(self, name: str, port: int) -> None:
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline and self._running[name].poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                return
+            except OSError:
+                time.sleep(0.1)  # nothing else tells that it listens
+        text = (self.home / f"{name}.out").read_text()
+        raise AssertionError(f"RocketMQ's {name} did not start:\n{text}")
+
+    def stop(self) -> None:
+        """As an operator would, by SIGTERM; the proxy first."""
+        for name in ("proxy", "broker", "namesrv"):
+            process = self._running.pop(name, None)
+            if process is not None:
+                process.terminate()
+                try:
+                    process.wait(STOP_S)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+                    raise
+
+    def kill(self) -> None:
+        """kill -9 of the broker; the others end in peace."""
+        broker = self._running.pop("broker")
+        broker.send_signal(signal.SIGKILL)
+        broker.wait()
+        self.stop()
+
+    def complaints(self) -> list[str]:
+        """What its logs say against the files: all of the store's, and tables that did not load."""
+        found = []
+        for path in sorted(self.home.glob("logs/**/*.log")):
+            for line in path.read_text(errors="replace").splitlines():
+                of_store = path.name in ("store.log", "storeerror.log")
+                wrong = _COMPLAINT.search(line) and not _EXPECTED.search(line)
+                if wrong and (of_store or (path.name == "broker.log" and _CONFIG.search(line))):
+                    found.append(f"{path.name}: {line}")
+        return found
+
+    def judge(self, command: str, *arguments: object) -> None:
+        """Run one command of java/Judge.java. Raises `AssertionError` with what it printed."""
+        call = ["java", "-Xmx2g", "-Dcom.rocketmq.decompress.body=false"]
+        call += [f"-Duser.home={self.home}", f"-Drocketmq.client.logRoot={self.home}/logs"]
+        call += ["-cp", f"{self.classes}:{LIB}/*", "Judge"]
+        call += [f"127.0.0.1:{self._name_port}", f"127.0.0.1:{self._broker_port}"]
+        done = subprocess.run(
+            [*call, command, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_S,
+            check=False,
+        )
+        assert done.returncode == 0, f"judge {command}:\n{done.stdout}\n{done.stderr}"
+
+    def rows(self) -> list[Line]:
+        """Every message of every queue, as RocketMQ's clients read it."""
+        self.judge("read", self.home / "rows.jsonl")
+        return list(lines_of(self.home / "rows.jsonl"))
+
+    def state(self) -> list[Line]:
+        self.judge("state", self.home / "state.jsonl")
+        return list(lines_of(self.home / "state.jsonl"))
+
+    def set_up(self, wanted: Sequence[Line]) -> None:
+        self.judge("setup", write_lines(self.home / "setup.jsonl", wanted))
+
+    def write(self, plan: Sequence[Line], pool: Path) -> list[Line]:
+        """Send what `plan` says; what was answered."""
+        out = self.home / "written.jsonl"
+        self.judge("write", write_lines(self.home / "plan.jsonl", plan), pool, out)
+        return list(lines_of(out))
+
+    def look_up(self, wanted: Sequence[Line]) -> list[Line]:
+        out = self.home / "found.jsonl"
+        self.judge("lookup", write_lines(self.home / "wanted.jsonl", wanted), out)
+        return list(lines_of(out))
+
+
+@contextmanager
+def rocketmq(
+    home: Path,
+    store: Path,
+    classes: Path,
+    *,
+    with_proxy: bool = False,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[RocketMQ]:
+    """Running over `store`; stopped at the end unless that was done."""
+    server = RocketMQ(home, store, classes, settings or {}, with_proxy)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+def write_lines(path: Path, lines: Iterable[Line]) -> Path:
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def lines_of(path: Path) -> Iterator[Line]:
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)
