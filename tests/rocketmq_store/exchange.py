@@ -28,7 +28,7 @@ DELAYED, HALF, RENEWED = "later", "maybe", "renewed"
 SEED: Final = 7
 DUE_S: Final = 165.0
 """When the last of `special` is due, after it was written."""
-DELAYS_ARE_SERVED: Final = False
+DELAYS_ARE_SERVED = True
 """PopMQ takes over what waits for its time: until then it must only not come twice."""
 
 

@@ -30,6 +30,7 @@ from zlib import crc32
 
 from popmq_broker.core.timer_wheel import MARK, Entry
 from popmq_common import properties as names
+from popmq_common.names import REVIVE_PREFIX
 from popmq_common.record import Record
 
 RECALL_TAG: Final = "_RECALL_TAG_"
@@ -38,6 +39,8 @@ _OF, _DELIVER, _NANOS = (
     f"{name}{names.NAME_END}".encode()
     for name in (names.TIMER_OF, names.DELIVER_MS, names.DELIVER_NANOS)
 )
+_DEQUEUED: Final = f"TIMER_DEQUEUE_MS{names.NAME_END}".encode()
+_EVERY: Final = 1 << 62
 _DELAYS: Final = frozenset(
     {
         names.DELAY_LEVEL,
@@ -108,14 +111,30 @@ def entry_of(named: Mapping[str, str], offset: int) -> Entry | None:
     """A parked record's place in the wheel; None: it is none."""
     due_ms = _number(named.get(names.TIMER_OUT_MS))
     topic = named.get(names.REAL_TOPIC)
-    if due_ms is None or not topic:
-        return None
+    if due_ms is None or not topic or topic.startswith(REVIVE_PREFIX):
+        return None  # RocketMQ's leases wait there too; engine/parked_leases.py deals with them
     key = named.get(names.TIMER_DEL_KEY)
     if key is not None:
         if "+" not in key:  # RocketMQ 5.1 and before: the message id alone
             key = f"{topic}+{key}"
         return Entry(due_ms, offset, _code(key) | MARK)
     return Entry(due_ms, offset, code_of(topic, named.get(names.UNIQ_KEY, "")))
+
+
+def done_by_rocketmq(record: Record, timer_topic: str) -> Entry | None:
+    """What its timer has dealt with: `record` was delivered, or written again for a later turn.
+    The entry's offset is where the parked record must lie before."""
+    if record.properties.find(_DEQUEUED) < 0 and record.topic != timer_topic:
+        return None
+    named = names.decode(record.properties)
+    due_ms, topic = _number(named.get(names.TIMER_OUT_MS)), named.get(names.REAL_TOPIC)
+    if due_ms is None or not topic or names.TIMER_OF in named:
+        return None
+    again = record.topic == timer_topic
+    if again and not named.get(names.TIMER_ROLL_TIMES):
+        return None
+    before = record.queue_offset if again else _EVERY
+    return Entry(due_ms, before, code_of(topic, named.get(names.UNIQ_KEY, "")))
 
 
 def code_of(topic: str, message_id: str) -> int:

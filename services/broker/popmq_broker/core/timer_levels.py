@@ -12,6 +12,7 @@ Source: RocketMQ ScheduleMessageService, DelayOffsetSerializeWrapper.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -60,10 +61,14 @@ def encode_offsets(offsets: Mapping[int, int], counter: int, now_ms: int) -> str
     return json.dumps({"dataVersion": version, "offsetTable": table})
 
 
+_BARE_KEY: Final = re.compile(r"([{,]\s*)(\d+)(\s*:)")
+"""RocketMQ writes numbers for keys without quotes."""
+
+
 def decode_offsets(text: str, *, where: str) -> dict[int, int]:
     """Next offset by level. Raises `Corrupt` naming `where`."""
     try:
-        table = json.loads(text)["offsetTable"]
+        table = json.loads(_BARE_KEY.sub(r'\1"\2"\3', text))["offsetTable"]
         return {int(level): int(offset) for level, offset in table.items()}
     except (ValueError, TypeError, KeyError, AttributeError) as wrong:
         raise Corrupt(path=where, offset=0, reason=f"no table of offsets: {wrong!r}") from wrong

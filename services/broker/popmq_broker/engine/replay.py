@@ -22,7 +22,7 @@ from popmq_broker.engine import transaction_replay
 from popmq_broker.engine.moves import FORGET
 from popmq_broker.engine.offsets import OFFSETS_FILE
 from popmq_broker.engine.pick import message_group_of
-from popmq_broker.engine.state import BrokerState
+from popmq_broker.engine.state import LOG_END, BrokerState
 from popmq_broker.engine.topics import FLOORS_FILE, GROUPS_FILE, TOPICS_FILE
 from popmq_common.errors import Corrupt
 from popmq_common.names import REVIVE_GROUP, SYSTEM_GROUP_PREFIX
@@ -67,7 +67,10 @@ def _lower_floors(state: BrokerState) -> bool:
     lowered = False
     for topic, floors in state.floors.items():
         for queue_id, floor in floors.items():
-            end = state.store.max_offset(topic, queue_id)
+            if queue_id == LOG_END:
+                end = state.store.log_end
+            else:
+                end = state.store.max_offset(topic, queue_id)
             if floor > end:
                 floors[queue_id] = end
                 lowered = True

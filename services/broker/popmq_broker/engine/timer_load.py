@@ -39,7 +39,8 @@ def load(state: BrokerState, timers: Timers) -> bool:
         return is_good
     first = _first_kept(state, end)
     ended = Bits(first, end)
-    records = _read_log(state, timers, saved.log_end if saved else 0, ended)
+    done: list[Entry] = []
+    records = _read_log(state, timers, saved.log_end if saved else 0, ended, done)
     now_ms = state.clock.now_ms()
     for entry in saved.entries() if saved else ():
         is_over = entry.code & MARK and entry.due_ms <= now_ms
@@ -48,6 +49,9 @@ def load(state: BrokerState, timers: Timers) -> bool:
     start = max(first, saved.loaded_to if saved else first)
     _load_parked(state, timers, start, end, ended)
     wheel = timers.wheel
+    for due_ms, before, code in done:
+        for offset in [offset for offset in wheel.find(due_ms, code) if offset < before]:
+            wheel.remove(Entry(due_ms, offset, code))
     state.log.info("timers.loaded", waiting=wheel.message_count, log_records=records)
     return is_good
 
@@ -94,14 +98,19 @@ def _levels_of_rocketmq(state: BrokerState, count: int) -> dict[int, int]:
     }
 
 
-def _read_log(state: BrokerState, timers: Timers, start: int, ended: Bits) -> int:
-    """What has come to an end since; returns how many records were read."""
+def _read_log(
+    state: BrokerState, timers: Timers, start: int, ended: Bits, done: list[Entry]
+) -> int:
+    """What has come to an end since, `done` by RocketMQ; returns how many records were read."""
     count = 0
     offsets = timers.levels.offsets
     for record in state.store.scan(start):
         count += 1
         of = timer.ended_by(record.properties)
         if of is None:
+            dealt_with = timer.done_by_rocketmq(record, TIMER_TOPIC)
+            if dealt_with is not None:
+                done.append(dealt_with)
             continue
         for offset in timer.ends(of):
             ended.add(offset)
