@@ -6,27 +6,24 @@ async with Client("127.0.0.1:8081") as client:
         await client.ack(message)
 """
 
-import asyncio
 import logging
 import os
 import random
-import socket
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
-from importlib.metadata import version
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self
 
 import grpc
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq._core import convert
 from popmq._core.ids import MessageIds
-from popmq._core.signature import Credentials, metadata
+from popmq._core.signature import Credentials
+from popmq.connection import ATTEMPTS, Connection
 from popmq.errors import (
     BrokerUnavailable,
     PopMQClientError,
@@ -38,13 +35,8 @@ from popmq.message import Message, ReceivedMessage, SendReceipt
 from popmq.telemetry import Telemetry
 from popmq.transaction import Transactions
 from popmq_consumer.v1 import consumer_pb2 as consumer
-from popmq_consumer.v1 import consumer_pb2_grpc as consumer_grpc
 
-T = TypeVar("T")
 log = logging.getLogger(__name__)
-SEND_ATTEMPTS = 3
-BACKOFF_S = 0.05
-MESSAGE_BYTES_MAX = 130 * 1024 * 1024
 ROUTE_KEPT_S = 30.0
 REASON_CHARS_MAX = 1_000  # the server keeps no more
 
@@ -60,17 +52,18 @@ class Client:
         namespace: str = "",
         credentials: Credentials | None = None,
         request_timeout_s: float = 3.0,
-        send_attempts: int = SEND_ATTEMPTS,
+        send_attempts: int = ATTEMPTS,
     ) -> None:
         """`send_attempts`: how often a send is tried when no answer comes; a try whose answer was
         lost leaves the message twice, with one id."""
-        self._endpoint = endpoint
-        self._tls = tls
-        self._namespace = namespace
-        self._credentials = credentials
-        self._timeout_s = request_timeout_s
+        self.connection = Connection(
+            endpoint,
+            tls=tls,
+            namespace=namespace,
+            credentials=credentials,
+            timeout_s=request_timeout_s,
+        )
         self._send_attempts = send_attempts
-        self._client_id = f"{socket.gethostname()}@{os.getpid()}@{uuid.uuid4().hex[:12]}"
         self._ids = MessageIds(uuid.getnode(), os.getpid(), int(time.time()))
         self._routes: dict[str, tuple[float, list[v2.MessageQueue]]] = {}
         self._lost: dict[tuple[str, str, str], str] = {}
@@ -79,21 +72,10 @@ class Client:
         self._turn = random.randrange(1 << 16)
 
     async def __aenter__(self) -> Self:
-        options = [
-            ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-            ("grpc.max_send_message_length", -1),
-        ]
-        if self._tls:
-            credentials = grpc.ssl_channel_credentials()
-            self._channel = grpc.aio.secure_channel(self._endpoint, credentials, options)
-        else:
-            self._channel = grpc.aio.insecure_channel(self._endpoint, options)
-        self._stub = service_grpc.MessagingServiceStub(self._channel)
-        self._consumer = consumer_grpc.ConsumerStub(self._channel)
-        self._telemetry = Telemetry(self._stub, self.metadata)
-        self.transactions = Transactions(
-            self._stub, self._telemetry, self._ids, self._resource, self._retrying, self._timeout_s
-        )
+        connection = self.connection
+        connection.open()
+        self._telemetry = Telemetry(connection.stub, connection.metadata)
+        self.transactions = Transactions(connection, self._telemetry, self._ids)
         return self
 
     async def __aexit__(
@@ -103,8 +85,8 @@ class Client:
         trace: TracebackType | None,
     ) -> None:
         await self.transactions.close()
-        await self._telemetry.close(self._timeout_s)
-        await self._channel.close(None)
+        await self._telemetry.close(self.connection.timeout_s)
+        await self.connection.close()
 
     async def send(
         self,
@@ -138,7 +120,7 @@ class Client:
         self, topic: str, messages: Sequence[Message]
     ) -> list[SendReceipt | PopMQClientError]:
         """One request for all; per message its receipt or what went wrong with it."""
-        resource = self._resource(topic)
+        resource = self.connection.resource(topic)
         await self._telemetry.publish(resource)
         now_ms = time.time_ns() // 1_000_000
         request = service.SendMessageRequest(
@@ -147,11 +129,8 @@ class Client:
                 for message in messages
             ]
         )
-        response = await self._retrying(
-            lambda: self._stub.SendMessage(
-                request, timeout=self._timeout_s, metadata=self.metadata()
-            ),
-            attempts=self._send_attempts,
+        response = await self.connection.ask(
+            self.connection.stub.SendMessage, request, attempts=self._send_attempts
         )
         if not response.entries:
             check(response.status)
@@ -160,9 +139,9 @@ class Client:
     async def recall(self, topic: str, recall_handle: str) -> None:
         """A delayed message shall never come. Raises `RefusedByServer` when it is too late."""
         request = service.RecallMessageRequest(
-            topic=self._resource(topic), recall_handle=recall_handle
+            topic=self.connection.resource(topic), recall_handle=recall_handle
         )
-        check((await self.ask(self._stub.RecallMessage, request)).status)
+        check((await self.connection.ask(self.connection.stub.RecallMessage, request)).status)
 
     async def receive(
         self,
@@ -182,12 +161,14 @@ class Client:
         `sql` an expression over tag and properties, like `TAGS = 'a' AND price > 20`, instead.
         """
         wanted = v2.FilterExpression(type=v2.SQL if sql else v2.TAG, expression=sql or filter)
-        await self._telemetry.subscribe(self._resource(topic), self._resource(group), wanted)
+        await self._telemetry.subscribe(
+            self.connection.resource(topic), self.connection.resource(group), wanted
+        )
         brokers = await self._brokers(topic)
         self._turn += 1
         order = [brokers[(self._turn + i) % len(brokers)] for i in range(len(brokers))]
         request = service.ReceiveMessageRequest(
-            group=self._resource(group),
+            group=self.connection.resource(group),
             filter_expression=wanted,
             batch_size=max_messages,
         )
@@ -210,7 +191,7 @@ class Client:
         place = (request.message_queue.topic.name, request.group.name, queue.broker.name)
         request.attempt_id = self._lost.pop(place, "") or str(uuid.uuid4())
         try:
-            return await self._retrying(lambda: self._receive_once(request, wait_s))
+            return await self.connection.retrying(lambda: self._receive_once(request, wait_s))
         except ServerUnreachable:
             self._lost[place] = request.attempt_id
             raise
@@ -218,8 +199,8 @@ class Client:
     async def _receive_once(
         self, request: service.ReceiveMessageRequest, wait_s: float
     ) -> list[ReceivedMessage]:
-        call = self._stub.ReceiveMessage(
-            request, timeout=wait_s + self._timeout_s, metadata=self.metadata()
+        call = self.connection.stub.ReceiveMessage(
+            request, timeout=wait_s + self.connection.timeout_s, metadata=self.connection.metadata()
         )
         received = []
         broker = request.message_queue.broker.name
@@ -238,8 +219,8 @@ class Client:
             by_group.setdefault((message.topic, message.group), []).append(message)
         for (topic, group), held in by_group.items():
             request = service.AckMessageRequest(
-                group=self._resource(group),
-                topic=self._resource(topic),
+                group=self.connection.resource(group),
+                topic=self.connection.resource(topic),
                 entries=[
                     service.AckMessageEntry(
                         message_id=message.message_id, receipt_handle=message.receipt_handle
@@ -247,11 +228,7 @@ class Client:
                     for message in held
                 ],
             )
-            response = await self._retrying(
-                lambda request=request: self._stub.AckMessage(  # type: ignore[misc]
-                    request, timeout=self._timeout_s, metadata=self.metadata()
-                )
-            )
+            response = await self.connection.ask(self.connection.stub.AckMessage, request)
             for entry in response.entries:
                 check(entry.status)
             check(response.status)
@@ -259,17 +236,14 @@ class Client:
     async def change_invisible(self, message: ReceivedMessage, seconds: float) -> None:
         """Hold it for `seconds` from now; 0 gives it back at once. Updates its handle."""
         request = service.ChangeInvisibleDurationRequest(
-            group=self._resource(message.group),
-            topic=self._resource(message.topic),
+            group=self.connection.resource(message.group),
+            topic=self.connection.resource(message.topic),
             receipt_handle=message.receipt_handle,
             message_id=message.message_id,
         )
         request.invisible_duration.FromMilliseconds(int(seconds * 1000))
-        response = await self._retrying(
-            lambda: self._stub.ChangeInvisibleDuration(
-                request, timeout=self._timeout_s, metadata=self.metadata()
-            ),
-            attempts=1,
+        response = await self.connection.ask(
+            self.connection.stub.ChangeInvisibleDuration, request, attempts=1
         )
         check(response.status)
         message.receipt_handle = response.receipt_handle
@@ -303,22 +277,20 @@ class Client:
         delay_s: float | None,
         reason: str,
     ) -> None:
-        group, topic = self._resource(message.group), self._resource(message.topic)
+        group, topic = (
+            self.connection.resource(message.group),
+            self.connection.resource(message.topic),
+        )
         request = convert.nack(message, group, topic, kind, delay_s, reason[:REASON_CHARS_MAX])
         try:
-            response = await self._retrying(
-                lambda: self._consumer.Nack(
-                    request, timeout=self._timeout_s, metadata=self.metadata()
-                ),
-                attempts=1,
-            )
+            response = await self.connection.ask(self.connection.consumer.Nack, request, attempts=1)
         except ServerUnreachable as failed:
             cause = failed.__cause__
             if not isinstance(cause, grpc.aio.AioRpcError):
                 raise
             if cause.code() is not grpc.StatusCode.UNIMPLEMENTED:
                 raise
-            text = f"{self._endpoint} is no PopMQ: it does not know nack and reject"
+            text = f"{self.connection.endpoint} is no PopMQ: it does not know nack and reject"
             raise RefusedByServer(v2.NOT_IMPLEMENTED, text) from cause
         check(response.entries[0].status if response.entries else response.status)
 
@@ -328,12 +300,9 @@ class Client:
         now_s = time.monotonic()
         if kept is not None and now_s - kept[0] < ROUTE_KEPT_S:
             return kept[1]
-        response = await self._retrying(
-            lambda: self._stub.QueryRoute(
-                service.QueryRouteRequest(topic=self._resource(topic)),
-                timeout=self._timeout_s,
-                metadata=self.metadata(),
-            )
+        response = await self.connection.ask(
+            self.connection.stub.QueryRoute,
+            service.QueryRouteRequest(topic=self.connection.resource(topic)),
         )
         check(response.status)
         readable = {
@@ -343,54 +312,6 @@ class Client:
         }
         self._routes[topic] = (now_s, list(readable.values()))
         return self._routes[topic][1]
-
-    async def ask(self, method: Any, request: Any, wait_s: float = 0.0) -> Any:
-        """One unary call that may be repeated; `wait_s`: how long the server may take over it."""
-        timeout_s = wait_s + self._timeout_s
-        return await self._retrying(
-            lambda: method(request, timeout=timeout_s, metadata=self.metadata())
-        )
-
-    @property
-    def stub(self) -> "service_grpc.MessagingServiceAsyncStub":
-        return self._stub
-
-    @property
-    def consumer(self) -> "consumer_grpc.ConsumerAsyncStub":
-        """What a PopMQ server knows beyond the public protocol."""
-        return self._consumer
-
-    def resource(self, name: str) -> v2.Resource:
-        """A topic or group in this client's namespace."""
-        return self._resource(name)
-
-    async def _retrying(
-        self, attempt: Callable[[], Awaitable[T]], attempts: int = SEND_ATTEMPTS
-    ) -> T:
-        """Try again what did not reach the server; the same ids go out each time."""
-        for number in range(1, attempts + 1):
-            try:
-                return await attempt()
-            except grpc.aio.AioRpcError as failed:
-                if number == attempts:
-                    text = f"{self._endpoint}: {failed.details() or failed.code().name}"
-                    raise ServerUnreachable(text) from failed
-                await asyncio.sleep(BACKOFF_S * 2**number)
-        raise AssertionError("at least one attempt is made")
-
-    def _resource(self, name: str) -> v2.Resource:
-        return v2.Resource(resource_namespace=self._namespace, name=name)
-
-    def metadata(self) -> Any:
-        """The metadata of one request."""
-        return metadata(
-            client_id=self._client_id,
-            namespace=self._namespace,
-            request_id=str(uuid.uuid4()),
-            date_time=datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"),
-            version=version("popmq"),
-            credentials=self._credentials,
-        )
 
 
 def _receipt(entry: service.SendResultEntry) -> SendReceipt | PopMQClientError:

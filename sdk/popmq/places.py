@@ -10,7 +10,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq._core import local_offsets
 from popmq._core.local_offsets import LocalQueue, NoOffsets
-from popmq.client import Client
+from popmq.connection import Connection
 from popmq.errors import PopMQClientError, check
 from popmq.shares import Queue
 
@@ -30,15 +30,15 @@ class Places(Protocol):
 class AtBroker:
     """Never back, and on the broker's disk before the answer."""
 
-    def __init__(self, client: Client, topic: str, group: str) -> None:
-        self._client, self._topic, self._group = client, topic, group
+    def __init__(self, connection: Connection, topic: str, group: str) -> None:
+        self._connection, self._topic, self._group = connection, topic, group
 
     async def load(self, queue: Queue) -> int | None:
         request = service.GetOffsetRequest(
-            group=self._client.resource(self._group),
-            message_queue=message_queue(self._client, self._topic, queue),
+            group=self._connection.resource(self._group),
+            message_queue=message_queue(self._connection, self._topic, queue),
         )
-        response = await self._client.ask(self._client.stub.GetOffset, request)
+        response = await self._connection.ask(self._connection.stub.GetOffset, request)
         if response.status.code == v2.OFFSET_NOT_FOUND:
             return None
         check(response.status)
@@ -47,11 +47,11 @@ class AtBroker:
     async def save(self, offsets: Mapping[Queue, int]) -> None:
         for queue, offset in offsets.items():
             request = service.UpdateOffsetRequest(
-                group=self._client.resource(self._group),
-                message_queue=message_queue(self._client, self._topic, queue),
+                group=self._connection.resource(self._group),
+                message_queue=message_queue(self._connection, self._topic, queue),
                 offset=offset,
             )
-            check((await self._client.ask(self._client.stub.UpdateOffset, request)).status)
+            check((await self._connection.ask(self._connection.stub.UpdateOffset, request)).status)
 
 
 class InFile:
@@ -114,7 +114,7 @@ def _publish(path: Path, text: str) -> None:
         os.close(folder)
 
 
-def message_queue(client: Client, topic: str, queue: Queue) -> v2.MessageQueue:
+def message_queue(connection: Connection, topic: str, queue: Queue) -> v2.MessageQueue:
     return v2.MessageQueue(
-        topic=client.resource(topic), id=queue.id, broker=v2.Broker(name=queue.broker)
+        topic=connection.resource(topic), id=queue.id, broker=v2.Broker(name=queue.broker)
     )

@@ -69,13 +69,14 @@ class PullConsumer:
         of the broker. `commit_s`: how often `poll` commits what is done; None: only `commit` does.
         `balance_s`: how often it looks who else is in the group; `session_s`: how long the others
         wait for one that says nothing. `options`: as of `Client`."""
-        client = self._client = Client(endpoint, **options)  # type: ignore[arg-type]
-        self._places: Places = AtBroker(client, topic, group)
+        self._client = Client(endpoint, **options)  # type: ignore[arg-type]
+        connection = self._connection = self._client.connection
+        self._places: Places = AtBroker(connection, topic, group)
         if offsets_file is not None:
             self._places = InFile(offsets_file, topic)
-        self._shares: Shares = SharedOut(client, topic, group, strategy, session_s)
+        self._shares: Shares = SharedOut(connection, topic, group, strategy, session_s)
         if queues is not None:
-            self._shares = Everything(client, topic) if queues == "all" else ByHand(queues)
+            self._shares = Everything(connection, topic) if queues == "all" else ByHand(queues)
         self._topic, self._group = topic, group
         self._filter = v2.FilterExpression(type=v2.SQL if sql else v2.TAG, expression=sql or filter)
         self._start = start
@@ -159,15 +160,15 @@ class PullConsumer:
         """What the server has; nothing is handed out yet."""
         progress = self._progress[queue]
         request = consumer.PullRequest(
-            group=self._client.resource(self._group),
-            message_queue=message_queue(self._client, self._topic, queue),
+            group=self._connection.resource(self._group),
+            message_queue=message_queue(self._connection, self._topic, queue),
             offset=progress.next_offset,
             batch_size=max_messages,
             filter_expression=self._filter,
         )
         request.long_polling_timeout.FromMilliseconds(int(wait_s * 1000))
-        response: consumer.PullResponse = await self._client.ask(
-            self._client.consumer.Pull, request, wait_s
+        response: consumer.PullResponse = await self._connection.ask(
+            self._connection.consumer.Pull, request, wait_s=wait_s
         )
         if response.status.code == v2.ILLEGAL_OFFSET:
             log.info("%s: %s", queue, response.status.message)
@@ -243,14 +244,14 @@ class PullConsumer:
 
     async def _offset_at(self, queue: Queue, where: Start | datetime) -> int:
         request = service.QueryOffsetRequest(
-            message_queue=message_queue(self._client, self._topic, queue)
+            message_queue=message_queue(self._connection, self._topic, queue)
         )
         if isinstance(where, Start):
             request.query_offset_policy = where.value
         else:
             request.query_offset_policy = v2.TIMESTAMP
             request.timestamp.FromDatetime(where)
-        response = await self._client.ask(self._client.stub.QueryOffset, request)
+        response = await self._connection.ask(self._connection.stub.QueryOffset, request)
         check(response.status)
         return int(response.offset)
 

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq.client import Client
+from popmq.connection import Connection
 from popmq.errors import check
 from popmq_consumer.v1 import consumer_pb2 as consumer
 
@@ -36,9 +36,9 @@ class SharedOut:
     """Among the consumers of the group that said within `session_s` that they live."""
 
     def __init__(
-        self, client: Client, topic: str, group: str, strategy: Strategy, session_s: float
+        self, connection: Connection, topic: str, group: str, strategy: Strategy, session_s: float
     ) -> None:
-        self._client = client
+        self._connection = connection
         self._topic, self._group = topic, group
         self._strategy, self._session_s = strategy, session_s
 
@@ -51,14 +51,14 @@ class SharedOut:
 
     async def _join(self, *, leave: bool) -> consumer.JoinResponse:
         request = consumer.JoinRequest(
-            group=self._client.resource(self._group),
-            topic=self._client.resource(self._topic),
+            group=self._connection.resource(self._group),
+            topic=self._connection.resource(self._topic),
             strategy=self._strategy.value,
             leave=leave,
         )
         request.session.FromMilliseconds(int(self._session_s * 1000))
-        response: consumer.JoinResponse = await self._client.ask(
-            self._client.consumer.Join, request
+        response: consumer.JoinResponse = await self._connection.ask(
+            self._connection.consumer.Join, request
         )
         check(response.status)
         return response
@@ -78,12 +78,12 @@ class ByHand:
 class Everything:
     """All queues of the topic that can be read, new ones too."""
 
-    def __init__(self, client: Client, topic: str) -> None:
-        self._client, self._topic = client, topic
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self._connection, self._topic = connection, topic
 
     async def mine(self) -> list[Queue]:
-        request = service.QueryRouteRequest(topic=self._client.resource(self._topic))
-        response = await self._client.ask(self._client.stub.QueryRoute, request)
+        request = service.QueryRouteRequest(topic=self._connection.resource(self._topic))
+        response = await self._connection.ask(self._connection.stub.QueryRoute, request)
         check(response.status)
         return [
             Queue(queue.broker.name, queue.id)

@@ -25,6 +25,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq._core import convert
 from popmq._core.ids import MessageIds
+from popmq.connection import Connection
 from popmq.errors import check
 from popmq.message import Message, ReceivedMessage
 from popmq.telemetry import Telemetry
@@ -66,22 +67,10 @@ class HalfMessage:
 class Transactions:
     """`Client.transactions`."""
 
-    def __init__(
-        self,
-        stub: Any,
-        telemetry: Telemetry,
-        ids: MessageIds,
-        resource: Callable[[str], v2.Resource],
-        retrying: Callable[..., Awaitable[Any]],
-        timeout_s: float,
-    ) -> None:
-        self._stub = stub
+    def __init__(self, connection: Connection, telemetry: Telemetry, ids: MessageIds) -> None:
+        self._connection = connection
         self._telemetry = telemetry
         self._ids = ids
-        self._resource = resource
-        self._metadata = telemetry.metadata
-        self._timeout_s = timeout_s
-        self._retrying = retrying
         self._checkers: dict[str, Checker] = {}
         self._answering: set[asyncio.Task[None]] = set()
         telemetry.orphans = self._orphan
@@ -100,7 +89,7 @@ class Transactions:
 
         Tried once: after an error it may be there all the same, and is asked about.
         """
-        resource = self._resource(topic)
+        resource = self._connection.resource(topic)
         await self._telemetry.publish(resource)
         message = Message(body=body, tag=tag, keys=keys, properties=properties or {})
         now_ms = time.time_ns() // 1_000_000
@@ -109,11 +98,8 @@ class Transactions:
         if ask_after_s is not None:
             half.system_properties.orphaned_transaction_recovery_duration.seconds = ask_after_s
         request = service.SendMessageRequest(messages=[half])
-        response = await self._retrying(
-            lambda: self._stub.SendMessage(
-                request, timeout=self._timeout_s, metadata=self._metadata()
-            ),
-            attempts=1,
+        response = await self._connection.ask(
+            self._connection.stub.SendMessage, request, attempts=1
         )
         for entry in response.entries:
             check(entry.status)
@@ -138,7 +124,7 @@ class Transactions:
         What the checker raises is logged, and the server asks again.
         """
         self._checkers[topic] = checker
-        await self._telemetry.publish(self._resource(topic))
+        await self._telemetry.publish(self._connection.resource(topic))
 
     async def _end(
         self,
@@ -147,17 +133,13 @@ class Transactions:
         source: "v2.TransactionSource.ValueType" = v2.SOURCE_CLIENT,
     ) -> None:
         request = service.EndTransactionRequest(
-            topic=self._resource(half.topic),
+            topic=self._connection.resource(half.topic),
             message_id=half.message_id,
             transaction_id=half.transaction_id,
             resolution=resolution.value,
             source=source,
         )
-        response = await self._retrying(
-            lambda: self._stub.EndTransaction(
-                request, timeout=self._timeout_s, metadata=self._metadata()
-            )
-        )
+        response = await self._connection.ask(self._connection.stub.EndTransaction, request)
         check(response.status)
 
     def _orphan(self, command: service.RecoverOrphanedTransactionCommand) -> None:

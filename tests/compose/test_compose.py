@@ -57,7 +57,7 @@ async def test_a_route_leads_through_the_published_port(cluster: Cluster, proxy:
         async with grpc.aio.insecure_channel(cluster.endpoint(proxy)) as channel:
             route = await service_grpc.MessagingServiceStub(channel).QueryRoute(
                 service.QueryRouteRequest(topic=v2.Resource(name="routed"), endpoints=asked),
-                metadata=client.metadata(),
+                metadata=client.connection.metadata(),
                 timeout=5,
             )
     assert {queue.broker.name for queue in route.message_queues} == {"broker-a", "broker-b"}

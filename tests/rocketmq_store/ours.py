@@ -97,7 +97,9 @@ async def send(endpoint: str, items: Iterable[Item], pool: bytes) -> None:
         async def sender() -> None:
             for batch in batches:
                 request = service.SendMessageRequest(messages=[_message(i, pool) for i in batch])
-                done = await stub.SendMessage(request, timeout=30, metadata=client.metadata())
+                done = await stub.SendMessage(
+                    request, timeout=30, metadata=client.connection.metadata()
+                )
                 refused = [e.status for e in done.entries if e.status.code != v2.OK]
                 assert done.entries, done.status
                 assert not refused, refused[0]

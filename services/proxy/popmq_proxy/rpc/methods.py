@@ -36,8 +36,6 @@ from popmq_proxy.rpc.transaction_checks import TransactionChecks
 Unary = Callable[[CallContext, Any], Awaitable[Any]]
 
 UNSUPPORTED_UNARY = {
-    "EndTransaction": service.EndTransactionResponse,
-    "RecallMessage": service.RecallMessageResponse,
     "SyncLiteSubscription": service.SyncLiteSubscriptionResponse,
 }
 """RPCs answered with the status NOT_IMPLEMENTED, and the response that carries it."""
