@@ -413,8 +413,7 @@ func main() {
 	scenarios := map[string]func() any{
 		"round_trip": roundTrip, "redelivery": redelivery, "change_invisible": changeInvisible,
 		"tag_filter": tagFilter, "sql_filter": sqlFilter, "push": push, "slow_push": slowPush,
-		"fifo": fifo, "fifo_push": fifoPush, "delay": delay,
-		"fifo": fifo, "fifo_push": fifoPush, "transaction": transaction,
+		"fifo": fifo, "fifo_push": fifoPush, "delay": delay, "transaction": transaction,
 	}
 	text, err := json.Marshal(scenarios[scenario]())
 	check(err)
