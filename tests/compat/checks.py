@@ -132,7 +132,8 @@ def check_delay(driver: Driver, server: Server) -> None:
     seen = driver("delay", server, f"{topic}-delay", group)
     assert [message["body"] for message in seen["messages"]] == ["later"]
     assert seen["recalled"] == seen["sent"][1]
-    assert seen["due_ms"] <= seen["came_ms"] < seen["due_ms"] + 3_000
+    # A client that waits at one of two brokers comes to the other when that poll is over.
+    assert seen["due_ms"] <= seen["came_ms"] < seen["due_ms"] + 8_000
     assert seen["told_due_ms"] == seen["due_ms"]
     assert "cannot be recalled any more" in seen["too_late"]
 
