@@ -57,7 +57,7 @@ lock-demo: setup ## the access lock shown: messages handed out twice without it 
 	PYTHONPATH=tests $(BIN)/python -m lock_demo
 
 it: setup ## services together, in one process
-	$(BIN)/pytest -q tests/integration tests/front
+	$(BIN)/pytest -q -n 3 tests/integration tests/front
 
 crash: setup ## kill -9 under load (RUNS=20)
 	CRASH_RUNS=$(or $(RUNS),20) $(BIN)/pytest -q -s tests/crash
