@@ -6,6 +6,7 @@ import random
 import shutil
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
 
 from popmq_broker.app import open_engine
@@ -77,6 +78,8 @@ class EngineDriver:
                 "segment_bytes": SEGMENT_BYTES,
                 "queue_file_bytes": 200,
                 "disk_reserve_bytes": 0,
+                "disk_clean_percent": 100,
+                "disk_refuse_percent": 100,
                 **self._settings,
             },
         )
@@ -211,6 +214,19 @@ class EngineDriver:
             pass
         while self.run(self.broker.revive.revive_due()):
             pass
+
+    def fill_disk(self, used_percent: int) -> None:
+        """As its size and free space say from now on, until the next start."""
+        watch: Any = self.broker.state.store.disk
+        watch._files = SimpleNamespace(
+            total_bytes=lambda _: 100, free_bytes=lambda _: 100 - used_percent
+        )
+        watch.look(self.clock.now_ms())
+
+    def retain(self) -> int:
+        """A round of retention, behind a checkpoint; how many files it deleted."""
+        self.run(self.broker.state.store.checkpoint())
+        return self.run(self.broker.retention.round())
 
     def restart(self) -> None:
         self.run(self.broker.close())

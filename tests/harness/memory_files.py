@@ -227,6 +227,9 @@ class MemoryFiles:
     def free_bytes(self, path: Path) -> int:
         return self.capacity_bytes - self.used_bytes
 
+    def total_bytes(self, path: Path) -> int:
+        return self.capacity_bytes
+
     def lock(self, path: Path) -> "MemoryLock":
         if path in self._locked:
             raise DirectoryInUse(path=path.parent, holder="process ?")

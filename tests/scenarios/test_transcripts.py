@@ -9,7 +9,9 @@
     nack NAME… [delay=5s] [kind=counted|uncounted|fatal] [reason="TEXT"]
     dlq [reason=TEXT]           redrive [reason=TEXT] [max=N]
     advance 10s    later 10s    restart     crash        show              delete [group]
-    offsets
+    offsets                     expire               retention looks once
+    folders                     which queues are on disk
+    disk 87%                    from now on, until the next start, so much of the disk is used
 A popped message gets the name of its body; its newest handle is NAME, older ones NAME', NAME''.
 """
 
@@ -69,6 +71,21 @@ class Stage:
     def do_offsets(self, _: list[str], __: dict[str, str]) -> list[str]:
         """The file of the offsets is written, as every five seconds."""
         self.driver.run(self.driver.broker.offsets.write())
+        return []
+
+    def do_expire(self, _: list[str], __: dict[str, str]) -> list[str]:
+        """A round of retention."""
+        return [f"{self.driver.retain()} files deleted"]
+
+    def do_folders(self, _: list[str], __: dict[str, str]) -> list[str]:
+        """Queues of users that are on disk."""
+        self.driver.run(self.driver.broker.state.store.checkpoint())
+        root = self.driver.data_dir / "consumequeue"
+        found = sorted(path.relative_to(root) for path in root.glob("*/*") if any(path.iterdir()))
+        return [f"queue {path}" for path in found if not path.parts[0].startswith("rmq_sys_")]
+
+    def do_disk(self, arguments: list[str], _: dict[str, str]) -> list[str]:
+        self.driver.fill_disk(int(arguments[0].rstrip("%")))
         return []
 
     def do_topic(self, _: list[str], options: dict[str, str]) -> list[str]:
@@ -191,6 +208,7 @@ class Stage:
                 lines.append(
                     f"{group.config.name} in {queue.topic}/{queue.queue_id}: "
                     f"committed {queue.committed_offset}, {queue.in_flight} in flight"
+                    + (f", {queue.expired} expired" if queue.expired else "")
                 )
         return sorted(lines)
 

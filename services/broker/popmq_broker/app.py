@@ -143,6 +143,8 @@ async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
             sync_flush=config.flush is Flush.SYNC,
             async_flush_interval_ms=config.async_flush_interval_ms,
             disk_reserve_bytes=config.disk_reserve_bytes,
+            disk_clean_percent=config.disk_clean_percent,
+            disk_refuse_percent=config.disk_refuse_percent,
         ),
         log,
         tag_of=tag_of,

@@ -26,6 +26,7 @@ _STANDING = {
     "ready": "Ready to pop",
     "inflight": "Leased",
     "blocked": "Waiting for an earlier message of their message group",
+    "expired": "Deleted by retention before the group was done with them",
 }
 """In the order of `Counts`."""
 
@@ -66,7 +67,7 @@ class BrokerCollector(Collector):
         yield _counter("popmq_send_to_dlq_messages", text, group, stats.dead)
 
     def _group_gauges(self) -> Iterable[Metric]:
-        """Read together, so that stored = settled + ready + in flight + blocked at each scrape."""
+        """Read together, so that the other five add up to stored at each scrape."""
         labels = ["topic", "consumer_group"]
         families = [
             GaugeMetricFamily(f"popmq_consumer_{name}_messages", text, labels=labels)

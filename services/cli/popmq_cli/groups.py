@@ -135,14 +135,17 @@ async def show(name: str, endpoint: str, as_json: bool) -> None:
             queue.broker,
             queue.topic,
             queue.queue_id,
+            queue.min_offset,
             queue.committed_offset,
             queue.max_offset,
             queue.in_flight,
             queue.lag,
+            queue.expired,
         )
         for queue in response.queues
     ]
-    table(["BROKER", "TOPIC", "QUEUE", "COMMITTED", "NEXT", "IN FLIGHT", "LAG"], rows)
+    names = ["BROKER", "TOPIC", "QUEUE", "FIRST", "COMMITTED", "NEXT", "IN FLIGHT", "LAG"]
+    table([*names, "EXPIRED"], rows)
 
 
 @group.command()

@@ -442,6 +442,8 @@ class GroupQueue(_message.Message):
     MAX_OFFSET_FIELD_NUMBER: _builtins.int
     IN_FLIGHT_FIELD_NUMBER: _builtins.int
     LAG_FIELD_NUMBER: _builtins.int
+    EXPIRED_FIELD_NUMBER: _builtins.int
+    MIN_OFFSET_FIELD_NUMBER: _builtins.int
     broker: _builtins.str
     topic: _builtins.str
     queue_id: _builtins.int
@@ -450,6 +452,10 @@ class GroupQueue(_message.Message):
     in_flight: _builtins.int
     lag: _builtins.int
     """ready + in flight"""
+    expired: _builtins.int
+    """deleted by retention before the group was done with them"""
+    min_offset: _builtins.int
+    """of the oldest message that can be read"""
     def __init__(
         self,
         *,
@@ -460,10 +466,12 @@ class GroupQueue(_message.Message):
         max_offset: _builtins.int = ...,
         in_flight: _builtins.int = ...,
         lag: _builtins.int = ...,
+        expired: _builtins.int = ...,
+        min_offset: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "committed_offset", b"committed_offset", "in_flight", b"in_flight", "lag", b"lag", "max_offset", b"max_offset", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "committed_offset", b"committed_offset", "expired", b"expired", "in_flight", b"in_flight", "lag", b"lag", "max_offset", b"max_offset", "min_offset", b"min_offset", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

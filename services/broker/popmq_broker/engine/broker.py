@@ -12,6 +12,7 @@ from popmq_broker.engine.offsets import Offsets
 from popmq_broker.engine.pop import Pop
 from popmq_broker.engine.pop_buffer import Storing
 from popmq_broker.engine.renew import Renew
+from popmq_broker.engine.retention import Retention
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.send import Begun, Send
 from popmq_broker.engine.state import BrokerState
@@ -43,6 +44,7 @@ class Broker:
         self.revive = Revive(state, self.topics)
         self.offsets = Offsets(state, self.topics)
         self.storing = Storing(state)
+        self.retention = Retention(state, self.revive, self.offsets)
         ack = Ack(state, self.revive)
         dead_letters = DeadLetters(state, self.topics)
         renew = Renew(state, self.revive)
@@ -115,6 +117,7 @@ class Broker:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.revive.run(), name="revive")
             tasks.create_task(self.offsets.run(), name="offsets")
+            tasks.create_task(self.retention.run(), name="retention")
             if self.storing.on:
                 tasks.create_task(self.storing.run(), name="pop buffer")
             tasks.create_task(self.state.store.run(), name="store")

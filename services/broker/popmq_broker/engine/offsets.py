@@ -6,6 +6,7 @@ the file never knows of a position or an ack that a crash could still undo.
 """
 
 import asyncio
+from collections.abc import Iterator
 
 from popmq_broker.core import offsets
 from popmq_broker.core.offsets import OffsetTable, QueueKey
@@ -21,7 +22,7 @@ class Offsets:
     def __init__(self, state: BrokerState, topics: Topics) -> None:
         self._state = state
         self._topics = topics
-        self._written: dict[QueueKey, int] = {}
+        self._written: tuple[dict[QueueKey, int], dict[QueueKey, int]] = ({}, {})
 
     async def run(self) -> None:
         """Write the offsets each interval, for ever."""
@@ -34,10 +35,12 @@ class Offsets:
 
     async def write(self) -> None:
         await self._topics.save()
-        snapshot = self._snapshot()
+        queues = self._state.leases.queues
+        expired = {key: queue.expired for key, queue in queues.items() if queue.expired}
+        snapshot = (self._snapshot(), expired)
         if snapshot == self._written:
             return
-        table = OffsetTable(self._state.store.log_end, snapshot)
+        table = OffsetTable(self._state.store.log_end, *snapshot)
         await self._state.store.durable(table.log_end)
         text = offsets.encode(table, self._state.clock.now_ms())
         await self._state.store.save_config(OFFSETS_FILE, text)
@@ -47,14 +50,21 @@ class Offsets:
         state = self._state
         found = {key: queue.needed_from for key, queue in state.leases.queues.items()}
         needed_from = state.store.durable_end
-        for i in range(state.config.revive_queues):
-            end = state.store.max_offset(state.revive_topic, i)
-            first = state.progress.first_needed(i, end)
+        for i, first, log_offset in needed_journal(state):
             found[QueueKey(REVIVE_GROUP, state.revive_topic, i)] = first - 1
-            for entry in state.store.entries(state.revive_topic, i, first, 1):
-                needed_from = min(needed_from, entry.log_offset)
+            if log_offset is not None:
+                needed_from = min(needed_from, log_offset)
         move = state.progress.first_move(needed_from)
         if move is not None:
             key = QueueKey(REVIVE_GROUP, state.revive_topic, 0)
             found[key] = min(found[key], move - 1)
         return found
+
+
+def needed_journal(state: BrokerState) -> Iterator[tuple[int, int, int | None]]:
+    """(revive queue, first revive offset a live lease rests on, where in the log it is)."""
+    for i in range(state.config.revive_queues):
+        end = state.store.max_offset(state.revive_topic, i)
+        first = state.progress.first_needed(i, end)
+        entries = state.store.entries(state.revive_topic, i, first, 1)
+        yield i, first, entries[0].log_offset if entries else None

@@ -38,20 +38,33 @@ def load(state: BrokerState) -> None:
     if groups is not None:
         state.groups, state.groups_version = groups
     state.floors = state.store.load_config(FLOORS_FILE, _decode_floors) or {}
+    state.store.oldest.begin_at(state.floors)
     saved = state.store.load_config(OFFSETS_FILE, partial(offsets.decode, where=OFFSETS_FILE))
     table = saved or OffsetTable(0, {})
     for key, position in table.offsets.items():
         if key.group != REVIVE_GROUP:
             end = state.store.max_offset(key.topic, key.queue_id)
             # Beyond the end: flush=async has lost what was there, and its offsets are used again.
-            state.leases.queues[key] = state.new_group_queue(key, min(position, end))
+            queue = state.new_group_queue(key, min(position, end))
+            queue.expired = table.expired.get(key, 0)
+            state.leases.queues[key] = queue
     replayed = _replay(state, table)
     for queue in state.leases.queues.values():
+        _begin_at_oldest(state, queue)
         queue.committed = queue.position
         if queue.order is not None:
             queue.position = queue.order.end_of_known(queue.position)
             state.close(queue.pass_settled())
     state.log.info("leases.replayed", records=replayed, live=state.leases.live_count)
+
+
+def _begin_at_oldest(state: BrokerState, queue: GroupQueue) -> None:
+    """What was deleted while the offsets could not be written has expired."""
+    _, topic, queue_id = queue.key
+    oldest = state.store.min_offset(topic, queue_id)
+    if queue.position < oldest:
+        _, over = queue.expire_below(oldest)
+        state.close(over)
 
 
 def _decode_floors(text: str) -> dict[str, dict[int, int]]:
@@ -180,7 +193,7 @@ def _apply_move(state: BrokerState, move: ck.Checkpoint, saved: OffsetTable | No
     if to is None or to == FORGET:
         dropped = state.leases.forget(key)
     elif queue is not None:
-        dropped = state.leases.fence(queue, to)
+        dropped = state.fence(queue, to)
     else:
         state.leases.queues[key] = state.new_group_queue(key, to)
         dropped = []

@@ -251,7 +251,7 @@ class Topics:
             if to == FORGET:
                 dropped = state.leases.forget(key)
             else:
-                dropped = state.leases.fence(state.leases.queues[key], to)
+                dropped = state.fence(state.leases.queues[key], to)
             state.close(dropped)
 
     def _move_record(self, key: QueueKey, to: int, now_ms: int) -> ck.Checkpoint:
@@ -308,6 +308,8 @@ class Topics:
                     max_offset=state.store.max_offset(key.topic, key.queue_id),
                     in_flight=len(queue.leases),
                     lag=of_queue(state, queue).lag,
+                    expired=queue.expired,
+                    min_offset=state.min_offset(key.topic, key.queue_id),
                 )
                 for key, queue in sorted(known_queues(state).items())
                 if key.group == group.name

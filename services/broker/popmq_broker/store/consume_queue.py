@@ -94,6 +94,18 @@ class ConsumeQueue:
             raise self._damaged(start + len(found), "the entry was lost")
         return found
 
+    @property
+    def files(self) -> list[Path]:
+        return [self._path(base) for base in self._bases]
+
+    def is_empty_at(self, offset: int) -> bool:
+        """It holds nothing, and the next message gets `offset`."""
+        return self.min_offset == self.next_offset == offset
+
+    def close(self) -> None:
+        for path in self.files:
+            self._open_files.forget(path)
+
     def needs_flush(self) -> bool:
         return len(self._tail) >= self._flush_at_bytes
 
@@ -142,6 +154,30 @@ class ConsumeQueue:
             file = self._open_files.get(self._path(self._bases[-1]))
             file.truncate(at - self._bases[-1])
             file.truncate(self._file_bytes)
+
+    def first_behind(self, log_offset: int) -> int:
+        """Where the queue begins when the log begins at `log_offset`; never before it does now."""
+        if self.min_offset == self.max_offset:
+            return self.min_offset
+        if self.entries(self.min_offset, 1)[0].log_offset >= log_offset:
+            return self.min_offset
+        return self._first_behind(log_offset)
+
+    def raise_min(self, offset: int) -> None:
+        """Entries before `offset` are gone."""
+        self.min_offset = max(self.min_offset, offset)
+
+    def take_stale_files(self) -> list[Path]:
+        """Files that hold nothing from `min_offset` on, oldest first; the caller removes them.
+
+        The last file stays: it says what the next offset is.
+        """
+        kept_from = self.min_offset * ENTRY_BYTES - self._file_bytes
+        gone = [base for base in self._bases[:-1] if base <= kept_from]
+        del self._bases[: len(gone)]
+        for base in gone:
+            self._open_files.forget(self._path(base))
+        return [self._path(base) for base in gone]
 
     def last(self) -> QueueEntry | None:
         found = self.entries(self.max_offset - 1, 1)

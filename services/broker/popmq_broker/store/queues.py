@@ -1,6 +1,6 @@
 """All ConsumeQueues of a store: opened from the directory, or made when first written."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from popmq_broker.core.queue_entry import QueueEntry
@@ -34,6 +34,8 @@ class Queues:
         self._queues: dict[QueueId, ConsumeQueue] = {}
         self._unwritten: dict[QueueId, ConsumeQueue] = {}
         self._unsynced: set[Path] = set()
+        self.floors: Mapping[str, Mapping[int, int]] = {}
+        """Where queues begin that are not there: those of deleted topics that were forgotten."""
         for topic in files.names(folder):
             for number in files.names(folder / topic):
                 if number.isascii() and number.isdigit():
@@ -49,7 +51,14 @@ class Queues:
         made = self._queues[queue] = ConsumeQueue(
             self._open_files, self._folder / topic / str(number), self._file_bytes, self._log_start
         )
+        floor = self._floor(queue)
+        if floor and made.max_offset == 0:
+            made.begin_at(floor)
+            made.next_offset = floor
         return made
+
+    def _floor(self, queue: QueueId) -> int:
+        return self.floors.get(queue[0], {}).get(queue[1], 0)
 
     def next_offset(self, queue: QueueId) -> int:
         """The offset the next appended message gets; ahead of the visible end until dispatched."""
@@ -57,7 +66,7 @@ class Queues:
         if known is not None:
             return known.next_offset
         assert _is_legal(queue), queue
-        return 0
+        return self._floor(queue)
 
     def took(self, queue: QueueId, next_offset: int) -> None:
         (self._queues.get(queue) or self._make(queue)).next_offset = next_offset
@@ -80,11 +89,11 @@ class Queues:
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         queue = self._queues.get((topic, queue_id))
-        return queue.min_offset if queue else 0
+        return queue.min_offset if queue else self._floor((topic, queue_id))
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         queue = self._queues.get((topic, queue_id))
-        return queue.max_offset if queue else 0
+        return queue.max_offset if queue else self._floor((topic, queue_id))
 
     def entries(self, topic: str, queue_id: int, start: int, count: int) -> list[QueueEntry]:
         queue = self._queues.get((topic, queue_id))
@@ -101,6 +110,30 @@ class Queues:
         """Forget everything that points at or behind `log_offset`."""
         for queue in self._queues.values():
             queue.cut(log_offset)
+
+    def first_behind(self, key: QueueId, log_offset: int) -> int:
+        return self._queues[key].first_behind(log_offset)
+
+    def raise_min(self, key: QueueId, offset: int) -> None:
+        self._queues[key].raise_min(offset)
+
+    def take_stale_files(self, key: QueueId) -> list[Path]:
+        return self._queues[key].take_stale_files()
+
+    def forget(self, keys: Iterable[QueueId]) -> list[Path]:
+        """Queues that hold nothing any more, and begin at their floors if they are made again.
+
+        All of them or none; returns their files for the caller to remove, none if one is in use.
+        """
+        known = {key: self._queues[key] for key in keys if key in self._queues}
+        paths = {path for queue in known.values() for path in queue.files}
+        if paths & self._unsynced or known.keys() & self._unwritten.keys():
+            return []
+        if any(not queue.is_empty_at(self._floor(key)) for key, queue in known.items()):
+            return []
+        for key in known:
+            self._queues.pop(key).close()
+        return sorted(paths)
 
     def _flush_quietly(self, queue: ConsumeQueue) -> None:
         """A full disk is no error here: entries wait in memory, up to `full`."""

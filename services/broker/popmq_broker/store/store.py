@@ -10,21 +10,25 @@ take back. With async flush messages are visible at once and durable some time l
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
 
 from popmq_broker.core.queue_entry import QueueEntry
 from popmq_broker.core.queue_entry import pack as pack_entry
+from popmq_broker.core.retention import Limits, Oldest
 from popmq_broker.store import checkpoint_file
 from popmq_broker.store.batch import Batch
 from popmq_broker.store.checkpoint_file import Marks
 from popmq_broker.store.commit_log import CommitLog
 from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.config_files import ConfigFiles
+from popmq_broker.store.disk_watch import DiskWatch
 from popmq_broker.store.drafts import Appended, Draft, Pending, Run
-from popmq_broker.store.files import Files, Lock
+from popmq_broker.store.files import Files, Lock, disk_full
 from popmq_broker.store.flush import Flusher, Position
 from popmq_broker.store.queues import QueueId, Queues, sync_files
+from popmq_broker.store.retention import OldestFiles
 from popmq_common import record as rec
 from popmq_common.errors import DiskFull, StoreClosed, TooManyRequests
 from popmq_common.logs import Log
@@ -32,7 +36,6 @@ from popmq_common.record import Record, SysFlag
 
 __all__ = ["Appended", "Draft", "Run", "Store"]
 
-FREE_SPACE_CHECK_MS: Final = 1_000
 MARK_INTERVAL_MS: Final = 1_000
 _PREPARED: Final = SysFlag.PREPARED.value
 T = TypeVar("T")
@@ -73,11 +76,16 @@ class Store:
         self._durable = Position(commit_log.end, marks.log_ms, 0)
         self._waiting: deque[tuple[int, WhenDurable]] = deque()
         self._pending: deque[Pending] = deque()
-        self._space_checked_ms: int | None = None
-        self._space_left = True
         self._closed = self._failed = False
         self._kick: asyncio.Handle | None = None
         self._flusher = Flusher(commit_log, self._on_synced, self._fail)
+        limits = Limits(
+            clean_percent=config.disk_clean_percent,
+            refuse_percent=config.disk_refuse_percent,
+            reserve_bytes=config.disk_reserve_bytes,
+        )
+        self.disk = DiskWatch(files, config.data_dir, limits, log)
+        self.oldest = OldestFiles(files, commit_log, queues)
 
     @property
     def log_end(self) -> int:
@@ -157,8 +165,7 @@ class Store:
         try:
             self._commit_log.append(batch)
         except OSError as failed:  # the log's end may hold anything
-            self._fail(failed)
-            raise StoreClosed() from failed
+            raise self._failed_disk(failed) from failed
 
     def _check_room(self, now_ms: int, *, system: bool) -> None:
         if self._closed:
@@ -170,12 +177,7 @@ class Store:
         limit = self._config.unsynced_bytes_max
         if self._commit_log.end - self._durable.log_end > limit:
             raise TooManyRequests(what="bytes that wait for the disk", limit=limit)
-        since = self._space_checked_ms
-        if since is None or not 0 <= now_ms - since < FREE_SPACE_CHECK_MS:
-            self._space_checked_ms = now_ms
-            free_bytes = self._files.free_bytes(self._config.data_dir)
-            self._space_left = free_bytes > self._config.disk_reserve_bytes
-        if not self._space_left:
+        if not self.disk.takes_sends(now_ms):
             raise DiskFull(path=self._config.data_dir)
 
     def _ask_flush(self) -> None:
@@ -222,6 +224,21 @@ class Store:
         while self._waiting:
             self._waiting.popleft()[1](StoreClosed())
         self._fatal(failed)
+
+    def _failed_disk(self, failed: OSError) -> StoreClosed:
+        self._fail(failed)
+        return StoreClosed()
+
+    def look_at_oldest(self) -> Oldest | None:
+        """The oldest file of the log; None while there is only one."""
+        return self.oldest.look(self._marks.queues_end)
+
+    async def remove_forgotten(self) -> None:
+        """Files that `oldest` has forgotten leave the disk."""
+        try:
+            await self.oldest.remove()
+        except OSError as failed:
+            raise self._failed_disk(failed) from failed
 
     async def durable(self, end_offset: int) -> None:
         """Return when the log is on disk up to `end_offset`; at once with async flush.
@@ -281,7 +298,10 @@ class Store:
 
     async def save_config(self, name: str, text: str) -> None:
         """Raises `DiskFull`; then the file is as it was."""
-        await self._config_files.save(name, text)
+        try:
+            await self._config_files.save(name, text)
+        except OSError as failed:
+            raise self._failed_disk(failed) from failed
 
     async def run(self) -> None:
         """Marks and checkpoints, and with async flush the flushing, for ever."""
@@ -302,7 +322,8 @@ class Store:
                 await self.checkpoint()
             elif mark_ms >= MARK_INTERVAL_MS:
                 mark_ms = 0
-                await self._mark(self._marks.queues_end, self._marks.queues_ms)
+                with suppress(DiskFull):  # the next one tells
+                    await self._mark(self._marks.queues_end, self._marks.queues_ms)
 
     async def checkpoint(self) -> bool:
         """Bring the queues to disk and write down how far they and the log are.
@@ -312,15 +333,17 @@ class Store:
         end, ms, _ = self._durable
         try:
             touched = self._queues.flush()
+            try:
+                await asyncio.to_thread(sync_files, self._files, touched)
+            except BaseException:
+                self._queues.not_synced(touched)
+                raise
+            await self._mark(end, ms)
         except DiskFull as full:
             self._log.warning("checkpoint.postponed", reason=str(full))
             return False
-        try:
-            await asyncio.to_thread(sync_files, self._files, touched)
-        except BaseException:
-            self._queues.not_synced(touched)
-            raise
-        await self._mark(end, ms)
+        except OSError as failed:
+            raise self._failed_disk(failed) from failed
         return True
 
     async def _mark(self, queues_end: int, queues_ms: int) -> None:
@@ -328,7 +351,10 @@ class Store:
         marks = Marks(log_end=end, queues_end=queues_end, log_ms=ms, queues_ms=queues_ms)
         if marks != self._marks:
             path = self._config.data_dir / "checkpoint"
-            await asyncio.to_thread(checkpoint_file.save, self._files, path, marks)
+            try:
+                await asyncio.to_thread(checkpoint_file.save, self._files, path, marks)
+            except OSError as wrong:
+                raise disk_full(wrong, path) or self._failed_disk(wrong) from wrong
             self._marks = marks
 
     async def close(self) -> None:

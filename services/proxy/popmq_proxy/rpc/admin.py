@@ -134,6 +134,8 @@ class Admin:
                         max_offset=queue.max_offset,
                         in_flight=queue.in_flight,
                         lag=queue.lag,
+                        expired=queue.expired,
+                        min_offset=queue.min_offset,
                     )
         if not response.HasField("group"):
             raise GroupNotFound(group=request.name)
