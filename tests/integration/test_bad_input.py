@@ -286,9 +286,6 @@ async def test_dead_letters_that_cannot_be_listed(raw: Raw) -> None:
 @pytest.mark.parametrize(
     "method",
     [
-        "UpdateOffset",
-        "GetOffset",
-        "QueryOffset",
         "EndTransaction",
         "RecallMessage",
         "SyncLiteSubscription",
@@ -298,8 +295,3 @@ async def test_what_is_not_served_says_so(raw: Raw, method: str) -> None:
     response = await raw.call(method, getattr(service, f"{method}Request")())
     assert response.status.code == v2.NOT_IMPLEMENTED
     assert method in response.status.message
-
-
-async def test_pull_message_is_not_served(raw: Raw) -> None:
-    call = raw.stub.PullMessage(service.PullMessageRequest(), metadata=raw.metadata)
-    assert [response.status.code async for response in call] == [v2.NOT_IMPLEMENTED]

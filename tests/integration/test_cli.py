@@ -190,3 +190,37 @@ def test_help_is_complete() -> None:
     output, _ = popmq("--help")
     for command in ("standalone", "topic", "group", "dlq", "send", "receive", "tail", "completion"):
         assert command in output
+
+
+def test_a_group_goes_on_elsewhere(server: Server) -> None:
+    at = ("--endpoint", server.endpoint)
+    popmq("topic", "create", "again", "--queues", "1", *at)
+    popmq("group", "create", "anew", "--from", "first", *at)
+    for body in ("one", "two", "three"):
+        popmq("send", "again", body, *at)
+    received = ("receive", "again", "--group", "anew", "--json", "--wait", "1")
+    assert len(json.loads(popmq(*received, "--ack", "--max", "3", *at)[0])) == 3
+
+    reset = ("group", "reset-offset", "anew", "again")
+    broker = json.loads(popmq("group", "show", "anew", "--json", *at)[0])["queues"][0]["broker"]
+    planned = json.loads(popmq(*reset, "--to-earliest", "--dry-run", "--json", *at)[0])
+    (queue,) = planned["queues"]
+    assert (queue["fromOffset"], queue["toOffset"], queue["fenced"]) == ("3", "0", 0)
+    output, _ = popmq(*reset, "--to-offset", "1", "--queue", f"{broker}:0", "--yes", *at)
+    assert "CHANGE" in output
+    assert [m["body"] for m in json.loads(popmq(*received, "--max", "9", *at)[0])] == [
+        "two",
+        "three",
+    ]
+    popmq(*reset, "--to-time", "7d", "--yes", *at)
+    assert len(json.loads(popmq(*received, "--ack", "--max", "9", *at)[0])) == 3
+    popmq(*reset, "--to-latest", "--yes", *at)
+
+    _, errors = popmq(*reset, *at, code=2)
+    assert "--to-earliest" in errors
+    _, errors = popmq(*reset, "--to-time", "yesterday", *at, code=2)
+    assert "30m" in errors
+    _, errors = popmq(*reset, "--to-offset", "1", *at, code=1)
+    assert "name broker and queue" in errors
+    _, errors = popmq(*reset, "--to-offset", "9", "--queue", f"{broker}:0", *at, code=1)
+    assert "has 0 to 3" in errors

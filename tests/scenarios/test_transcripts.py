@@ -9,15 +9,20 @@
     nack NAME… [delay=5s] [kind=counted|uncounted|fatal] [reason="TEXT"]
     dlq [reason=TEXT]           redrive [reason=TEXT] [max=N]
     advance 10s    later 10s    restart     crash        show              delete [group]
-    offsets                     expire               retention looks once
+    offsets
+    expire                      retention looks once
     folders                     which queues are on disk
     disk 87%                    from now on, until the next start, so much of the disk is used
-A popped message gets the name of its body; its newest handle is NAME, older ones NAME', NAME''.
+    pull OFFSET [COUNT] [queue=0] [tag=EXPR]    commit OFFSET [queue=0]    offset [queue=0]
+    find first|last|DURATION [queue=0]          reset first|last|DURATION|OFFSET [queue=N] [dry=yes]
+A duration there means that long after the start. A popped message gets the name of its body; its
+newest handle is NAME, older ones NAME', NAME''.
 """
 
 import random
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from harness.broker import GROUP, TOPIC, EngineDriver
@@ -25,6 +30,7 @@ from harness.broker import GROUP, TOPIC, EngineDriver
 from popmq_broker.config import BrokerConfig
 from popmq_common.config import from_env
 from popmq_common.errors import PopMQError
+from popmq_common.record import decode, own_offset
 from popmq_internal.v1 import link_pb2 as link
 
 TRANSCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
@@ -49,6 +55,7 @@ class Stage:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.driver = EngineDriver(folder)
+        self._began_ms = self.driver.clock.now_ms()
         self.handles: dict[str, str] = {}
 
     def run(self, line: str) -> list[str]:
@@ -194,6 +201,62 @@ class Stage:
         else:
             self.driver.call(delete_topic=link.DeleteTopic(topic=TOPIC))
         return []
+
+    def do_pull(self, arguments: list[str], options: dict[str, str]) -> list[str]:
+        offset, count = [*map(int, arguments), 32][:2]
+        expression = options.get("tag", "")
+        pull = link.Pull(
+            group=GROUP,
+            topic=TOPIC,
+            queue_id=int(options.get("queue", "0")),
+            offset=offset,
+            batch_size=count,
+            filter_kind=link.FILTER_KIND_TAG if expression else link.FILTER_KIND_ALL,
+            filter_expression=expression,
+        )
+        reply = self.driver.call(pull=pull).pull
+        records = [decode(raw, where="pull", log_offset=own_offset(raw)) for raw in reply.records]
+        nothing = "corrected" if reply.corrected else "nothing"
+        found = " ".join(record.body.decode() for record in records) or nothing
+        ends = f"{reply.min_offset} to {reply.max_offset}"
+        return [f"{found}; next {reply.next_offset} of {ends}"]
+
+    def do_commit(self, arguments: list[str], options: dict[str, str]) -> list[str]:
+        queue_id, offset = int(options.get("queue", "0")), int(arguments[0])
+        commit = link.CommitOffset(group=GROUP, topic=TOPIC, queue_id=queue_id, offset=offset)
+        return [str(self.driver.call(commit_offset=commit).offset.offset)]
+
+    def do_offset(self, _: list[str], options: dict[str, str]) -> list[str]:
+        queue_id = int(options.get("queue", "0"))
+        request = link.GetOffset(group=GROUP, topic=TOPIC, queue_id=queue_id)
+        return [str(self.driver.call(get_offset=request).offset.offset)]
+
+    def do_find(self, arguments: list[str], options: dict[str, str]) -> list[str]:
+        queue_id = int(options.get("queue", "0"))
+        place = self._place(arguments[0])
+        request = link.FindOffset(topic=TOPIC, queue_id=queue_id, **place)
+        return [str(self.driver.call(find_offset=request).offset.offset)]
+
+    def do_reset(self, arguments: list[str], options: dict[str, str]) -> list[str]:
+        request = link.ResetOffsets(group=GROUP, topic=TOPIC, dry_run=options.get("dry") == "yes")
+        if arguments[0].isdigit():
+            request.offset = int(arguments[0])
+        else:
+            request.MergeFrom(link.ResetOffsets(**self._place(arguments[0])))
+        if "queue" in options:
+            request.queue_id = int(options["queue"])
+        reply = self.driver.call(reset_offsets=request).reset_offsets
+        rows = [
+            f"{row.queue_id}: {row.from_offset} -> {row.to_offset}, {row.fenced} fenced"
+            for row in reply.queues
+        ]
+        return rows + [f"{reply.retries_dropped} retries dropped"] * bool(reply.retries_dropped)
+
+    def _place(self, word: str) -> dict[str, Any]:
+        known = {"first": link.OFFSET_AT_MIN, "last": link.OFFSET_AT_MAX}
+        if word in known:
+            return {"at": known[word]}
+        return {"at": link.OFFSET_AT_TIME, "time_ms": self._began_ms + duration_ms(word)}
 
     def do_show(self, _: list[str], __: dict[str, str]) -> list[str]:
         """What each topic holds, and where the group is in it."""

@@ -7,6 +7,7 @@ from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, table
+from popmq_cli.reset_offset import reset_offset
 from popmq_cli.retry_policy import policy_option, policy_text
 
 
@@ -163,3 +164,6 @@ async def delete(name: str, yes: bool, endpoint: str, as_json: bool) -> None:
         document({"deleted": name})
     else:
         click.echo(f"Group {name} is deleted.")
+
+
+group.add_command(reset_offset)

@@ -101,6 +101,11 @@ class IllegalPollingTime(BadRequest):
     """Illegal long polling time: {reason}."""
 
 
+class IllegalOffset(BadRequest):
+    """Illegal offset {offset}: queue {queue_id} of topic {topic} has {min_offset} to
+    {max_offset}."""
+
+
 class IllegalQueueCount(BadRequest):
     """Illegal number of queues {count}: {reason}."""
 
@@ -149,11 +154,20 @@ class GroupNotFound(NotFound):
     """Consumer group {group} does not exist; it is made by: popmq group create {group}."""
 
 
+class OffsetNotFound(NotFound):
+    """Group {group} has committed nothing in queue {queue_id} of topic {topic} yet."""
+
+
 class ServiceNotFound(NotFound):
     """There is no service {service} here."""
 
 
 # --- Refused ---
+
+
+class HeldByReceives(Refused):
+    """Group {group} holds {held} messages of queue {queue_id} of topic {topic} by receives, whose
+    acks say how far it is; ack them, or move the group with: popmq group reset-offset."""
 
 
 class TooManyInFlight(Refused):

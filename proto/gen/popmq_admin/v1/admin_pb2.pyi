@@ -727,3 +727,115 @@ class RedriveDeadLettersResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RedriveDeadLettersResponse: _TypeAlias = RedriveDeadLettersResponse  # noqa: Y015
+
+@_typing.final
+class ResetOffsetsRequest(_message.Message):
+    """A group goes on elsewhere in a topic; what it holds there is fenced."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    BROKER_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    EARLIEST_FIELD_NUMBER: _builtins.int
+    LATEST_FIELD_NUMBER: _builtins.int
+    TIME_MS_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    topic: _builtins.str
+    broker: _builtins.str
+    """with queue_id; empty: all queues of the topic"""
+    queue_id: _builtins.int
+    earliest: _builtins.bool
+    latest: _builtins.bool
+    time_ms: _builtins.int
+    """the first message stored then or later"""
+    offset: _builtins.int
+    """of one queue"""
+    dry_run: _builtins.bool
+    """say what would change"""
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        broker: _builtins.str = ...,
+        queue_id: _builtins.int | None = ...,
+        earliest: _builtins.bool = ...,
+        latest: _builtins.bool = ...,
+        time_ms: _builtins.int = ...,
+        offset: _builtins.int = ...,
+        dry_run: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_queue_id", b"_queue_id", "earliest", b"earliest", "latest", b"latest", "offset", b"offset", "queue_id", b"queue_id", "target", b"target", "time_ms", b"time_ms"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_queue_id", b"_queue_id", "broker", b"broker", "dry_run", b"dry_run", "earliest", b"earliest", "group", b"group", "latest", b"latest", "offset", b"offset", "queue_id", b"queue_id", "target", b"target", "time_ms", b"time_ms", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__queue_id: _TypeAlias = _typing.Literal["queue_id"]  # noqa: Y015
+    _WhichOneofArgType__queue_id: _TypeAlias = _typing.Literal["_queue_id", b"_queue_id"]  # noqa: Y015
+    _WhichOneofReturnType_target: _TypeAlias = _typing.Literal["earliest", "latest", "time_ms", "offset"]  # noqa: Y015
+    _WhichOneofArgType_target: _TypeAlias = _typing.Literal["target", b"target"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__queue_id) -> _WhichOneofReturnType__queue_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_target) -> _WhichOneofReturnType_target | None: ...
+
+Global___ResetOffsetsRequest: _TypeAlias = ResetOffsetsRequest  # noqa: Y015
+
+@_typing.final
+class QueueReset(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BROKER_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    FROM_OFFSET_FIELD_NUMBER: _builtins.int
+    TO_OFFSET_FIELD_NUMBER: _builtins.int
+    FENCED_FIELD_NUMBER: _builtins.int
+    broker: _builtins.str
+    queue_id: _builtins.int
+    from_offset: _builtins.int
+    to_offset: _builtins.int
+    fenced: _builtins.int
+    """messages the group held"""
+    def __init__(
+        self,
+        *,
+        broker: _builtins.str = ...,
+        queue_id: _builtins.int = ...,
+        from_offset: _builtins.int = ...,
+        to_offset: _builtins.int = ...,
+        fenced: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "fenced", b"fenced", "from_offset", b"from_offset", "queue_id", b"queue_id", "to_offset", b"to_offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueueReset: _TypeAlias = QueueReset  # noqa: Y015
+
+@_typing.final
+class ResetOffsetsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUES_FIELD_NUMBER: _builtins.int
+    RETRIES_DROPPED_FIELD_NUMBER: _builtins.int
+    retries_dropped: _builtins.int
+    """messages that waited for another delivery"""
+    @_builtins.property
+    def queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueReset]: ...
+    def __init__(
+        self,
+        *,
+        queues: _abc.Iterable[Global___QueueReset] | None = ...,
+        retries_dropped: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queues", b"queues", "retries_dropped", b"retries_dropped"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResetOffsetsResponse: _TypeAlias = ResetOffsetsResponse  # noqa: Y015

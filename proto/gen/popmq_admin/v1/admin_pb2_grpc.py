@@ -84,6 +84,11 @@ class AdminStub:
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersRequest.SerializeToString,
                 response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersResponse.FromString,
                 _registered_method=True)
+        self.ResetOffsets = channel.unary_unary(
+                '/popmq.admin.v1.Admin/ResetOffsets',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ResetOffsetsRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ResetOffsetsResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -149,6 +154,12 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ResetOffsets(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -201,6 +212,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.RedriveDeadLetters,
                     request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersRequest.FromString,
                     response_serializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersResponse.SerializeToString,
+            ),
+            'ResetOffsets': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResetOffsets,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ResetOffsetsRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ResetOffsetsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -473,6 +489,33 @@ class Admin:
             '/popmq.admin.v1.Admin/RedriveDeadLetters',
             popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersRequest.SerializeToString,
             popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResetOffsets(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/ResetOffsets',
+            popmq__admin_dot_v1_dot_admin__pb2.ResetOffsetsRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.ResetOffsetsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -43,6 +43,7 @@ class AdminStub:
     DescribeGroup: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DescribeGroupRequest, _admin_pb2.DescribeGroupResponse]
     ListDeadLetters: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListDeadLettersRequest, _admin_pb2.ListDeadLettersResponse]
     RedriveDeadLetters: _grpc.UnaryUnaryMultiCallable[_admin_pb2.RedriveDeadLettersRequest, _admin_pb2.RedriveDeadLettersResponse]
+    ResetOffsets: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ResetOffsetsRequest, _admin_pb2.ResetOffsetsResponse]
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -57,6 +58,7 @@ class AdminAsyncStub(AdminStub):
     DescribeGroup: _aio.UnaryUnaryMultiCallable[_admin_pb2.DescribeGroupRequest, _admin_pb2.DescribeGroupResponse]  # type: ignore[assignment]
     ListDeadLetters: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListDeadLettersRequest, _admin_pb2.ListDeadLettersResponse]  # type: ignore[assignment]
     RedriveDeadLetters: _aio.UnaryUnaryMultiCallable[_admin_pb2.RedriveDeadLettersRequest, _admin_pb2.RedriveDeadLettersResponse]  # type: ignore[assignment]
+    ResetOffsets: _aio.UnaryUnaryMultiCallable[_admin_pb2.ResetOffsetsRequest, _admin_pb2.ResetOffsetsResponse]  # type: ignore[assignment]
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -128,5 +130,12 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.RedriveDeadLettersRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.RedriveDeadLettersResponse, _abc.Awaitable[_admin_pb2.RedriveDeadLettersResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ResetOffsets(
+        self,
+        request: _admin_pb2.ResetOffsetsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ResetOffsetsResponse, _abc.Awaitable[_admin_pb2.ResetOffsetsResponse]]: ...
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -26,15 +26,15 @@ from apache.rocketmq.v2 import definition_pb2 as apache_dot_rocketmq_dot_v2_dot_
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n popmq_consumer/v1/consumer.proto\x12\x11popmq.consumer.v1\x1a#apache/rocketmq/v2/definition.proto\x1a\x1egoogle/protobuf/duration.proto\"7\n\tNackEntry\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x16\n\x0ereceipt_handle\x18\x02 \x01(\t\"\xfb\x01\n\x0bNackRequest\x12+\n\x05group\x18\x01 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12+\n\x05topic\x18\x02 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12-\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x1c.popmq.consumer.v1.NackEntry\x12)\n\x04kind\x18\x04 \x01(\x0e\x32\x1b.popmq.consumer.v1.NackKind\x12(\n\x05\x64\x65lay\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06reason\x18\x06 \x01(\t\"i\n\x0fNackResultEntry\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x16\n\x0ereceipt_handle\x18\x02 \x01(\t\x12*\n\x06status\x18\x03 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\"o\n\x0cNackResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x33\n\x07\x65ntries\x18\x02 \x03(\x0b\x32\".popmq.consumer.v1.NackResultEntry*j\n\x08NackKind\x12\x19\n\x15NACK_KIND_UNSPECIFIED\x10\x00\x12\x15\n\x11NACK_KIND_COUNTED\x10\x01\x12\x17\n\x13NACK_KIND_UNCOUNTED\x10\x02\x12\x13\n\x0fNACK_KIND_FATAL\x10\x03\x32S\n\x08\x43onsumer\x12G\n\x04Nack\x12\x1e.popmq.consumer.v1.NackRequest\x1a\x1f.popmq.consumer.v1.NackResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n popmq_consumer/v1/consumer.proto\x12\x11popmq.consumer.v1\x1a#apache/rocketmq/v2/definition.proto\x1a\x1egoogle/protobuf/duration.proto\"7\n\tNackEntry\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x16\n\x0ereceipt_handle\x18\x02 \x01(\t\"\xfb\x01\n\x0bNackRequest\x12+\n\x05group\x18\x01 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12+\n\x05topic\x18\x02 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12-\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x1c.popmq.consumer.v1.NackEntry\x12)\n\x04kind\x18\x04 \x01(\x0e\x32\x1b.popmq.consumer.v1.NackKind\x12(\n\x05\x64\x65lay\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06reason\x18\x06 \x01(\t\"i\n\x0fNackResultEntry\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x16\n\x0ereceipt_handle\x18\x02 \x01(\t\x12*\n\x06status\x18\x03 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\"o\n\x0cNackResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x33\n\x07\x65ntries\x18\x02 \x03(\x0b\x32\".popmq.consumer.v1.NackResultEntry\"\x91\x02\n\x0bPullRequest\x12+\n\x05group\x18\x01 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12\x37\n\rmessage_queue\x18\x02 \x01(\x0b\x32 .apache.rocketmq.v2.MessageQueue\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x12\n\nbatch_size\x18\x04 \x01(\x05\x12?\n\x11\x66ilter_expression\x18\x05 \x01(\x0b\x32$.apache.rocketmq.v2.FilterExpression\x12\x37\n\x14long_polling_timeout\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xa6\x01\n\x0cPullResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12-\n\x08messages\x18\x02 \x03(\x0b\x32\x1b.apache.rocketmq.v2.Message\x12\x13\n\x0bnext_offset\x18\x03 \x01(\x03\x12\x12\n\nmin_offset\x18\x04 \x01(\x03\x12\x12\n\nmax_offset\x18\x05 \x01(\x03*j\n\x08NackKind\x12\x19\n\x15NACK_KIND_UNSPECIFIED\x10\x00\x12\x15\n\x11NACK_KIND_COUNTED\x10\x01\x12\x17\n\x13NACK_KIND_UNCOUNTED\x10\x02\x12\x13\n\x0fNACK_KIND_FATAL\x10\x03\x32\x9c\x01\n\x08\x43onsumer\x12G\n\x04Nack\x12\x1e.popmq.consumer.v1.NackRequest\x1a\x1f.popmq.consumer.v1.NackResponse\x12G\n\x04Pull\x12\x1e.popmq.consumer.v1.PullRequest\x1a\x1f.popmq.consumer.v1.PullResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'popmq_consumer.v1.consumer_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_NACKKIND']._serialized_start=655
-  _globals['_NACKKIND']._serialized_end=761
+  _globals['_NACKKIND']._serialized_start=1100
+  _globals['_NACKKIND']._serialized_end=1206
   _globals['_NACKENTRY']._serialized_start=124
   _globals['_NACKENTRY']._serialized_end=179
   _globals['_NACKREQUEST']._serialized_start=182
@@ -43,6 +43,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NACKRESULTENTRY']._serialized_end=540
   _globals['_NACKRESPONSE']._serialized_start=542
   _globals['_NACKRESPONSE']._serialized_end=653
-  _globals['_CONSUMER']._serialized_start=763
-  _globals['_CONSUMER']._serialized_end=846
+  _globals['_PULLREQUEST']._serialized_start=656
+  _globals['_PULLREQUEST']._serialized_end=929
+  _globals['_PULLRESPONSE']._serialized_start=932
+  _globals['_PULLRESPONSE']._serialized_end=1098
+  _globals['_CONSUMER']._serialized_start=1209
+  _globals['_CONSUMER']._serialized_end=1365
 # @@protoc_insertion_point(module_scope)

@@ -166,3 +166,82 @@ class NackResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NackResponse: _TypeAlias = NackResponse  # noqa: Y015
+
+@_typing.final
+class PullRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    MESSAGE_QUEUE_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    BATCH_SIZE_FIELD_NUMBER: _builtins.int
+    FILTER_EXPRESSION_FIELD_NUMBER: _builtins.int
+    LONG_POLLING_TIMEOUT_FIELD_NUMBER: _builtins.int
+    offset: _builtins.int
+    batch_size: _builtins.int
+    """up to 32 are given"""
+    @_builtins.property
+    def group(self) -> _definition_pb2.Resource: ...
+    @_builtins.property
+    def message_queue(self) -> _definition_pb2.MessageQueue: ...
+    @_builtins.property
+    def filter_expression(self) -> _definition_pb2.FilterExpression: ...
+    @_builtins.property
+    def long_polling_timeout(self) -> _duration_pb2.Duration: ...
+    def __init__(
+        self,
+        *,
+        group: _definition_pb2.Resource | None = ...,
+        message_queue: _definition_pb2.MessageQueue | None = ...,
+        offset: _builtins.int = ...,
+        batch_size: _builtins.int = ...,
+        filter_expression: _definition_pb2.FilterExpression | None = ...,
+        long_polling_timeout: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter_expression", b"filter_expression", "group", b"group", "long_polling_timeout", b"long_polling_timeout", "message_queue", b"message_queue"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "filter_expression", b"filter_expression", "group", b"group", "long_polling_timeout", b"long_polling_timeout", "message_queue", b"message_queue", "offset", b"offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PullRequest: _TypeAlias = PullRequest  # noqa: Y015
+
+@_typing.final
+class PullResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    NEXT_OFFSET_FIELD_NUMBER: _builtins.int
+    MIN_OFFSET_FIELD_NUMBER: _builtins.int
+    MAX_OFFSET_FIELD_NUMBER: _builtins.int
+    next_offset: _builtins.int
+    """where to pull next"""
+    min_offset: _builtins.int
+    """of the first message of the queue"""
+    max_offset: _builtins.int
+    """behind the last one"""
+    @_builtins.property
+    def status(self) -> _definition_pb2.Status:
+        """MESSAGE_NOT_FOUND: nothing came; ILLEGAL_OFFSET: the"""
+
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[_definition_pb2.Message]:
+        """queue has nothing there, next_offset says where to go on"""
+
+    def __init__(
+        self,
+        *,
+        status: _definition_pb2.Status | None = ...,
+        messages: _abc.Iterable[_definition_pb2.Message] | None = ...,
+        next_offset: _builtins.int = ...,
+        min_offset: _builtins.int = ...,
+        max_offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_offset", b"max_offset", "messages", b"messages", "min_offset", b"min_offset", "next_offset", b"next_offset", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PullResponse: _TypeAlias = PullResponse  # noqa: Y015

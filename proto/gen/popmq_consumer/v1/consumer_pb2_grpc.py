@@ -39,6 +39,11 @@ class ConsumerStub:
                 request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.NackRequest.SerializeToString,
                 response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.NackResponse.FromString,
                 _registered_method=True)
+        self.Pull = channel.unary_unary(
+                '/popmq.consumer.v1.Consumer/Pull',
+                request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.PullRequest.SerializeToString,
+                response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.PullResponse.FromString,
+                _registered_method=True)
 
 
 class ConsumerServicer:
@@ -51,6 +56,13 @@ class ConsumerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Pull(self, request, context):
+        """PullMessage of apache.rocketmq.v2, whose answer has no place for the queue's ends.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ConsumerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -58,6 +70,11 @@ def add_ConsumerServicer_to_server(servicer, server):
                     servicer.Nack,
                     request_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.NackRequest.FromString,
                     response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.NackResponse.SerializeToString,
+            ),
+            'Pull': grpc.unary_unary_rpc_method_handler(
+                    servicer.Pull,
+                    request_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.PullRequest.FromString,
+                    response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.PullResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -87,6 +104,33 @@ class Consumer:
             '/popmq.consumer.v1.Consumer/Nack',
             popmq__consumer_dot_v1_dot_consumer__pb2.NackRequest.SerializeToString,
             popmq__consumer_dot_v1_dot_consumer__pb2.NackResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Pull(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.consumer.v1.Consumer/Pull',
+            popmq__consumer_dot_v1_dot_consumer__pb2.PullRequest.SerializeToString,
+            popmq__consumer_dot_v1_dot_consumer__pb2.PullResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -35,12 +35,16 @@ class ConsumerStub:
     def __new__(cls, channel: _aio.Channel) -> ConsumerAsyncStub: ...
     Nack: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.NackRequest, _consumer_pb2.NackResponse]
     """Gives messages back, or up. Their handles are void from then on."""
+    Pull: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.PullRequest, _consumer_pb2.PullResponse]
+    """PullMessage of apache.rocketmq.v2, whose answer has no place for the queue's ends."""
 
 @_typing.type_check_only
 class ConsumerAsyncStub(ConsumerStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Nack: _aio.UnaryUnaryMultiCallable[_consumer_pb2.NackRequest, _consumer_pb2.NackResponse]  # type: ignore[assignment]
     """Gives messages back, or up. Their handles are void from then on."""
+    Pull: _aio.UnaryUnaryMultiCallable[_consumer_pb2.PullRequest, _consumer_pb2.PullResponse]  # type: ignore[assignment]
+    """PullMessage of apache.rocketmq.v2, whose answer has no place for the queue's ends."""
 
 class ConsumerServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -50,5 +54,13 @@ class ConsumerServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_consumer_pb2.NackResponse, _abc.Awaitable[_consumer_pb2.NackResponse]]:
         """Gives messages back, or up. Their handles are void from then on."""
+
+    @_abc_1.abstractmethod
+    def Pull(
+        self,
+        request: _consumer_pb2.PullRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_consumer_pb2.PullResponse, _abc.Awaitable[_consumer_pb2.PullResponse]]:
+        """PullMessage of apache.rocketmq.v2, whose answer has no place for the queue's ends."""
 
 def add_ConsumerServicer_to_server(servicer: ConsumerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

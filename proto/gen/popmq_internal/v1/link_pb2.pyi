@@ -116,6 +116,25 @@ NACK_KIND_FATAL: NackKind.ValueType  # 3
 """to the dead letters at once, whatever the delay"""
 Global___NackKind: _TypeAlias = NackKind  # noqa: Y015
 
+class _OffsetAt:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _OffsetAtEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OffsetAt.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    OFFSET_AT_MIN: _OffsetAt.ValueType  # 0
+    OFFSET_AT_MAX: _OffsetAt.ValueType  # 1
+    OFFSET_AT_TIME: _OffsetAt.ValueType  # 2
+    """the first message stored at that time or later"""
+
+class OffsetAt(_OffsetAt, metaclass=_OffsetAtEnumTypeWrapper): ...
+
+OFFSET_AT_MIN: OffsetAt.ValueType  # 0
+OFFSET_AT_MAX: OffsetAt.ValueType  # 1
+OFFSET_AT_TIME: OffsetAt.ValueType  # 2
+"""the first message stored at that time or later"""
+Global___OffsetAt: _TypeAlias = OffsetAt  # noqa: Y015
+
 @_typing.final
 class Frame(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -195,6 +214,11 @@ class Call(_message.Message):
     REDRIVE_FIELD_NUMBER: _builtins.int
     ALIVE_FIELD_NUMBER: _builtins.int
     GONE_FIELD_NUMBER: _builtins.int
+    PULL_FIELD_NUMBER: _builtins.int
+    COMMIT_OFFSET_FIELD_NUMBER: _builtins.int
+    GET_OFFSET_FIELD_NUMBER: _builtins.int
+    FIND_OFFSET_FIELD_NUMBER: _builtins.int
+    RESET_OFFSETS_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     @_builtins.property
     def send(self) -> Global___Send: ...
@@ -234,6 +258,16 @@ class Call(_message.Message):
     def alive(self) -> Global___Alive: ...
     @_builtins.property
     def gone(self) -> Global___Gone: ...
+    @_builtins.property
+    def pull(self) -> Global___Pull: ...
+    @_builtins.property
+    def commit_offset(self) -> Global___CommitOffset: ...
+    @_builtins.property
+    def get_offset(self) -> Global___GetOffset: ...
+    @_builtins.property
+    def find_offset(self) -> Global___FindOffset: ...
+    @_builtins.property
+    def reset_offsets(self) -> Global___ResetOffsets: ...
     def __init__(
         self,
         *,
@@ -256,12 +290,17 @@ class Call(_message.Message):
         redrive: Global___Redrive | None = ...,
         alive: Global___Alive | None = ...,
         gone: Global___Gone | None = ...,
+        pull: Global___Pull | None = ...,
+        commit_offset: Global___CommitOffset | None = ...,
+        get_offset: Global___GetOffset | None = ...,
+        find_offset: Global___FindOffset | None = ...,
+        reset_offsets: Global___ResetOffsets | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "gone", b"gone", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "put_group", b"put_group", "put_topic", b"put_topic", "redrive", b"redrive", "release", b"release", "send", b"send"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_offset", b"get_offset", "gone", b"gone", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "gone", b"gone", "id", b"id", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "put_group", b"put_group", "put_topic", b"put_topic", "redrive", b"redrive", "release", b"release", "send", b"send"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -283,6 +322,9 @@ class Reply(_message.Message):
     DESCRIBE_FIELD_NUMBER: _builtins.int
     LIST_DEAD_LETTERS_FIELD_NUMBER: _builtins.int
     REDRIVE_FIELD_NUMBER: _builtins.int
+    PULL_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    RESET_OFFSETS_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     @_builtins.property
     def failure(self) -> Global___Failure: ...
@@ -308,6 +350,12 @@ class Reply(_message.Message):
     def list_dead_letters(self) -> Global___ListDeadLettersReply: ...
     @_builtins.property
     def redrive(self) -> Global___RedriveReply: ...
+    @_builtins.property
+    def pull(self) -> Global___PullReply: ...
+    @_builtins.property
+    def offset(self) -> Global___OffsetReply: ...
+    @_builtins.property
+    def reset_offsets(self) -> Global___ResetOffsetsReply: ...
     def __init__(
         self,
         *,
@@ -323,12 +371,15 @@ class Reply(_message.Message):
         describe: Global___DescribeReply | None = ...,
         list_dead_letters: Global___ListDeadLettersReply | None = ...,
         redrive: Global___RedriveReply | None = ...,
+        pull: Global___PullReply | None = ...,
+        offset: Global___OffsetReply | None = ...,
+        reset_offsets: Global___ResetOffsetsReply | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "get_group", b"get_group", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "redrive", b"redrive", "send", b"send"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "get_group", b"get_group", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "offset", b"offset", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "get_group", b"get_group", "id", b"id", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "redrive", b"redrive", "send", b"send"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "get_group", b"get_group", "id", b"id", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "offset", b"offset", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "pull", "offset", "reset_offsets"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -1511,3 +1562,289 @@ class RedriveReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RedriveReply: _TypeAlias = RedriveReply  # noqa: Y015
+
+@_typing.final
+class Pull(_message.Message):
+    """--- pull and offsets ---
+
+    Messages of one queue from an offset on, without leases: the consumer keeps its place.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    BATCH_SIZE_FIELD_NUMBER: _builtins.int
+    POLL_MS_FIELD_NUMBER: _builtins.int
+    FILTER_KIND_FIELD_NUMBER: _builtins.int
+    FILTER_EXPRESSION_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    topic: _builtins.str
+    queue_id: _builtins.int
+    offset: _builtins.int
+    batch_size: _builtins.int
+    poll_ms: _builtins.int
+    """how long to wait when there is nothing"""
+    filter_kind: Global___FilterKind.ValueType
+    filter_expression: _builtins.str
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        queue_id: _builtins.int = ...,
+        offset: _builtins.int = ...,
+        batch_size: _builtins.int = ...,
+        poll_ms: _builtins.int = ...,
+        filter_kind: Global___FilterKind.ValueType = ...,
+        filter_expression: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "filter_expression", b"filter_expression", "filter_kind", b"filter_kind", "group", b"group", "offset", b"offset", "poll_ms", b"poll_ms", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Pull: _TypeAlias = Pull  # noqa: Y015
+
+@_typing.final
+class PullReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECORDS_FIELD_NUMBER: _builtins.int
+    NEXT_OFFSET_FIELD_NUMBER: _builtins.int
+    MIN_OFFSET_FIELD_NUMBER: _builtins.int
+    MAX_OFFSET_FIELD_NUMBER: _builtins.int
+    CORRECTED_FIELD_NUMBER: _builtins.int
+    next_offset: _builtins.int
+    """where to pull next"""
+    min_offset: _builtins.int
+    max_offset: _builtins.int
+    """behind the last message"""
+    corrected: _builtins.bool
+    """the queue has nothing at the offset asked for: next_offset says where"""
+    @_builtins.property
+    def records(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """as in PoppedMessage"""
+
+    def __init__(
+        self,
+        *,
+        records: _abc.Iterable[_builtins.bytes] | None = ...,
+        next_offset: _builtins.int = ...,
+        min_offset: _builtins.int = ...,
+        max_offset: _builtins.int = ...,
+        corrected: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["corrected", b"corrected", "max_offset", b"max_offset", "min_offset", b"min_offset", "next_offset", b"next_offset", "records", b"records"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PullReply: _TypeAlias = PullReply  # noqa: Y015
+
+@_typing.final
+class CommitOffset(_message.Message):
+    """The group has consumed what is before the offset. Never goes back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    topic: _builtins.str
+    queue_id: _builtins.int
+    offset: _builtins.int
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        queue_id: _builtins.int = ...,
+        offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "offset", b"offset", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommitOffset: _TypeAlias = CommitOffset  # noqa: Y015
+
+@_typing.final
+class GetOffset(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    topic: _builtins.str
+    queue_id: _builtins.int
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        queue_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetOffset: _TypeAlias = GetOffset  # noqa: Y015
+
+@_typing.final
+class OffsetReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OFFSET_FIELD_NUMBER: _builtins.int
+    offset: _builtins.int
+    def __init__(
+        self,
+        *,
+        offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["offset", b"offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OffsetReply: _TypeAlias = OffsetReply  # noqa: Y015
+
+@_typing.final
+class FindOffset(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    AT_FIELD_NUMBER: _builtins.int
+    TIME_MS_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    queue_id: _builtins.int
+    at: Global___OffsetAt.ValueType
+    time_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        queue_id: _builtins.int = ...,
+        at: Global___OffsetAt.ValueType = ...,
+        time_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "queue_id", b"queue_id", "time_ms", b"time_ms", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindOffset: _TypeAlias = FindOffset  # noqa: Y015
+
+@_typing.final
+class ResetOffsets(_message.Message):
+    """A group goes on elsewhere; what it holds is fenced."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    AT_FIELD_NUMBER: _builtins.int
+    TIME_MS_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    topic: _builtins.str
+    queue_id: _builtins.int
+    """none: all queues of the topic, and what waits for its retry is dropped"""
+    at: Global___OffsetAt.ValueType
+    time_ms: _builtins.int
+    offset: _builtins.int
+    """instead of `at`"""
+    dry_run: _builtins.bool
+    """say what would change"""
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        queue_id: _builtins.int | None = ...,
+        at: Global___OffsetAt.ValueType = ...,
+        time_ms: _builtins.int = ...,
+        offset: _builtins.int | None = ...,
+        dry_run: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_offset", b"_offset", "_queue_id", b"_queue_id", "offset", b"offset", "queue_id", b"queue_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_offset", b"_offset", "_queue_id", b"_queue_id", "at", b"at", "dry_run", b"dry_run", "group", b"group", "offset", b"offset", "queue_id", b"queue_id", "time_ms", b"time_ms", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__offset: _TypeAlias = _typing.Literal["offset"]  # noqa: Y015
+    _WhichOneofArgType__offset: _TypeAlias = _typing.Literal["_offset", b"_offset"]  # noqa: Y015
+    _WhichOneofReturnType__queue_id: _TypeAlias = _typing.Literal["queue_id"]  # noqa: Y015
+    _WhichOneofArgType__queue_id: _TypeAlias = _typing.Literal["_queue_id", b"_queue_id"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__offset) -> _WhichOneofReturnType__offset | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__queue_id) -> _WhichOneofReturnType__queue_id | None: ...
+
+Global___ResetOffsets: _TypeAlias = ResetOffsets  # noqa: Y015
+
+@_typing.final
+class QueueReset(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    FROM_OFFSET_FIELD_NUMBER: _builtins.int
+    TO_OFFSET_FIELD_NUMBER: _builtins.int
+    FENCED_FIELD_NUMBER: _builtins.int
+    queue_id: _builtins.int
+    from_offset: _builtins.int
+    to_offset: _builtins.int
+    fenced: _builtins.int
+    """leases that end"""
+    def __init__(
+        self,
+        *,
+        queue_id: _builtins.int = ...,
+        from_offset: _builtins.int = ...,
+        to_offset: _builtins.int = ...,
+        fenced: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fenced", b"fenced", "from_offset", b"from_offset", "queue_id", b"queue_id", "to_offset", b"to_offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueueReset: _TypeAlias = QueueReset  # noqa: Y015
+
+@_typing.final
+class ResetOffsetsReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUES_FIELD_NUMBER: _builtins.int
+    RETRIES_DROPPED_FIELD_NUMBER: _builtins.int
+    retries_dropped: _builtins.int
+    @_builtins.property
+    def queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueReset]: ...
+    def __init__(
+        self,
+        *,
+        queues: _abc.Iterable[Global___QueueReset] | None = ...,
+        retries_dropped: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queues", b"queues", "retries_dropped", b"retries_dropped"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResetOffsetsReply: _TypeAlias = ResetOffsetsReply  # noqa: Y015

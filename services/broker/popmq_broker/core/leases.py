@@ -62,6 +62,8 @@ class GroupQueue:
         self.committed = position
         self.expired = 0
         """Messages that were deleted before the group was done with them."""
+        self.fenced_ms = 0
+        """Pops before this time are void: the position was moved while they were held."""
         self.pops = 0
         """Pops of the group so far; decides whose turn it is."""
         self.leases: dict[int, Lease] = {}
@@ -76,6 +78,8 @@ class GroupQueue:
 
     def judge(self, ref: Receipt, now_ms: int) -> Outcome:
         """What an ack or change through `ref` finds; DONE: it holds the newest live lease."""
+        if ref.pop_time_ms < self.fenced_ms:
+            return Outcome.SUPERSEDED
         lease = self.leases.get(ref.queue_offset)
         if lease is None:
             return self._judge_ended(ref, now_ms)
@@ -175,6 +179,8 @@ class GroupQueue:
     def fence(self, to: int) -> list[Lease]:
         """Set the position outright; leases are dropped, those that were needed are returned."""
         dropped = self.needed_leases()
+        times_ms = [lease.grant.pop_time_ms for lease in self.leases.values()]
+        self.fenced_ms = max([self.fenced_ms, *(ms + 1 for ms in times_ms)])
         self.leases.clear()
         self._ended.clear()
         self.position = self.committed = to

@@ -165,6 +165,7 @@ class Ack:
         """The new lease first, then the old one's end: a crash between them loses nothing."""
         state = self._state
         old = queue.leases[offset]
+        now_ms = max(now_ms, old.grant.pop_time_ms)
         entry = None if queue.order is None else queue.order.entries[offset]
         new = Grant(
             start_offset=offset,

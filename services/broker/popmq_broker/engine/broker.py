@@ -11,6 +11,8 @@ from popmq_broker.engine.nack import Nacks
 from popmq_broker.engine.offsets import Offsets
 from popmq_broker.engine.pop import Pop
 from popmq_broker.engine.pop_buffer import Storing
+from popmq_broker.engine.positions import Positions
+from popmq_broker.engine.pull import Pull, queue_name
 from popmq_broker.engine.renew import Renew
 from popmq_broker.engine.retention import Retention
 from popmq_broker.engine.revive import Revive
@@ -34,6 +36,11 @@ _REPLY_FIELD = {
     "redrive": "redrive",
     "get_group": "get_group",
     "describe": "describe",
+    "pull": "pull",
+    "get_offset": "offset",
+    "commit_offset": "offset",
+    "find_offset": "offset",
+    "reset_offsets": "reset_offsets",
 }
 
 
@@ -48,6 +55,7 @@ class Broker:
         ack = Ack(state, self.revive)
         dead_letters = DeadLetters(state, self.topics)
         renew = Renew(state, self.revive)
+        positions = Positions(state)
         self._send = Send(state)
         self._handlers: dict[str, Handler] = {
             "send": self._send.send,
@@ -67,6 +75,11 @@ class Broker:
             "delete_group": self.topics.delete_group,
             "get_group": self.topics.get_group,
             "describe": self.topics.describe,
+            "pull": Pull(state).pull,
+            "commit_offset": positions.commit,
+            "get_offset": positions.get,
+            "find_offset": positions.find,
+            "reset_offsets": positions.reset,
         }
         state.store.arrivals = self._arrived
         state.store.synced = self._synced
@@ -133,6 +146,9 @@ class Broker:
             codes.setdefault(run.queue[0], []).extend(run.tags_codes)
         for topic, tags_codes in codes.items():
             self.state.waiters.arrived(topic, tags_codes)
+        if self.state.pulls.count:
+            for run in runs:
+                self.state.pulls.arrived(queue_name(*run.queue), run.tags_codes)
 
     def _synced(self, seconds: float, records: int) -> None:
         self.state.stats.fsync_s.observe(seconds)

@@ -125,7 +125,7 @@ class Pop:
             raise BadRequest(reason=f"an attempt id of more than {ATTEMPT_ID_MAX} characters")
         if len(request.client_id) > CLIENT_ID_MAX:
             raise BadRequest(reason=f"a client id of more than {CLIENT_ID_MAX} characters")
-        return _wanted(request)
+        return wanted_by(request.filter_kind, request.filter_expression)
 
     async def _durable(self, request: link.Pop, taken: Taken) -> None:
         assert taken.end_offset is not None
@@ -151,6 +151,8 @@ class Pop:
                 count=capped,
                 limit=state.config.in_flight_max,
             )
+        # Pops before a queue's fence are void; one of the same moment must not be taken for such.
+        now_ms = max([now_ms, *(pick.queue.fenced_ms for pick in picks)])
         appended = self._journal(picks, request, now_ms, revive_queue)
         self._apply(picks, appended, request, now_ms, revive_queue)
         end_offset = appended[-1].end_offset if appended else None
@@ -334,10 +336,11 @@ class Pop:
                 self._state.progress.closed(older)
 
 
-def _wanted(request: link.Pop) -> Filter:
-    if request.filter_kind == link.FILTER_KIND_SQL:
-        return parse_sql(request.filter_expression)
-    return parse_tags(request.filter_expression) if request.filter_kind else None
+def wanted_by(kind: "link.FilterKind.ValueType", expression: str) -> Filter:
+    """Raises `IllegalFilter`."""
+    if kind == link.FILTER_KIND_SQL:
+        return parse_sql(expression)
+    return parse_tags(expression) if kind else None
 
 
 def _reply(taken: Taken, request: link.Pop, broker: str) -> link.PopReply:

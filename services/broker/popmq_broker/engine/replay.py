@@ -18,11 +18,12 @@ from popmq_broker.core.leases import GroupQueue, Outcome
 from popmq_broker.core.offsets import OffsetTable, QueueKey
 from popmq_broker.core.order import Entry, Order
 from popmq_broker.core.queue_entry import QueueEntry
+from popmq_broker.engine.moves import FORGET
 from popmq_broker.engine.offsets import OFFSETS_FILE
 from popmq_broker.engine.pick import message_group_of
 from popmq_broker.engine.send import tag_of
 from popmq_broker.engine.state import BrokerState
-from popmq_broker.engine.topics import FLOORS_FILE, FORGET, GROUPS_FILE, TOPICS_FILE
+from popmq_broker.engine.topics import FLOORS_FILE, GROUPS_FILE, TOPICS_FILE
 from popmq_common.errors import Corrupt
 from popmq_common.names import REVIVE_GROUP
 

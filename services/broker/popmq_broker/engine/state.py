@@ -25,6 +25,8 @@ class BrokerState:
     clock: Clock
     log: Log
     waiters: Waiters
+    pulls: Waiters = field(init=False)
+    """Pulls that wait, each by itself."""
     stats: Stats = field(default_factory=Stats)
     topics: dict[str, TopicConfig] = field(default_factory=dict)
     topics_version: int = 0
@@ -41,6 +43,7 @@ class BrokerState:
 
     def __post_init__(self) -> None:
         config = self.config
+        self.pulls = Waiters(config.waiting_polls_max)
         self.buffer = GrantBuffer(
             stay_ms=config.pop_buffer_stay_ms, leases_max=config.pop_buffer_max
         )
@@ -87,8 +90,9 @@ class BrokerState:
         """One that is in no table yet."""
         group = self.groups.get(key.group)
         made = GroupQueue(key, position, fifo=group is not None and group.fifo)
-        if key.topic.startswith(RETRY_PREFIX):  # all that was there was for this group
-            made.expired = max(0, position - self.floor(key.topic, key.queue_id))
+        if key.topic.startswith(RETRY_PREFIX):  # all that ever was there was for this group
+            gone = min(position, self.store.min_offset(key.topic, key.queue_id))
+            made.expired = max(0, gone - self.floor(key.topic, key.queue_id))
         return made
 
     def fence(self, queue: GroupQueue, to: int) -> list[Lease]:

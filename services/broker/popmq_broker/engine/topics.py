@@ -8,12 +8,11 @@ is made later under the same name.
 import json
 from collections.abc import Awaitable, Callable, Iterable
 
-from popmq_broker.core import checkpoint as ck
 from popmq_broker.core import tables
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.retry_policy import TABLE, RetryPolicy
-from popmq_broker.engine import journal
 from popmq_broker.engine.counts import known_queues, of_queue
+from popmq_broker.engine.moves import FORGET, move
 from popmq_broker.engine.state import BrokerState
 from popmq_common.errors import BadRequest, IllegalQueueCount, TooManyRequests
 from popmq_common.names import (
@@ -25,14 +24,12 @@ from popmq_common.names import (
     is_user_topic,
     retry_topic,
 )
-from popmq_common.units import QueueOffset
 from popmq_internal.v1 import link_pb2 as link
 
 TOPICS_FILE = "topics.json"
 GROUPS_FILE = "subscriptionGroup.json"
 FLOORS_FILE = "topicFloors.json"
 QUEUES_MAX = 1_024
-FORGET = -1
 
 
 class Topics:
@@ -236,35 +233,8 @@ class Topics:
         return link.Done()
 
     def _move(self, positions: dict[QueueKey, int]) -> None:
-        """Journal new positions, void the leases before them, then apply."""
-        state = self._state
-        now_ms = state.clock.now_ms()
-        drafts = [
-            journal.checkpoint(state, self._move_record(key, to, now_ms), 0, now_ms)
-            for key, to in positions.items()
-        ]
-        appended = state.store.append(drafts, now_ms, system=True) if drafts else []
+        move(self._state, positions)
         self._gone_version += 1
-        for place in appended:
-            state.progress.moved(place.queue_offset, place.log_offset)
-        for key, to in positions.items():
-            if to == FORGET:
-                dropped = state.leases.forget(key)
-            else:
-                dropped = state.fence(state.leases.queues[key], to)
-            state.close(dropped)
-
-    def _move_record(self, key: QueueKey, to: int, now_ms: int) -> ck.Checkpoint:
-        return ck.Checkpoint(
-            topic=key.topic,
-            group=key.group,
-            queue_id=key.queue_id,
-            start_offset=QueueOffset(to),
-            offsets=(),
-            pop_time_ms=now_ms,
-            invisible_ms=0,
-            broker=self._state.config.name,
-        )
 
     async def describe(self, request: link.Describe) -> link.DescribeReply:
         """One topic, one group, or everything. Raises `TopicNotFound`, `GroupNotFound`."""

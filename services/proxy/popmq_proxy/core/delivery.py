@@ -43,15 +43,19 @@ _MD5_DIGEST = b"\x22\x24" + b"\x08" + bytes((v2.MD5,)) + b"\x12\x20"
 class DeliveryEncoder:
     """Messages of one receive: what they have in common is encoded once."""
 
-    def __init__(self, topic: v2.Resource, invisible_ms: int) -> None:
-        """`topic` as the client named it; `invisible_ms` of their leases."""
+    def __init__(self, topic: v2.Resource, invisible_ms: int | None) -> None:
+        """`topic` as the client named it; `invisible_ms` of their leases, None: there are none."""
         self._topic = sized(b"\x0a", topic.SerializeToString())
+        self._invisible = b""
+        if invisible_ms is None:
+            return
         duration = Duration()
         duration.FromMilliseconds(invisible_ms)
         self._invisible = sized(b"\x7a", duration.SerializeToString())
 
     def response(self, handle: str, data: bytes, attempt: int = 0) -> bytes:
-        """A `ReceiveMessageResponse` with the message of the record `data`, which is whole.
+        """A `ReceiveMessageResponse` with the message of the record `data`, which is whole; the
+        same bytes are a `PullMessageResponse`. `handle` is empty when there is no lease.
 
         `attempt`: which delivery this is; 0: as the record counts them.
         """
@@ -94,7 +98,8 @@ class DeliveryEncoder:
         )
         if _DELIVER_MS in properties:
             parts.append(_deliver_at(properties))
-        parts.append(sized(b"\x62", handle.encode()))
+        if handle:
+            parts.append(sized(b"\x62", handle.encode()))
         if stored.queue_id:
             parts.append(b"\x68" + varint(stored.queue_id))
         parts += (

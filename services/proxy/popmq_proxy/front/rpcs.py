@@ -33,6 +33,10 @@ _DEAD_LETTER_METHODS: dict[str, tuple[Any, str]] = {
     "ListDeadLetters": (admin.ListDeadLettersRequest, "browse"),
     "RedriveDeadLetters": (admin.RedriveDeadLettersRequest, "redrive"),
 }
+_CONSUMER_METHODS: dict[str, Any] = {
+    "Nack": consumer.NackRequest,
+    "Pull": consumer.PullRequest,
+}
 _FAMILIES: list[tuple[type[e.PopMQError], int]] = [
     (e.BadRequest, 3),  # INVALID_ARGUMENT
     (e.NotFound, 5),  # NOT_FOUND
@@ -81,8 +85,11 @@ def rpcs(methods: Methods, metrics: Metrics) -> list[Rpc]:
     for name, (request, attribute) in _DEAD_LETTER_METHODS.items():
         handler = getattr(methods.dead_letters, attribute)
         found.append(Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler))
-    nack = _counted(methods.unary["Nack"], metrics.rpc("Nack"), _status_code)
-    found.append(Rpc(CONSUMER, "Nack", Kind.UNARY, consumer.NackRequest.FromString, nack))
+    decode = admin.ResetOffsetsRequest.FromString
+    found.append(Rpc(ADMIN, "ResetOffsets", Kind.UNARY, decode, methods.reset.reset_offsets))
+    for name, message in _CONSUMER_METHODS.items():
+        handler = _counted(methods.unary[name], metrics.rpc(name), _status_code)
+        found.append(Rpc(CONSUMER, name, Kind.UNARY, message.FromString, handler))
     decode = health.HealthCheckRequest.FromString
     found.append(Rpc(HEALTH, "Check", Kind.UNARY, decode, methods.health.check))
     found.append(Rpc(HEALTH, "Watch", Kind.STREAM, decode, methods.health.watch))

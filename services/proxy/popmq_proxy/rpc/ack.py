@@ -14,7 +14,9 @@ ENTRIES_MAX = 1_024
 
 _REFUSALS = {
     link.LEASE_OUTCOME_EXPIRED: "its invisible time is over",
-    link.LEASE_OUTCOME_SUPERSEDED: "a newer handle of the message has taken its place",
+    link.LEASE_OUTCOME_SUPERSEDED: (
+        "a newer handle of the message has taken its place, or its group was moved elsewhere"
+    ),
     link.LEASE_OUTCOME_UNKNOWN: "the broker knows no such lease",
 }
 

@@ -20,7 +20,10 @@ from popmq_proxy.rpc.consumer import Consumer
 from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.rpc.dead_letters import DeadLetters
 from popmq_proxy.rpc.health import Health
+from popmq_proxy.rpc.offsets import Offsets
+from popmq_proxy.rpc.pull import Pull
 from popmq_proxy.rpc.receive import Receive
+from popmq_proxy.rpc.reset import Reset
 from popmq_proxy.rpc.route import Route
 from popmq_proxy.rpc.send import Send
 from popmq_proxy.rpc.signs import SignsOfLife
@@ -28,9 +31,6 @@ from popmq_proxy.rpc.signs import SignsOfLife
 Unary = Callable[[CallContext, Any], Awaitable[Any]]
 
 UNSUPPORTED_UNARY = {
-    "UpdateOffset": service.UpdateOffsetResponse,
-    "GetOffset": service.GetOffsetResponse,
-    "QueryOffset": service.QueryOffsetResponse,
     "EndTransaction": service.EndTransactionResponse,
     "RecallMessage": service.RecallMessageResponse,
     "SyncLiteSubscription": service.SyncLiteSubscriptionResponse,
@@ -49,6 +49,7 @@ class Methods:
     signs: SignsOfLife
     admin: Admin
     dead_letters: DeadLetters
+    reset: Reset
     health: Health
 
 
@@ -56,6 +57,7 @@ def methods(upstream: Upstream) -> Methods:
     route, send, ack = Route(upstream), Send(upstream), Ack(upstream)
     signs = SignsOfLife(upstream)
     client = Client(upstream, signs)
+    offsets, pull = Offsets(upstream), Pull(upstream)
     unary: dict[str, tuple[Unary, type[Any]]] = {
         "QueryRoute": (route.query_route, service.QueryRouteResponse),
         "QueryAssignment": (route.query_assignment, service.QueryAssignmentResponse),
@@ -69,6 +71,10 @@ def methods(upstream: Upstream) -> Methods:
             ack.forward,
             service.ForwardMessageToDeadLetterQueueResponse,
         ),
+        "UpdateOffset": (offsets.update_offset, service.UpdateOffsetResponse),
+        "GetOffset": (offsets.get_offset, service.GetOffsetResponse),
+        "QueryOffset": (offsets.query_offset, service.QueryOffsetResponse),
+        "Pull": (pull.pull, consumer.PullResponse),
         "Nack": (Consumer(upstream).nack, consumer.NackResponse),
         "Heartbeat": (client.heartbeat, service.HeartbeatResponse),
         "NotifyClientTermination": (client.terminate, service.NotifyClientTerminationResponse),
@@ -85,13 +91,14 @@ def methods(upstream: Upstream) -> Methods:
                 Receive(upstream).receive_message, service.ReceiveMessageResponse, upstream
             ),
             "PullMessage": _beginning_with_status(
-                _unsupported("PullMessage"), service.PullMessageResponse, upstream
+                pull.pull_message, service.PullMessageResponse, upstream
             ),
         },
         client=client,
         signs=signs,
         admin=Admin(upstream),
         dead_letters=DeadLetters(upstream),
+        reset=Reset(upstream),
         health=Health(),
     )
 

@@ -27,6 +27,7 @@ from popmq_proxy.core.delivery import DeliveryEncoder
 from popmq_proxy.core.status import ok
 from popmq_proxy.rpc.answer import Answer
 from popmq_proxy.rpc.context import CallContext, Upstream
+from popmq_proxy.rpc.polls import while_it_lives
 
 BATCH_MAX = 32
 GOES_ON_AFTER_FAILURE = {"GO"}
@@ -85,17 +86,8 @@ class Receive:
         session = upstream.sessions.seen(ctx.client_id, upstream.clock.now_ms())
         session.renews = session.renews or pop.auto_renew
         timeout_ms = pop.poll_ms + upstream.config.call_timeout_ms
-        task = asyncio.ensure_future(self._pop_at(broker, pop, timeout_ms))
-        session.polls.add(task)
-        try:
-            messages: Sequence[link.PoppedMessage] = (await task).pop.messages
-        except asyncio.CancelledError:
-            if _cancelled_from_outside():
-                task.cancel()
-                raise
-            messages = []  # the client said goodbye while its poll was open
-        finally:
-            session.polls.discard(task)
+        reply = await while_it_lives(session, self._pop_at(broker, pop, timeout_ms))
+        messages = [] if reply is None else reply.pop.messages
         return Delivery(broker, pop.group, pop.topic, messages)
 
     async def _pop_at(self, broker: str, pop: link.Pop, timeout_ms: int) -> link.Reply:
@@ -113,7 +105,7 @@ class Receive:
         config = self._upstream.config
         if request.batch_size < 1:
             raise BadRequest(reason=f"batch size {request.batch_size}, at least 1 is needed")
-        kind, expression = _filter(request.filter_expression)
+        kind, expression = filter_of(request.filter_expression)
         asked_ms = None
         if request.HasField("long_polling_timeout"):
             asked_ms = max(0, request.long_polling_timeout.ToMilliseconds())
@@ -163,7 +155,7 @@ class Receive:
             )
 
 
-def _filter(expression: v2.FilterExpression) -> tuple["link.FilterKind.ValueType", str]:
+def filter_of(expression: v2.FilterExpression) -> tuple["link.FilterKind.ValueType", str]:
     text = expression.expression
     if len(text) > 65_536:
         raise IllegalFilter(expression=text[:40] + "…", reason="longer than 65,536 characters")
@@ -172,8 +164,3 @@ def _filter(expression: v2.FilterExpression) -> tuple["link.FilterKind.ValueType
     if expression.type == v2.SQL:
         return link.FILTER_KIND_SQL, text
     return link.FILTER_KIND_TAG, text
-
-
-def _cancelled_from_outside() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

@@ -1,0 +1,103 @@
+"""Pull: messages of one queue from an offset on. No leases: the consumer keeps its place.
+
+An offset outside the queue is answered at once with where to go on: below the first message there
+(retention has deleted it) the first one, behind the end the end.
+
+Source: RocketMQ PullMessageProcessor, DefaultMessageStore.getMessage.
+"""
+
+import asyncio
+from itertools import count
+
+from popmq_broker.core import checkpoint as ck
+from popmq_broker.core.filter import Filter
+from popmq_broker.core.leases import GroupQueue
+from popmq_broker.core.offsets import QueueKey
+from popmq_broker.core.tables import PERM_READ
+from popmq_broker.engine.pick import Pick, scan
+from popmq_broker.engine.pop import REPLY_BYTES_MAX, wanted_by
+from popmq_broker.engine.state import BrokerState
+from popmq_broker.engine.wait import WaitKey
+from popmq_common.errors import BadRequest, NoPermission
+from popmq_internal.v1 import link_pb2 as link
+
+
+class Pull:
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+        self._numbers = count()
+
+    async def pull(self, request: link.Pull) -> link.PullReply:
+        """Up to `batch_size` messages, at once or within `poll_ms`; `next_offset` goes over what
+        the filter rejects.
+
+        Raises `TopicNotFound`, `GroupNotFound`, `NoPermission`, `IllegalFilter`, `BadRequest`,
+        `TooManyRequests`.
+        """
+        wanted = self._check(request)
+        offset = request.offset
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + request.poll_ms / 1000
+        # Each waits under a key of its own: an arrival is for all that wait, not for one of them.
+        key = WaitKey(f"{request.group}#{next(self._numbers)}", queue_name(*_queue(request)))
+        while True:
+            if (corrected := self._corrected(request, offset)) is not None:
+                return self._reply(request, corrected, corrected=True)
+            pick = self._look(request, offset, wanted)
+            offset = pick.next_offset
+            remaining_s = deadline - loop.time()
+            if pick.records or remaining_s <= 0:
+                return self._reply(request, offset, pick)
+            if pick.more:  # everything looked at was filtered out, and there is more
+                await asyncio.sleep(0)
+            elif not await self._state.pulls.wait(key, wanted, remaining_s):
+                return self._reply(request, offset)
+            self._check(request)
+
+    def _check(self, request: link.Pull) -> Filter:
+        topic = self._state.topic(request.topic)
+        if not topic.perm & PERM_READ:
+            raise NoPermission(topic=topic.name, action="readable")
+        self._state.group(request.group)
+        if not 0 <= request.queue_id < topic.read_queues:
+            raise BadRequest(reason=f"topic {topic.name} has no queue {request.queue_id}")
+        if not 1 <= request.batch_size <= ck.CHECKPOINT_OFFSETS_MAX:
+            limit = ck.CHECKPOINT_OFFSETS_MAX
+            raise BadRequest(reason=f"batch size {request.batch_size}, 1 to {limit} allowed")
+        return wanted_by(request.filter_kind, request.filter_expression)
+
+    def _corrected(self, request: link.Pull, offset: int) -> int | None:
+        """Where a consumer goes on that asks for what the queue does not have."""
+        low = self._state.min_offset(*_queue(request))
+        high = self._state.store.max_offset(*_queue(request))
+        if offset < low:
+            return low
+        return high if offset > high else None
+
+    def _look(self, request: link.Pull, offset: int, wanted: Filter) -> Pick:
+        queue = GroupQueue(QueueKey(request.group, *_queue(request)), offset)
+        return scan(self._state, queue, True, request.batch_size, REPLY_BYTES_MAX, wanted)
+
+    def _reply(
+        self,
+        request: link.Pull,
+        next_offset: int,
+        pick: Pick | None = None,
+        *,
+        corrected: bool = False,
+    ) -> link.PullReply:
+        return link.PullReply(
+            records=[] if pick is None else pick.records,
+            next_offset=next_offset,
+            min_offset=self._state.min_offset(*_queue(request)),
+            max_offset=self._state.store.max_offset(*_queue(request)),
+            corrected=corrected,
+        )
+
+
+def queue_name(topic: str, queue_id: int) -> str:
+    return f"{topic}/{queue_id}"
+
+
+def _queue(request: link.Pull) -> tuple[str, int]:
+    return request.topic, request.queue_id

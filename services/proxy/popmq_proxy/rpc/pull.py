@@ -1,0 +1,114 @@
+"""PullMessage, and the Pull of popmq.consumer.v1: messages of one queue from an offset on.
+
+One pull, two answers: theirs is a stream of messages with the next offset at its end, ours has the
+queue's first and last offset too.
+"""
+
+from typing import Protocol
+
+from google.protobuf.duration_pb2 import Duration
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+from popmq_common.errors import BadRequest
+from popmq_common.names import check_group
+from popmq_consumer.v1 import consumer_pb2 as consumer
+from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.core import validate
+from popmq_proxy.core.delivery import DeliveryEncoder
+from popmq_proxy.core.status import ok
+from popmq_proxy.rpc.answer import Answer
+from popmq_proxy.rpc.context import CallContext, Upstream
+from popmq_proxy.rpc.offsets import broker_of
+from popmq_proxy.rpc.polls import while_it_lives
+from popmq_proxy.rpc.receive import BATCH_MAX, filter_of
+
+
+class Asked(Protocol):
+    """What both requests have."""
+
+    @property
+    def group(self) -> v2.Resource: ...
+    @property
+    def message_queue(self) -> v2.MessageQueue: ...
+    @property
+    def filter_expression(self) -> v2.FilterExpression: ...
+    @property
+    def long_polling_timeout(self) -> Duration: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def batch_size(self) -> int: ...
+
+
+class Pull:
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+
+    async def pull_message(self, ctx: CallContext, request: service.PullMessageRequest) -> Answer:
+        """Status, messages, next offset."""
+        found = await self._pull(ctx, request)
+        status = _status(found, request.offset)
+        responses = [
+            service.PullMessageResponse(status=status).SerializeToString(),
+            *_encoded(request.message_queue.topic, found),
+            service.PullMessageResponse(next_offset=found.next_offset).SerializeToString(),
+        ]
+        return Answer(status.code, responses)
+
+    async def pull(self, ctx: CallContext, request: consumer.PullRequest) -> consumer.PullResponse:
+        """The same in one response."""
+        found = await self._pull(ctx, request)
+        response = consumer.PullResponse(
+            status=_status(found, request.offset),
+            next_offset=found.next_offset,
+            min_offset=found.min_offset,
+            max_offset=found.max_offset,
+        )
+        # A response with one message is field 2, as the messages here are.
+        response.MergeFromString(b"".join(_encoded(request.message_queue.topic, found)))
+        return response
+
+    async def _pull(self, ctx: CallContext, request: Asked) -> link.PullReply:
+        upstream, queue = self._upstream, request.message_queue
+        group, topic = ctx.stored(request.group), ctx.stored(queue.topic)
+        check_group(group)
+        if request.batch_size < 1:
+            raise BadRequest(reason=f"batch size {request.batch_size}, at least 1 is needed")
+        kind, expression = filter_of(request.filter_expression)
+        asked_ms = max(0, request.long_polling_timeout.ToMilliseconds())
+        pull = link.Pull(
+            group=group,
+            topic=topic,
+            queue_id=queue.id,
+            offset=request.offset,
+            batch_size=min(request.batch_size, BATCH_MAX),
+            poll_ms=validate.poll_ms(
+                asked_ms, None, ctx.remaining_ms(), upstream.config.poll_ms_max
+            ),
+            filter_kind=kind,
+            filter_expression=expression,
+        )
+        await upstream.group(group)  # made on first use
+        timeout_ms = pull.poll_ms + upstream.config.call_timeout_ms
+        session = upstream.sessions.seen(ctx.client_id, upstream.clock.now_ms())
+        poll = upstream.call(broker_of(queue), link.Call(pull=pull), timeout_ms)
+        reply = await while_it_lives(session, poll)
+        return link.PullReply(next_offset=request.offset) if reply is None else reply.pull
+
+
+def _encoded(topic: v2.Resource, found: link.PullReply) -> list[bytes]:
+    encoder = DeliveryEncoder(topic, None)
+    return [encoder.response("", record) for record in found.records]
+
+
+def _status(found: link.PullReply, offset: int) -> v2.Status:
+    if found.records:
+        return ok()
+    if found.corrected:
+        text = (
+            f"the queue has {found.min_offset} to {found.max_offset}, not {offset}; "
+            f"go on at {found.next_offset}"
+        )
+        return v2.Status(code=v2.ILLEGAL_OFFSET, message=text)
+    return v2.Status(code=v2.MESSAGE_NOT_FOUND, message="no new message")
