@@ -20,7 +20,7 @@ from popmq_broker.engine.send import Begun, Send
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import Topics
 from popmq_broker.store.store import Run
-from popmq_common.errors import NotServed, PopMQError
+from popmq_common.errors import DiskFull, NotServed, PopMQError
 from popmq_common.wire import failure_of
 from popmq_internal.v1 import link_pb2 as link
 
@@ -137,7 +137,10 @@ class Broker:
 
     async def close(self) -> None:
         await self.storing.store_all()
-        await self.offsets.write()
+        try:
+            await self.offsets.write()
+        except DiskFull as full:  # what is missing is in the journal
+            self.state.log.warning("offsets.not_written", reason=str(full))
         await self.state.store.close()
 
     def _arrived(self, runs: Sequence[Run]) -> None:

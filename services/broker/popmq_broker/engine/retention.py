@@ -45,6 +45,7 @@ class Retention:
 
     async def run(self) -> None:
         """A round each interval, for ever."""
+        self._state.store.disk.look(self._state.clock.now_ms())
         while True:
             await asyncio.sleep(self._state.config.retention_interval_ms / 1000)
             await self.round()

@@ -38,7 +38,8 @@ class Queues:
         """Where queues begin that are not there: those of deleted topics that were forgotten."""
         for topic in files.names(folder):
             for number in files.names(folder / topic):
-                if number.isascii() and number.isdigit():
+                is_queue = number.isascii() and number.isdigit()
+                if is_queue and files.names(folder / topic / number):  # else it was forgotten
                     self._make((topic, int(number)))
 
     def __iter__(self) -> Iterator[QueueId]:
