@@ -16,6 +16,7 @@ from popmq.errors import (
     TopicNotFound,
 )
 from popmq.message import Message, ReceivedMessage, SendReceipt
+from popmq.pull import PullConsumer, Queue, Start, Strategy
 
 __all__ = [
     "BrokerUnavailable",
@@ -25,10 +26,14 @@ __all__ = [
     "InvalidReceiptHandle",
     "Message",
     "PopMQClientError",
+    "PullConsumer",
+    "Queue",
     "ReceivedMessage",
     "RefusedByServer",
     "SendReceipt",
     "ServerUnreachable",
+    "Start",
+    "Strategy",
     "TooManyRequests",
     "TopicNotFound",
 ]

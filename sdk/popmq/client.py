@@ -20,10 +20,12 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import grpc
-
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
+from popmq_consumer.v1 import consumer_pb2 as consumer
+from popmq_consumer.v1 import consumer_pb2_grpc as consumer_grpc
+
 from popmq._core import convert
 from popmq._core.ids import MessageIds
 from popmq._core.signature import Credentials, metadata
@@ -36,8 +38,6 @@ from popmq.errors import (
 )
 from popmq.message import Message, ReceivedMessage, SendReceipt
 from popmq.telemetry import Telemetry
-from popmq_consumer.v1 import consumer_pb2 as consumer
-from popmq_consumer.v1 import consumer_pb2_grpc as consumer_grpc
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -336,6 +336,13 @@ class Client:
         }
         self._routes[topic] = (now_s, list(readable.values()))
         return self._routes[topic][1]
+
+    async def ask(self, method: Any, request: Any, wait_s: float = 0.0) -> Any:
+        """One unary call that may be repeated; `wait_s`: how long the server may take over it."""
+        timeout_s = wait_s + self._timeout_s
+        return await self._retrying(
+            lambda: method(request, timeout=timeout_s, metadata=self.metadata())
+        )
 
     async def _retrying(
         self, attempt: Callable[[], Awaitable[T]], attempts: int = SEND_ATTEMPTS

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
 
+from popmq_internal.v1 import link_pb2 as link
+
 from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig
 from popmq_broker.engine.broker import Broker
@@ -18,7 +20,6 @@ from popmq_common.receipt import Receipt
 from popmq_common.receipt import decode as decode_receipt
 from popmq_common.record import Record
 from popmq_common.record import decode as decode_record
-from popmq_internal.v1 import link_pb2 as link
 
 T = TypeVar("T")
 TOPIC, GROUP = "t", "g"
@@ -110,6 +111,7 @@ class EngineDriver:
         *,
         fifo: bool = False,
         retry_policy: link.RetryPolicy | None = None,
+        lock_hold_ms: int = 0,
     ) -> None:
         topic = link.TopicConfig(
             name=TOPIC, read_queues=queues, write_queues=queues, message_type="MIXED"
@@ -121,6 +123,7 @@ class EngineDriver:
             max_attempts=max_attempts,
             consume_from=start,
             retry_policy=retry_policy,
+            lock_hold_ms=lock_hold_ms,
         )
         self.call(put_group=link.PutGroup(group=group))
 

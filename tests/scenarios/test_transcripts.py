@@ -13,6 +13,7 @@
     expire                      retention looks once
     folders                     which queues are on disk
     disk 87%                    from now on, until the next start, so much of the disk is used
+    join CLIENT [leave=yes]     (with topic lock=10s: pull … client=CLIENT)
     pull OFFSET [COUNT] [queue=0] [tag=EXPR]    commit OFFSET [queue=0]    offset [queue=0]
     find first|last|DURATION [queue=0]          reset first|last|DURATION|OFFSET [queue=N] [dry=yes]
 A duration there means that long after the start. A popped message gets the name of its body; its
@@ -26,12 +27,12 @@ from typing import Any
 
 import pytest
 from harness.broker import GROUP, TOPIC, EngineDriver
+from popmq_internal.v1 import link_pb2 as link
 
 from popmq_broker.config import BrokerConfig
 from popmq_common.config import from_env
 from popmq_common.errors import PopMQError
 from popmq_common.record import decode, own_offset
-from popmq_internal.v1 import link_pb2 as link
 
 TRANSCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
 UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
@@ -102,6 +103,7 @@ class Stage:
             start=options.get("from", "first").upper(),
             fifo=options.get("fifo") == "yes",
             retry_policy=policy(options["retry"]) if "retry" in options else None,
+            lock_hold_ms=duration_ms(options.get("lock", "0s")),
         )
         return []
 
@@ -213,13 +215,21 @@ class Stage:
             batch_size=count,
             filter_kind=link.FILTER_KIND_TAG if expression else link.FILTER_KIND_ALL,
             filter_expression=expression,
+            client_id=options.get("client", ""),
         )
         reply = self.driver.call(pull=pull).pull
+        if reply.locked_by:
+            return [f"{reply.locked_by} has the queue"]
         records = [decode(raw, where="pull", log_offset=own_offset(raw)) for raw in reply.records]
         nothing = "corrected" if reply.corrected else "nothing"
         found = " ".join(record.body.decode() for record in records) or nothing
         ends = f"{reply.min_offset} to {reply.max_offset}"
         return [f"{found}; next {reply.next_offset} of {ends}"]
+
+    def do_join(self, arguments: list[str], options: dict[str, str]) -> list[str]:
+        request = link.Join(group=GROUP, topic=TOPIC, client_id=arguments[0], session_ms=30_000)
+        request.leave = options.get("leave") == "yes"
+        return [" ".join(self.driver.call(join=request).join.members) or "left"]
 
     def do_commit(self, arguments: list[str], options: dict[str, str]) -> list[str]:
         queue_id, offset = int(options.get("queue", "0")), int(arguments[0])

@@ -96,6 +96,9 @@ class BrokerConfig:
     """Long polls that may wait at a time; more are refused."""
     waiting_polls_per_group_max: int = 20_000
     """Long polls of one group that may wait at a time; more are refused."""
+    access_lock_idle_polls: int = 3
+    """How often in a row another consumer asks for a queue of which nothing is outstanding until it
+    gets it; for groups with an access lock."""
     topics_max: int = 20_000
     """Topics, retry topics and dead letters included; more are refused."""
     groups_max: int = 20_000

@@ -105,6 +105,14 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily("popmq_renewing_clients", text, len(state.leases.renewals))
         yield GaugeMetricFamily("popmq_waiting_polls", "Long polls parked", state.waiters.count)
         yield GaugeMetricFamily("popmq_topics", "Topics", len(state.topics))
+        text = "Consumers that pull, by group and topic"
+        yield GaugeMetricFamily("popmq_pulling_consumers", text, len(state.members))
+        text = "Queues that a consumer holds by an access lock"
+        yield GaugeMetricFamily("popmq_locked_queues", text, state.locks.held())
+        text = "Queues with an access lock that went to another consumer"
+        yield CounterMetricFamily("popmq_access_lock_taken", text, state.locks.taken)
+        text = "Pulls that found their queue held by another consumer"
+        yield CounterMetricFamily("popmq_access_lock_refused", text, state.locks.refused)
         yield GaugeMetricFamily("popmq_groups", "Consumer groups", len(state.groups))
         next_ms = state.leases.next_due_ms()
         late_ms = max(0, state.clock.now_ms() - next_ms) if next_ms is not None else 0

@@ -10,6 +10,13 @@ from popmq_cli.output import document, table
 from popmq_cli.reset_offset import reset_offset
 from popmq_cli.retry_policy import policy_option, policy_text
 
+access_lock_option = click.option(
+    "--access-lock",
+    type=float,
+    metavar="SECONDS",
+    help="Consumers that pull have a queue one at a time; a silent one for so long. 0: no lock.",
+)
+
 
 @click.group()
 def group() -> None:
@@ -33,6 +40,7 @@ def group() -> None:
     show_default=True,
     help="Where it starts: at messages sent after its first receive, or at the oldest.",
 )
+@access_lock_option
 @policy_option
 @client_options
 @running
@@ -41,6 +49,7 @@ async def create(
     fifo: bool,
     max_attempts: int,
     consume_from: str,
+    access_lock: float | None,
     retry_policy: admin.RetryPolicy | None,
     endpoint: str,
     as_json: bool,
@@ -52,6 +61,7 @@ async def create(
         max_attempts=max_attempts,
         consume_from=consume_from.upper(),
         retry_policy=retry_policy,
+        lock_hold_ms=int((access_lock or 0) * 1000),
     )
     async with AdminClient(endpoint) as stub:
         await _put(stub, wanted, as_json=as_json)
@@ -63,6 +73,7 @@ async def create(
 @click.option(
     "--from", "consume_from", type=click.Choice(["last", "first"]), help="Where it starts."
 )
+@access_lock_option
 @policy_option
 @client_options
 @running
@@ -70,6 +81,7 @@ async def set_group(
     name: str,
     max_attempts: int | None,
     consume_from: str | None,
+    access_lock: float | None,
     retry_policy: admin.RetryPolicy | None,
     endpoint: str,
     as_json: bool,
@@ -82,6 +94,8 @@ async def set_group(
             wanted.max_attempts = max_attempts
         if consume_from is not None:
             wanted.consume_from = consume_from.upper()
+        if access_lock is not None:
+            wanted.lock_hold_ms = int(access_lock * 1000)
         if retry_policy is not None:
             wanted.retry_policy.CopyFrom(retry_policy)
         await _put(stub, wanted, as_json=as_json)
@@ -131,6 +145,12 @@ async def show(name: str, endpoint: str, as_json: bool) -> None:
     start = found.consume_from.lower()
     click.echo(f"{found.name}: {found.max_attempts} attempts, starts at the {start} message")
     click.echo(f"Retries after {policy_text(found.retry_policy)}.")
+    headings = ["BROKER", "TOPIC", "QUEUE", "FIRST", "COMMITTED", "NEXT", "IN FLIGHT", "LAG"]
+    headings.append("EXPIRED")
+    if found.lock_hold_ms:
+        hold_s = found.lock_hold_ms / 1000
+        click.echo(f"Access lock: a silent consumer keeps a queue that it pulls for {hold_s:g} s.")
+        headings.append("PULLED BY")
     rows = [
         (
             queue.broker,
@@ -142,11 +162,11 @@ async def show(name: str, endpoint: str, as_json: bool) -> None:
             queue.in_flight,
             queue.lag,
             queue.expired,
-        )
+            queue.locked_by or "-",
+        )[: len(headings)]
         for queue in response.queues
     ]
-    names = ["BROKER", "TOPIC", "QUEUE", "FIRST", "COMMITTED", "NEXT", "IN FLIGHT", "LAG"]
-    table([*names, "EXPIRED"], rows)
+    table(headings, rows)
 
 
 @group.command()

@@ -56,12 +56,15 @@ class Group(_message.Message):
     MAX_ATTEMPTS_FIELD_NUMBER: _builtins.int
     CONSUME_FROM_FIELD_NUMBER: _builtins.int
     RETRY_POLICY_FIELD_NUMBER: _builtins.int
+    LOCK_HOLD_MS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     fifo: _builtins.bool
     max_attempts: _builtins.int
     """deliveries before a message goes to the dead letters"""
     consume_from: _builtins.str
     """LAST or FIRST"""
+    lock_hold_ms: _builtins.int
+    """of consumers that pull: how long a silent one keeps a queue; 0: no lock"""
     @_builtins.property
     def retry_policy(self) -> Global___RetryPolicy:
         """absent: RocketMQ's table, 1 s to 2 h"""
@@ -74,10 +77,11 @@ class Group(_message.Message):
         max_attempts: _builtins.int = ...,
         consume_from: _builtins.str = ...,
         retry_policy: Global___RetryPolicy | None = ...,
+        lock_hold_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["retry_policy", b"retry_policy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consume_from", b"consume_from", "fifo", b"fifo", "max_attempts", b"max_attempts", "name", b"name", "retry_policy", b"retry_policy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consume_from", b"consume_from", "fifo", b"fifo", "lock_hold_ms", b"lock_hold_ms", "max_attempts", b"max_attempts", "name", b"name", "retry_policy", b"retry_policy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -442,6 +446,7 @@ class GroupQueue(_message.Message):
     MAX_OFFSET_FIELD_NUMBER: _builtins.int
     IN_FLIGHT_FIELD_NUMBER: _builtins.int
     LAG_FIELD_NUMBER: _builtins.int
+    LOCKED_BY_FIELD_NUMBER: _builtins.int
     EXPIRED_FIELD_NUMBER: _builtins.int
     MIN_OFFSET_FIELD_NUMBER: _builtins.int
     broker: _builtins.str
@@ -452,6 +457,8 @@ class GroupQueue(_message.Message):
     in_flight: _builtins.int
     lag: _builtins.int
     """ready + in flight"""
+    locked_by: _builtins.str
+    """the consumer that has the queue by the access lock"""
     expired: _builtins.int
     """deleted by retention before the group was done with them"""
     min_offset: _builtins.int
@@ -466,12 +473,13 @@ class GroupQueue(_message.Message):
         max_offset: _builtins.int = ...,
         in_flight: _builtins.int = ...,
         lag: _builtins.int = ...,
+        locked_by: _builtins.str = ...,
         expired: _builtins.int = ...,
         min_offset: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "committed_offset", b"committed_offset", "expired", b"expired", "in_flight", b"in_flight", "lag", b"lag", "max_offset", b"max_offset", "min_offset", b"min_offset", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "committed_offset", b"committed_offset", "expired", b"expired", "in_flight", b"in_flight", "lag", b"lag", "locked_by", b"locked_by", "max_offset", b"max_offset", "min_offset", b"min_offset", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -50,6 +50,30 @@ NACK_KIND_FATAL: NackKind.ValueType  # 3
 """to the dead letters at once, without a delay"""
 Global___NackKind: _TypeAlias = NackKind  # noqa: Y015
 
+class _Strategy:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _StrategyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Strategy.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    STRATEGY_AVERAGE: _Strategy.ValueType  # 0
+    """neighbours stay together"""
+    STRATEGY_CIRCLE: _Strategy.ValueType  # 1
+    """one after the other"""
+    STRATEGY_CONSISTENT_HASH: _Strategy.ValueType  # 2
+    """who comes or goes moves few queues of the others"""
+
+class Strategy(_Strategy, metaclass=_StrategyEnumTypeWrapper):
+    """How the queues of a topic are shared out. All consumers of a group use the same."""
+
+STRATEGY_AVERAGE: Strategy.ValueType  # 0
+"""neighbours stay together"""
+STRATEGY_CIRCLE: Strategy.ValueType  # 1
+"""one after the other"""
+STRATEGY_CONSISTENT_HASH: Strategy.ValueType  # 2
+"""who comes or goes moves few queues of the others"""
+Global___Strategy: _TypeAlias = Strategy  # noqa: Y015
+
 @_typing.final
 class NackEntry(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -215,12 +239,15 @@ class PullResponse(_message.Message):
     NEXT_OFFSET_FIELD_NUMBER: _builtins.int
     MIN_OFFSET_FIELD_NUMBER: _builtins.int
     MAX_OFFSET_FIELD_NUMBER: _builtins.int
+    LOCKED_BY_FIELD_NUMBER: _builtins.int
     next_offset: _builtins.int
     """where to pull next"""
     min_offset: _builtins.int
     """of the first message of the queue"""
     max_offset: _builtins.int
     """behind the last one"""
+    locked_by: _builtins.str
+    """another consumer of the group has the queue: ask again a little later"""
     @_builtins.property
     def status(self) -> _definition_pb2.Status:
         """MESSAGE_NOT_FOUND: nothing came; ILLEGAL_OFFSET: the"""
@@ -237,11 +264,81 @@ class PullResponse(_message.Message):
         next_offset: _builtins.int = ...,
         min_offset: _builtins.int = ...,
         max_offset: _builtins.int = ...,
+        locked_by: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_offset", b"max_offset", "messages", b"messages", "min_offset", b"min_offset", "next_offset", b"next_offset", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["locked_by", b"locked_by", "max_offset", b"max_offset", "messages", b"messages", "min_offset", b"min_offset", "next_offset", b"next_offset", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PullResponse: _TypeAlias = PullResponse  # noqa: Y015
+
+@_typing.final
+class JoinRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    STRATEGY_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
+    LEAVE_FIELD_NUMBER: _builtins.int
+    strategy: Global___Strategy.ValueType
+    leave: _builtins.bool
+    """its queues go to the others at once"""
+    @_builtins.property
+    def group(self) -> _definition_pb2.Resource: ...
+    @_builtins.property
+    def topic(self) -> _definition_pb2.Resource: ...
+    @_builtins.property
+    def session(self) -> _duration_pb2.Duration:
+        """how long it counts without another Join"""
+
+    def __init__(
+        self,
+        *,
+        group: _definition_pb2.Resource | None = ...,
+        topic: _definition_pb2.Resource | None = ...,
+        strategy: Global___Strategy.ValueType = ...,
+        session: _duration_pb2.Duration | None = ...,
+        leave: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "session", b"session", "topic", b"topic"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "leave", b"leave", "session", b"session", "strategy", b"strategy", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JoinRequest: _TypeAlias = JoinRequest  # noqa: Y015
+
+@_typing.final
+class JoinResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    QUEUES_FIELD_NUMBER: _builtins.int
+    MEMBERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def status(self) -> _definition_pb2.Status: ...
+    @_builtins.property
+    def queues(self) -> _containers.RepeatedCompositeFieldContainer[_definition_pb2.MessageQueue]:
+        """its own"""
+
+    @_builtins.property
+    def members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """client ids, sorted"""
+
+    def __init__(
+        self,
+        *,
+        status: _definition_pb2.Status | None = ...,
+        queues: _abc.Iterable[_definition_pb2.MessageQueue] | None = ...,
+        members: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["members", b"members", "queues", b"queues", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JoinResponse: _TypeAlias = JoinResponse  # noqa: Y015

@@ -44,6 +44,11 @@ class ConsumerStub:
                 request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.PullRequest.SerializeToString,
                 response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.PullResponse.FromString,
                 _registered_method=True)
+        self.Join = channel.unary_unary(
+                '/popmq.consumer.v1.Consumer/Join',
+                request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.JoinRequest.SerializeToString,
+                response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.JoinResponse.FromString,
+                _registered_method=True)
 
 
 class ConsumerServicer:
@@ -63,6 +68,13 @@ class ConsumerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Join(self, request, context):
+        """A consumer that pulls says that it lives, and learns which queues are its own.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ConsumerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -75,6 +87,11 @@ def add_ConsumerServicer_to_server(servicer, server):
                     servicer.Pull,
                     request_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.PullRequest.FromString,
                     response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.PullResponse.SerializeToString,
+            ),
+            'Join': grpc.unary_unary_rpc_method_handler(
+                    servicer.Join,
+                    request_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.JoinRequest.FromString,
+                    response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.JoinResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -131,6 +148,33 @@ class Consumer:
             '/popmq.consumer.v1.Consumer/Pull',
             popmq__consumer_dot_v1_dot_consumer__pb2.PullRequest.SerializeToString,
             popmq__consumer_dot_v1_dot_consumer__pb2.PullResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Join(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.consumer.v1.Consumer/Join',
+            popmq__consumer_dot_v1_dot_consumer__pb2.JoinRequest.SerializeToString,
+            popmq__consumer_dot_v1_dot_consumer__pb2.JoinResponse.FromString,
             options,
             channel_credentials,
             insecure,

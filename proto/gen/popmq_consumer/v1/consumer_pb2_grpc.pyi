@@ -37,6 +37,8 @@ class ConsumerStub:
     """Gives messages back, or up. Their handles are void from then on."""
     Pull: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.PullRequest, _consumer_pb2.PullResponse]
     """PullMessage of apache.rocketmq.v2, whose answer has no place for the queue's ends."""
+    Join: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.JoinRequest, _consumer_pb2.JoinResponse]
+    """A consumer that pulls says that it lives, and learns which queues are its own."""
 
 @_typing.type_check_only
 class ConsumerAsyncStub(ConsumerStub):
@@ -45,6 +47,8 @@ class ConsumerAsyncStub(ConsumerStub):
     """Gives messages back, or up. Their handles are void from then on."""
     Pull: _aio.UnaryUnaryMultiCallable[_consumer_pb2.PullRequest, _consumer_pb2.PullResponse]  # type: ignore[assignment]
     """PullMessage of apache.rocketmq.v2, whose answer has no place for the queue's ends."""
+    Join: _aio.UnaryUnaryMultiCallable[_consumer_pb2.JoinRequest, _consumer_pb2.JoinResponse]  # type: ignore[assignment]
+    """A consumer that pulls says that it lives, and learns which queues are its own."""
 
 class ConsumerServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -62,5 +66,13 @@ class ConsumerServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_consumer_pb2.PullResponse, _abc.Awaitable[_consumer_pb2.PullResponse]]:
         """PullMessage of apache.rocketmq.v2, whose answer has no place for the queue's ends."""
+
+    @_abc_1.abstractmethod
+    def Join(
+        self,
+        request: _consumer_pb2.JoinRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_consumer_pb2.JoinResponse, _abc.Awaitable[_consumer_pb2.JoinResponse]]:
+        """A consumer that pulls says that it lives, and learns which queues are its own."""
 
 def add_ConsumerServicer_to_server(servicer: ConsumerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -219,6 +219,7 @@ class Call(_message.Message):
     GET_OFFSET_FIELD_NUMBER: _builtins.int
     FIND_OFFSET_FIELD_NUMBER: _builtins.int
     RESET_OFFSETS_FIELD_NUMBER: _builtins.int
+    JOIN_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     @_builtins.property
     def send(self) -> Global___Send: ...
@@ -268,6 +269,8 @@ class Call(_message.Message):
     def find_offset(self) -> Global___FindOffset: ...
     @_builtins.property
     def reset_offsets(self) -> Global___ResetOffsets: ...
+    @_builtins.property
+    def join(self) -> Global___Join: ...
     def __init__(
         self,
         *,
@@ -295,12 +298,13 @@ class Call(_message.Message):
         get_offset: Global___GetOffset | None = ...,
         find_offset: Global___FindOffset | None = ...,
         reset_offsets: Global___ResetOffsets | None = ...,
+        join: Global___Join | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_offset", b"get_offset", "gone", b"gone", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_offset", b"get_offset", "gone", b"gone", "join", b"join", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "join", b"join", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -325,6 +329,7 @@ class Reply(_message.Message):
     PULL_FIELD_NUMBER: _builtins.int
     OFFSET_FIELD_NUMBER: _builtins.int
     RESET_OFFSETS_FIELD_NUMBER: _builtins.int
+    JOIN_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     @_builtins.property
     def failure(self) -> Global___Failure: ...
@@ -356,6 +361,8 @@ class Reply(_message.Message):
     def offset(self) -> Global___OffsetReply: ...
     @_builtins.property
     def reset_offsets(self) -> Global___ResetOffsetsReply: ...
+    @_builtins.property
+    def join(self) -> Global___JoinReply: ...
     def __init__(
         self,
         *,
@@ -374,12 +381,13 @@ class Reply(_message.Message):
         pull: Global___PullReply | None = ...,
         offset: Global___OffsetReply | None = ...,
         reset_offsets: Global___ResetOffsetsReply | None = ...,
+        join: Global___JoinReply | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "get_group", b"get_group", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "offset", b"offset", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "get_group", b"get_group", "join", b"join", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "offset", b"offset", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "get_group", b"get_group", "id", b"id", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "offset", b"offset", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "get_group", b"get_group", "id", b"id", "join", b"join", "list_dead_letters", b"list_dead_letters", "nack", b"nack", "offset", b"offset", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "pull", "offset", "reset_offsets"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "pull", "offset", "reset_offsets", "join"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -982,12 +990,15 @@ class GroupConfig(_message.Message):
     MAX_ATTEMPTS_FIELD_NUMBER: _builtins.int
     CONSUME_FROM_FIELD_NUMBER: _builtins.int
     RETRY_POLICY_FIELD_NUMBER: _builtins.int
+    LOCK_HOLD_MS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     fifo: _builtins.bool
     max_attempts: _builtins.int
     """deliveries before a message is dead-lettered"""
     consume_from: _builtins.str
     """LAST or FIRST: where a queue starts that has no offset yet"""
+    lock_hold_ms: _builtins.int
+    """access lock: how long a silent consumer keeps a queue; 0: none"""
     @_builtins.property
     def retry_policy(self) -> Global___RetryPolicy:
         """absent: RocketMQ's table"""
@@ -1000,10 +1011,11 @@ class GroupConfig(_message.Message):
         max_attempts: _builtins.int = ...,
         consume_from: _builtins.str = ...,
         retry_policy: Global___RetryPolicy | None = ...,
+        lock_hold_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["retry_policy", b"retry_policy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consume_from", b"consume_from", "fifo", b"fifo", "max_attempts", b"max_attempts", "name", b"name", "retry_policy", b"retry_policy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consume_from", b"consume_from", "fifo", b"fifo", "lock_hold_ms", b"lock_hold_ms", "max_attempts", b"max_attempts", "name", b"name", "retry_policy", b"retry_policy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1246,6 +1258,7 @@ class GroupQueueStatus(_message.Message):
     MAX_OFFSET_FIELD_NUMBER: _builtins.int
     IN_FLIGHT_FIELD_NUMBER: _builtins.int
     LAG_FIELD_NUMBER: _builtins.int
+    LOCKED_BY_FIELD_NUMBER: _builtins.int
     EXPIRED_FIELD_NUMBER: _builtins.int
     MIN_OFFSET_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
@@ -1256,6 +1269,8 @@ class GroupQueueStatus(_message.Message):
     in_flight: _builtins.int
     lag: _builtins.int
     """ready, in flight, and waiting for an earlier one of their message group"""
+    locked_by: _builtins.str
+    """the consumer that has it by the access lock"""
     expired: _builtins.int
     """deleted by retention before the group was done with them"""
     min_offset: _builtins.int
@@ -1269,12 +1284,13 @@ class GroupQueueStatus(_message.Message):
         max_offset: _builtins.int = ...,
         in_flight: _builtins.int = ...,
         lag: _builtins.int = ...,
+        locked_by: _builtins.str = ...,
         expired: _builtins.int = ...,
         min_offset: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["committed_offset", b"committed_offset", "expired", b"expired", "in_flight", b"in_flight", "lag", b"lag", "max_offset", b"max_offset", "min_offset", b"min_offset", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["committed_offset", b"committed_offset", "expired", b"expired", "in_flight", b"in_flight", "lag", b"lag", "locked_by", b"locked_by", "max_offset", b"max_offset", "min_offset", b"min_offset", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1580,6 +1596,7 @@ class Pull(_message.Message):
     POLL_MS_FIELD_NUMBER: _builtins.int
     FILTER_KIND_FIELD_NUMBER: _builtins.int
     FILTER_EXPRESSION_FIELD_NUMBER: _builtins.int
+    CLIENT_ID_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     topic: _builtins.str
     queue_id: _builtins.int
@@ -1589,6 +1606,8 @@ class Pull(_message.Message):
     """how long to wait when there is nothing"""
     filter_kind: Global___FilterKind.ValueType
     filter_expression: _builtins.str
+    client_id: _builtins.str
+    """for the access lock"""
     def __init__(
         self,
         *,
@@ -1600,10 +1619,11 @@ class Pull(_message.Message):
         poll_ms: _builtins.int = ...,
         filter_kind: Global___FilterKind.ValueType = ...,
         filter_expression: _builtins.str = ...,
+        client_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "filter_expression", b"filter_expression", "filter_kind", b"filter_kind", "group", b"group", "offset", b"offset", "poll_ms", b"poll_ms", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_size", b"batch_size", "client_id", b"client_id", "filter_expression", b"filter_expression", "filter_kind", b"filter_kind", "group", b"group", "offset", b"offset", "poll_ms", b"poll_ms", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1618,13 +1638,18 @@ class PullReply(_message.Message):
     MIN_OFFSET_FIELD_NUMBER: _builtins.int
     MAX_OFFSET_FIELD_NUMBER: _builtins.int
     CORRECTED_FIELD_NUMBER: _builtins.int
+    LOCKED_BY_FIELD_NUMBER: _builtins.int
     next_offset: _builtins.int
     """where to pull next"""
     min_offset: _builtins.int
     max_offset: _builtins.int
     """behind the last message"""
     corrected: _builtins.bool
-    """the queue has nothing at the offset asked for: next_offset says where"""
+    """next_offset says where to go on: the queue has nothing at the offset"""
+    locked_by: _builtins.str
+    """asked for, or a queue that was taken over is consumed beyond it
+    another consumer of the group has the queue
+    """
     @_builtins.property
     def records(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """as in PoppedMessage"""
@@ -1637,10 +1662,11 @@ class PullReply(_message.Message):
         min_offset: _builtins.int = ...,
         max_offset: _builtins.int = ...,
         corrected: _builtins.bool = ...,
+        locked_by: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["corrected", b"corrected", "max_offset", b"max_offset", "min_offset", b"min_offset", "next_offset", b"next_offset", "records", b"records"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["corrected", b"corrected", "locked_by", b"locked_by", "max_offset", b"max_offset", "min_offset", b"min_offset", "next_offset", b"next_offset", "records", b"records"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1848,3 +1874,59 @@ class ResetOffsetsReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ResetOffsetsReply: _TypeAlias = ResetOffsetsReply  # noqa: Y015
+
+@_typing.final
+class Join(_message.Message):
+    """A consumer that pulls tells that it lives, and who else does. Counts for session_ms."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    CLIENT_ID_FIELD_NUMBER: _builtins.int
+    SESSION_MS_FIELD_NUMBER: _builtins.int
+    LEAVE_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    topic: _builtins.str
+    client_id: _builtins.str
+    session_ms: _builtins.int
+    leave: _builtins.bool
+    """it does no longer; its queues go to others at once"""
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        client_id: _builtins.str = ...,
+        session_ms: _builtins.int = ...,
+        leave: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_id", b"client_id", "group", b"group", "leave", b"leave", "session_ms", b"session_ms", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Join: _TypeAlias = Join  # noqa: Y015
+
+@_typing.final
+class JoinReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMBERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """sorted; with `leave`: none"""
+
+    def __init__(
+        self,
+        *,
+        members: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["members", b"members"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JoinReply: _TypeAlias = JoinReply  # noqa: Y015

@@ -28,6 +28,7 @@ PERM_WRITE: Final = 2
 PERM_BOTH: Final = PERM_READ | PERM_WRITE
 MESSAGE_TYPE: Final = "message.type"
 CONSUME_FROM: Final = "popmq.consume.from"
+LOCK_HOLD: Final = "popmq.lock.hold.ms"
 MAX_ATTEMPTS_DEFAULT: Final = 16
 
 
@@ -54,6 +55,8 @@ class GroupConfig:
     max_attempts: int = MAX_ATTEMPTS_DEFAULT
     consume_from: ConsumeFrom = ConsumeFrom.LAST
     retry_policy: RetryPolicy = TABLE
+    lock_hold_ms: int = 0
+    """How long a silent consumer keeps a queue that it pulls; 0: no access lock."""
 
 
 def encode_topics(topics: Mapping[str, TopicConfig], version: int, now_ms: int) -> str:
@@ -95,7 +98,10 @@ def decode_topics(text: str, *, where: str) -> tuple[dict[str, TopicConfig], int
 def encode_groups(groups: Mapping[str, GroupConfig], version: int, now_ms: int) -> str:
     table = {
         group.name: {
-            "attributes": {CONSUME_FROM: group.consume_from.value},
+            "attributes": {
+                CONSUME_FROM: group.consume_from.value,
+                **({LOCK_HOLD: str(group.lock_hold_ms)} if group.lock_hold_ms else {}),
+            },
             "brokerId": 0,
             "consumeBroadcastEnable": True,
             "consumeEnable": True,
@@ -132,6 +138,7 @@ def decode_groups(text: str, *, where: str) -> tuple[dict[str, GroupConfig], int
                 max_attempts=int(raw.get("retryMaxTimes", MAX_ATTEMPTS_DEFAULT - 1)) + 1,
                 consume_from=ConsumeFrom((raw.get("attributes") or {}).get(CONSUME_FROM, "LAST")),
                 retry_policy=policy_from_json(raw.get("groupRetryPolicy")),
+                lock_hold_ms=int((raw.get("attributes") or {}).get(LOCK_HOLD, 0)),
             )
             for raw in fields["subscriptionGroupTable"].values()
         ]

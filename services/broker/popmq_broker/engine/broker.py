@@ -5,7 +5,10 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from popmq_internal.v1 import link_pb2 as link
+
 from popmq_broker.engine.ack import Ack
+from popmq_broker.engine.consumers import Consumers
 from popmq_broker.engine.dead_letters import DeadLetters
 from popmq_broker.engine.nack import Nacks
 from popmq_broker.engine.offsets import Offsets
@@ -22,7 +25,6 @@ from popmq_broker.engine.topics import Topics
 from popmq_broker.store.store import Run
 from popmq_common.errors import DiskFull, NotServed, PopMQError
 from popmq_common.wire import failure_of
-from popmq_internal.v1 import link_pb2 as link
 
 Handler = Callable[[Any], Awaitable[Any]]
 
@@ -37,6 +39,7 @@ _REPLY_FIELD = {
     "get_group": "get_group",
     "describe": "describe",
     "pull": "pull",
+    "join": "join",
     "get_offset": "offset",
     "commit_offset": "offset",
     "find_offset": "offset",
@@ -54,7 +57,8 @@ class Broker:
         self.retention = Retention(state, self.revive, self.offsets)
         ack = Ack(state, self.revive)
         dead_letters = DeadLetters(state, self.topics)
-        renew = Renew(state, self.revive)
+        consumers = Consumers(state)
+        renew = Renew(state, self.revive, consumers)
         positions = Positions(state)
         self._send = Send(state)
         self._handlers: dict[str, Handler] = {
@@ -76,6 +80,7 @@ class Broker:
             "get_group": self.topics.get_group,
             "describe": self.topics.describe,
             "pull": Pull(state).pull,
+            "join": consumers.join,
             "commit_offset": positions.commit,
             "get_offset": positions.get,
             "find_offset": positions.find,

@@ -9,7 +9,10 @@ Source: RocketMQ PullMessageProcessor, DefaultMessageStore.getMessage.
 import asyncio
 from itertools import count
 
+from popmq_internal.v1 import link_pb2 as link
+
 from popmq_broker.core import checkpoint as ck
+from popmq_broker.core.access_lock import Access, AccessLock
 from popmq_broker.core.filter import Filter
 from popmq_broker.core.leases import GroupQueue
 from popmq_broker.core.offsets import QueueKey
@@ -19,7 +22,6 @@ from popmq_broker.engine.pop import REPLY_BYTES_MAX, wanted_by
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.wait import WaitKey
 from popmq_common.errors import BadRequest, NoPermission
-from popmq_internal.v1 import link_pb2 as link
 
 
 class Pull:
@@ -35,6 +37,50 @@ class Pull:
         `TooManyRequests`.
         """
         wanted = self._check(request)
+        lock = self._lock(request)
+        if lock is None:
+            return await self._find(request, wanted)
+        state, key = self._state, QueueKey(request.group, *_queue(request))
+        queue = state.group_queue(key)
+        committed = state.min_offset(*_queue(request)) if queue is None else queue.committed
+        access = lock.ask(
+            request.client_id,
+            committed,
+            state.clock.now_ms(),
+            hold_ms=state.group(request.group).lock_hold_ms,
+            idle_polls=state.config.access_lock_idle_polls,
+        )
+        owner = None if access is Access.REFUSED else lock.began()
+        if owner is None:
+            return self._refused(request)
+        reply: link.PullReply | None = None
+        try:
+            if access is Access.TAKEN:
+                state.locks.taken += 1
+                if committed > request.offset:
+                    return self._reply(request, committed, corrected=True)
+            reply = await self._find(request, wanted)
+        finally:
+            found = reply.next_offset if reply is not None and reply.records else None
+            still_owner = lock.ended(owner, state.clock.now_ms(), found)
+        return reply if still_owner else self._refused(request)
+
+    def _lock(self, request: link.Pull) -> AccessLock | None:
+        """None: the group has no access lock."""
+        if not self._state.group(request.group).lock_hold_ms:
+            return None
+        if not request.client_id:
+            raise BadRequest(reason=f"group {request.group} has an access lock: name the client")
+        return self._state.locks.of(QueueKey(request.group, *_queue(request)))
+
+    def _refused(self, request: link.Pull) -> link.PullReply:
+        """Another consumer has the queue; it may be free soon."""
+        self._state.locks.refused += 1
+        reply = self._reply(request, request.offset)
+        reply.locked_by = self._state.locks.owner(QueueKey(request.group, *_queue(request)))
+        return reply
+
+    async def _find(self, request: link.Pull, wanted: Filter) -> link.PullReply:
         offset = request.offset
         loop = asyncio.get_running_loop()
         deadline = loop.time() + request.poll_ms / 1000

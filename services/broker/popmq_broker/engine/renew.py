@@ -13,15 +13,17 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
+from popmq_internal.v1 import link_pb2 as link
+
 from popmq_broker.core.grant import Grant, Lease
 from popmq_broker.core.leases import GroupQueue
 from popmq_broker.core.renewal import renewed, returned
 from popmq_broker.engine import journal
+from popmq_broker.engine.consumers import Consumers
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.store.store import Draft
 from popmq_common.errors import BadRequest
-from popmq_internal.v1 import link_pb2 as link
 
 CLIENTS_MAX = 1_024  # of one call
 CLIENTS_PER_TURN = 64  # looked at before other work gets its turn
@@ -29,8 +31,9 @@ GRANTS_MAX = 1_024  # renewed at a time
 
 
 class Renew:
-    def __init__(self, state: BrokerState, revive: Revive) -> None:
+    def __init__(self, state: BrokerState, revive: Revive, consumers: Consumers) -> None:
         self._state = state
+        self._consumers = consumers
         self._revive = revive
 
     async def alive(self, request: link.Alive) -> link.Done:
@@ -53,6 +56,7 @@ class Renew:
         state = self._state
         now_ms = state.clock.now_ms()
         for client_id in request.client_ids:
+            self._consumers.gone(client_id)
             for held in state.leases.renewals.of(client_id):
                 queue = state.leases.queues[held.key]
                 grant = returned(held.grant, now_ms, state.config.goodbye_grace_ms)

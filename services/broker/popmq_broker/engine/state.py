@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from popmq_broker.config import BrokerConfig
+from popmq_broker.core.access_lock import Locks
 from popmq_broker.core.grant import Lease
 from popmq_broker.core.leases import GroupQueue, LeaseTable, Outcome, ReviveProgress
+from popmq_broker.core.members import Members
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.pop_buffer import GrantBuffer
 from popmq_broker.core.stats import Stats
@@ -25,6 +27,8 @@ class BrokerState:
     clock: Clock
     log: Log
     waiters: Waiters
+    locks: Locks = field(default_factory=Locks)
+    members: Members = field(default_factory=Members)
     pulls: Waiters = field(init=False)
     """Pulls that wait, each by itself."""
     stats: Stats = field(default_factory=Stats)

@@ -30,6 +30,7 @@ TOPICS_FILE = "topics.json"
 GROUPS_FILE = "subscriptionGroup.json"
 FLOORS_FILE = "topicFloors.json"
 QUEUES_MAX = 1_024
+LOCK_HOLD_MS_MAX = 3_600_000
 
 
 class Topics:
@@ -137,6 +138,7 @@ class Topics:
                 state.floors[name] = floors.get(name, {})
             raise
         state.stats.forget_topic(request.topic)
+        state.locks.forget(topic=request.topic)
         await self.save()
         await self.announce()
         state.waiters.wake_all(request.topic)
@@ -186,7 +188,11 @@ class Topics:
             max_attempts=raw.max_attempts,
             consume_from=consume_from,
             retry_policy=_policy(raw) if raw.HasField("retry_policy") else TABLE,
+            lock_hold_ms=raw.lock_hold_ms,
         )
+        if not 0 <= group.lock_hold_ms <= LOCK_HOLD_MS_MAX:
+            limit = LOCK_HOLD_MS_MAX
+            raise BadRequest(reason=f"hold time {group.lock_hold_ms} ms, 0 to {limit} allowed")
         group.retry_policy.check()
         before = self._state.groups.get(group.name)
         if before is not None and before.fifo != group.fifo:
@@ -253,6 +259,7 @@ class Topics:
         del state.groups[request.group]
         state.waiters.wake_group(request.group)
         state.stats.forget_group(request.group)
+        state.locks.forget(group=request.group)
         await self.save()
         await self._save_groups()
         return link.Done()
@@ -305,6 +312,7 @@ class Topics:
                     lag=of_queue(state, queue).lag,
                     expired=queue.expired,
                     min_offset=state.min_offset(key.topic, key.queue_id),
+                    locked_by=state.locks.owner(key),
                 )
                 for key, queue in sorted(known_queues(state).items())
                 if key.group == group.name
@@ -342,6 +350,7 @@ def _group_message(group: tables.GroupConfig) -> link.GroupConfig:
         fifo=group.fifo,
         max_attempts=group.max_attempts,
         consume_from=group.consume_from.value,
+        lock_hold_ms=group.lock_hold_ms,
         retry_policy=link.RetryPolicy(
             delays_ms=policy.delays_ms,
             initial_ms=policy.initial_ms,

@@ -18,7 +18,7 @@ from typing import Final
 
 from popmq_broker.core.queue_entry import ENTRY_BYTES, QueueEntry, decode_all
 from popmq_broker.core.queue_entry import encode as encode_entry
-from popmq_broker.store.files import disk_full
+from popmq_broker.store.files import Files, disk_full
 from popmq_broker.store.open_files import OpenFiles
 from popmq_broker.store.segments import name, numbered
 from popmq_common.errors import Corrupt
@@ -70,11 +70,16 @@ class ConsumeQueue:
         elif encode_entry(self.entries(offset, 1)[0]) != entries:
             raise self._damaged(offset, "two messages have this offset")
 
-    def begin_at(self, offset: int) -> None:
-        """An empty queue whose first messages are gone begins here."""
+    def begin_at(self, offset: int, *, in_files: bool = False) -> None:
+        """An empty queue whose first messages are gone begins here.
+
+        `in_files`: its files will tell, also if no message comes.
+        """
         assert self.max_offset == 0
         assert not self._bases
         in_file = offset % (self._file_bytes // ENTRY_BYTES)
+        if in_files and not in_file:
+            in_file = self._file_bytes // ENTRY_BYTES
         self._written = offset - in_file
         self._tail += encode_entry(BLANK) * in_file
         self.min_offset = offset
@@ -253,3 +258,19 @@ class ConsumeQueue:
 
     def _damaged(self, offset: int, reason: str) -> Corrupt:
         return Corrupt(path=self.folder, offset=offset, reason=reason)
+
+
+def end_in_files(files: Files, folder: Path, file_bytes: int) -> int:
+    """What the next offset was, by the last file of a queue that may be damaged."""
+    found = [file for file in numbered(files, folder) if file.size_bytes == file_bytes]
+    if not found:
+        return 0
+    data = files.read(folder / name(found[-1].base)) or b""
+    low, high = 0, file_bytes // ENTRY_BYTES
+    while low < high:
+        middle = (low + high) // 2
+        if decode_all(data[middle * ENTRY_BYTES : (middle + 1) * ENTRY_BYTES]):
+            low = middle + 1
+        else:
+            high = middle
+    return found[-1].base // ENTRY_BYTES + low

@@ -52,11 +52,20 @@ class Queues:
         made = self._queues[queue] = ConsumeQueue(
             self._open_files, self._folder / topic / str(number), self._file_bytes, self._log_start
         )
-        floor = self._floor(queue)
-        if floor and made.max_offset == 0:
-            made.begin_at(floor)
-            made.next_offset = floor
+        self._begin_at_floor(queue, made)
         return made
+
+    def begin_at(self, floors: Mapping[str, Mapping[int, int]]) -> None:
+        """Where queues begin that hold nothing. Kept and looked at, so it may change."""
+        self.floors = floors
+        for key, queue in self._queues.items():
+            self._begin_at_floor(key, queue)
+
+    def _begin_at_floor(self, key: QueueId, queue: ConsumeQueue) -> None:
+        floor = self._floor(key)
+        if floor and queue.next_offset == 0 and not queue.files:
+            queue.begin_at(floor)
+            queue.next_offset = floor
 
     def _floor(self, queue: QueueId) -> int:
         return self.floors.get(queue[0], {}).get(queue[1], 0)
@@ -87,6 +96,18 @@ class Queues:
             queue.begin_at(offset)
         self.dispatch(key, offset, entry)
         queue.next_offset = queue.max_offset
+
+    def begin_empty(self, ends: Mapping[QueueId, int]) -> None:
+        """Queues of which the log holds nothing any more go on counting; on disk at once."""
+        for key, end in ends.items():
+            known = self._queues.get(key)
+            if end and (known is None or known.max_offset == 0):
+                queue = known or self._make(key)
+                queue.begin_at(end, in_files=True)
+                self._unsynced.update(queue.flush())
+                queue.next_offset = queue.max_offset
+        sync_files(self._open_files.disk, self._unsynced)
+        self._unsynced.clear()
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         queue = self._queues.get((topic, queue_id))

@@ -24,8 +24,9 @@ from popmq_broker.store import checkpoint_file, segments
 from popmq_broker.store.checkpoint_file import Marks
 from popmq_broker.store.commit_log import CommitLog, ScanEnd
 from popmq_broker.store.config import StoreConfig
+from popmq_broker.store.consume_queue import end_in_files
 from popmq_broker.store.files import Files
-from popmq_broker.store.queues import Queues
+from popmq_broker.store.queues import QueueId, Queues
 from popmq_broker.store.segments import Segments
 from popmq_common.errors import Corrupt
 from popmq_common.logs import Log
@@ -102,6 +103,7 @@ class Recovery:
         Raises `QueuesDamaged`; `Corrupt` when they are being rebuilt.
         """
         try:
+            ends = self._ends() if rebuild and commit_log.start else {}
             queues = self._open_queues(commit_log.start, rebuild=rebuild)
             queues.cut(known)
             self._check_last_entries(commit_log, queues)
@@ -109,11 +111,22 @@ class Recovery:
             for record, size_bytes in commit_log.scan(scan_end.end, scan_end):
                 if is_queued(record):
                     self._dispatch(queues, record, size_bytes, known, rebuild=rebuild)
+            queues.begin_empty(ends)
         except Corrupt as wrong:
             if rebuild:
                 raise
             raise QueuesDamaged(str(wrong)) from wrong
         return queues, scan_end
+
+    def _ends(self) -> dict[QueueId, int]:
+        """Next offsets: of a queue whose messages retention has deleted only its files know."""
+        folder, file_bytes = self.config.data_dir / "consumequeue", self.config.queue_file_bytes
+        return {
+            (topic, int(number)): end_in_files(self.files, folder / topic / number, file_bytes)
+            for topic in self.files.names(folder)
+            for number in self.files.names(folder / topic)
+            if number.isascii() and number.isdigit()
+        }
 
     def _open_queues(self, log_start: int, *, rebuild: bool) -> Queues:
         folder = self.config.data_dir / "consumequeue"

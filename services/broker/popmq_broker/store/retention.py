@@ -78,8 +78,8 @@ class OldestFiles:
             self._queues.raise_min(key, offset)
 
     def begin_at(self, floors: Mapping[str, Mapping[int, int]]) -> None:
-        """Where queues begin that are not there. Kept and looked at, so it may change."""
-        self._queues.floors = floors
+        """Where queues begin that hold nothing. Kept and looked at, so it may change."""
+        self._queues.begin_at(floors)
 
     def forget_topic(self, topic: str, queue_ids: Iterable[int]) -> bool:
         """Forget the queues of a deleted topic; False: something is left, or nothing is there."""

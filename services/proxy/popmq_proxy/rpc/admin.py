@@ -82,6 +82,7 @@ class Admin:
             max_attempts=group.max_attempts or MAX_ATTEMPTS_DEFAULT,
             consume_from=group.consume_from or "LAST",
             retry_policy=_link_policy(group) if group.HasField("retry_policy") else None,
+            lock_hold_ms=group.lock_hold_ms,
         )
         replies = await self._upstream.on_all_brokers(
             link.Call(put_group=link.PutGroup(group=config))
@@ -136,6 +137,7 @@ class Admin:
                         lag=queue.lag,
                         expired=queue.expired,
                         min_offset=queue.min_offset,
+                        locked_by=queue.locked_by,
                     )
         if not response.HasField("group"):
             raise GroupNotFound(group=request.name)
@@ -162,6 +164,7 @@ def _group(config: link.GroupConfig) -> admin.Group:
         fifo=config.fifo,
         max_attempts=config.max_attempts,
         consume_from=config.consume_from,
+        lock_hold_ms=config.lock_hold_ms,
         retry_policy=admin.RetryPolicy(
             delays_ms=config.retry_policy.delays_ms,
             initial_ms=config.retry_policy.initial_ms,

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq_common.errors import NotServed
 from popmq_consumer.v1 import consumer_pb2 as consumer
+
+from popmq_common.errors import NotServed
 from popmq_proxy.core.status import status_of
 from popmq_proxy.rpc.ack import Ack
 from popmq_proxy.rpc.admin import Admin
@@ -20,6 +21,7 @@ from popmq_proxy.rpc.consumer import Consumer
 from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.rpc.dead_letters import DeadLetters
 from popmq_proxy.rpc.health import Health
+from popmq_proxy.rpc.membership import Membership
 from popmq_proxy.rpc.offsets import Offsets
 from popmq_proxy.rpc.pull import Pull
 from popmq_proxy.rpc.receive import Receive
@@ -75,6 +77,7 @@ def methods(upstream: Upstream) -> Methods:
         "GetOffset": (offsets.get_offset, service.GetOffsetResponse),
         "QueryOffset": (offsets.query_offset, service.QueryOffsetResponse),
         "Pull": (pull.pull, consumer.PullResponse),
+        "Join": (Membership(upstream, route).join, consumer.JoinResponse),
         "Nack": (Consumer(upstream).nack, consumer.NackResponse),
         "Heartbeat": (client.heartbeat, service.HeartbeatResponse),
         "NotifyClientTermination": (client.terminate, service.NotifyClientTerminationResponse),

@@ -6,14 +6,14 @@ queue's first and last offset too.
 
 from typing import Protocol
 
-from google.protobuf.duration_pb2 import Duration
-
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq_common.errors import BadRequest
-from popmq_common.names import check_group
+from google.protobuf.duration_pb2 import Duration
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_internal.v1 import link_pb2 as link
+
+from popmq_common.errors import BadRequest
+from popmq_common.names import check_group
 from popmq_proxy.core import validate
 from popmq_proxy.core.delivery import DeliveryEncoder
 from popmq_proxy.core.status import ok
@@ -22,6 +22,9 @@ from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.rpc.offsets import broker_of
 from popmq_proxy.rpc.polls import while_it_lives
 from popmq_proxy.rpc.receive import BATCH_MAX, filter_of
+
+LOCKED = "mq is locked by other client."
+"""DeFiBus's words."""
 
 
 class Asked(Protocol):
@@ -64,6 +67,7 @@ class Pull:
             next_offset=found.next_offset,
             min_offset=found.min_offset,
             max_offset=found.max_offset,
+            locked_by=found.locked_by,
         )
         # A response with one message is field 2, as the messages here are.
         response.MergeFromString(b"".join(_encoded(request.message_queue.topic, found)))
@@ -88,6 +92,7 @@ class Pull:
             ),
             filter_kind=kind,
             filter_expression=expression,
+            client_id=ctx.client_id,
         )
         await upstream.group(group)  # made on first use
         timeout_ms = pull.poll_ms + upstream.config.call_timeout_ms
@@ -105,6 +110,8 @@ def _encoded(topic: v2.Resource, found: link.PullReply) -> list[bytes]:
 def _status(found: link.PullReply, offset: int) -> v2.Status:
     if found.records:
         return ok()
+    if found.locked_by:
+        return v2.Status(code=v2.MESSAGE_NOT_FOUND, message=LOCKED)
     if found.corrected:
         text = (
             f"the queue has {found.min_offset} to {found.max_offset}, not {offset}; "

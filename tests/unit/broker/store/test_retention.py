@@ -76,6 +76,13 @@ async def test_a_queue_without_messages_goes_on_counting(disk: MemoryFiles) -> N
         assert (store.min_offset("quiet", 0), store.max_offset("quiet", 0)) == (2, 2)
     async with running(disk) as store:
         assert (store.min_offset("quiet", 0), store.max_offset("quiet", 0)) == (2, 2)
+    disk.lose(disk.paths(ROOT / "consumequeue" / "orders")[-1])
+    told = Told()
+    async with running(disk, told=told) as store:
+        assert "queues.rebuilt" in told.events
+        assert (store.min_offset("quiet", 0), store.max_offset("quiet", 0)) == (2, 2)
+    async with running(disk, told=(told := Told())) as store:
+        assert "queues.rebuilt" not in told.events
         assert await put(store, draft(b"new", topic="quiet")) == [2]
         assert messages(store, "quiet") == [b"new"]
 

@@ -1,0 +1,41 @@
+"""Consumers that pull: who is in a group just now, and what becomes of its queues when one leaves.
+
+Nothing here is on disk: after a restart the members say again that they live.
+"""
+
+from popmq_internal.v1 import link_pb2 as link
+
+from popmq_broker.engine.state import BrokerState
+from popmq_common.errors import BadRequest
+
+SESSION_MS_MAX = 600_000
+CLIENT_ID_MAX = 1_024
+
+
+class Consumers:
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+
+    async def join(self, request: link.Join) -> link.JoinReply:
+        """Raises `TopicNotFound`, `GroupNotFound`, `BadRequest`, `TooManyRequests`."""
+        state = self._state
+        group, topic, client_id = request.group, request.topic, request.client_id
+        if not 0 < len(client_id) <= CLIENT_ID_MAX:
+            raise BadRequest(reason=f"a client id of 1 to {CLIENT_ID_MAX} characters is needed")
+        if request.leave:
+            state.members.leave(client_id, group, topic)
+            state.locks.leave(client_id, group, topic)
+            return link.JoinReply()
+        state.topic(topic)
+        state.group(group)
+        if not 0 < request.session_ms <= SESSION_MS_MAX:
+            reason = f"a session of {request.session_ms} ms, 1 to {SESSION_MS_MAX} allowed"
+            raise BadRequest(reason=reason)
+        now_ms = state.clock.now_ms()
+        found = state.members.join(group, topic, client_id, now_ms, request.session_ms)
+        return link.JoinReply(members=found)
+
+    def gone(self, client_id: str) -> None:
+        """Its goodbye, to all its groups."""
+        self._state.members.leave(client_id)
+        self._state.locks.leave(client_id)

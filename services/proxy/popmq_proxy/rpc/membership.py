@@ -1,0 +1,71 @@
+"""popmq.consumer.v1 Join: which queues of a topic a consumer that pulls has just now.
+
+The brokers know the members; the shares are computed here, over the queues of all brokers, so that
+they are as even as they can be. Two proxies compute the same.
+"""
+
+import asyncio
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+from popmq_consumer.v1 import consumer_pb2 as consumer
+from popmq_internal.v1 import link_pb2 as link
+
+from popmq_common.errors import BadRequest, Unavailable
+from popmq_common.names import check_group
+from popmq_proxy.core.allocation import STRATEGIES
+from popmq_proxy.core.status import ok
+from popmq_proxy.rpc.context import CallContext, Upstream
+from popmq_proxy.rpc.route import Route
+
+SESSION_MS_DEFAULT = 30_000
+
+
+class Membership:
+    def __init__(self, upstream: Upstream, route: Route) -> None:
+        self._upstream = upstream
+        self._route = route
+
+    async def join(self, ctx: CallContext, request: consumer.JoinRequest) -> consumer.JoinResponse:
+        """Raises `TopicNotFound`, `BadRequest`, `TooManyRequests`."""
+        group, topic = ctx.stored(request.group), ctx.stored(request.topic)
+        check_group(group)
+        if request.strategy not in consumer.Strategy.values():
+            raise BadRequest(reason=f"strategy {request.strategy}, 0 to 2")
+        session_ms = request.session.ToMilliseconds() or SESSION_MS_DEFAULT
+        routed = await self._route.query_route(ctx, service.QueryRouteRequest(topic=request.topic))
+        queues = sorted(
+            (queue for queue in routed.message_queues if queue.permission != v2.WRITE),
+            key=lambda queue: (queue.broker.name, queue.id),
+        )
+        await self._upstream.group(group)  # made on first use
+        call = link.Join(
+            group=group,
+            topic=topic,
+            client_id=ctx.client_id,
+            session_ms=session_ms,
+            leave=request.leave,
+        )
+        brokers = sorted({queue.broker.name for queue in queues})
+        told = await asyncio.gather(*(self._tell(broker, call) for broker in brokers))
+        if request.leave:
+            return consumer.JoinResponse(status=ok())
+        members = sorted({member for some in told for member in some} | {ctx.client_id})
+        allocate = STRATEGIES[consumer.Strategy.Name(request.strategy).removeprefix("STRATEGY_")]
+        places = [(queue.broker.name, queue.id) for queue in queues]
+        own = set(allocate(members, places, ctx.client_id))
+        return consumer.JoinResponse(
+            status=ok(),
+            queues=[queue for queue, place in zip(queues, places, strict=True) if place in own],
+            members=members,
+        )
+
+    async def _tell(self, broker: str, join: link.Join) -> list[str]:
+        """A broker that does not answer knows nobody: its queues cannot be pulled either."""
+        own = link.Join()
+        own.CopyFrom(join)
+        try:
+            return list((await self._upstream.call(broker, link.Call(join=own))).join.members)
+        except Unavailable as down:
+            self._upstream.log.warning("join.untold", broker=broker, reason=str(down))
+            return []
