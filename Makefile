@@ -5,7 +5,7 @@ BIN := .venv/bin
 SOURCES := services sdk pipelines bench/compare proto/generate.py docs/generate_configuration.py docs/generate_pop.py
 FAST := tests/unit tests/property tests/scenarios tests/traps tests/tidy tests/sim/test_simulation.py
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart fmt check test hunt sim faults soak it crash compat pipelines compose test-all bench proto docs clean
+.PHONY: help setup quickstart fmt check test hunt sim faults soak it crash disk compat pipelines compose test-all bench proto docs clean
 
 help: ## this text
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -58,6 +58,9 @@ it: setup ## services together, in one process
 
 crash: setup ## kill -9 under load (POPMQ_CRASH_RUNS=20)
 	$(BIN)/pytest -q -s tests/crash
+
+disk: setup ## a full and a failing disk: small disks, mounted as root; each call that can fail
+	DISK_CALLS=all $(BIN)/pytest -q -s tests/disk tests/property/test_disk_errors.py
 
 test-all: check test it crash ## everything that needs nothing but Python
 	$(BIN)/pytest -q -n 4 --dist loadgroup tests/compat/python
