@@ -20,6 +20,7 @@ from popmq_broker.engine.wait import Waiters
 from popmq_broker.rpc.link import LinkServer
 from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.open import open_store
+from popmq_broker.store.store import Store
 from popmq_common import logs
 from popmq_common.clock import Clock
 from popmq_common.link_tls import broker_context
@@ -151,6 +152,15 @@ async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
         is_first_of_pair=is_first_of_pair,
         fatal=fatal,
     )
+    try:
+        return await _load(store, config, clock, log)
+    except BaseException:
+        store.abandon()
+        raise
+
+
+async def _load(store: Store, config: BrokerConfig, clock: Clock, log: logs.Log) -> Broker:
+    """Tables and leases, as the files of the store say."""
     waiters = Waiters(
         config.waiting_polls_max,
         config.wake_gap_ms,

@@ -6,7 +6,6 @@ the file never knows of a position or an ack that a crash could still undo.
 """
 
 import asyncio
-from collections.abc import Iterator
 
 from popmq_broker.core import offsets
 from popmq_broker.core.offsets import OffsetTable, QueueKey
@@ -50,21 +49,15 @@ class Offsets:
         state = self._state
         found = {key: queue.needed_from for key, queue in state.leases.queues.items()}
         needed_from = state.store.durable_end
-        for i, first, log_offset in needed_journal(state):
+        for i in range(state.config.revive_queues):
+            end = state.store.max_offset(state.revive_topic, i)
+            oldest = state.store.min_offset(state.revive_topic, i)
+            first = max(oldest, state.progress.first_needed(i, end))
             found[QueueKey(REVIVE_GROUP, state.revive_topic, i)] = first - 1
-            if log_offset is not None:
-                needed_from = min(needed_from, log_offset)
+            for entry in state.store.entries(state.revive_topic, i, first, 1):
+                needed_from = min(needed_from, entry.log_offset)
         move = state.progress.first_move(needed_from)
         if move is not None:
             key = QueueKey(REVIVE_GROUP, state.revive_topic, 0)
             found[key] = min(found[key], move - 1)
         return found
-
-
-def needed_journal(state: BrokerState) -> Iterator[tuple[int, int, int | None]]:
-    """(revive queue, first revive offset a live lease rests on, where in the log it is)."""
-    for i in range(state.config.revive_queues):
-        end = state.store.max_offset(state.revive_topic, i)
-        first = state.progress.first_needed(i, end)
-        entries = state.store.entries(state.revive_topic, i, first, 1)
-        yield i, first, entries[0].log_offset if entries else None

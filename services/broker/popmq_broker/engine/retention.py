@@ -18,11 +18,10 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
-from itertools import chain
 
 from popmq_broker.core.leases import GroupQueue
 from popmq_broker.core.retention import Decision, Keep, Policy, Reason, judge
-from popmq_broker.engine.offsets import Offsets, needed_journal
+from popmq_broker.engine.offsets import Offsets
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.store.queues import QueueId
@@ -138,15 +137,16 @@ class Retention:
         state.wake_for_order(queue)
 
     def _leases_need(self) -> int | None:
-        """The oldest message that is held, or the oldest checkpoint that a start would need."""
-        state = self._state
-        journal = (at for _, _, at in needed_journal(state) if at is not None)
+        """The oldest message that is held. Its checkpoint is younger, and goes after it.
+
+        Checkpoints of what a FIFO group has settled are needed only while the messages are there.
+        """
         held = (
             lease.log_offset
-            for queue in state.leases.queues.values()
+            for queue in self._state.leases.queues.values()
             for lease in queue.leases.values()
         )
-        return min(chain(journal, held), default=None)
+        return min(held, default=None)
 
     async def _forget_deleted_topics(self) -> None:
         """Their queues, when nothing of them is left in the log. The floors stay."""
