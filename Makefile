@@ -5,7 +5,7 @@ BIN := .venv/bin
 SOURCES := services sdk pipelines bench/compare proto/generate.py docs/generate_configuration.py docs/generate_pop.py
 FAST := tests/unit tests/property tests/scenarios tests/traps tests/tidy tests/sim/test_simulation.py
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart fmt check test hunt sim faults soak it crash disk compat pipelines compose test-all bench proto docs clean
+.PHONY: help setup quickstart fmt check test hunt sim faults soak lock-demo it crash disk compat pipelines compose test-all bench proto docs clean
 
 help: ## this text
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -52,6 +52,9 @@ faults: setup ## faults planted in the engine, which the simulation must find
 MINUTES ?= 10
 soak: setup ## a cluster under load, killed again and again (MINUTES=10)
 	PYTHONPATH=tests $(BIN)/python -m soak $(MINUTES)
+
+lock-demo: setup ## the access lock shown: messages handed out twice without it and with it
+	PYTHONPATH=tests $(BIN)/python -m lock_demo
 
 it: setup ## services together, in one process
 	$(BIN)/pytest -q tests/integration tests/front

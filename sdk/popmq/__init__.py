@@ -4,6 +4,7 @@
 """
 
 from popmq._core.signature import Credentials
+from popmq.broadcast import BroadcastConsumer
 from popmq.client import Client
 from popmq.errors import (
     BrokerUnavailable,
@@ -16,9 +17,11 @@ from popmq.errors import (
     TopicNotFound,
 )
 from popmq.message import Message, ReceivedMessage, SendReceipt
-from popmq.pull import PullConsumer, Queue, Start, Strategy
+from popmq.pull import PullConsumer, Start
+from popmq.shares import Queue, Strategy
 
 __all__ = [
+    "BroadcastConsumer",
     "BrokerUnavailable",
     "Client",
     "Credentials",

@@ -20,12 +20,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import grpc
+
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
-from popmq_consumer.v1 import consumer_pb2 as consumer
-from popmq_consumer.v1 import consumer_pb2_grpc as consumer_grpc
-
 from popmq._core import convert
 from popmq._core.ids import MessageIds
 from popmq._core.signature import Credentials, metadata
@@ -38,6 +36,8 @@ from popmq.errors import (
 )
 from popmq.message import Message, ReceivedMessage, SendReceipt
 from popmq.telemetry import Telemetry
+from popmq_consumer.v1 import consumer_pb2 as consumer
+from popmq_consumer.v1 import consumer_pb2_grpc as consumer_grpc
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -343,6 +343,19 @@ class Client:
         return await self._retrying(
             lambda: method(request, timeout=timeout_s, metadata=self.metadata())
         )
+
+    @property
+    def stub(self) -> "service_grpc.MessagingServiceAsyncStub":
+        return self._stub
+
+    @property
+    def consumer(self) -> "consumer_grpc.ConsumerAsyncStub":
+        """What a PopMQ server knows beyond the public protocol."""
+        return self._consumer
+
+    def resource(self, name: str) -> v2.Resource:
+        """A topic or group in this client's namespace."""
+        return self._resource(name)
 
     async def _retrying(
         self, attempt: Callable[[], Awaitable[T]], attempts: int = SEND_ATTEMPTS

@@ -15,30 +15,24 @@ import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import Enum
+from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Literal, Self
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq_consumer.v1 import consumer_pb2 as consumer
-
 from popmq._core import convert
 from popmq._core.progress import Progress
 from popmq.client import Client
 from popmq.errors import PopMQClientError, check
 from popmq.message import ReceivedMessage
+from popmq.places import AtBroker, InFile, Places, message_queue
+from popmq.shares import ByHand, Everything, Queue, SharedOut, Shares, Strategy
+from popmq_consumer.v1 import consumer_pb2 as consumer
 
 log = logging.getLogger(__name__)
 LOCKED_WAIT_S = 0.1
 """Until a queue is asked for again that another consumer still has."""
-
-
-class Strategy(Enum):
-    """How the queues are shared out; the same in all consumers of a group."""
-
-    AVERAGE = consumer.STRATEGY_AVERAGE
-    CIRCLE = consumer.STRATEGY_CIRCLE
-    CONSISTENT_HASH = consumer.STRATEGY_CONSISTENT_HASH
 
 
 class Start(Enum):
@@ -46,11 +40,6 @@ class Start(Enum):
 
     FIRST = v2.BEGINNING
     LAST = v2.END
-
-
-class Queue(NamedTuple):
-    broker: str
-    id: int
 
 
 class PullConsumer:
@@ -68,25 +57,31 @@ class PullConsumer:
         filter: str = "*",
         sql: str = "",
         strategy: Strategy = Strategy.AVERAGE,
-        queues: Sequence[Queue] | None = None,
+        queues: Sequence[Queue] | Literal["all"] | None = None,
+        offsets_file: Path | None = None,
         start: Start | datetime = Start.LAST,
         commit_s: float | None = 5.0,
         balance_s: float = 5.0,
         session_s: float = 30.0,
         **options: object,
     ) -> None:
-        """`queues`: those, instead of a share. `commit_s`: how often `poll` tells the broker what
-        is done; None: only `commit` does. `balance_s`: how often it looks who else is in the group;
-        `session_s`: how long the others wait for one that says nothing. `options`: as of
-        `Client`."""
-        self._client = Client(endpoint, **options)  # type: ignore[arg-type]
+        """`queues`: those, or all, instead of a share. `offsets_file`: keeps the offsets, instead
+        of the broker. `commit_s`: how often `poll` commits what is done; None: only `commit` does.
+        `balance_s`: how often it looks who else is in the group; `session_s`: how long the others
+        wait for one that says nothing. `options`: as of `Client`."""
+        client = self._client = Client(endpoint, **options)  # type: ignore[arg-type]
+        self._places: Places = AtBroker(client, topic, group)
+        if offsets_file is not None:
+            self._places = InFile(offsets_file, topic)
+        self._shares: Shares = SharedOut(client, topic, group, strategy, session_s)
+        if queues is not None:
+            self._shares = Everything(client, topic) if queues == "all" else ByHand(queues)
         self._topic, self._group = topic, group
         self._filter = v2.FilterExpression(type=v2.SQL if sql else v2.TAG, expression=sql or filter)
-        self._strategy, self._start = strategy, start
-        self._by_hand = None if queues is None else list(queues)
-        self._commit_s, self._balance_s, self._session_s = commit_s, balance_s, session_s
+        self._start = start
+        self._commit_s, self._balance_s = commit_s, balance_s
         self._committed_at = self._balanced_at = float("-inf")
-        self._queues: dict[Queue, v2.MessageQueue] = {}
+        self._queues: list[Queue] = []
         self._progress: dict[Queue, Progress] = {}
         self._turn = 0
 
@@ -104,8 +99,7 @@ class PullConsumer:
         try:
             if self._commit_s is not None:
                 await self.commit()
-            if self._by_hand is None:
-                await self._join(leave=True)
+            await self._shares.leave()
         except PopMQClientError as failed:
             log.warning("left without a word: %s", failed)
         await self._client.__aexit__(kind, error, trace)
@@ -125,7 +119,7 @@ class PullConsumer:
         while True:
             await self._keep_up()
             self._turn += 1
-            order = _from(self._turn, list(self._queues))
+            order = _from(self._turn, self._queues)
             for queue in order:
                 response = await self._pull(queue, max_messages, 0.0)
                 if found := self._take(queue, response):
@@ -165,15 +159,15 @@ class PullConsumer:
         """What the server has; nothing is handed out yet."""
         progress = self._progress[queue]
         request = consumer.PullRequest(
-            group=self._client._resource(self._group),
-            message_queue=self._queues[queue],
+            group=self._client.resource(self._group),
+            message_queue=message_queue(self._client, self._topic, queue),
             offset=progress.next_offset,
             batch_size=max_messages,
             filter_expression=self._filter,
         )
         request.long_polling_timeout.FromMilliseconds(int(wait_s * 1000))
         response: consumer.PullResponse = await self._client.ask(
-            self._client._consumer.Pull, request, wait_s
+            self._client.consumer.Pull, request, wait_s
         )
         if response.status.code == v2.ILLEGAL_OFFSET:
             log.info("%s: %s", queue, response.status.message)
@@ -194,30 +188,19 @@ class PullConsumer:
             progress.done(message.queue_offset)
 
     async def commit(self) -> None:
-        """Tell the broker of each queue the smallest offset that is not done."""
+        """Keep of each queue the smallest offset that is not done."""
         self._committed_at = time.monotonic()
-        for queue, progress in list(self._progress.items()):
-            consumed = progress.consumed
-            if consumed > progress.committed:
-                await self._tell(queue, consumed)
-                progress.committed = consumed
-            if queue not in self._queues and not progress.outstanding:
+        moved = {
+            queue: progress.consumed
+            for queue, progress in self._progress.items()
+            if progress.consumed > progress.committed
+        }
+        await self._places.save(moved)
+        for queue, offset in moved.items():
+            self._progress[queue].committed = offset
+        for queue in self._progress.keys() - set(self._queues):
+            if not self._progress[queue].outstanding:
                 del self._progress[queue]
-
-    async def _tell(self, queue: Queue, offset: int) -> None:
-        request = service.UpdateOffsetRequest(
-            group=self._client._resource(self._group),
-            message_queue=self._message_queue(queue),
-            offset=offset,
-        )
-        check((await self._client.ask(self._client._stub.UpdateOffset, request)).status)
-
-    def _message_queue(self, queue: Queue) -> v2.MessageQueue:
-        return v2.MessageQueue(
-            topic=self._client._resource(self._topic),
-            id=queue.id,
-            broker=v2.Broker(name=queue.broker),
-        )
 
     async def seek(self, queue: Queue, offset: int) -> None:
         """Pull there next. What was handed out and is not done no longer holds up the commit."""
@@ -238,53 +221,36 @@ class PullConsumer:
             await self._balance()
 
     async def _balance(self) -> None:
-        if self._by_hand is None:
-            found = (await self._join(leave=False)).queues
-            mine = {Queue(queue.broker.name, queue.id): queue for queue in found}
-        else:
-            mine = {queue: self._message_queue(queue) for queue in self._by_hand}
-        lost = self._queues.keys() - mine.keys()
-        self._queues = mine
-        if lost and self._commit_s is not None:
+        mine = await self._shares.mine()
+        before, self._queues = set(self._queues), mine
+        if before - set(mine) and self._commit_s is not None:
             await self.commit()
-        for queue in mine.keys() - self._progress.keys():
-            self._progress[queue] = Progress(await self._began(queue))
-
-    async def _join(self, *, leave: bool) -> consumer.JoinResponse:
-        request = consumer.JoinRequest(
-            group=self._client._resource(self._group),
-            topic=self._client._resource(self._topic),
-            strategy=self._strategy.value,
-            leave=leave,
-        )
-        request.session.FromMilliseconds(int(self._session_s * 1000))
-        response: consumer.JoinResponse = await self._client.ask(
-            self._client._consumer.Join, request
-        )
-        check(response.status)
-        return response
+        for queue in set(mine) - before:
+            offset = await self._began(queue)
+            progress = self._progress.get(queue)
+            if progress is None:
+                self._progress[queue] = Progress(offset)
+            else:  # it was ours before, and others may have gone on in between
+                progress.next_offset = max(progress.next_offset, offset)
 
     async def _began(self, queue: Queue) -> int:
-        request = service.GetOffsetRequest(
-            group=self._client._resource(self._group), message_queue=self._message_queue(queue)
-        )
-        response = await self._client.ask(self._client._stub.GetOffset, request)
-        if response.status.code != v2.OFFSET_NOT_FOUND:
-            check(response.status)
-            return int(response.offset)
-        offset = await self._offset_at(queue, self._start)
-        if self._commit_s is not None:  # so that a crash before the first commit skips nothing
-            await self._tell(queue, offset)
+        offset = await self._places.load(queue)
+        if offset is None:
+            offset = await self._offset_at(queue, self._start)
+            if self._commit_s is not None:  # a crash before the first commit skips nothing
+                await self._places.save({queue: offset})
         return offset
 
     async def _offset_at(self, queue: Queue, where: Start | datetime) -> int:
-        request = service.QueryOffsetRequest(message_queue=self._message_queue(queue))
+        request = service.QueryOffsetRequest(
+            message_queue=message_queue(self._client, self._topic, queue)
+        )
         if isinstance(where, Start):
             request.query_offset_policy = where.value
         else:
             request.query_offset_policy = v2.TIMESTAMP
             request.timestamp.FromDatetime(where)
-        response = await self._client.ask(self._client._stub.QueryOffset, request)
+        response = await self._client.ask(self._client.stub.QueryOffset, request)
         check(response.status)
         return int(response.offset)
 

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 import grpc
 import pytest
 from integration.conftest import Raw
-from popmq_admin.v1 import admin_pb2 as admin
-from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 
 from popmq import Client, PullConsumer, Queue, RefusedByServer, Start, Strategy
+from popmq_admin.v1 import admin_pb2 as admin
+from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 
 BROKER = "broker-a"
 

@@ -1,5 +1,8 @@
 """popmq group: make, change, list, show, delete consumer groups."""
 
+import time
+from datetime import UTC, datetime
+
 import click
 from google.protobuf.json_format import MessageToDict
 
@@ -9,6 +12,7 @@ from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, table
 from popmq_cli.reset_offset import reset_offset
 from popmq_cli.retry_policy import policy_option, policy_text
+from popmq_cli.times import point_in_time
 
 access_lock_option = click.option(
     "--access-lock",
@@ -35,10 +39,11 @@ def group() -> None:
 @click.option(
     "--from",
     "consume_from",
-    type=click.Choice(["last", "first"]),
     default="last",
     show_default=True,
-    help="Where it starts: at messages sent after its first receive, or at the oldest.",
+    metavar="last|first|TIME",
+    help="Where it starts: at messages sent after its first receive, at the oldest, or at those "
+    "stored since a time (30m, 2h, 7d ago, ISO 8601, or milliseconds since 1970).",
 )
 @access_lock_option
 @policy_option
@@ -59,10 +64,10 @@ async def create(
         name=name,
         fifo=fifo,
         max_attempts=max_attempts,
-        consume_from=consume_from.upper(),
         retry_policy=retry_policy,
         lock_hold_ms=int((access_lock or 0) * 1000),
     )
+    _start(wanted, consume_from)
     async with AdminClient(endpoint) as stub:
         await _put(stub, wanted, as_json=as_json)
 
@@ -70,9 +75,7 @@ async def create(
 @group.command("set")
 @click.argument("name")
 @click.option("--max-attempts", type=int, help="Deliveries before the dead letters.")
-@click.option(
-    "--from", "consume_from", type=click.Choice(["last", "first"]), help="Where it starts."
-)
+@click.option("--from", "consume_from", metavar="last|first|TIME", help="Where it starts.")
 @access_lock_option
 @policy_option
 @client_options
@@ -93,12 +96,27 @@ async def set_group(
         if max_attempts is not None:
             wanted.max_attempts = max_attempts
         if consume_from is not None:
-            wanted.consume_from = consume_from.upper()
+            _start(wanted, consume_from)
         if access_lock is not None:
             wanted.lock_hold_ms = int(access_lock * 1000)
         if retry_policy is not None:
             wanted.retry_policy.CopyFrom(retry_policy)
         await _put(stub, wanted, as_json=as_json)
+
+
+def _start(wanted: admin.Group, text: str) -> None:
+    """Raises `click.BadParameter`."""
+    wanted.consume_from, wanted.consume_from_ms = text.upper(), 0
+    if text not in ("last", "first"):
+        now_ms = time.time_ns() // 1_000_000
+        wanted.consume_from, wanted.consume_from_ms = "TIME", point_in_time(text, now_ms)
+
+
+def _start_text(found: admin.Group) -> str:
+    if found.consume_from != "TIME":
+        return f"the {found.consume_from.lower()} message"
+    when = datetime.fromtimestamp(found.consume_from_ms / 1000, UTC)
+    return f"messages stored since {when.isoformat(timespec='milliseconds')}"
 
 
 async def _put(stub: "admin_grpc.AdminAsyncStub", wanted: admin.Group, *, as_json: bool) -> None:
@@ -108,8 +126,9 @@ async def _put(stub: "admin_grpc.AdminAsyncStub", wanted: admin.Group, *, as_jso
         document({"group": MessageToDict(wanted), "brokers": list(response.brokers)})
         return
     where = ", ".join(response.brokers)
-    start = wanted.consume_from.lower()
-    click.echo(f"Group {wanted.name} ({wanted.max_attempts} attempts, from {start}) is on {where}.")
+    start = _start_text(wanted)
+    attempts = f"{wanted.max_attempts} attempts"
+    click.echo(f"Group {wanted.name} ({attempts}, starts at {start}) is on {where}.")
 
 
 @group.command("list")
@@ -142,8 +161,7 @@ async def show(name: str, endpoint: str, as_json: bool) -> None:
         document(MessageToDict(response, always_print_fields_with_no_presence=True))
         return
     found = response.group
-    start = found.consume_from.lower()
-    click.echo(f"{found.name}: {found.max_attempts} attempts, starts at the {start} message")
+    click.echo(f"{found.name}: {found.max_attempts} attempts, starts at {_start_text(found)}")
     click.echo(f"Retries after {policy_text(found.retry_policy)}.")
     headings = ["BROKER", "TOPIC", "QUEUE", "FIRST", "COMMITTED", "NEXT", "IN FLIGHT", "LAG"]
     headings.append("EXPIRED")

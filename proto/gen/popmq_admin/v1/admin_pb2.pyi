@@ -56,13 +56,15 @@ class Group(_message.Message):
     MAX_ATTEMPTS_FIELD_NUMBER: _builtins.int
     CONSUME_FROM_FIELD_NUMBER: _builtins.int
     RETRY_POLICY_FIELD_NUMBER: _builtins.int
+    CONSUME_FROM_MS_FIELD_NUMBER: _builtins.int
     LOCK_HOLD_MS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     fifo: _builtins.bool
     max_attempts: _builtins.int
     """deliveries before a message goes to the dead letters"""
     consume_from: _builtins.str
-    """LAST or FIRST"""
+    """LAST, FIRST, or TIME: the first message stored at consume_from_ms"""
+    consume_from_ms: _builtins.int
     lock_hold_ms: _builtins.int
     """of consumers that pull: how long a silent one keeps a queue; 0: no lock"""
     @_builtins.property
@@ -77,11 +79,12 @@ class Group(_message.Message):
         max_attempts: _builtins.int = ...,
         consume_from: _builtins.str = ...,
         retry_policy: Global___RetryPolicy | None = ...,
+        consume_from_ms: _builtins.int = ...,
         lock_hold_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["retry_policy", b"retry_policy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consume_from", b"consume_from", "fifo", b"fifo", "lock_hold_ms", b"lock_hold_ms", "max_attempts", b"max_attempts", "name", b"name", "retry_policy", b"retry_policy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consume_from", b"consume_from", "consume_from_ms", b"consume_from_ms", "fifo", b"fifo", "lock_hold_ms", b"lock_hold_ms", "max_attempts", b"max_attempts", "name", b"name", "retry_policy", b"retry_policy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -39,7 +39,8 @@ class Access(Enum):
     REFUSED = "refused"
     GRANTED = "granted"
     TAKEN = "taken"
-    """Granted, and the queue had another owner or none: what is committed is not pulled again."""
+    """Granted, and the queue had another owner or none before: what is committed is not pulled
+    again."""
 
 
 @dataclass(slots=True)
@@ -56,6 +57,9 @@ class Owner:
     """How often in a row others asked and nothing had moved."""
     seen_offset: int = -1
     """The deliver offset when another one asked last."""
+    overtook: int | None = None
+    """The offset it asked for when it took the queue over: what is committed goes first, until it
+    asks for another one. It may not have got the answer that said so."""
 
 
 class AccessLock:
@@ -65,16 +69,26 @@ class AccessLock:
         self.owner: Owner | None = None
 
     def ask(
-        self, client_id: str, committed: int, now_ms: int, *, hold_ms: int, idle_polls: int
+        self,
+        client_id: str,
+        offset: int,
+        committed: int,
+        now_ms: int,
+        *,
+        hold_ms: int,
+        idle_polls: int,
     ) -> Access:
-        """A pull comes. What is not refused is followed by `began`."""
+        """A pull of `offset` comes. What is not refused is followed by `began`."""
         owner = self.owner
         if owner is not None and owner.client_id == client_id:
             owner.last_access_ms = now_ms
+            if offset == owner.overtook:
+                return Access.TAKEN
+            owner.overtook = None
             return Access.GRANTED
         if owner is not None and not self._yields(owner, committed, now_ms, hold_ms, idle_polls):
             return Access.REFUSED
-        self.owner = Owner(client_id, now_ms, committed)
+        self.owner = Owner(client_id, now_ms, committed, overtook=offset)
         return Access.TAKEN
 
     def _yields(

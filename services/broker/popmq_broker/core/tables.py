@@ -28,6 +28,7 @@ PERM_WRITE: Final = 2
 PERM_BOTH: Final = PERM_READ | PERM_WRITE
 MESSAGE_TYPE: Final = "message.type"
 CONSUME_FROM: Final = "popmq.consume.from"
+CONSUME_FROM_MS: Final = "popmq.consume.from.ms"
 LOCK_HOLD: Final = "popmq.lock.hold.ms"
 MAX_ATTEMPTS_DEFAULT: Final = 16
 
@@ -37,6 +38,7 @@ class ConsumeFrom(StrEnum):
 
     LAST = "LAST"  # the queue's end at the group's first receive
     FIRST = "FIRST"  # the oldest message there is
+    TIME = "TIME"  # the first message stored at a time or later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,8 @@ class GroupConfig:
     fifo: bool = False
     max_attempts: int = MAX_ATTEMPTS_DEFAULT
     consume_from: ConsumeFrom = ConsumeFrom.LAST
+    consume_from_ms: int = 0
+    """With TIME: since 1970."""
     retry_policy: RetryPolicy = TABLE
     lock_hold_ms: int = 0
     """How long a silent consumer keeps a queue that it pulls; 0: no access lock."""
@@ -100,6 +104,7 @@ def encode_groups(groups: Mapping[str, GroupConfig], version: int, now_ms: int) 
         group.name: {
             "attributes": {
                 CONSUME_FROM: group.consume_from.value,
+                **({CONSUME_FROM_MS: str(group.consume_from_ms)} if group.consume_from_ms else {}),
                 **({LOCK_HOLD: str(group.lock_hold_ms)} if group.lock_hold_ms else {}),
             },
             "brokerId": 0,
@@ -137,6 +142,7 @@ def decode_groups(text: str, *, where: str) -> tuple[dict[str, GroupConfig], int
                 fifo=bool(raw.get("consumeMessageOrderly", False)),
                 max_attempts=int(raw.get("retryMaxTimes", MAX_ATTEMPTS_DEFAULT - 1)) + 1,
                 consume_from=ConsumeFrom((raw.get("attributes") or {}).get(CONSUME_FROM, "LAST")),
+                consume_from_ms=int((raw.get("attributes") or {}).get(CONSUME_FROM_MS, 0)),
                 retry_policy=policy_from_json(raw.get("groupRetryPolicy")),
                 lock_hold_ms=int((raw.get("attributes") or {}).get(LOCK_HOLD, 0)),
             )

@@ -3,10 +3,9 @@
 Nothing here is on disk: after a restart the members say again that they live.
 """
 
-from popmq_internal.v1 import link_pb2 as link
-
 from popmq_broker.engine.state import BrokerState
 from popmq_common.errors import BadRequest
+from popmq_internal.v1 import link_pb2 as link
 
 SESSION_MS_MAX = 600_000
 CLIENT_ID_MAX = 1_024

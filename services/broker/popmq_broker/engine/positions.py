@@ -17,7 +17,6 @@ from popmq_broker.core.leases import GroupQueue
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.engine.moves import journal_positions, move
 from popmq_broker.engine.pop_buffer import before_pop
-from popmq_broker.engine.seek import first_stored_at
 from popmq_broker.engine.state import BrokerState
 from popmq_common.errors import BadRequest, HeldByReceives, IllegalOffset, OffsetNotFound
 from popmq_common.names import retry_topic
@@ -128,7 +127,7 @@ class Positions:
         if at == link.OFFSET_AT_MAX:
             return self._state.store.max_offset(topic, queue_id)
         if at == link.OFFSET_AT_TIME:
-            return first_stored_at(self._state, topic, queue_id, time_ms)
+            return self._state.offset_at(topic, queue_id, time_ms)
         raise BadRequest(reason=f"where in the queue: {at} is not the start, the end or a time")
 
     def _key(self, group: str, topic: str, queue_id: int) -> QueueKey:

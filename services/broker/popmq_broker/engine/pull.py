@@ -9,8 +9,6 @@ Source: RocketMQ PullMessageProcessor, DefaultMessageStore.getMessage.
 import asyncio
 from itertools import count
 
-from popmq_internal.v1 import link_pb2 as link
-
 from popmq_broker.core import checkpoint as ck
 from popmq_broker.core.access_lock import Access, AccessLock
 from popmq_broker.core.filter import Filter
@@ -22,6 +20,7 @@ from popmq_broker.engine.pop import REPLY_BYTES_MAX, wanted_by
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.wait import WaitKey
 from popmq_common.errors import BadRequest, NoPermission
+from popmq_internal.v1 import link_pb2 as link
 
 
 class Pull:
@@ -43,8 +42,10 @@ class Pull:
         state, key = self._state, QueueKey(request.group, *_queue(request))
         queue = state.group_queue(key)
         committed = state.min_offset(*_queue(request)) if queue is None else queue.committed
+        before = lock.owner
         access = lock.ask(
             request.client_id,
+            request.offset,
             committed,
             state.clock.now_ms(),
             hold_ms=state.group(request.group).lock_hold_ms,
@@ -55,10 +56,9 @@ class Pull:
             return self._refused(request)
         reply: link.PullReply | None = None
         try:
-            if access is Access.TAKEN:
-                state.locks.taken += 1
-                if committed > request.offset:
-                    return self._reply(request, committed, corrected=True)
+            state.locks.taken += before is not owner
+            if access is Access.TAKEN and committed > request.offset:
+                return self._reply(request, committed, corrected=True)
             reply = await self._find(request, wanted)
         finally:
             found = reply.next_offset if reply is not None and reply.records else None

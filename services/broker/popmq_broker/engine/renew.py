@@ -13,8 +13,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from popmq_internal.v1 import link_pb2 as link
-
 from popmq_broker.core.grant import Grant, Lease
 from popmq_broker.core.leases import GroupQueue
 from popmq_broker.core.renewal import renewed, returned
@@ -24,6 +22,7 @@ from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.store.store import Draft
 from popmq_common.errors import BadRequest
+from popmq_internal.v1 import link_pb2 as link
 
 CLIENTS_MAX = 1_024  # of one call
 CLIENTS_PER_TURN = 64  # looked at before other work gets its turn

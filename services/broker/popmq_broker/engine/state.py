@@ -13,6 +13,7 @@ from popmq_broker.core.pop_buffer import GrantBuffer
 from popmq_broker.core.stats import Stats
 from popmq_broker.core.tables import ConsumeFrom, GroupConfig, TopicConfig
 from popmq_broker.engine.wait import Waiters, WaitKey
+from popmq_broker.store.seek import first_stored_at
 from popmq_broker.store.store import Store
 from popmq_common.clock import Clock
 from popmq_common.errors import GroupNotFound, TopicNotFound
@@ -80,7 +81,15 @@ class BrokerState:
         """Where a group begins that has no offset here."""
         if self.begins_last(key):
             return self.store.max_offset(key.topic, key.queue_id)
+        group = self.group(key.group)
+        if group.consume_from is ConsumeFrom.TIME and not key.topic.startswith(RETRY_PREFIX):
+            return self.offset_at(key.topic, key.queue_id, group.consume_from_ms)
         return self.min_offset(key.topic, key.queue_id)
+
+    def offset_at(self, topic: str, queue_id: int, time_ms: int) -> int:
+        """Of the first message stored at `time_ms` or later; the queue's end when there is none."""
+        low = self.min_offset(topic, queue_id)
+        return first_stored_at(self.store, topic, queue_id, low, time_ms)
 
     def begins_last(self, key: QueueKey) -> bool:
         """Retry topics are always read from their start: all that is there is for this group."""

@@ -181,12 +181,14 @@ class Topics:
         try:
             consume_from = tables.ConsumeFrom(raw.consume_from or "LAST")
         except ValueError:
-            raise BadRequest(reason=f"start {raw.consume_from!r}, one of LAST, FIRST") from None
+            text = f"start {raw.consume_from!r}, one of LAST, FIRST, TIME"
+            raise BadRequest(reason=text) from None
         group = tables.GroupConfig(
             name=raw.name,
             fifo=raw.fifo,
             max_attempts=raw.max_attempts,
             consume_from=consume_from,
+            consume_from_ms=raw.consume_from_ms if consume_from is tables.ConsumeFrom.TIME else 0,
             retry_policy=_policy(raw) if raw.HasField("retry_policy") else TABLE,
             lock_hold_ms=raw.lock_hold_ms,
         )
@@ -350,6 +352,7 @@ def _group_message(group: tables.GroupConfig) -> link.GroupConfig:
         fifo=group.fifo,
         max_attempts=group.max_attempts,
         consume_from=group.consume_from.value,
+        consume_from_ms=group.consume_from_ms,
         lock_hold_ms=group.lock_hold_ms,
         retry_policy=link.RetryPolicy(
             delays_ms=policy.delays_ms,

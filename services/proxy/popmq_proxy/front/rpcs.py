@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from apache.rocketmq.v2 import service_pb2 as service
 from grpc_health.v1 import health_pb2 as health
-from popmq_admin.v1 import admin_pb2 as admin
-from popmq_consumer.v1 import consumer_pb2 as consumer
 
+from apache.rocketmq.v2 import service_pb2 as service
+from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common import errors as e
+from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_proxy.metrics import Metrics, RpcStats
 from popmq_proxy.rpc.methods import Methods
 

@@ -82,6 +82,7 @@ class Admin:
             max_attempts=group.max_attempts or MAX_ATTEMPTS_DEFAULT,
             consume_from=group.consume_from or "LAST",
             retry_policy=_link_policy(group) if group.HasField("retry_policy") else None,
+            consume_from_ms=group.consume_from_ms,
             lock_hold_ms=group.lock_hold_ms,
         )
         replies = await self._upstream.on_all_brokers(
@@ -164,6 +165,7 @@ def _group(config: link.GroupConfig) -> admin.Group:
         fifo=config.fifo,
         max_attempts=config.max_attempts,
         consume_from=config.consume_from,
+        consume_from_ms=config.consume_from_ms,
         lock_hold_ms=config.lock_hold_ms,
         retry_policy=admin.RetryPolicy(
             delays_ms=config.retry_policy.delays_ms,

@@ -8,11 +8,10 @@ import asyncio
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq_consumer.v1 import consumer_pb2 as consumer
-from popmq_internal.v1 import link_pb2 as link
-
 from popmq_common.errors import BadRequest, Unavailable
 from popmq_common.names import check_group
+from popmq_consumer.v1 import consumer_pb2 as consumer
+from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.allocation import STRATEGIES
 from popmq_proxy.core.status import ok
 from popmq_proxy.rpc.context import CallContext, Upstream

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq_consumer.v1 import consumer_pb2 as consumer
-
 from popmq_common.errors import NotServed
+from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_proxy.core.status import status_of
 from popmq_proxy.rpc.ack import Ack
 from popmq_proxy.rpc.admin import Admin

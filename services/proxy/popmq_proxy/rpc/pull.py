@@ -6,14 +6,14 @@ queue's first and last offset too.
 
 from typing import Protocol
 
+from google.protobuf.duration_pb2 import Duration
+
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from google.protobuf.duration_pb2 import Duration
-from popmq_consumer.v1 import consumer_pb2 as consumer
-from popmq_internal.v1 import link_pb2 as link
-
 from popmq_common.errors import BadRequest
 from popmq_common.names import check_group
+from popmq_consumer.v1 import consumer_pb2 as consumer
+from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core import validate
 from popmq_proxy.core.delivery import DeliveryEncoder
 from popmq_proxy.core.status import ok

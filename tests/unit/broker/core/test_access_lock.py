@@ -17,10 +17,14 @@ class Queue:
         self.lock = AccessLock()
         self.committed = 0
         self.now_ms = 10_000
+        self.asked = -1
 
-    def ask(self, client_id: str) -> Access:
+    def ask(self, client_id: str, offset: int = -1) -> Access:
+        """-1: some offset that was not asked for before."""
+        self.asked -= 1
+        offset = self.asked if offset == -1 else offset
         return self.lock.ask(
-            client_id, self.committed, self.now_ms, hold_ms=HOLD_MS, idle_polls=IDLE_POLLS
+            client_id, offset, self.committed, self.now_ms, hold_ms=HOLD_MS, idle_polls=IDLE_POLLS
         )
 
     def pull(self, client_id: str, to: int | None = None) -> Access:
@@ -93,6 +97,14 @@ def test_who_leaves_gives_the_queue_away_at_once() -> None:
     assert not queue.lock.leave("b")
     assert queue.lock.leave("a")
     assert queue.pull("b") is Access.TAKEN
+
+
+def test_what_is_committed_goes_first_until_the_new_owner_knows() -> None:
+    queue = Queue()
+    assert queue.ask("a", 5) is Access.TAKEN
+    assert queue.ask("a", 5) is Access.TAKEN  # the answer that corrected it was lost
+    assert queue.ask("a", 9) is Access.GRANTED
+    assert queue.ask("a", 5) is Access.GRANTED  # it went back on purpose
 
 
 def test_a_poll_that_lost_its_queue_hands_out_nothing() -> None:

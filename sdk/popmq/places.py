@@ -1,0 +1,120 @@
+"""Where a pull consumer's offsets are kept: at the broker, or in a file of its own."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+from popmq._core import local_offsets
+from popmq._core.local_offsets import LocalQueue, NoOffsets
+from popmq.client import Client
+from popmq.errors import PopMQClientError, check
+from popmq.shares import Queue
+
+
+class OffsetFileDamaged(PopMQClientError):
+    """Neither the file nor the one before it can be read."""
+
+
+class Places(Protocol):
+    async def load(self, queue: Queue) -> int | None:
+        """None: there is none yet."""
+
+    async def save(self, offsets: Mapping[Queue, int]) -> None:
+        """Returns when they are safe."""
+
+
+class AtBroker:
+    """Never back, and on the broker's disk before the answer."""
+
+    def __init__(self, client: Client, topic: str, group: str) -> None:
+        self._client, self._topic, self._group = client, topic, group
+
+    async def load(self, queue: Queue) -> int | None:
+        request = service.GetOffsetRequest(
+            group=self._client.resource(self._group),
+            message_queue=message_queue(self._client, self._topic, queue),
+        )
+        response = await self._client.ask(self._client.stub.GetOffset, request)
+        if response.status.code == v2.OFFSET_NOT_FOUND:
+            return None
+        check(response.status)
+        return int(response.offset)
+
+    async def save(self, offsets: Mapping[Queue, int]) -> None:
+        for queue, offset in offsets.items():
+            request = service.UpdateOffsetRequest(
+                group=self._client.resource(self._group),
+                message_queue=message_queue(self._client, self._topic, queue),
+                offset=offset,
+            )
+            check((await self._client.ask(self._client.stub.UpdateOffset, request)).status)
+
+
+class InFile:
+    """`offsets.json` as RocketMQ's clients write it, and the one before as `offsets.json.bak`.
+
+    A crash leaves the old file or the new one.
+    """
+
+    def __init__(self, path: Path, topic: str) -> None:
+        self._path, self._topic = path, topic
+        self._known: dict[LocalQueue, int] | None = None
+
+    async def load(self, queue: Queue) -> int | None:
+        """Raises `OffsetFileDamaged`."""
+        known = await self._all()
+        return known.get(LocalQueue(self._topic, queue.broker, queue.id))
+
+    async def save(self, offsets: Mapping[Queue, int]) -> None:
+        known = await self._all()
+        named = {LocalQueue(self._topic, *queue): offset for queue, offset in offsets.items()}
+        fresh = {**known, **named}
+        if fresh != known:
+            await asyncio.to_thread(_publish, self._path, local_offsets.encode(fresh))
+            self._known = fresh
+
+    async def _all(self) -> dict[LocalQueue, int]:
+        if self._known is None:
+            self._known = await asyncio.to_thread(_read, self._path)
+        return self._known
+
+
+def _read(path: Path) -> dict[LocalQueue, int]:
+    damage = ""
+    for candidate in (path, path.with_suffix(".json.bak")):
+        try:
+            return local_offsets.decode(candidate.read_text())
+        except FileNotFoundError:
+            continue
+        except (NoOffsets, UnicodeDecodeError) as wrong:
+            damage += f"{candidate}: {wrong}; "
+    if damage:
+        raise OffsetFileDamaged(f"{damage}remove the files to begin anew")
+    return {}
+
+
+def _publish(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".json.tmp")
+    with open(fresh, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    if path.exists():
+        os.replace(path, path.with_suffix(".json.bak"))
+    os.replace(fresh, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def message_queue(client: Client, topic: str, queue: Queue) -> v2.MessageQueue:
+    return v2.MessageQueue(
+        topic=client.resource(topic), id=queue.id, broker=v2.Broker(name=queue.broker)
+    )

@@ -1,0 +1,30 @@
+"""Where in a queue a time is: binary search over the store times of its messages.
+
+Source: RocketMQ ConsumeQueue.getOffsetInQueueByTime with LOWER as boundary.
+"""
+
+from popmq_broker.store.store import Store
+
+
+def first_stored_at(store: Store, topic: str, queue_id: int, low: int, time_ms: int) -> int:
+    """The offset, `low` or behind it, of the first message stored at `time_ms` or later; the
+    queue's end when there is none.
+
+    Store times never go back within a queue. What retention has deleted is older.
+    """
+    high = store.max_offset(topic, queue_id)
+    while low < high:
+        middle = (low + high) // 2
+        if _store_ms(store, topic, queue_id, middle) < time_ms:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _store_ms(store: Store, topic: str, queue_id: int, offset: int) -> int:
+    entries = store.entries(topic, queue_id, offset, 1)
+    if not entries:
+        return -1
+    record = store.read(entries[0].log_offset, entries[0].size_bytes)
+    return -1 if record is None else record.store_timestamp_ms

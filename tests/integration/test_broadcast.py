@@ -1,0 +1,52 @@
+"""Broadcast consumers against a real server: each gets everything, and goes on where it was."""
+
+import time
+from pathlib import Path
+
+from integration.conftest import Raw
+
+from popmq import BroadcastConsumer, Client, ReceivedMessage, Start
+
+
+async def send(raw: Raw, topic: str, bodies: str) -> None:
+    async with Client(raw.endpoint) as client:
+        for body in bodies:
+            await client.send(topic, body.encode())
+
+
+async def listen(consumer: BroadcastConsumer, fail_on: str = "") -> str:
+    heard: list[str] = []
+
+    async def handle(message: ReceivedMessage) -> None:
+        heard.append(message.body.decode())
+        if heard[-1] in fail_on:
+            raise ValueError("the handler does not like it")
+
+    while await consumer.step(handle, wait_s=0.2):
+        pass
+    return "".join(sorted(heard))
+
+
+async def test_each_gets_everything_failures_are_skipped_and_a_restart_goes_on(
+    raw: Raw, tmp_path: Path
+) -> None:
+    topic = f"t{time.monotonic_ns()}"
+    await send(raw, topic, "abcdef")
+    for name in ("one", "two"):
+        options = {"name": name, "folder": tmp_path, "start": Start.FIRST}
+        async with BroadcastConsumer(raw.endpoint, topic, "g", **options) as consumer:  # type: ignore[arg-type]
+            assert await listen(consumer, fail_on="c") == "abcdef"
+            assert consumer.failed == 1
+    await send(raw, topic, "gh")
+    async with BroadcastConsumer(raw.endpoint, topic, "g", name="one", folder=tmp_path) as consumer:
+        assert await listen(consumer) == "gh"
+    assert '"offsetTable"' in (tmp_path / "one" / "g" / "offsets.json").read_text()
+
+
+async def test_a_new_one_begins_with_what_comes(raw: Raw, tmp_path: Path) -> None:
+    topic = f"t{time.monotonic_ns()}"
+    await send(raw, topic, "abc")
+    async with BroadcastConsumer(raw.endpoint, topic, "g", folder=tmp_path) as consumer:
+        assert await listen(consumer) == ""
+        await send(raw, topic, "de")
+        assert await listen(consumer) == "de"
