@@ -12,6 +12,9 @@
     half NAME… [immunity=60s]   commit-half NAME…   rollback-half NAME…   checks
     advance 10s    later 10s    restart     crash        show              delete [group]
     offsets
+    expire                      retention looks once
+    folders                     which queues are on disk
+    disk 87%                    from now on, until the next start, so much of the disk is used
     join CLIENT [leave=yes]     (with topic lock=10s: pull … client=CLIENT)
     pull OFFSET [COUNT] [queue=0] [tag=EXPR]    commit OFFSET [queue=0]    offset [queue=0]
     find first|last|DURATION [queue=0]          reset first|last|DURATION|OFFSET [queue=N] [dry=yes]
@@ -81,6 +84,21 @@ class Stage:
     def do_offsets(self, _: list[str], __: dict[str, str]) -> list[str]:
         """The file of the offsets is written, as every five seconds."""
         self.driver.run(self.driver.broker.offsets.write())
+        return []
+
+    def do_expire(self, _: list[str], __: dict[str, str]) -> list[str]:
+        """A round of retention."""
+        return [f"{self.driver.retain()} files deleted"]
+
+    def do_folders(self, _: list[str], __: dict[str, str]) -> list[str]:
+        """Queues of users that are on disk."""
+        self.driver.run(self.driver.broker.state.store.checkpoint())
+        root = self.driver.data_dir / "consumequeue"
+        found = sorted(path.relative_to(root) for path in root.glob("*/*") if any(path.iterdir()))
+        return [f"queue {path}" for path in found if not path.parts[0].startswith("rmq_sys_")]
+
+    def do_disk(self, arguments: list[str], _: dict[str, str]) -> list[str]:
+        self.driver.fill_disk(int(arguments[0].rstrip("%")))
         return []
 
     def do_topic(self, _: list[str], options: dict[str, str]) -> list[str]:
@@ -335,6 +353,7 @@ class Stage:
                 lines.append(
                     f"{group.config.name} in {queue.topic}/{queue.queue_id}: "
                     f"committed {queue.committed_offset}, {queue.in_flight} in flight"
+                    + (f", {queue.expired} expired" if queue.expired else "")
                 )
         return sorted(lines)
 

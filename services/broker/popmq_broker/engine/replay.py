@@ -22,7 +22,7 @@ from popmq_broker.engine import transaction_replay
 from popmq_broker.engine.moves import FORGET
 from popmq_broker.engine.offsets import OFFSETS_FILE
 from popmq_broker.engine.pick import message_group_of
-from popmq_broker.engine.state import BrokerState
+from popmq_broker.engine.state import LOG_END, BrokerState
 from popmq_broker.engine.topics import FLOORS_FILE, GROUPS_FILE, TOPICS_FILE
 from popmq_common.errors import Corrupt
 from popmq_common.names import REVIVE_GROUP, SYSTEM_GROUP_PREFIX
@@ -43,6 +43,7 @@ def load(state: BrokerState) -> bool:
     if groups is not None:
         state.groups, state.groups_version = groups
     state.floors = state.store.load_config(FLOORS_FILE, _decode_floors) or {}
+    state.store.oldest.begin_at(state.floors)
     ahead = _lower_floors(state)
     saved = state.store.load_config(OFFSETS_FILE, partial(offsets.decode, where=OFFSETS_FILE))
     table = saved or OffsetTable(0, {})
@@ -50,9 +51,12 @@ def load(state: BrokerState) -> bool:
         if not key.group.startswith(SYSTEM_GROUP_PREFIX):
             end = state.store.max_offset(key.topic, key.queue_id)
             # Beyond the end: flush=async has lost what was there, and its offsets are used again.
-            state.leases.queues[key] = state.new_group_queue(key, min(position, end))
+            queue = state.new_group_queue(key, min(position, end))
+            queue.expired = table.expired.get(key, 0)
+            state.leases.queues[key] = queue
     replayed = _replay(state, table)
     for queue in state.leases.queues.values():
+        _begin_at_oldest(state, queue)
         queue.committed = queue.position
         if queue.order is not None:
             queue.position = queue.order.end_of_known(queue.position)
@@ -67,11 +71,21 @@ def _lower_floors(state: BrokerState) -> bool:
     lowered = False
     for topic, floors in state.floors.items():
         for queue_id, floor in floors.items():
-            end = state.store.max_offset(topic, queue_id)
+            is_end = queue_id == LOG_END
+            end = state.store.log_end if is_end else state.store.max_offset(topic, queue_id)
             if floor > end:
                 floors[queue_id] = end
                 lowered = True
     return lowered
+
+
+def _begin_at_oldest(state: BrokerState, queue: GroupQueue) -> None:
+    """What was deleted while the offsets could not be written has expired."""
+    _, topic, queue_id = queue.key
+    oldest = state.store.min_offset(topic, queue_id)
+    if queue.position < oldest:
+        _, over = queue.expire_below(oldest)
+        state.close(over)
 
 
 def _decode_floors(text: str) -> dict[str, dict[int, int]]:
@@ -200,7 +214,7 @@ def _apply_move(state: BrokerState, move: ck.Checkpoint, saved: OffsetTable | No
     if to is None or to == FORGET:
         dropped = state.leases.forget(key)
     elif queue is not None:
-        dropped = state.leases.fence(queue, to)
+        dropped = state.fence(queue, to)
     else:
         state.leases.queues[key] = state.new_group_queue(key, to)
         dropped = []
