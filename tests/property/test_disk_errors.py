@@ -85,6 +85,8 @@ class Work:
             disk_refuse_percent=100,
             retention_ms=RETENTION_MS,
             revive_queues=2,
+            index_slots=10,
+            index_entries=100,
         )
         opened = partial(open_store, files=self.files)
         with patch.object(app, "open_store", lambda *a, **k: opened(*a, **k | {"fatal": self.end})):

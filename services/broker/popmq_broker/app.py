@@ -159,7 +159,7 @@ async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
     )
     try:
         return await _load(store, config, clock, log)
-    except BaseException:
+    except BaseException:  # files that cannot be read: the directory must be free for repair
         store.abandon()
         raise
 
@@ -172,11 +172,7 @@ async def _load(store: Store, config: BrokerConfig, clock: Clock, log: logs.Log)
         group_count_max=config.waiting_polls_per_group_max,
     )
     state = BrokerState(config=config, store=store, clock=clock, log=log, waiters=waiters)
-    try:
-        files_are_ahead = replay.load(state)
-    except BaseException:  # files that cannot be read: the directory must be free for repair
-        store.abandon()
-        raise
+    files_are_ahead = replay.load(state)
     broker = Broker(state)
     if files_are_ahead:
         log.warning("log.shorter", means="offsets that were lost with its end are used again")

@@ -43,8 +43,8 @@ def load(state: BrokerState) -> bool:
     if groups is not None:
         state.groups, state.groups_version = groups
     state.floors = state.store.load_config(FLOORS_FILE, _decode_floors) or {}
-    state.store.oldest.begin_at(state.floors)
     ahead = _lower_floors(state)
+    state.store.oldest.begin_at(state.floors)
     saved = state.store.load_config(OFFSETS_FILE, partial(offsets.decode, where=OFFSETS_FILE))
     table = saved or OffsetTable(0, {})
     for key, position in table.offsets.items():
@@ -68,14 +68,13 @@ def load(state: BrokerState) -> bool:
 
 def _lower_floors(state: BrokerState) -> bool:
     """A floor above its queue's end would hide what comes; True: there was one."""
-    lowered = False
+    lowered, log_end = False, state.store.log_end
     for topic, floors in state.floors.items():
-        for queue_id, floor in floors.items():
-            is_end = queue_id == LOG_END
-            end = state.store.log_end if is_end else state.store.max_offset(topic, queue_id)
-            if floor > end:
-                floors[queue_id] = end
-                lowered = True
+        if floors.get(LOG_END, 0) > log_end:  # else all was there, and may be forgotten since
+            for queue_id, floor in floors.items():
+                floors[queue_id] = min(floor, state.store.max_offset(topic, queue_id))
+            floors[LOG_END] = log_end
+            lowered = True
     return lowered
 
 
