@@ -30,6 +30,7 @@ from typing import Any
 
 import pytest
 from harness.broker import GROUP, TOPIC, EngineDriver
+from harness.retention_steps import RetentionSteps
 
 from popmq_broker.config import BrokerConfig
 from popmq_common.config import from_env
@@ -55,7 +56,7 @@ def split(line: str) -> list[str]:
     return list(words)
 
 
-class Stage:
+class Stage(RetentionSteps):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.driver = EngineDriver(folder)
@@ -84,21 +85,6 @@ class Stage:
     def do_offsets(self, _: list[str], __: dict[str, str]) -> list[str]:
         """The file of the offsets is written, as every five seconds."""
         self.driver.run(self.driver.broker.offsets.write())
-        return []
-
-    def do_expire(self, _: list[str], __: dict[str, str]) -> list[str]:
-        """A round of retention."""
-        return [f"{self.driver.retain()} files deleted"]
-
-    def do_folders(self, _: list[str], __: dict[str, str]) -> list[str]:
-        """Queues of users that are on disk."""
-        self.driver.run(self.driver.broker.state.store.checkpoint())
-        root = self.driver.data_dir / "consumequeue"
-        found = sorted(path.relative_to(root) for path in root.glob("*/*") if any(path.iterdir()))
-        return [f"queue {path}" for path in found if not path.parts[0].startswith("rmq_sys_")]
-
-    def do_disk(self, arguments: list[str], _: dict[str, str]) -> list[str]:
-        self.driver.fill_disk(int(arguments[0].rstrip("%")))
         return []
 
     def do_topic(self, _: list[str], options: dict[str, str]) -> list[str]:

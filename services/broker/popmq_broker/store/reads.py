@@ -1,17 +1,33 @@
-"""What can be read of a store: queues, entries and records."""
+"""What can be read of a store: queues, entries, records, and files beside them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
 
 from popmq_broker.core.queue_entry import QueueEntry
 from popmq_broker.store.commit_log import CommitLog, ScanEnd
+from popmq_broker.store.config_files import ConfigFiles
+from popmq_broker.store.files import Files
 from popmq_broker.store.queues import Queues
 from popmq_common.record import Record
 
+T = TypeVar("T")
+
 
 class Reads:
-    def __init__(self, commit_log: CommitLog, queues: Queues) -> None:
+    def __init__(
+        self,
+        files: Files,
+        folder: Path,
+        commit_log: CommitLog,
+        queues: Queues,
+        config_files: ConfigFiles,
+    ) -> None:
+        self._files = files
+        self._folder = folder
         self._commit_log = commit_log
         self._queues = queues
+        self._config_files = config_files
 
     @property
     def log_end(self) -> int:
@@ -54,3 +70,13 @@ class Reads:
             if record.log_offset >= self.log_end:
                 return
             yield record
+
+    def load_derived(self, name: str) -> bytes | None:
+        """A file of the data directory that can be made again from the log; None: it is not there
+        or empty."""
+        return self._files.read(self._folder / name) or None
+
+    def load_config(self, name: str, decode: Callable[[str], T]) -> T | None:
+        """None when there is no such file. Raises `Corrupt` when neither it nor its backup can
+        be decoded."""
+        return self._config_files.load(name, decode)

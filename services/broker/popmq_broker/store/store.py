@@ -9,10 +9,10 @@ take back. With async flush messages are visible at once and durable some time l
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 from popmq_broker.core.queue_entry import pack as pack_entry
 from popmq_broker.core.retention import Limits, Oldest
@@ -23,7 +23,7 @@ from popmq_broker.store.commit_log import CommitLog
 from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.config_files import ConfigFiles
 from popmq_broker.store.disk_watch import DiskWatch
-from popmq_broker.store.drafts import Appended, Draft, Pending, Run
+from popmq_broker.store.drafts import Appended, Draft, Pending, Run, place
 from popmq_broker.store.files import Files, Lock
 from popmq_broker.store.flush import Flusher, Position
 from popmq_broker.store.index import Index
@@ -31,7 +31,6 @@ from popmq_broker.store.queue_ends import QueueEnds
 from popmq_broker.store.queues import QueueId, Queues
 from popmq_broker.store.reads import Reads
 from popmq_broker.store.retention import OldestFiles
-from popmq_common import record as rec
 from popmq_common.errors import DiskFull, StoreClosed, TooManyRequests
 from popmq_common.logs import Log
 from popmq_common.record import SysFlag
@@ -40,7 +39,6 @@ __all__ = ["Appended", "Draft", "Run", "Store"]
 
 MARK_INTERVAL_MS: Final = 1_000
 _PREPARED: Final = SysFlag.PREPARED.value
-T = TypeVar("T")
 WhenDurable = Callable[[StoreClosed | None], None]
 
 
@@ -66,12 +64,10 @@ class Store(Reads):
         """Called with the messages that became visible together."""
         self.synced: Callable[[float, int], None] = lambda _seconds, _records: None
         """Called after each fdatasync with its duration and the records it covered."""
-        super().__init__(commit_log, queues)
+        super().__init__(files, config.data_dir, commit_log, queues, config_files)
         self._config = config
-        self._files = files
         self._lock = lock
         self._log = log
-        self._config_files = config_files
         self.index = index
         """From keys to messages; None: this store has none."""
         self._fatal = fatal
@@ -128,16 +124,17 @@ class Store(Reads):
         batch, start_offset = self._commit_log.batch(), self._commit_log.end
         runs: dict[QueueId, Run] = {}
         appended: list[Appended] = []
+        host = self._config.store_host
         for draft in drafts:
             if draft.sys_flag & _PREPARED:
-                appended.append(self._place(batch, draft, 0, now_ms))
+                appended.append(place(batch, draft, 0, now_ms, host))
                 continue
             queue = (draft.topic, draft.queue_id)
             run = runs.get(queue)
             if run is None:
                 run = runs[queue] = Run(queue, self._queues.next_offset(queue))
             tags_codes = run.tags_codes
-            at = self._place(batch, draft, run.first_offset + len(tags_codes), now_ms)
+            at = place(batch, draft, run.first_offset + len(tags_codes), now_ms, host)
             appended.append(at)
             log_offset, end_offset, _ = at
             run.entries += pack_entry(log_offset, end_offset - log_offset, draft.tags_code)
@@ -154,47 +151,9 @@ class Store(Reads):
             self._kick = asyncio.get_running_loop().call_soon(self._ask_flush)
         return appended
 
-    def _place(self, batch: Batch, draft: Draft, queue_offset: int, now_ms: int) -> Appended:
-        store_host = self._config.store_host
-        (
-            topic,
-            queue_id,
-            body,
-            properties,
-            _,
-            sys_flag,
-            flag,
-            born_ms,
-            born_host,
-            tries,
-            prepared_offset,
-        ) = draft
-        size = rec.size_bytes(topic, body, properties, born_host, store_host)
-        log_offset = batch.place(size)
-        record = rec.pack(
-            topic,
-            queue_id,
-            queue_offset,
-            log_offset,
-            body,
-            properties,
-            sys_flag,
-            flag,
-            born_ms,
-            born_host,
-            now_ms,
-            store_host,
-            tries,
-            prepared_offset,
-        )
-        batch.add(record, size)
-        return Appended(log_offset, log_offset + size, queue_offset)
-
     def _write(self, batch: Batch) -> None:
-        try:
+        with self._or_ends():
             self._commit_log.append(batch)
-        except OSError as failed:  # the log's end may hold anything
-            raise self._failed_disk(failed) from failed
 
     def _check_room(self, now_ms: int, *, system: bool) -> None:
         if self._closed:
@@ -257,9 +216,14 @@ class Store(Reads):
             self._waiting.popleft()[1](StoreClosed())
         self._fatal(failed)
 
-    def _failed_disk(self, failed: OSError) -> StoreClosed:
-        self._fail(failed)
-        return StoreClosed()
+    @contextmanager
+    def _or_ends(self) -> Iterator[None]:
+        """`DiskFull` passes; any other error of the disk ends the store: raises `StoreClosed`."""
+        try:
+            yield
+        except OSError as failed:
+            self._fail(failed)
+            raise StoreClosed() from failed
 
     def look_at_oldest(self) -> Oldest | None:
         """The oldest file of the log; None while there is only one."""
@@ -267,12 +231,10 @@ class Store(Reads):
 
     async def remove_forgotten(self) -> None:
         """Files that `oldest` has forgotten leave the disk."""
-        try:
+        with self._or_ends():
             await self.oldest.remove()
             if await self.checkpoint():  # it says where the queues begin; a start misses no file
                 await self.oldest.remove_of_queues()
-        except OSError as failed:
-            raise self._failed_disk(failed) from failed
 
     async def durable(self, end_offset: int) -> None:
         """Return when the log is on disk up to `end_offset`; at once with async flush.
@@ -298,29 +260,15 @@ class Store(Reads):
             assert end_offset <= self._commit_log.end
             self._waiting.append((end_offset, then))
 
-    def load_derived(self, name: str) -> bytes | None:
-        """A file of the data directory that can be made again from the log; None: it is not there
-        or empty."""
-        return self._files.read(self._config.data_dir / name) or None
-
     async def save_derived(self, name: str, data: bytes) -> None:
         """The whole file at once. Raises `DiskFull`; then it is as it was."""
-        try:
+        with self._or_ends():
             await self._files.replace_async(self._config.data_dir / name, data)
-        except OSError as failed:
-            raise self._failed_disk(failed) from failed
-
-    def load_config(self, name: str, decode: Callable[[str], T]) -> T | None:
-        """None when there is no such file. Raises `Corrupt` when neither it nor its backup can
-        be decoded."""
-        return self._config_files.load(name, decode)
 
     async def save_config(self, name: str, text: str) -> None:
         """Raises `DiskFull`; then the file is as it was."""
-        try:
+        with self._or_ends():
             await self._config_files.save(name, text)
-        except OSError as failed:
-            raise self._failed_disk(failed) from failed
 
     async def run(self) -> None:
         """Marks and checkpoints, and with async flush the flushing, for ever.
@@ -345,18 +293,13 @@ class Store(Reads):
                 mark_ms = checkpoint_ms = 0
                 await self.checkpoint()
             elif self.index is not None and self.index.should_save:
-                await self._save_index(self.index)
+                with self._or_ends():
+                    await self.index.save()
             elif mark_ms >= MARK_INTERVAL_MS:
                 mark_ms = 0
                 with suppress(DiskFull):  # the next one tells
                     marks = self._checkpoints.marks
                     await self._mark(marks.queues_end, marks.queues_ms)
-
-    async def _save_index(self, index: Index) -> None:
-        try:
-            await index.save()
-        except OSError as failed:
-            raise self._failed_disk(failed) from failed
 
     async def checkpoint(self) -> bool:
         """Bring the queues to disk and write down how far they and the log are.
@@ -365,12 +308,11 @@ class Store(Reads):
         """
         async with self._checkpoints.turn:
             try:
-                return await self._checkpoint()
+                with self._or_ends():
+                    return await self._checkpoint()
             except DiskFull as full:
                 self._log.warning("checkpoint.postponed", reason=str(full))
                 return False
-            except OSError as failed:
-                raise self._failed_disk(failed) from failed
 
     async def _checkpoint(self) -> bool:
         end = self._visible_end
@@ -399,10 +341,8 @@ class Store(Reads):
             queues_ms=queues_ms,
             index_ms=self.index.safe_ms if self.index is not None else 0,
         )
-        try:
+        with self._or_ends():
             await self._checkpoints.mark(marks)
-        except OSError as failed:
-            raise self._failed_disk(failed) from failed
 
     async def close(self) -> None:
         """Everything to disk; the next start finds a clean stop."""
