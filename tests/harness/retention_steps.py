@@ -1,4 +1,4 @@
-"""Steps of transcripts about retention and full disks; `scenarios/test_transcripts.py` lists them."""
+"""Steps of transcripts about retention and full disks."""
 
 from harness.broker import EngineDriver
 

@@ -9,7 +9,7 @@ from harness.broker import GROUP, TOPIC, EngineDriver
 from prometheus_client import generate_latest
 
 from popmq_broker import metrics
-from popmq_common.errors import DiskFull
+from popmq_common.errors import DiskFull, InvalidTransactionId
 from popmq_internal.v1 import link_pb2 as link
 
 
@@ -84,6 +84,46 @@ def test_metrics_tell_what_went_and_who_lost_it(driver: EngineDriver) -> None:
     assert [(row.expired, row.min_offset) for row in group.queues if row.topic == TOPIC] == [
         (lost, lost)
     ]
+
+
+HOUR_MS = 3_600_000
+
+
+def test_what_waits_keeps_its_file_until_the_disk_is_too_full(tmp_path: Path) -> None:
+    """Then it ends without harm to what is behind it."""
+    driver = EngineDriver(
+        tmp_path, disk_clean_percent=85, disk_refuse_percent=90, retention_files_max=1
+    )
+    driver.make(queues=1)
+    driver.send_later("lost", 60 * HOUR_MS)
+    half = driver.half("half")
+    for number in range(60):
+        driver.send(f"m{number}")
+    driver.send_later("later", 60 * HOUR_MS)
+    driver.clock.advance(49 * HOUR_MS)
+    assert driver.retain() == 0
+    assert driver.broker.retention.kept_for == ("timers", "transactions")
+    driver.fill_disk(95)
+    assert driver.retain() > 0
+    driver.fill_disk(10)
+    kept = driver.broker.state.store.log_start
+    assert driver.broker.timer_keeper.needed_from() not in (None, 0)
+    assert driver.poll_checks() == []
+    with pytest.raises(InvalidTransactionId, match="retention"):
+        driver.end(half, commit=True)
+    driver.end(half, commit=False)
+    driver.advance(12 * HOUR_MS)
+    assert driver.broker.state.stats.timed["", "damaged"] == 1
+    bodies = [message.body for _ in range(3) for message in driver.pop(32)]
+    assert b"later" in bodies
+    assert b"lost" not in bodies
+    assert [need() for name, need in driver.broker.state.needs.items() if name != "leases"] == [
+        None,
+        None,
+    ]
+    driver.restart()
+    assert driver.broker.state.store.log_start == kept
+    driver.close()
 
 
 def topic(name: str) -> link.TopicConfig:
