@@ -70,11 +70,12 @@ def _lower_floors(state: BrokerState) -> bool:
     """A floor above its queue's end would hide what comes; True: there was one."""
     lowered, log_end = False, state.store.log_end
     for topic, floors in state.floors.items():
-        if floors.get(LOG_END, 0) > log_end:  # else all was there, and may be forgotten since
-            for queue_id, floor in floors.items():
-                floors[queue_id] = min(floor, state.store.max_offset(topic, queue_id))
-            floors[LOG_END] = log_end
-            lowered = True
+        is_ahead = floors.get(LOG_END, 0) > log_end
+        for queue_id, floor in floors.items():
+            end = log_end if queue_id == LOG_END else state.store.max_offset(topic, queue_id)
+            if floor > end and (end or is_ahead):  # else the queue was forgotten
+                floors[queue_id] = end
+                lowered = True
     return lowered
 
 

@@ -88,6 +88,43 @@ async def test_a_queue_without_messages_goes_on_counting(disk: MemoryFiles, coun
         assert messages(store, "quiet") == [b"new"]
 
 
+async def test_a_rebuild_that_is_cut_off_loses_no_offset(disk: MemoryFiles) -> None:
+    """A queue without messages is known by no record of the log."""
+    for at in range(100):
+        disk = MemoryFiles()
+        async with running(disk) as store:
+            await put(store, draft(b"", topic="quiet"))
+            for _ in range(2 * FIVE):
+                await put(store, draft(b"x" * 53))
+            await delete_oldest(store)
+            left = messages(store)
+        disk.lose(disk.paths(ROOT / "consumequeue" / "orders")[-1])
+        count = 0
+
+        def fail(method: str, at: int = at) -> None:
+            nonlocal count
+            count += 1
+            if count > at:
+                raise OSError(errno.EIO, "the power is gone")
+
+        disk.trouble = fail
+        try:
+            store = await opened(disk, fatal=Fatal())
+        except (OSError, StoreClosed):
+            disk.crash(Random(at))
+            ended = False
+        else:
+            ended = True
+            crash(store, disk, lambda disk=disk: disk.crash(Random(1)))  # type: ignore[misc]
+        disk.trouble = lambda _: None
+        async with running(disk) as store:
+            assert (store.min_offset("quiet", 0), store.max_offset("quiet", 0)) == (1, 1), at
+            assert messages(store) == left
+        if ended:
+            return
+    raise AssertionError("more calls than expected")
+
+
 async def test_the_age_is_that_of_the_newest_record(disk: MemoryFiles) -> None:
     async with running(disk) as store:
         for i in range(2 * FIVE):
