@@ -5,7 +5,7 @@ BIN := .venv/bin
 SOURCES := services sdk pipelines bench/compare proto/generate.py docs/generate_configuration.py docs/generate_pop.py
 FAST := tests/unit tests/property tests/scenarios tests/traps tests/tidy tests/sim/test_simulation.py
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart fmt check test hunt sim faults soak lock-demo it crash compat pipelines compose test-all bench proto docs clean
+.PHONY: help setup quickstart fmt check test hunt sim faults soak lock-demo it crash disk compat pipelines compose test-all bench proto docs clean
 
 help: ## this text
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -71,6 +71,9 @@ bitflip: setup ## flip bits of a stopped store; nothing may be wrong in silence 
 
 fast-open: setup ## starts on 20 million messages in 20 GiB; needs 5 GiB of disk (DIR=)
 	PYTHONPATH=tests $(BIN)/python -m campaigns.fast_open $(or $(DIR),/tmp/popmq-fast-open)
+
+disk: setup ## a full and a failing disk: small disks, mounted as root; each call that can fail
+	DISK_CALLS=all $(BIN)/pytest -q -s tests/disk tests/property/test_disk_errors.py
 
 test-all: check test it crash ## everything that needs nothing but Python
 	$(BIN)/pytest -q -n 4 --dist loadgroup tests/compat/python

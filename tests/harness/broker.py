@@ -6,6 +6,7 @@ import random
 import shutil
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
 
 from popmq_broker.app import open_engine
@@ -79,6 +80,8 @@ class EngineDriver:
                 "index_slots": 20,
                 "index_entries": 200,
                 "disk_reserve_bytes": 0,
+                "disk_clean_percent": 100,
+                "disk_refuse_percent": 100,
                 **self._settings,
             },
         )
@@ -259,6 +262,19 @@ class EngineDriver:
 
     def recall(self, body: str, due_ms: int) -> None:
         self.call(**recall_body(body, due_ms))
+
+    def fill_disk(self, used_percent: int) -> None:
+        """As its size and free space say from now on, until the next start."""
+        watch: Any = self.broker.state.store.disk
+        watch._files = SimpleNamespace(
+            total_bytes=lambda _: 100, free_bytes=lambda _: 100 - used_percent
+        )
+        watch.look(self.clock.now_ms())
+
+    def retain(self) -> int:
+        """A round of retention, behind a checkpoint; how many files it deleted."""
+        self.run(self.broker.state.store.checkpoint())
+        return self.run(self.broker.retention.round())
 
     def restart(self) -> None:
         self.run(self.broker.close())

@@ -11,7 +11,7 @@ its open files is passed over. Folders are durable at once; names of files after
 
 import errno
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,6 +92,10 @@ def _survivors(
             at = end
 
 
+def _no_trouble(method: str) -> None:
+    return
+
+
 class MemoryFiles:
     def __init__(self, *, capacity_bytes: int = 1 << 40) -> None:
         self.capacity_bytes = capacity_bytes
@@ -102,6 +106,8 @@ class MemoryFiles:
         """What every pwrite raises from now on."""
         self.steps_left: int | None = None
         """So many changes of the disk until the power goes off."""
+        self.trouble: Callable[[str], None] = _no_trouble
+        """Called with the method's name before whatever changes the disk; may raise `OSError`."""
         self.sync_count = 0
         self.syncs_may_run = threading.Event()
         """While cleared, fdatasync does not return."""
@@ -177,6 +183,8 @@ class MemoryFiles:
     # --- Files ---
 
     def make_folder(self, path: Path) -> None:
+        if path not in self._folders:
+            self.trouble("make_folder")
         self._folders.update((path, *path.parents))
 
     def names(self, folder: Path) -> list[str]:
@@ -198,6 +206,7 @@ class MemoryFiles:
             if inode is None:
                 if size_bytes is None or path.parent not in self._folders:
                     raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
+                self.trouble("open")
                 inode = self._names[path] = Inode()
             if size_bytes is not None and len(inode.data) != size_bytes:
                 inode.write(size_bytes, None)
@@ -210,9 +219,12 @@ class MemoryFiles:
     def replace(self, path: Path, data: bytes, *, keep: Path | None = None) -> None:
         self._step()
         with self._mutex:
-            if self.used_bytes + len(data) > self.capacity_bytes:
-                wrong = OSError(errno.ENOSPC, "no space left")
-                raise disk_full(wrong, path) or wrong
+            try:
+                self.trouble("replace")
+                if self.used_bytes + len(data) > self.capacity_bytes:
+                    raise OSError(errno.ENOSPC, "no space left")
+            except OSError as wrong:
+                raise disk_full(wrong, path) or wrong from wrong
             if keep is not None and path in self._names:
                 self._names[keep] = self._durable_names[keep] = self._names[path]
             inode = Inode(bytearray(data), bytes(data))
@@ -224,6 +236,7 @@ class MemoryFiles:
     def remove(self, path: Path) -> None:
         self._step()
         with self._mutex:
+            self.trouble("remove")
             self._names.pop(path, None)
 
     def sync(self, path: Path) -> None:
@@ -232,6 +245,7 @@ class MemoryFiles:
     def sync_folder(self, folder: Path) -> None:
         self._step()
         with self._mutex:
+            self.trouble("sync_folder")
             for path in dict.fromkeys((*self._names, *self._durable_names)):  # in a fixed order
                 if path.parent != folder:
                     continue
@@ -242,6 +256,9 @@ class MemoryFiles:
 
     def free_bytes(self, path: Path) -> int:
         return self.capacity_bytes - self.used_bytes
+
+    def total_bytes(self, path: Path) -> int:
+        return self.capacity_bytes
 
     def lock(self, path: Path) -> "MemoryLock":
         if path in self._locked:
@@ -260,6 +277,7 @@ class MemoryFiles:
         with self._mutex:
             if self.write_error is not None:
                 raise self.write_error
+            self.trouble("pwrite")
             room = self.capacity_bytes - self.used_bytes
             if len(data) > room:
                 inode.write(offset, data[: max(0, room)])
@@ -272,6 +290,8 @@ class MemoryFiles:
         with self._mutex:
             if self.sync_error is not None:
                 raise self.sync_error
+            if life == self._life:
+                self.trouble("fdatasync")
             if life == self._life:
                 self.sync_count += 1
                 inode.sync()
@@ -314,6 +334,7 @@ class MemoryFile:
     def truncate(self, size_bytes: int) -> None:
         self._disk._step()
         if self._disk.is_alive(self._life):
+            self._disk.trouble("truncate")
             self._inode.write(size_bytes, None)
 
     def fdatasync(self) -> None:

@@ -12,6 +12,9 @@
     half NAME… [immunity=60s]   commit-half NAME…   rollback-half NAME…   checks
     advance 10s    later 10s    restart     crash        show              delete [group]
     offsets
+    expire                      retention looks once
+    folders                     which queues are on disk
+    disk 87%                    from now on, until the next start, so much of the disk is used
     join CLIENT [leave=yes]     (with topic lock=10s: pull … client=CLIENT)
     pull OFFSET [COUNT] [queue=0] [tag=EXPR]    commit OFFSET [queue=0]    offset [queue=0]
     find first|last|DURATION [queue=0]          reset first|last|DURATION|OFFSET [queue=N] [dry=yes]
@@ -27,6 +30,7 @@ from typing import Any
 
 import pytest
 from harness.broker import GROUP, TOPIC, EngineDriver
+from harness.retention_steps import RetentionSteps
 
 from popmq_broker.config import BrokerConfig
 from popmq_common.config import from_env
@@ -52,7 +56,7 @@ def split(line: str) -> list[str]:
     return list(words)
 
 
-class Stage:
+class Stage(RetentionSteps):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.driver = EngineDriver(folder)
@@ -335,6 +339,7 @@ class Stage:
                 lines.append(
                     f"{group.config.name} in {queue.topic}/{queue.queue_id}: "
                     f"committed {queue.committed_offset}, {queue.in_flight} in flight"
+                    + (f", {queue.expired} expired" if queue.expired else "")
                 )
         return sorted(lines)
 

@@ -11,7 +11,7 @@ Rows = dict[str, dict[tuple[str, str], int]]
 _SAMPLE = re.compile(
     r'^popmq_consumer_(\w+)_messages\{consumer_group="([^"]*)",topic="([^"]*)"\} (\S+)$', re.M
 )
-PARTS = ("settled", "ready", "inflight", "blocked")
+PARTS = ("settled", "ready", "inflight", "blocked", "expired")
 TIMEOUT_S = 2.0
 
 

@@ -21,6 +21,7 @@ from popmq_broker.engine.wait import Waiters
 from popmq_broker.rpc.link import LinkServer
 from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.open import open_store
+from popmq_broker.store.store import Store
 from popmq_common import logs
 from popmq_common.clock import Clock
 from popmq_common.link_tls import broker_context
@@ -148,24 +149,31 @@ async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
             index=Sizes(slots=config.index_slots, entries=config.index_entries)
             if config.index
             else None,
+            disk_clean_percent=config.disk_clean_percent,
+            disk_refuse_percent=config.disk_refuse_percent,
         ),
         log,
         is_first_of_pair=is_first_of_pair,
         code_of=lambda record: timer_levels.entry_code(record, delays_ms),
         fatal=fatal,
     )
+    try:
+        return await _load(store, config, clock, log)
+    except BaseException:  # files that cannot be read: the directory must be free for repair
+        store.abandon()
+        raise
+
+
+async def _load(store: Store, config: BrokerConfig, clock: Clock, log: logs.Log) -> Broker:
+    """Tables and leases, as the files of the store say."""
     waiters = Waiters(
         config.waiting_polls_max,
         config.wake_gap_ms,
         group_count_max=config.waiting_polls_per_group_max,
     )
     state = BrokerState(config=config, store=store, clock=clock, log=log, waiters=waiters)
-    try:
-        await parked_leases.bring_in(state)
-        files_are_ahead = replay.load(state)
-    except BaseException:  # files that cannot be read: the directory must be free for repair
-        store.abandon()
-        raise
+    await parked_leases.bring_in(state)
+    files_are_ahead = replay.load(state)
     broker = Broker(state)
     if files_are_ahead:
         log.warning("log.shorter", means="offsets that were lost with its end are used again")

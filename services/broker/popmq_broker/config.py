@@ -60,6 +60,21 @@ class BrokerConfig:
     """Entries of an index file, RocketMQ's maxIndexNum."""
     disk_reserve_bytes: int = 256 * MiB
     """Free space below which sends are refused, kept for acks and leases."""
+    disk_clean_percent: int = 85
+    """Use of the disk above which old CommitLog files are deleted before their time; 100: never."""
+    disk_refuse_percent: int = 90
+    """Use of the disk above which sends are refused, until it is down to disk_clean_percent, and
+    CommitLog files go even if something in them is still needed; 100: never."""
+    retention_ms: int = 48 * 3_600_000
+    """How long messages are kept, consumed or not. CommitLog files go as a whole, when their
+    newest message is that old; the one being written never does."""
+    retention_hours_utc: tuple[int, ...] = ()
+    """Hours of the day, in UTC, when files may be deleted by age, separated by commas; empty: at
+    any time."""
+    retention_interval_ms: int = 10_000
+    """How often files that may be deleted are looked for."""
+    retention_files_max: int = 10
+    """CommitLog files deleted at a time; the next ones an interval later."""
     revive_queues: int = 8
     """Queues of the revive topic, which journals leases and acks."""
     create_groups: bool = True

@@ -16,6 +16,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from popmq_broker.config import Flush, PopBuffer
+from popmq_broker.core.retention import Reason
 from popmq_broker.engine.broker import Broker
 from popmq_broker.engine.counts import counts, dead_letters
 from popmq_common.histogram import Histogram
@@ -26,6 +27,7 @@ _STANDING = {
     "ready": "Ready to pop",
     "inflight": "Leased",
     "blocked": "Waiting for an earlier message of their message group",
+    "expired": "Deleted by retention before the group was done with them",
 }
 """In the order of `Counts`."""
 
@@ -44,6 +46,7 @@ class BrokerCollector(Collector):
         yield from self._counters()
         yield from self._group_gauges()
         yield from self._store_gauges()
+        yield from self._retention()
         yield from self._pop_buffer()
         yield from self._timers()
         yield from self._histograms()
@@ -71,7 +74,7 @@ class BrokerCollector(Collector):
         yield _counter("popmq_send_to_dlq_messages", text, group, stats.dead)
 
     def _group_gauges(self) -> Iterable[Metric]:
-        """Read together, so that stored = settled + ready + in flight + blocked at each scrape."""
+        """Read together, so that the other five add up to stored at each scrape."""
         labels = ["topic", "consumer_group"]
         families = [
             GaugeMetricFamily(f"popmq_consumer_{name}_messages", text, labels=labels)
@@ -129,6 +132,26 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily("popmq_revive_backlog_messages", text, overdue)
         text = "How long the oldest due lease has waited for its revival"
         yield GaugeMetricFamily("popmq_revive_latency_seconds", text, late_ms / 1000)
+
+    def _retention(self) -> Iterable[Metric]:
+        state, retention = self._broker.state, self._broker.retention
+        oldest_ms = state.store.oldest.oldest_ms()
+        age_ms = 0 if oldest_ms is None else max(0, state.clock.now_ms() - oldest_ms)
+        text = "Age of the oldest message in the CommitLog"
+        yield GaugeMetricFamily("popmq_storage_oldest_message_age_seconds", text, age_ms / 1000)
+        deleted = {reason.value: retention.deleted[reason] for reason in Reason}
+        text = "CommitLog files deleted: by age, early because of the disk, or although needed"
+        yield _counter("popmq_storage_deleted_files", text, ["reason"], deleted)
+        text = "1: needs the oldest CommitLog file, which would go otherwise"
+        kept = GaugeMetricFamily("popmq_storage_file_kept", text, labels=["needed_by"])
+        for name in state.needs:
+            kept.add_metric([name], float(name in retention.kept_for))
+        yield kept
+        watch = state.store.disk
+        text = "Use of the disk, 0 to 1, when it was last looked at"
+        yield GaugeMetricFamily("popmq_disk_used_ratio", text, watch.disk.used_ratio)
+        text = "0: ok; 1: files go early; 2: sends are refused"
+        yield GaugeMetricFamily("popmq_disk_state", text, watch.state.value)
 
     def _pop_buffer(self) -> Iterable[Metric]:
         """With pop_buffer=durable all but the first stay 0."""

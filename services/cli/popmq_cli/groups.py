@@ -163,7 +163,8 @@ async def show(name: str, endpoint: str, as_json: bool) -> None:
     found = response.group
     click.echo(f"{found.name}: {found.max_attempts} attempts, starts at {_start_text(found)}")
     click.echo(f"Retries after {policy_text(found.retry_policy)}.")
-    headings = ["BROKER", "TOPIC", "QUEUE", "COMMITTED", "NEXT", "IN FLIGHT", "LAG"]
+    headings = ["BROKER", "TOPIC", "QUEUE", "FIRST", "COMMITTED", "NEXT", "IN FLIGHT", "LAG"]
+    headings.append("EXPIRED")
     if found.lock_hold_ms:
         hold_s = found.lock_hold_ms / 1000
         click.echo(f"Access lock: a silent consumer keeps a queue that it pulls for {hold_s:g} s.")
@@ -173,10 +174,12 @@ async def show(name: str, endpoint: str, as_json: bool) -> None:
             queue.broker,
             queue.topic,
             queue.queue_id,
+            queue.min_offset,
             queue.committed_offset,
             queue.max_offset,
             queue.in_flight,
             queue.lag,
+            queue.expired,
             queue.locked_by or "-",
         )[: len(headings)]
         for queue in response.queues

@@ -52,7 +52,7 @@ def to_env(values: Any, prefix: str) -> dict[str, str]:
             continue
         if isinstance(value, Enum):
             value = value.value
-        text = ",".join(value) if isinstance(value, tuple) else str(value)
+        text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
         environ[prefix + field.name.upper()] = text
     return environ
 

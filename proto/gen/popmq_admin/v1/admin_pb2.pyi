@@ -450,6 +450,8 @@ class GroupQueue(_message.Message):
     IN_FLIGHT_FIELD_NUMBER: _builtins.int
     LAG_FIELD_NUMBER: _builtins.int
     LOCKED_BY_FIELD_NUMBER: _builtins.int
+    EXPIRED_FIELD_NUMBER: _builtins.int
+    MIN_OFFSET_FIELD_NUMBER: _builtins.int
     broker: _builtins.str
     topic: _builtins.str
     queue_id: _builtins.int
@@ -460,6 +462,10 @@ class GroupQueue(_message.Message):
     """ready + in flight"""
     locked_by: _builtins.str
     """the consumer that has the queue by the access lock"""
+    expired: _builtins.int
+    """deleted by retention before the group was done with them"""
+    min_offset: _builtins.int
+    """of the oldest message that can be read"""
     def __init__(
         self,
         *,
@@ -471,10 +477,12 @@ class GroupQueue(_message.Message):
         in_flight: _builtins.int = ...,
         lag: _builtins.int = ...,
         locked_by: _builtins.str = ...,
+        expired: _builtins.int = ...,
+        min_offset: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "committed_offset", b"committed_offset", "in_flight", b"in_flight", "lag", b"lag", "locked_by", b"locked_by", "max_offset", b"max_offset", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "committed_offset", b"committed_offset", "expired", b"expired", "in_flight", b"in_flight", "lag", b"lag", "locked_by", b"locked_by", "max_offset", b"max_offset", "min_offset", b"min_offset", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1328,6 +1328,8 @@ class GroupQueueStatus(_message.Message):
     IN_FLIGHT_FIELD_NUMBER: _builtins.int
     LAG_FIELD_NUMBER: _builtins.int
     LOCKED_BY_FIELD_NUMBER: _builtins.int
+    EXPIRED_FIELD_NUMBER: _builtins.int
+    MIN_OFFSET_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     """as stored: the group's retry topics appear under their own names"""
     queue_id: _builtins.int
@@ -1338,6 +1340,10 @@ class GroupQueueStatus(_message.Message):
     """ready, in flight, and waiting for an earlier one of their message group"""
     locked_by: _builtins.str
     """the consumer that has it by the access lock"""
+    expired: _builtins.int
+    """deleted by retention before the group was done with them"""
+    min_offset: _builtins.int
+    """of the oldest message that can be read"""
     def __init__(
         self,
         *,
@@ -1348,10 +1354,12 @@ class GroupQueueStatus(_message.Message):
         in_flight: _builtins.int = ...,
         lag: _builtins.int = ...,
         locked_by: _builtins.str = ...,
+        expired: _builtins.int = ...,
+        min_offset: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["committed_offset", b"committed_offset", "in_flight", b"in_flight", "lag", b"lag", "locked_by", b"locked_by", "max_offset", b"max_offset", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["committed_offset", b"committed_offset", "expired", b"expired", "in_flight", b"in_flight", "lag", b"lag", "locked_by", b"locked_by", "max_offset", b"max_offset", "min_offset", b"min_offset", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -60,6 +60,8 @@ class GroupQueue:
         self.unstored = Unstored()
         """What was handed out and is in no journal: only with pop_buffer=memory."""
         self.committed = position
+        self.expired = 0
+        """Messages that were deleted before the group was done with them."""
         self.fenced_ms = 0
         """Pops before this time are void: the position was moved while they were held."""
         self.pops = 0
@@ -151,6 +153,24 @@ class GroupQueue:
         if self.order is not None:
             self.position = self.order.first
         self.order = Order(self.position) if fifo else None
+
+    def expire_below(self, offset: int) -> tuple[int, list[Lease]]:
+        """Messages before `offset` are gone from the log: the group goes on behind them.
+
+        Returns how many it had not settled, and leases nobody needs any more. Those that are held
+        stay: whoever ends them counts them.
+        """
+        if self.order is not None:
+            lost = self.order.expire_below(offset, self.position)
+        else:
+            lost = max(0, offset - self.position)
+        self.expired += lost
+        self.position = max(self.position, offset)
+        if self.order is not None:
+            self.position = self.order.end_of_known(self.position)
+        else:
+            self.advance(self.needed_from)
+        return lost, self.pass_settled()
 
     def needed_leases(self) -> list[Lease]:
         """Those whose checkpoints a restart needs."""

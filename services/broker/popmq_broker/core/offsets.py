@@ -1,12 +1,14 @@
 """Committed offsets ⇄ RocketMQ's `consumerOffset.json`, and the floors of deleted topics.
 
-    {"dataVersion": V, "popmqLogEnd": 4711, "offsetTable": {"topic@group": {0: 123, 1: 5}}}
+    {"dataVersion": V, "popmqLogEnd": 4711, "popmqExpired": {"topic@group": {1: 2}},
+     "offsetTable": {"topic@group": {0: 123, 1: 5}}}
 
 RocketMQ writes the queue ids without quotes and reads them either way, and so do we. The revive
 group's entry holds, for each revive queue, the last revive offset that no live lease needs: the
 replay at the next start begins behind it (last processed, not next: RocketMQ's convention).
 `popmqLogEnd` is the log's end when the offsets were taken: a position that was moved before that
-is in the table already. RocketMQ passes over the name.
+is in the table already. `popmqExpired` counts the messages that retention has deleted before the
+group was done with them. RocketMQ passes over both names.
 
 Source: RocketMQ ConsumerOffsetManager, PopReviveService.
 """
@@ -34,30 +36,45 @@ class OffsetTable(NamedTuple):
     """The log's end when the offsets were taken."""
     offsets: Mapping[QueueKey, int]
     """Next offset to hand out, by queue and group."""
+    expired: Mapping[QueueKey, int] = {}
+    """Deleted by retention before the group was done with them; queues with none are missing."""
 
 
 def encode(table: OffsetTable, now_ms: int) -> str:
+    version = json.dumps({"counter": 0, "stateVersion": 0, "timestamp": now_ms})
+    head = f' "dataVersion": {version},\n "popmqLogEnd": {table.log_end},\n'
+    if table.expired:
+        head += f' "popmqExpired": {{\n{_rows(table.expired)}\n }},\n'
+    return f'{{\n{head} "offsetTable": {{\n{_rows(table.offsets)}\n }}\n}}\n'
+
+
+def _rows(numbers: Mapping[QueueKey, int]) -> str:
     queues_of: dict[str, dict[int, int]] = {}
-    for key, offset in sorted(table.offsets.items()):
-        queues_of.setdefault(f"{key.topic}@{key.group}", {})[key.queue_id] = offset
-    rows = ",\n".join(
+    for key, number in sorted(numbers.items()):
+        queues_of.setdefault(f"{key.topic}@{key.group}", {})[key.queue_id] = number
+    return ",\n".join(
         f"  {json.dumps(name)}: {{{','.join(f'{queue}:{at}' for queue, at in queues.items())}}}"
         for name, queues in queues_of.items()
     )
-    version = json.dumps({"counter": 0, "stateVersion": 0, "timestamp": now_ms})
-    head = f' "dataVersion": {version},\n "popmqLogEnd": {table.log_end},\n'
-    return f'{{\n{head} "offsetTable": {{\n{rows}\n }}\n}}\n'
 
 
 def decode(text: str, *, where: str) -> OffsetTable:
     """Raises `Corrupt` naming `where`."""
     try:
         fields = json.loads(_BARE_KEY.sub(r'\1"\2"\3', text))
-        offsets = {}
-        for name, queues in fields["offsetTable"].items():
-            topic, _, group = name.rpartition("@")
-            for queue, offset in queues.items():
-                offsets[QueueKey(group, topic, int(queue))] = int(offset)
-        return OffsetTable(int(fields.get("popmqLogEnd", 0)), offsets)
+        return OffsetTable(
+            int(fields.get("popmqLogEnd", 0)),
+            _numbers(fields["offsetTable"]),
+            _numbers(fields.get("popmqExpired", {})),
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as wrong:
         raise Corrupt(path=where, offset=0, reason=f"no offset table: {wrong!r}") from wrong
+
+
+def _numbers(rows: Mapping[str, Mapping[str, int]]) -> dict[QueueKey, int]:
+    found = {}
+    for name, queues in rows.items():
+        topic, _, group = name.rpartition("@")
+        for queue, number in queues.items():
+            found[QueueKey(group, topic, int(queue))] = int(number)
+    return found

@@ -170,6 +170,20 @@ class Order:
         else:
             self._queue_up(entry.message_group)
 
+    def expire_below(self, offset: int, position: int) -> int:
+        """Messages before `offset` are gone; returns how many had not been settled.
+
+        `position`: everything below it is an entry, settled, or filtered out. What is held stays.
+        """
+        lost = max(0, offset - position)
+        for at in [at for at in self.entries if at < offset]:
+            entry = self.entries[at]
+            lost -= at >= position
+            if not entry.settled and not entry.held:
+                self.settle(at)
+                lost += 1
+        return lost
+
     def advance(self, position: int) -> list[Lease]:
         """Move `first` up to what is not settled; returns leases nobody needs any more.
 

@@ -16,6 +16,7 @@ from popmq_broker.engine.pop_buffer import Storing
 from popmq_broker.engine.positions import Positions
 from popmq_broker.engine.pull import Pull, queue_name
 from popmq_broker.engine.renew import Renew
+from popmq_broker.engine.retention import Retention
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.send import Begun, Send
 from popmq_broker.engine.state import BrokerState
@@ -27,7 +28,7 @@ from popmq_broker.engine.topics import Topics
 from popmq_broker.engine.transaction import Transactions
 from popmq_broker.engine.transaction_checks import TransactionChecks
 from popmq_broker.store.store import Run
-from popmq_common.errors import NotServed, PopMQError
+from popmq_common.errors import DiskFull, NotServed, PopMQError
 from popmq_common.names import LEVELS_TOPIC, TIMER_TOPIC
 from popmq_common.sends import SendCall, SendDone
 from popmq_common.wire import failure_of
@@ -67,12 +68,15 @@ class Broker:
         self.storing = Storing(state)
         self.timers = Timers(state, self.topics)
         self.timer_keeper = TimerKeeper(state, self.timers)
+        self.retention = Retention(state, self.revive, self.offsets)
         ack = Ack(state, self.revive)
         dead_letters = DeadLetters(state, self.topics)
         consumers = Consumers(state)
         renew = Renew(state, self.revive, consumers)
         self.transactions = Transactions(state, self.topics)
         self.checks = TransactionChecks(state, self.transactions)
+        state.needs["timers"] = self.timer_keeper.needed_from
+        state.needs["transactions"] = self.transactions.needed_from
         self._send = Send(state, self.timers, self.transactions)
         find = Find(state)
         positions = Positions(state)
@@ -160,6 +164,7 @@ class Broker:
             tasks.create_task(self.offsets.run(), name="offsets")
             tasks.create_task(self.timers.run(), name="timers")
             tasks.create_task(self.timer_keeper.run(), name="timer keeper")
+            tasks.create_task(self.retention.run(), name="retention")
             if self.storing.on:
                 tasks.create_task(self.storing.run(), name="pop buffer")
             tasks.create_task(self.checks.run(), name="transactions")
@@ -167,8 +172,14 @@ class Broker:
 
     async def close(self) -> None:
         await self.storing.store_all()
-        await self.offsets.write()
-        await self.timer_keeper.write(at_once=True)
+        try:
+            await self.offsets.write()
+        except DiskFull as full:  # what is missing is in the journal
+            self.state.log.warning("offsets.not_written", reason=str(full))
+        try:
+            await self.timer_keeper.write(at_once=True)
+        except DiskFull as full:  # what is missing is in the log
+            self.state.log.warning("timers.not_written", reason=str(full))
         await self.checks.save()
         await self.state.store.close()
 

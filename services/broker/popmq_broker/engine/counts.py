@@ -1,8 +1,10 @@
 """Where a group's messages are, counted from offsets and leases at one moment.
 
-    stored = settled + ready + in flight + blocked
+    stored = settled + ready + in flight + blocked + expired
 
-holds for each group and topic at any time, over restarts too, as nothing here is a counter.
+holds for each group and topic at any time, over restarts too: all but `expired` is read from
+offsets, and that stands beside them in consumerOffset.json. Stored is all that ever was, deleted by
+retention or not: from the topic's first message on, or from its floor if it was made anew.
 Retry topics are rows of their own: a message that failed is settled in its topic and stored again
 in the retry topic. So what a group has acked, put into the dead letters or filtered out is
 
@@ -26,6 +28,8 @@ class Counts(NamedTuple):
     in_flight: int
     blocked: int
     """Waiting for an earlier message of their message group."""
+    expired: int
+    """Deleted by retention before the group was done with them."""
 
     @property
     def lag(self) -> int:
@@ -76,16 +80,17 @@ def _add(found: dict[tuple[str, str], Counts], key: QueueKey, more: Counts) -> N
 
 def of_queue(state: BrokerState, queue: GroupQueue) -> Counts:
     key = queue.key
-    first = state.min_offset(key.topic, key.queue_id)
+    first = state.floor(key.topic, key.queue_id)
     position = max(first, queue.position)
     end = max(position, _end(state, key))
     if queue.order is not None:
-        return _in_order(queue.order, len(queue.leases), first, position, end)
+        return _in_order(queue.order, len(queue.leases), first, position, end, queue.expired)
     held = len(queue.leases)
-    return Counts(end - first, position - first - held, end - position, held, 0)
+    settled = position - first - held - queue.expired
+    return Counts(end - first, settled, end - position, held, 0, queue.expired)
 
 
-def _in_order(order: Order, held: int, first: int, position: int, end: int) -> Counts:
+def _in_order(order: Order, held: int, first: int, position: int, end: int, expired: int) -> Counts:
     """After a start the journal may know of messages behind the position."""
     known_ahead = settled_ahead = open_before = 0
     for offset, entry in order.entries.items():
@@ -94,9 +99,9 @@ def _in_order(order: Order, held: int, first: int, position: int, end: int) -> C
             settled_ahead += entry.settled
         else:
             open_before += not entry.settled
-    settled = position - first - open_before + settled_ahead
+    settled = position - first - open_before + settled_ahead - expired
     ready = end - position - known_ahead + order.ready_count()
-    return Counts(end - first, settled, ready, held, order.blocked_count())
+    return Counts(end - first, settled, ready, held, order.blocked_count(), expired)
 
 
 def _end(state: BrokerState, key: QueueKey) -> int:

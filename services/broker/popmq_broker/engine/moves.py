@@ -27,7 +27,7 @@ def move(state: BrokerState, positions: Mapping[QueueKey, int], ahead: Sequence[
         if to == FORGET:
             dropped = state.leases.forget(key)
         else:
-            dropped = state.leases.fence(state.leases.queues[key], to)
+            dropped = state.fence(state.leases.queues[key], to)
         state.close(dropped)
 
 

@@ -30,7 +30,7 @@ class Offsets:
     def __init__(self, state: BrokerState, topics: Topics) -> None:
         self._state = state
         self._topics = topics
-        self._written: dict[QueueKey, int] = {}
+        self._written: tuple[dict[QueueKey, int], dict[QueueKey, int]] = ({}, {})
 
     async def run(self) -> None:
         """Write the offsets each interval, for ever."""
@@ -43,10 +43,12 @@ class Offsets:
 
     async def write(self) -> None:
         await self._topics.save()
-        snapshot = self._snapshot()
+        queues = self._state.leases.queues
+        expired = {key: queue.expired for key, queue in queues.items() if queue.expired}
+        snapshot = (self._snapshot(), expired)
         if snapshot == self._written:
             return
-        table = OffsetTable(self._state.store.log_end, snapshot)
+        table = OffsetTable(self._state.store.log_end, *snapshot)
         await self._state.store.durable(table.log_end)
         text = offsets.encode(table, self._state.clock.now_ms())
         await self._state.store.save_config(OFFSETS_FILE, text)
@@ -59,7 +61,8 @@ class Offsets:
         needed_from = state.store.durable_end
         for i in range(state.config.revive_queues):
             end = state.store.max_offset(state.revive_topic, i)
-            first = state.progress.first_needed(i, end)
+            oldest = state.store.min_offset(state.revive_topic, i)
+            first = max(oldest, state.progress.first_needed(i, end))
             found[QueueKey(REVIVE_GROUP, state.revive_topic, i)] = first - 1
             for entry in state.store.entries(state.revive_topic, i, first, 1):
                 needed_from = min(needed_from, entry.log_offset)

@@ -180,6 +180,7 @@ def _give(state: BrokerState, pick: Pick, order: Order, entry: Entry) -> bool:
     if record is None:
         if not entry.held:
             order.settle(entry.offset)
+            pick.queue.expired += 1
         return False
     pick.add(entry.offset, entry.log_offset, entry.size_bytes, record)
     if entry.lease is not None:

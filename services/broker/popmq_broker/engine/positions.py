@@ -51,7 +51,7 @@ class Positions:
         if queue is None:
             state.leases.queues[key] = state.new_group_queue(key, offset)
         else:
-            state.close(state.leases.fence(queue, offset))
+            state.close(state.fence(queue, offset))
 
     async def get(self, request: link.GetOffset) -> link.OffsetReply:
         """Raises `OffsetNotFound`, `TopicNotFound`, `GroupNotFound`."""

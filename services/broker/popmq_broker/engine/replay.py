@@ -44,15 +44,19 @@ def load(state: BrokerState) -> bool:
         state.groups, state.groups_version = groups
     state.floors = state.store.load_config(FLOORS_FILE, _decode_floors) or {}
     ahead = _lower_floors(state)
+    state.store.oldest.begin_at(state.floors)
     saved = state.store.load_config(OFFSETS_FILE, partial(offsets.decode, where=OFFSETS_FILE))
     table = saved or OffsetTable(0, {})
     for key, position in table.offsets.items():
         if not key.group.startswith(SYSTEM_GROUP_PREFIX):
             end = state.store.max_offset(key.topic, key.queue_id)
             # Beyond the end: flush=async has lost what was there, and its offsets are used again.
-            state.leases.queues[key] = state.new_group_queue(key, min(position, end))
+            queue = state.new_group_queue(key, min(position, end))
+            queue.expired = table.expired.get(key, 0)
+            state.leases.queues[key] = queue
     replayed = _replay(state, table)
     for queue in state.leases.queues.values():
+        _begin_at_oldest(state, queue)
         queue.committed = queue.position
         if queue.order is not None:
             queue.position = queue.order.end_of_known(queue.position)
@@ -64,17 +68,24 @@ def load(state: BrokerState) -> bool:
 
 def _lower_floors(state: BrokerState) -> bool:
     """A floor above its queue's end would hide what comes; True: there was one."""
-    lowered = False
+    lowered, log_end = False, state.store.log_end
     for topic, floors in state.floors.items():
+        is_ahead = floors.get(LOG_END, 0) > log_end
         for queue_id, floor in floors.items():
-            if queue_id == LOG_END:
-                end = state.store.log_end
-            else:
-                end = state.store.max_offset(topic, queue_id)
-            if floor > end:
+            end = log_end if queue_id == LOG_END else state.store.max_offset(topic, queue_id)
+            if floor > end and (end or is_ahead):  # else the queue was forgotten
                 floors[queue_id] = end
                 lowered = True
     return lowered
+
+
+def _begin_at_oldest(state: BrokerState, queue: GroupQueue) -> None:
+    """What was deleted while the offsets could not be written has expired."""
+    _, topic, queue_id = queue.key
+    oldest = state.store.min_offset(topic, queue_id)
+    if queue.position < oldest:
+        _, over = queue.expire_below(oldest)
+        state.close(over)
 
 
 def _decode_floors(text: str) -> dict[str, dict[int, int]]:
@@ -203,7 +214,7 @@ def _apply_move(state: BrokerState, move: ck.Checkpoint, saved: OffsetTable | No
     if to is None or to == FORGET:
         dropped = state.leases.forget(key)
     elif queue is not None:
-        dropped = state.leases.fence(queue, to)
+        dropped = state.fence(queue, to)
     else:
         state.leases.queues[key] = state.new_group_queue(key, to)
         dropped = []

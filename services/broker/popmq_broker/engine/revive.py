@@ -109,7 +109,7 @@ class Revive:
         drafts = self._dead_letter(queue, queue_offset, lease, reason)
         ahead = before_end(queue, [lease])
         appended = append_behind(state, ahead, drafts, state.clock.now_ms())
-        state.settle(queue, queue_offset, Outcome.EXPIRED)
+        self._settle(queue, [(queue_offset, lease)])
         state.wake_for_order(queue)
         return appended[-1].end_offset
 
@@ -163,8 +163,26 @@ class Revive:
             drafts.append(self._ack_draft(queue, offset, lease))
         ahead = before_end(queue, (lease for _, lease in leases))
         append_behind(state, ahead, drafts, state.clock.now_ms())
-        for offset, _ in leases:
-            state.settle(queue, offset, Outcome.EXPIRED)
+        self._settle(queue, leases)
+
+    def end_gone(self, queue: GroupQueue) -> None:
+        """End the leases of messages that retention has deleted: nothing can come again.
+
+        Raises `DiskFull`; then they end when their time is over.
+        """
+        gone = [(offset, lease) for offset, lease in queue.leases.items() if self._is_gone(lease)]
+        self._end(queue, gone, counted=False)
+
+    def _is_gone(self, lease: Lease) -> bool:
+        return lease.log_offset < self._state.store.log_start
+
+    def _settle(self, queue: GroupQueue, leases: Iterable[tuple[int, Lease]]) -> None:
+        """Copied, or lost because retention was faster."""
+        for offset, lease in leases:
+            if self._is_gone(lease):
+                self._state.lose(queue, offset)
+            else:
+                self._state.settle(queue, offset, Outcome.EXPIRED)
 
     def _end_in_order(
         self,
@@ -174,13 +192,17 @@ class Revive:
         *,
         counted: bool,
     ) -> None:
-        """A FIFO group gets them again where they are; only dead letters are copied."""
+        """A FIFO group gets them again where they are; only dead letters are copied.
+
+        What retention has deleted ends as a dead letter does, without a copy.
+        """
         state = self._state
         max_attempts = state.groups[queue.key.group].max_attempts
         dead = {
             offset
             for offset, lease in leases
-            if counted and _counts(lease) and order.entries[offset].attempts >= max_attempts
+            if self._is_gone(lease)
+            or (counted and _counts(lease) and order.entries[offset].attempts >= max_attempts)
         }
         drafts: list[Draft] = []
         for offset, lease in leases:
@@ -190,7 +212,7 @@ class Revive:
             state.store.append(drafts, state.clock.now_ms(), system=True)
         for offset, lease in leases:
             if offset in dead:
-                state.settle(queue, offset, Outcome.EXPIRED)
+                self._settle(queue, [(offset, lease)])
             else:
                 again_counted = counted and _counts(lease)
                 state.leases.end(queue, offset, Outcome.EXPIRED)

@@ -1,6 +1,6 @@
 """Everything the verbs share: tables, leases, the store, the clock. No decisions here."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -47,6 +47,8 @@ class BrokerState:
     log ended then."""
     timer_topic_seen: int = 0
     """How far the timer's topic was looked through for leases of RocketMQ's."""
+    needs: dict[str, Callable[[], int | None]] = field(default_factory=dict)
+    """Who keeps retention from deleting: name → lowest log offset that is still needed, if any."""
     leases: LeaseTable = field(default_factory=LeaseTable)
     progress: ReviveProgress = field(default_factory=ReviveProgress)
     halves: HalfTable = field(init=False)
@@ -83,10 +85,13 @@ class BrokerState:
             raise GroupNotFound(group=name)
         return config
 
+    def floor(self, topic: str, queue_id: int) -> int:
+        """The first offset ever of this topic; those before belong to deleted ones."""
+        return self.floors.get(topic, {}).get(queue_id, 0)
+
     def min_offset(self, topic: str, queue_id: int) -> int:
         """The oldest offset that can be read; what a deleted topic held does not count."""
-        floor = self.floors.get(topic, {}).get(queue_id, 0)
-        return max(self.store.min_offset(topic, queue_id), floor)
+        return max(self.store.min_offset(topic, queue_id), self.floor(topic, queue_id))
 
     def is_of_deleted(self, topic: str, log_offset: int) -> bool:
         """What was stored there is for a topic that is gone; there may be one of its name."""
@@ -118,7 +123,26 @@ class BrokerState:
     def new_group_queue(self, key: QueueKey, position: int) -> GroupQueue:
         """One that is in no table yet."""
         group = self.groups.get(key.group)
-        return GroupQueue(key, position, fifo=group is not None and group.fifo)
+        made = GroupQueue(key, position, fifo=group is not None and group.fifo)
+        if key.topic.startswith(RETRY_PREFIX):  # all that ever was there was for this group
+            gone = min(position, self.store.min_offset(key.topic, key.queue_id))
+            made.expired = max(0, gone - self.floor(key.topic, key.queue_id))
+        return made
+
+    def fence(self, queue: GroupQueue, to: int) -> list[Lease]:
+        """Set a queue's position outright; leases that were needed are returned.
+
+        What expired of a topic that was deleted belongs to the past.
+        """
+        dropped = self.leases.fence(queue, to)
+        floor = self.floor(queue.key.topic, queue.key.queue_id)
+        queue.expired = max(0, min(queue.expired, to - floor))
+        return dropped
+
+    def lose(self, queue: GroupQueue, queue_offset: int) -> None:
+        """The lease of a message that retention has deleted is over."""
+        queue.expired += 1
+        self.settle(queue, queue_offset, Outcome.EXPIRED)
 
     def settle(self, queue: GroupQueue, queue_offset: int, outcome: Outcome) -> None:
         """A message is done with: its lease ends, and the journal is needed that much less."""

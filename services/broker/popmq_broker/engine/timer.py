@@ -213,7 +213,8 @@ class Timers:
     def _places(self, offsets: list[int]) -> dict[int, QueueEntry]:
         """Where the records lie; offsets near each other are looked up together."""
         places: dict[int, QueueEntry] = {}
-        offsets = sorted(offsets)
+        oldest = self._state.store.min_offset(TIMER_TOPIC, 0)  # below it a full disk has cost some
+        offsets = sorted(offset for offset in offsets if offset >= oldest)
         at = 0
         while at < len(offsets):
             first, end = offsets[at], at + 1

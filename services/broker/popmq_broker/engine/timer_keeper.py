@@ -106,7 +106,10 @@ class TimerKeeper:
     def _oldest(self) -> int:
         store = self._state.store
         first = self._timers.wheel.first_offset()
-        found = [] if first is None else store.entries(TIMER_TOPIC, 0, first, 1)
+        if first is None:
+            return store.durable_end
+        first = max(first, store.min_offset(TIMER_TOPIC, 0))  # a full disk may have cost it
+        found = store.entries(TIMER_TOPIC, 0, first, 1)
         return found[0].log_offset if found else store.durable_end
 
     def roll(self) -> bool:

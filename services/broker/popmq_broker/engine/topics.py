@@ -14,7 +14,7 @@ from popmq_broker.core.retry_policy import TABLE, RetryPolicy
 from popmq_broker.engine.counts import known_queues, of_queue
 from popmq_broker.engine.moves import FORGET, move
 from popmq_broker.engine.state import LOG_END, BrokerState
-from popmq_common.errors import BadRequest, IllegalQueueCount, TooManyRequests
+from popmq_common.errors import BadRequest, IllegalQueueCount, PopMQError, TooManyRequests
 from popmq_common.names import (
     DEAD_LETTER_PREFIX,
     GIVEN_UP_TOPIC,
@@ -43,6 +43,8 @@ class Topics:
         self.announce: Callable[[], Awaitable[None]] = _nobody
         """Tells the nameservers of the topics; awaited before a change is answered."""
         self._unsaved_topics = False
+        self._groups_saved = state.groups_version
+        """Version of the group table that is on disk."""
         self._gone_version = self._gone_saved = 0
         """Counts floors and moves; how far they are on disk."""
 
@@ -101,14 +103,25 @@ class Topics:
         self._unsaved_topics = True
 
     async def save(self) -> None:
-        """Write the topic table if it changed since the last time."""
-        if not self._unsaved_topics:
-            return
+        """Write the tables that changed since the last time.
+
+        Raises `DiskFull`; the next call tries again, every few seconds.
+        """
+        if self._unsaved_topics:
+            await self._save_topics()
+        if self._groups_saved != self._state.groups_version:
+            await self._write_groups()
+
+    async def _save_topics(self) -> None:
         self._unsaved_topics = False
         state = self._state
         text = tables.encode_topics(state.topics, state.topics_version, state.clock.now_ms())
-        await self._save_what_is_gone()
-        await state.store.save_config(TOPICS_FILE, text)
+        try:
+            await self._save_what_is_gone()
+            await state.store.save_config(TOPICS_FILE, text)
+        except BaseException:
+            self._unsaved_topics = True
+            raise
 
     async def delete_topic(self, request: link.DeleteTopic) -> link.Done:
         """Raises `TopicNotFound`. Leases of its messages end; groups go on behind what it held."""
@@ -118,9 +131,16 @@ class Topics:
         gone = {request.topic} | {
             retry_topic(key.group, request.topic) for key in state.leases.queues
         }
+        topics, floors = dict(state.topics), dict(state.floors)
         self._remove(gone)
         moved = [key for key in state.leases.queues if key.topic in gone]
-        self._move({key: state.min_offset(key.topic, key.queue_id) for key in moved})
+        try:
+            self._move({key: state.min_offset(key.topic, key.queue_id) for key in moved})
+        except PopMQError:  # no room for the moves: it is there as before
+            for name in gone & topics.keys():
+                state.topics[name] = topics[name]
+                state.floors[name] = floors.get(name, {})
+            raise
         state.stats.forget_topic(request.topic)
         state.locks.forget(topic=request.topic)
         await self.save()
@@ -220,11 +240,15 @@ class Topics:
         await self._save_groups()
 
     async def _save_groups(self) -> None:
-        state = self._state
-        state.groups_version += 1
-        text = tables.encode_groups(state.groups, state.groups_version, state.clock.now_ms())
+        self._state.groups_version += 1
+        await self._write_groups()
+
+    async def _write_groups(self) -> None:
+        state, version = self._state, self._state.groups_version
+        text = tables.encode_groups(state.groups, version, state.clock.now_ms())
         await self._save_what_is_gone()
         await state.store.save_config(GROUPS_FILE, text)
+        self._groups_saved = max(self._groups_saved, version)
 
     async def get_group(self, request: link.GetGroup) -> link.GetGroupReply:
         """Raises `GroupNotFound`, `IllegalGroup`."""
@@ -241,8 +265,9 @@ class Topics:
         state.group(request.group)
         keys = [key for key in state.leases.queues if key.group == request.group]
         # its copies are not for a later group of this name
-        self._remove({retry_topic(request.group, topic) for topic in state.topics})
+        retries = {retry_topic(request.group, topic) for topic in state.topics}
         self._move(dict.fromkeys(keys, FORGET))
+        self._remove(retries)
         del state.groups[request.group]
         state.waiters.wake_group(request.group)
         state.stats.forget_group(request.group)
@@ -297,6 +322,8 @@ class Topics:
                     max_offset=state.store.max_offset(key.topic, key.queue_id),
                     in_flight=len(queue.leases),
                     lag=of_queue(state, queue).lag,
+                    expired=queue.expired,
+                    min_offset=state.min_offset(key.topic, key.queue_id),
                     locked_by=state.locks.owner(key),
                 )
                 for key, queue in sorted(known_queues(state).items())

@@ -12,7 +12,7 @@ from pathlib import Path
 from popmq_broker.store import checkpoint_file, queue_ends
 from popmq_broker.store.checkpoint_file import Marks
 from popmq_broker.store.config_files import ConfigFiles
-from popmq_broker.store.files import Files
+from popmq_broker.store.files import Files, disk_full
 from popmq_broker.store.queue_ends import QUEUE_ENDS_FILE, QueueEnds
 from popmq_broker.store.queues import Queues, sync_files
 from popmq_common.errors import DiskFull
@@ -39,6 +39,8 @@ class Checkpoints:
         self.marks = marks
         self._ends = ends
         self._log = log
+        self.turn = asyncio.Lock()
+        """One checkpoint after the other: each speaks for files the one before it has synced."""
 
     async def take(
         self, log_start: int, end: int, on_disk: Callable[[int], Awaitable[None]]
@@ -71,7 +73,10 @@ class Checkpoints:
         return False
 
     async def mark(self, marks: Marks) -> None:
-        """Write how far the log is on disk, if it has changed."""
+        """Write how far the log is on disk, if it has changed. Raises `DiskFull`."""
         if marks != self.marks:
-            await asyncio.to_thread(checkpoint_file.save, self._files, self._path, marks)
+            try:
+                await asyncio.to_thread(checkpoint_file.save, self._files, self._path, marks)
+            except OSError as wrong:
+                raise disk_full(wrong, self._path) or wrong from wrong
             self.marks = marks

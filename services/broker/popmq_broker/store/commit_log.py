@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Final
 
 from popmq_broker.store.batch import Batch
+from popmq_broker.store.files import File
 from popmq_broker.store.segments import Segments
 from popmq_common import record as rec
 from popmq_common.errors import Corrupt, DiskFull
 from popmq_common.record import Record
 
+SEARCH_BYTES: Final = 64 * 1024
 _MAGICS: Final = (rec.MAGIC_V1.to_bytes(4, signed=True), rec.MAGIC_V2.to_bytes(4, signed=True))
 
 
@@ -88,6 +90,8 @@ class CommitLog:
 
     def read_at(self, log_offset: int) -> Record | None:
         """`read` where the size is not known. Raises `Corrupt`."""
+        if log_offset < self.start:
+            return None
         return self.read(log_offset, self.size_at(log_offset))
 
     def read_bytes(self, log_offset: int, size_bytes: int) -> bytes | None:
@@ -127,6 +131,27 @@ class CommitLog:
             at += total
             into.end, into.last = at, record
             yield record, total
+
+    def last_record(self, file_end: int) -> Record | None:
+        """Of the file that ends there: found from behind, without reading what is before it."""
+        base, high = file_end - self.segment_bytes, file_end
+        while high > base:
+            low = max(base, high - SEARCH_BYTES)
+            piece = self._segments.read(low, min(high + 3, file_end) - low)
+            for place in sorted(_magic_places(piece), reverse=True):
+                if low + place >= base and self._is_record(low + place):
+                    at = low + place
+                    total, _ = rec.peek(self._segments.read(at, rec.BLANK_BYTES))
+                    return self.read(at, total)
+            high = low
+        return None
+
+    def forget_file(self, base: int) -> File:
+        """The oldest file's records are gone; the caller closes and removes it."""
+        assert base == self._segments.start
+        file = self._segments.forget(base)
+        self.start = self._segments.start
+        return file
 
     def record_behind(self, offset: int) -> int | None:
         """Where a whole record begins at or behind `offset`, after damage or a hole."""

@@ -18,6 +18,8 @@ class StoreConfig:
     checkpoint_interval_ms: int = 10_000
     """How often the queues are brought to disk: what a start after a crash must read again."""
     disk_reserve_bytes: int = 256 * MiB
+    disk_clean_percent: int = 100
+    disk_refuse_percent: int = 100
     store_host: bytes = hosts.LOCAL
     unsynced_bytes_max: int = 256 * MiB
     """Appended and not yet on disk; beyond it sends are refused."""

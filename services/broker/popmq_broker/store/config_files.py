@@ -62,6 +62,12 @@ class ConfigFiles:
             self._files.remove(path)
         self._files.sync_folder(self._folder)
 
+    def begin_anew(self, name: str, text: str) -> None:
+        """Nothing of the generations before is there when it returns."""
+        self._files.replace(self._folder / name, json_checksum.sign(text))
+        self._files.remove(self._folder / f"{name}.bak")
+        self._files.sync_folder(self._folder)
+
     async def save(self, name: str, text: str) -> None:
         """One at a time, in the order of the calls. Raises `DiskFull`; the file is as it was."""
         path = self._folder / name

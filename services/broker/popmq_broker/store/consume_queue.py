@@ -19,7 +19,7 @@ from typing import Final
 
 from popmq_broker.core.queue_entry import ENTRY_BYTES, QueueEntry, decode_all
 from popmq_broker.core.queue_entry import encode as encode_entry
-from popmq_broker.store.files import disk_full
+from popmq_broker.store.files import Files, disk_full
 from popmq_broker.store.open_files import OpenFiles
 from popmq_broker.store.queue_ends import NO_ENTRIES, Ends
 from popmq_broker.store.segments import name, numbered
@@ -80,11 +80,16 @@ class ConsumeQueue:
         first = self.entries(0, 1)
         return not first or encode_entry(first[0]) != entry
 
-    def begin_at(self, offset: int) -> None:
-        """An empty queue whose first messages are gone begins here."""
+    def begin_at(self, offset: int, *, in_files: bool = False) -> None:
+        """An empty queue whose first messages are gone begins here.
+
+        `in_files`: its files will tell, also if no message comes.
+        """
         assert self.max_offset == 0
         assert not self._bases
         in_file = offset % (self._file_bytes // ENTRY_BYTES)
+        if in_files and not in_file:
+            in_file = self._file_bytes // ENTRY_BYTES
         self._written = offset - in_file
         self._tail += encode_entry(BLANK) * in_file
         self.min_offset = offset
@@ -103,6 +108,18 @@ class ConsumeQueue:
         if len(found) != count:
             raise self._damaged(start + len(found), "the entry was lost")
         return found
+
+    @property
+    def files(self) -> list[Path]:
+        return [self._path(base) for base in self._bases]
+
+    def is_empty_at(self, offset: int) -> bool:
+        """It holds nothing, and the next message gets `offset`."""
+        return self.min_offset == self.next_offset == offset
+
+    def close(self) -> None:
+        for path in self.files:
+            self._open_files.forget(path)
 
     def needs_flush(self) -> bool:
         return len(self._tail) >= self._flush_at_bytes
@@ -161,6 +178,30 @@ class ConsumeQueue:
             file = self._open_files.get(self._path(self._bases[-1]))
             file.truncate(at - self._bases[-1])
             file.truncate(self._file_bytes)
+
+    def first_behind(self, log_offset: int) -> int:
+        """Where the queue begins when the log begins at `log_offset`; never before it does now."""
+        if self.min_offset == self.max_offset:
+            return self.min_offset
+        if self.entries(self.min_offset, 1)[0].log_offset >= log_offset:
+            return self.min_offset
+        return self._first_behind(log_offset)
+
+    def raise_min(self, offset: int) -> None:
+        """Entries before `offset` are gone."""
+        self.min_offset = max(self.min_offset, offset)
+
+    def take_stale_files(self) -> list[Path]:
+        """Files that hold nothing from `min_offset` on, oldest first; the caller removes them.
+
+        The last file stays: it says what the next offset is.
+        """
+        kept_from = self.min_offset * ENTRY_BYTES - self._file_bytes
+        gone = [base for base in self._bases[:-1] if base <= kept_from]
+        del self._bases[: len(gone)]
+        for base in gone:
+            self._open_files.forget(self._path(base))
+        return [self._path(base) for base in gone]
 
     def last(self) -> QueueEntry | None:
         found = self.entries(self.max_offset - 1, 1)
@@ -237,3 +278,19 @@ class ConsumeQueue:
 
     def _damaged(self, offset: int, reason: str) -> Corrupt:
         return Corrupt(path=self.folder, offset=offset, reason=reason)
+
+
+def end_in_files(files: Files, folder: Path, file_bytes: int) -> int:
+    """What the next offset was, by the last file of a queue that may be damaged."""
+    found = [file for file in numbered(files, folder) if file.size_bytes == file_bytes]
+    if not found:
+        return 0
+    data = files.read(folder / name(found[-1].base)) or b""
+    low, high = 0, file_bytes // ENTRY_BYTES
+    while low < high:
+        middle = (low + high) // 2
+        if decode_all(data[middle * ENTRY_BYTES : (middle + 1) * ENTRY_BYTES]):
+            low = middle + 1
+        else:
+            high = middle
+    return found[-1].base // ENTRY_BYTES + low

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from popmq_broker.store.batch import Batch
 from popmq_broker.store.queues import QueueId
+from popmq_common import record as rec
 
 
 class Draft(NamedTuple):
@@ -53,3 +55,42 @@ class Pending(NamedTuple):
     drafts: Sequence[Draft]
     appended: Sequence[Appended]
     store_ms: int
+
+
+def place(
+    batch: Batch, draft: Draft, queue_offset: int, now_ms: int, store_host: bytes
+) -> Appended:
+    """Make the draft's record and put it into the batch."""
+    (
+        topic,
+        queue_id,
+        body,
+        properties,
+        _,
+        sys_flag,
+        flag,
+        born_ms,
+        born_host,
+        tries,
+        prepared_offset,
+    ) = draft
+    size = rec.size_bytes(topic, body, properties, born_host, store_host)
+    log_offset = batch.place(size)
+    record = rec.pack(
+        topic,
+        queue_id,
+        queue_offset,
+        log_offset,
+        body,
+        properties,
+        sys_flag,
+        flag,
+        born_ms,
+        born_host,
+        now_ms,
+        store_host,
+        tries,
+        prepared_offset,
+    )
+    batch.add(record, size)
+    return Appended(log_offset, log_offset + size, queue_offset)

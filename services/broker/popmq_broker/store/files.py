@@ -106,6 +106,10 @@ class Files(Protocol):
 
     def free_bytes(self, path: Path) -> int: ...
 
+    def total_bytes(self, path: Path) -> int:
+        """What can be used of the disk, free or not."""
+        ...
+
     def lock(self, path: Path) -> Lock:
         """Hold `path` for this process. Raises `DirectoryInUse` naming the holder."""
         ...
@@ -260,6 +264,10 @@ class OsFiles:
     def free_bytes(self, path: Path) -> int:
         disk = os.statvfs(path)
         return disk.f_bavail * disk.f_frsize
+
+    def total_bytes(self, path: Path) -> int:
+        disk = os.statvfs(path)
+        return (disk.f_blocks - disk.f_bfree + disk.f_bavail) * disk.f_frsize
 
     def lock(self, path: Path) -> OsLock:
         return OsLock(path)

@@ -53,7 +53,7 @@ async def open_store(
             config_files=config_files,
             clean=clean,
         )
-        commit_log, queues, marks = recovery.run()
+        commit_log, queues, marks, ends = recovery.run()
         index = None
         if config.index is not None:
             index = open_index(
@@ -78,7 +78,7 @@ async def open_store(
             config_files=config_files,
             index=index,
             marks=marks,
-            ends=ends if files.exists(root / "config" / queue_ends.QUEUE_ENDS_FILE) else None,
+            ends=ends,
             log=log,
             fatal=fatal,
         )

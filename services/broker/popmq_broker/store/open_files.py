@@ -28,10 +28,14 @@ class OpenFiles:
         return file
 
     def remove(self, path: Path) -> None:
+        self.forget(path)
+        self.disk.remove(path)
+
+    def forget(self, path: Path) -> None:
+        """Closed, if it was open."""
         file = self._open.pop(path, None)
         if file is not None:
             file.close()
-        self.disk.remove(path)
 
     def close(self) -> None:
         while self._open:

@@ -1,6 +1,6 @@
 """All ConsumeQueues of a store: opened from the directory, or made when first written."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from popmq_broker.core.queue_entry import QueueEntry
@@ -38,6 +38,8 @@ class Queues:
         self._queues: dict[QueueId, ConsumeQueue] = {}
         self._unwritten: dict[QueueId, ConsumeQueue] = {}
         self._unsynced: set[Path] = set()
+        self.floors: Mapping[str, Mapping[int, int]] = {}
+        """Where queues begin that are not there: those of deleted topics that were forgotten."""
         for key in sorted(ends.queues.keys() | set(folders(files, folder))):
             queue = self._make(key, ends.queues.get(key, NO_ENTRIES))
             if log_start != ends.log_start:
@@ -53,7 +55,23 @@ class Queues:
         made = self._queues[queue] = ConsumeQueue(
             self._open_files, self._folder / topic / str(number), self._file_bytes, ends
         )
+        self._begin_at_floor(queue, made)
         return made
+
+    def begin_at(self, floors: Mapping[str, Mapping[int, int]]) -> None:
+        """Where queues begin that hold nothing. Kept and looked at, so it may change."""
+        self.floors = floors
+        for key, queue in self._queues.items():
+            self._begin_at_floor(key, queue)
+
+    def _begin_at_floor(self, key: QueueId, queue: ConsumeQueue) -> None:
+        floor = self._floor(key)
+        if floor and queue.next_offset == 0 and not queue.files:
+            queue.begin_at(floor)
+            queue.next_offset = floor
+
+    def _floor(self, queue: QueueId) -> int:
+        return self.floors.get(queue[0], {}).get(queue[1], 0)
 
     def next_offset(self, queue: QueueId) -> int:
         """The offset the next appended message gets; ahead of the visible end until dispatched."""
@@ -61,7 +79,7 @@ class Queues:
         if known is not None:
             return known.next_offset
         assert _is_legal(queue), queue
-        return 0
+        return self._floor(queue)
 
     def took(self, queue: QueueId, next_offset: int) -> None:
         (self._queues.get(queue) or self._make(queue)).next_offset = next_offset
@@ -84,13 +102,25 @@ class Queues:
         self.dispatch(key, offset, entry)
         queue.next_offset = queue.max_offset
 
+    def begin_empty(self, ends: Mapping[QueueId, int]) -> None:
+        """Queues of which the log holds nothing any more go on counting; on disk at once."""
+        for key, end in ends.items():
+            known = self._queues.get(key)
+            if end and (known is None or known.max_offset == 0):
+                queue = known or self._make(key)
+                queue.begin_at(end, in_files=True)
+                self._unsynced.update(queue.flush())
+                queue.next_offset = queue.max_offset
+        sync_files(self._open_files.disk, self._unsynced)
+        self._unsynced.clear()
+
     def min_offset(self, topic: str, queue_id: int) -> int:
         queue = self._queues.get((topic, queue_id))
-        return queue.min_offset if queue else 0
+        return queue.min_offset if queue else self._floor((topic, queue_id))
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         queue = self._queues.get((topic, queue_id))
-        return queue.max_offset if queue else 0
+        return queue.max_offset if queue else self._floor((topic, queue_id))
 
     def entries(self, topic: str, queue_id: int, start: int, count: int) -> list[QueueEntry]:
         queue = self._queues.get((topic, queue_id))
@@ -122,6 +152,30 @@ class Queues:
         """Forget everything that points at or behind `log_offset`."""
         for queue in self._queues.values():
             queue.cut(log_offset)
+
+    def first_behind(self, key: QueueId, log_offset: int) -> int:
+        return self._queues[key].first_behind(log_offset)
+
+    def raise_min(self, key: QueueId, offset: int) -> None:
+        self._queues[key].raise_min(offset)
+
+    def take_stale_files(self, key: QueueId) -> list[Path]:
+        return self._queues[key].take_stale_files()
+
+    def forget(self, keys: Iterable[QueueId]) -> list[Path]:
+        """Queues that hold nothing any more, and begin at their floors if they are made again.
+
+        All of them or none; returns their files for the caller to remove, none if one is in use.
+        """
+        known = {key: self._queues[key] for key in keys if key in self._queues}
+        paths = {path for queue in known.values() for path in queue.files}
+        if paths & self._unsynced or known.keys() & self._unwritten.keys():
+            return []
+        if any(not queue.is_empty_at(self._floor(key)) for key, queue in known.items()):
+            return []
+        for key in known:
+            self._queues.pop(key).close()
+        return sorted(paths)
 
     def _flush_quietly(self, queue: ConsumeQueue) -> None:
         """A full disk is no error here: entries wait in memory, up to `full`."""
@@ -160,7 +214,8 @@ class Queues:
 def folders(files: Files, folder: Path) -> Iterator[QueueId]:
     for topic in files.names(folder):
         for number in files.names(folder / topic):
-            if number.isascii() and number.isdigit():
+            is_queue = number.isascii() and number.isdigit()
+            if is_queue and files.names(folder / topic / number):  # else it was forgotten
                 yield topic, int(number)
 
 

@@ -17,21 +17,22 @@ told when it is read; entries are held against their records before they are use
 (store/entry_check.py). `popmq store check` looks at everything.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from popmq_broker.core import queue_entry
 from popmq_broker.core.recovery import Decision, Scan, Verdict, judge_files, judge_scan
-from popmq_broker.store import checkpoint_file, segments
+from popmq_broker.store import checkpoint_file, queue_ends, segments
 from popmq_broker.store.checkpoint_file import Marks
 from popmq_broker.store.commit_log import CommitLog, ScanEnd
 from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.config_files import ConfigFiles
+from popmq_broker.store.consume_queue import end_in_files
 from popmq_broker.store.entry_check import CodeOf, EntryCheck
 from popmq_broker.store.files import Files
-from popmq_broker.store.queue_ends import QUEUE_ENDS_FILE, QueueEnds
-from popmq_broker.store.queues import Queues
+from popmq_broker.store.queue_ends import QUEUE_ENDS_FILE, Ends, QueueEnds
+from popmq_broker.store.queues import QueueId, Queues, folders
 from popmq_broker.store.segments import Segments
 from popmq_common.errors import Corrupt
 from popmq_common.logs import Log
@@ -57,8 +58,8 @@ class Recovery:
     clean: bool
     """The process before has stopped by itself."""
 
-    def run(self) -> tuple[CommitLog, Queues, Marks]:
-        """Raises `Corrupt` naming file and offset."""
+    def run(self) -> tuple[CommitLog, Queues, Marks, QueueEnds | None]:
+        """The ends are those that are on disk and hold. Raises `Corrupt` naming file and offset."""
         commit_log = CommitLog(self._segments())
         marks = self.marks or Marks(log_end=0, queues_end=0)
         nothing = QueueEnds(commit_log.start, commit_log.start, {})
@@ -86,6 +87,7 @@ class Recovery:
             commit_log,
             queues,
             Marks(log_end=end, queues_end=min(known, end), log_ms=log_ms, queues_ms=queues_ms),
+            None if ends is nothing else ends,
         )
 
     @property
@@ -126,26 +128,48 @@ class Recovery:
         Raises `QueuesDamaged`; `Corrupt` when they are being rebuilt.
         """
         try:
-            queues = self._open_queues(commit_log.start, ends, rebuild=rebuild)
+            next_offsets = self._next_offsets() if rebuild and commit_log.start else {}
+            queues = self._open_queues(commit_log.start, ends, next_offsets, rebuild=rebuild)
             if not self.clean:
                 queues.zero_behind()
             self._check_last_entries(commit_log, queues)
             scan_end = ScanEnd(max(commit_log.start, ends.log_end))
-            may_begin = rebuild and commit_log.start > 0
             for record, size_bytes in commit_log.scan(scan_end.end, scan_end):
                 if is_queued(record):
+                    key = record.topic, record.queue_id
+                    # one that was forgotten begins where it did; others have an end, or are
+                    # made from the whole log
+                    may_begin = commit_log.start > 0 and key not in ends.queues
                     self._dispatch(queues, record, size_bytes, may_begin=may_begin)
+            queues.begin_empty(next_offsets)
         except Corrupt as wrong:
             if rebuild:
                 raise
             raise QueuesDamaged(str(wrong)) from wrong
         return queues, scan_end
 
-    def _open_queues(self, log_start: int, ends: QueueEnds, *, rebuild: bool) -> Queues:
+    def _next_offsets(self) -> dict[QueueId, int]:
+        """Of queues whose messages retention has deleted; the log does not know them."""
+        if self.ends is not None and self.marks is not None:
+            return {key: ends.next for key, ends in self.ends.queues.items()}
+        folder, file_bytes = self.config.data_dir / "consumequeue", self.config.queue_file_bytes
+        return {
+            (topic, number): end_in_files(self.files, folder / topic / str(number), file_bytes)
+            for topic, number in folders(self.files, folder)
+        }
+
+    def _open_queues(
+        self,
+        log_start: int,
+        ends: QueueEnds,
+        next_offsets: Mapping[QueueId, int],
+        *,
+        rebuild: bool,
+    ) -> Queues:
         folder = self.config.data_dir / "consumequeue"
         self.files.make_folder(folder)
         if rebuild:
-            self._forget_queues(log_start)
+            self._forget_queues(log_start, next_offsets)
             _remove_queues(self.files, folder)
         return Queues(
             self.files,
@@ -157,9 +181,15 @@ class Recovery:
             log_start=log_start,
         )
 
-    def _forget_queues(self, log_start: int) -> None:
-        """A start that is cut off while it makes the queues must make them again."""
-        self.config_files.forget(QUEUE_ENDS_FILE)
+    def _forget_queues(self, log_start: int, next_offsets: Mapping[QueueId, int]) -> None:
+        """A start that is cut off while it makes the queues must make them again; what only their
+        files and ends knew is not lost."""
+        if next_offsets:
+            empty = {key: Ends(offset, offset) for key, offset in next_offsets.items()}
+            text = queue_ends.encode(QueueEnds(log_start, log_start, empty))
+            self.config_files.begin_anew(QUEUE_ENDS_FILE, text)
+        else:
+            self.config_files.forget(QUEUE_ENDS_FILE)
         if self.marks is not None:
             marks = replace(self.marks, queues_end=log_start, queues_ms=0)
             checkpoint_file.save(self.files, self.config.data_dir / "checkpoint", marks)

@@ -110,6 +110,10 @@ class Segments:
         if gone:
             self._disk.sync_folder(self.folder)
 
+    def forget(self, base: int) -> File:
+        """The file is read no more. The caller closes and removes it."""
+        return self._files.pop(base)
+
     def data_from(self, offset: int) -> Iterator[tuple[int, bytes]]:
         """(offset, bytes) of what is not a hole; pieces overlap by 4 bytes and stay in a file."""
         for base in sorted(self._files):

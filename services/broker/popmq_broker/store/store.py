@@ -10,38 +10,39 @@ take back. With async flush messages are visible at once and durable some time l
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
-from popmq_broker.core.queue_entry import QueueEntry
 from popmq_broker.core.queue_entry import pack as pack_entry
+from popmq_broker.core.retention import Limits, Oldest
 from popmq_broker.store.batch import Batch
 from popmq_broker.store.checkpoint_file import Marks
 from popmq_broker.store.checkpoints import Checkpoints
-from popmq_broker.store.commit_log import CommitLog, ScanEnd
+from popmq_broker.store.commit_log import CommitLog
 from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.config_files import ConfigFiles
-from popmq_broker.store.drafts import Appended, Draft, Pending, Run
+from popmq_broker.store.disk_watch import DiskWatch
+from popmq_broker.store.drafts import Appended, Draft, Pending, Run, place
 from popmq_broker.store.files import Files, Lock
 from popmq_broker.store.flush import Flusher, Position
 from popmq_broker.store.index import Index
 from popmq_broker.store.queue_ends import QueueEnds
 from popmq_broker.store.queues import QueueId, Queues
-from popmq_common import record as rec
+from popmq_broker.store.reads import Reads
+from popmq_broker.store.retention import OldestFiles
 from popmq_common.errors import DiskFull, StoreClosed, TooManyRequests
 from popmq_common.logs import Log
-from popmq_common.record import Record, SysFlag
+from popmq_common.record import SysFlag
 
 __all__ = ["Appended", "Draft", "Run", "Store"]
 
-FREE_SPACE_CHECK_MS: Final = 1_000
 MARK_INTERVAL_MS: Final = 1_000
 _PREPARED: Final = SysFlag.PREPARED.value
-T = TypeVar("T")
 WhenDurable = Callable[[StoreClosed | None], None]
 
 
-class Store:
+class Store(Reads):
     """Made by `open_store`. All methods belong to the event loop it was opened on."""
 
     def __init__(
@@ -63,13 +64,10 @@ class Store:
         """Called with the messages that became visible together."""
         self.synced: Callable[[float, int], None] = lambda _seconds, _records: None
         """Called after each fdatasync with its duration and the records it covered."""
+        super().__init__(files, config.data_dir, commit_log, queues, config_files)
         self._config = config
-        self._files = files
         self._lock = lock
         self._log = log
-        self._commit_log = commit_log
-        self._queues = queues
-        self._config_files = config_files
         self.index = index
         """From keys to messages; None: this store has none."""
         self._fatal = fatal
@@ -89,21 +87,19 @@ class Store:
         self._durable = Position(commit_log.end, marks.log_ms, 0)
         self._waiting: deque[tuple[int, WhenDurable]] = deque()
         self._pending: deque[Pending] = deque()
-        self._space_checked_ms: int | None = None
-        self._space_left = True
         self._closed = self._failed = False
         self._kick: asyncio.Handle | None = None
         self._flusher = Flusher(commit_log, self._on_synced, self._fail)
+        limits = Limits(
+            clean_percent=config.disk_clean_percent,
+            refuse_percent=config.disk_refuse_percent,
+            reserve_bytes=config.disk_reserve_bytes,
+        )
+        self.disk = DiskWatch(files, config.data_dir, limits, log)
+        self.oldest = OldestFiles(files, commit_log, queues)
         if index is not None:
+            self.oldest.drop_before.append(index.drop_before)
             index.go_on(commit_log.end)
-
-    @property
-    def log_end(self) -> int:
-        return self._commit_log.end
-
-    @property
-    def log_start(self) -> int:
-        return self._commit_log.start
 
     @property
     def last_store_ms(self) -> int:
@@ -128,16 +124,17 @@ class Store:
         batch, start_offset = self._commit_log.batch(), self._commit_log.end
         runs: dict[QueueId, Run] = {}
         appended: list[Appended] = []
+        host = self._config.store_host
         for draft in drafts:
             if draft.sys_flag & _PREPARED:
-                appended.append(self._place(batch, draft, 0, now_ms))
+                appended.append(place(batch, draft, 0, now_ms, host))
                 continue
             queue = (draft.topic, draft.queue_id)
             run = runs.get(queue)
             if run is None:
                 run = runs[queue] = Run(queue, self._queues.next_offset(queue))
             tags_codes = run.tags_codes
-            at = self._place(batch, draft, run.first_offset + len(tags_codes), now_ms)
+            at = place(batch, draft, run.first_offset + len(tags_codes), now_ms, host)
             appended.append(at)
             log_offset, end_offset, _ = at
             run.entries += pack_entry(log_offset, end_offset - log_offset, draft.tags_code)
@@ -154,48 +151,9 @@ class Store:
             self._kick = asyncio.get_running_loop().call_soon(self._ask_flush)
         return appended
 
-    def _place(self, batch: Batch, draft: Draft, queue_offset: int, now_ms: int) -> Appended:
-        store_host = self._config.store_host
-        (
-            topic,
-            queue_id,
-            body,
-            properties,
-            _,
-            sys_flag,
-            flag,
-            born_ms,
-            born_host,
-            tries,
-            prepared_offset,
-        ) = draft
-        size = rec.size_bytes(topic, body, properties, born_host, store_host)
-        log_offset = batch.place(size)
-        record = rec.pack(
-            topic,
-            queue_id,
-            queue_offset,
-            log_offset,
-            body,
-            properties,
-            sys_flag,
-            flag,
-            born_ms,
-            born_host,
-            now_ms,
-            store_host,
-            tries,
-            prepared_offset,
-        )
-        batch.add(record, size)
-        return Appended(log_offset, log_offset + size, queue_offset)
-
     def _write(self, batch: Batch) -> None:
-        try:
+        with self._or_ends():
             self._commit_log.append(batch)
-        except OSError as failed:  # the log's end may hold anything
-            self._fail(failed)
-            raise StoreClosed() from failed
 
     def _check_room(self, now_ms: int, *, system: bool) -> None:
         if self._closed:
@@ -207,12 +165,7 @@ class Store:
         limit = self._config.unsynced_bytes_max
         if self._commit_log.end - self._durable.log_end > limit:
             raise TooManyRequests(what="bytes that wait for the disk", limit=limit)
-        since = self._space_checked_ms
-        if since is None or not 0 <= now_ms - since < FREE_SPACE_CHECK_MS:
-            self._space_checked_ms = now_ms
-            free_bytes = self._files.free_bytes(self._config.data_dir)
-            self._space_left = free_bytes > self._config.disk_reserve_bytes
-        if not self._space_left:
+        if not self.disk.takes_sends(now_ms):
             raise DiskFull(path=self._config.data_dir)
 
     def _ask_flush(self) -> None:
@@ -263,6 +216,26 @@ class Store:
             self._waiting.popleft()[1](StoreClosed())
         self._fatal(failed)
 
+    @contextmanager
+    def _or_ends(self) -> Iterator[None]:
+        """`DiskFull` passes; any other error of the disk ends the store: raises `StoreClosed`."""
+        try:
+            yield
+        except OSError as failed:
+            self._fail(failed)
+            raise StoreClosed() from failed
+
+    def look_at_oldest(self) -> Oldest | None:
+        """The oldest file of the log; None while there is only one."""
+        return self.oldest.look(self._checkpoints.marks.queues_end)
+
+    async def remove_forgotten(self) -> None:
+        """Files that `oldest` has forgotten leave the disk."""
+        with self._or_ends():
+            await self.oldest.remove()
+            if await self.checkpoint():  # it says where the queues begin; a start misses no file
+                await self.oldest.remove_of_queues()
+
     async def durable(self, end_offset: int) -> None:
         """Return when the log is on disk up to `end_offset`; at once with async flush.
 
@@ -292,57 +265,15 @@ class Store:
             assert end_offset <= self._commit_log.end
             self._waiting.append((end_offset, then))
 
-    def topics(self) -> set[str]:
-        """Names of all topics that have a queue."""
-        return {topic for topic, _ in self._queues}
-
-    def min_offset(self, topic: str, queue_id: int) -> int:
-        return self._queues.min_offset(topic, queue_id)
-
-    def max_offset(self, topic: str, queue_id: int) -> int:
-        """Behind the last visible message; 0 for a queue that never had one."""
-        return self._queues.max_offset(topic, queue_id)
-
-    def end_offset(self, topic: str, queue_id: int) -> int:
-        """Behind the last appended message, visible or not."""
-        return self._queues.next_offset((topic, queue_id))
-
-    def entries(self, topic: str, queue_id: int, start: int, count: int) -> list[QueueEntry]:
-        """At most `count` entries of visible messages from offset `start`. Raises `Corrupt`."""
-        return self._queues.entries(topic, queue_id, start, count)
-
-    def read(self, log_offset: int, size_bytes: int) -> Record | None:
-        """None when retention has deleted it. Raises `Corrupt`."""
-        return self._commit_log.read(log_offset, size_bytes)
-
-    def read_bytes(self, log_offset: int, size_bytes: int) -> bytes | None:
-        """The same as the bytes of the log, checked but not decoded. Raises `Corrupt`."""
-        return self._commit_log.read_bytes(log_offset, size_bytes)
-
-    def scan(self, start: int) -> Iterator[Record]:
-        """All records from `start`, the first byte of one, to the log's end."""
-        for record, _ in self._commit_log.scan(max(start, self.log_start), ScanEnd(start)):
-            if record.log_offset >= self.log_end:
-                return
-            yield record
-
-    def load_derived(self, name: str) -> bytes | None:
-        """A file of the data directory that can be made again from the log; None: it is not there
-        or empty."""
-        return self._files.read(self._config.data_dir / name) or None
-
     async def save_derived(self, name: str, data: bytes) -> None:
         """The whole file at once. Raises `DiskFull`; then it is as it was."""
-        await self._files.replace_async(self._config.data_dir / name, data)
-
-    def load_config(self, name: str, decode: Callable[[str], T]) -> T | None:
-        """None when there is no such file. Raises `Corrupt` when neither it nor its backup can
-        be decoded."""
-        return self._config_files.load(name, decode)
+        with self._or_ends():
+            await self._files.replace_async(self._config.data_dir / name, data)
 
     async def save_config(self, name: str, text: str) -> None:
         """Raises `DiskFull`; then the file is as it was."""
-        await self._config_files.save(name, text)
+        with self._or_ends():
+            await self._config_files.save(name, text)
 
     async def run(self) -> None:
         """Marks and checkpoints, and with async flush the flushing, for ever.
@@ -367,17 +298,28 @@ class Store:
                 mark_ms = checkpoint_ms = 0
                 await self.checkpoint()
             elif self.index is not None and self.index.should_save:
-                await self.index.save()
+                with self._or_ends():
+                    await self.index.save()
             elif mark_ms >= MARK_INTERVAL_MS:
                 mark_ms = 0
-                marks = self._checkpoints.marks
-                await self._mark(marks.queues_end, marks.queues_ms)
+                with suppress(DiskFull):  # the next one tells
+                    marks = self._checkpoints.marks
+                    await self._mark(marks.queues_end, marks.queues_ms)
 
     async def checkpoint(self) -> bool:
         """Bring the queues to disk and write down how far they and the log are.
 
         False when the disk is full: the marks stay where they were.
         """
+        async with self._checkpoints.turn:
+            try:
+                with self._or_ends():
+                    return await self._checkpoint()
+            except DiskFull as full:
+                self._log.warning("checkpoint.postponed", reason=str(full))
+                return False
+
+    async def _checkpoint(self) -> bool:
         end = self._visible_end
         if not await self._checkpoints.take(self._commit_log.start, end, self._on_disk):
             return False
@@ -397,15 +339,15 @@ class Store:
 
     async def _mark(self, queues_end: int, queues_ms: int) -> None:
         end, ms, _ = self._durable
-        await self._checkpoints.mark(
-            Marks(
-                log_end=end,
-                queues_end=queues_end,
-                log_ms=ms,
-                queues_ms=queues_ms,
-                index_ms=self.index.safe_ms if self.index is not None else 0,
-            )
+        marks = Marks(
+            log_end=end,
+            queues_end=queues_end,
+            log_ms=ms,
+            queues_ms=queues_ms,
+            index_ms=self.index.safe_ms if self.index is not None else 0,
         )
+        with self._or_ends():
+            await self._checkpoints.mark(marks)
 
     async def close(self) -> None:
         """Everything to disk; the next start finds a clean stop."""

@@ -136,6 +136,8 @@ class Admin:
                         max_offset=queue.max_offset,
                         in_flight=queue.in_flight,
                         lag=queue.lag,
+                        expired=queue.expired,
+                        min_offset=queue.min_offset,
                         locked_by=queue.locked_by,
                     )
         if not response.HasField("group"):

@@ -115,8 +115,9 @@ names = st.text("abcXYZ0-9_%", min_size=1, max_size=8)
     )
 )
 def test_offset_table_round_trip(found: dict[QueueKey, int]) -> None:
-    text = offsets.encode(OffsetTable(4711, found), now_ms=1)
-    assert offsets.decode(text, where="x") == (4711, found)
+    table = OffsetTable(4711, found, {key: 3 for key in list(found)[:1]})
+    text = offsets.encode(table, now_ms=1)
+    assert offsets.decode(text, where="x") == table
 
 
 def test_offsets_as_rocketmq_writes_them() -> None:

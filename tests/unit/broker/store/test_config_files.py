@@ -36,6 +36,31 @@ async def test_what_was_saved_survives_a_crash(disk: MemoryFiles, config: Config
     assert (before.pop("a"), list(before)) == ("é", ["popmqCrc32"])
 
 
+@pytest.mark.parametrize("text", ["{}", '{"a": 1}', '{\n "a": {"b": 1}\n}\n'])
+async def test_what_is_read_is_what_was_saved(config: ConfigFiles, text: str) -> None:
+    await config.save(NAME, text)
+    assert config.load(NAME, json.loads) == json.loads(text)
+
+
+async def test_a_file_without_a_checksum_is_rocketmqs(
+    disk: MemoryFiles, config: ConfigFiles
+) -> None:
+    disk.replace(FOLDER / NAME, b'{"a": 7}')
+    assert config.load(NAME, json.loads) == {"a": 7}
+
+
+async def test_to_begin_anew_leaves_nothing_of_before(
+    disk: MemoryFiles, config: ConfigFiles
+) -> None:
+    await config.save(NAME, '{"a": 1}')
+    await config.save(NAME, '{"a": 2}')
+    config.begin_anew(NAME, '{"a": 3}')
+    disk.crash()
+    assert config.load(NAME, json.loads) == {"a": 3}
+    disk.lose(FOLDER / NAME)
+    assert config.load(NAME, json.loads) is None
+
+
 @pytest.mark.parametrize("damage", [b"", b"{", b"\xff\xfe", b'{"a": 2'])
 async def test_a_damaged_file_falls_back(
     disk: MemoryFiles, config: ConfigFiles, damage: bytes
@@ -67,16 +92,16 @@ async def test_a_full_disk_leaves_it_as_it_was(disk: MemoryFiles, config: Config
 
 async def test_saves_happen_in_the_order_of_their_calls(tmp_path: Path) -> None:
     config = ConfigFiles(OsFiles(), tmp_path, logs.get("test"))
-    await asyncio.gather(*(config.save(NAME, str(i)) for i in range(20)))
-    assert config.load(NAME, json.loads) == 19
-    assert (tmp_path / f"{NAME}.bak").read_text() == "18"
+    await asyncio.gather(*(config.save(NAME, f'{{"n": {i}}}') for i in range(20)))
+    assert config.load(NAME, json.loads) == {"n": 19}
+    assert json.loads((tmp_path / f"{NAME}.bak").read_text())["n"] == 18
 
 
 async def test_a_cancelled_save_does_not_meet_the_next(tmp_path: Path) -> None:
     config = ConfigFiles(OsFiles(), tmp_path, logs.get("test"))
-    first = asyncio.ensure_future(config.save(NAME, "1"))
+    first = asyncio.ensure_future(config.save(NAME, '{"n": 1}'))
     await asyncio.sleep(0)
     first.cancel()
-    await config.save(NAME, "2")
-    assert config.load(NAME, json.loads) == 2
+    await config.save(NAME, '{"n": 2}')
+    assert config.load(NAME, json.loads) == {"n": 2}
     assert first.cancelled()

@@ -63,8 +63,10 @@ def test_what_is_flushed_and_synced_survives(disk: MemoryFiles) -> None:
 
 
 def test_folders_that_are_no_queues_are_passed_over(disk: MemoryFiles) -> None:
-    disk.make_folder(FOLDER / "orders" / "x")
-    disk.make_folder(FOLDER / "orders" / "3")
+    for number in ("x", "3"):
+        disk.make_folder(FOLDER / "orders" / number)
+        disk.open(FOLDER / "orders" / number / ("0" * 20), size_bytes=80)
+    disk.make_folder(FOLDER / "forgotten" / "0")
     assert list(opened(disk)) == [("orders", 3)]
 
 

@@ -1,0 +1,82 @@
+"""What can be read of a store: queues, entries, records, and files beside them."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from popmq_broker.core.queue_entry import QueueEntry
+from popmq_broker.store.commit_log import CommitLog, ScanEnd
+from popmq_broker.store.config_files import ConfigFiles
+from popmq_broker.store.files import Files
+from popmq_broker.store.queues import Queues
+from popmq_common.record import Record
+
+T = TypeVar("T")
+
+
+class Reads:
+    def __init__(
+        self,
+        files: Files,
+        folder: Path,
+        commit_log: CommitLog,
+        queues: Queues,
+        config_files: ConfigFiles,
+    ) -> None:
+        self._files = files
+        self._folder = folder
+        self._commit_log = commit_log
+        self._queues = queues
+        self._config_files = config_files
+
+    @property
+    def log_end(self) -> int:
+        return self._commit_log.end
+
+    @property
+    def log_start(self) -> int:
+        return self._commit_log.start
+
+    def topics(self) -> set[str]:
+        """Names of all topics that have a queue."""
+        return {topic for topic, _ in self._queues}
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        return self._queues.min_offset(topic, queue_id)
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """Behind the last visible message; 0 for a queue that never had one."""
+        return self._queues.max_offset(topic, queue_id)
+
+    def end_offset(self, topic: str, queue_id: int) -> int:
+        """Behind the last appended message, visible or not."""
+        return self._queues.next_offset((topic, queue_id))
+
+    def entries(self, topic: str, queue_id: int, start: int, count: int) -> list[QueueEntry]:
+        """At most `count` entries of visible messages from offset `start`. Raises `Corrupt`."""
+        return self._queues.entries(topic, queue_id, start, count)
+
+    def read(self, log_offset: int, size_bytes: int) -> Record | None:
+        """None when retention has deleted it. Raises `Corrupt`."""
+        return self._commit_log.read(log_offset, size_bytes)
+
+    def read_bytes(self, log_offset: int, size_bytes: int) -> bytes | None:
+        """The same as the bytes of the log, checked but not decoded. Raises `Corrupt`."""
+        return self._commit_log.read_bytes(log_offset, size_bytes)
+
+    def scan(self, start: int) -> Iterator[Record]:
+        """All records from `start`, the first byte of one, to the log's end."""
+        for record, _ in self._commit_log.scan(max(start, self.log_start), ScanEnd(start)):
+            if record.log_offset >= self.log_end:
+                return
+            yield record
+
+    def load_derived(self, name: str) -> bytes | None:
+        """A file of the data directory that can be made again from the log; None: it is not there
+        or empty."""
+        return self._files.read(self._folder / name) or None
+
+    def load_config(self, name: str, decode: Callable[[str], T]) -> T | None:
+        """None when there is no such file. Raises `Corrupt` when neither it nor its backup can
+        be decoded."""
+        return self._config_files.load(name, decode)
