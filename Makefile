@@ -134,6 +134,17 @@ extremes: setup bench/loadgen/loadgen ## 10,000 polls, 1,000 topics, 5,000,000 m
 profile: setup .venv/.bench bench/loadgen/loadgen ## flame graphs of broker and proxy in bench/results/profile (FRONT=)
 	PYTHONPATH=bench $(BIN)/python -m profiling $(EDGE_ARGS)
 
+.venv-compiled/.ready: pyproject.toml build_compiled.py $(shell find services -name '*.py')
+	$(PYTHON) -m venv .venv-compiled
+	.venv-compiled/bin/pip install --quiet --upgrade pip
+	POPMQ_COMPILE=1 .venv-compiled/bin/pip install --quiet --force-reinstall '.[server]' --group dev
+	touch $@
+
+.PHONY: compiled
+compiled: .venv-compiled/.ready ## hot modules as C extensions, in .venv-compiled, and their tests
+	.venv-compiled/bin/python -c 'import popmq_common.protowire as it; assert it.__file__.endswith(".so"), it'
+	.venv-compiled/bin/pytest -q -n 2 --ignore tests/unit/pipelines tests/unit tests/property tests/scenarios
+
 BEFORE ?=
 micro: setup ## CPU time per message of the parts, beside another clone (BEFORE= ONLY=)
 	PYTHONPATH=bench $(BIN)/python -m micro $(if $(BEFORE),--before $(BEFORE)) $(if $(ONLY),--only '$(ONLY)')
@@ -146,4 +157,4 @@ docs: setup ## write docs/configuration.md and the states in docs/pop.md anew
 	$(BIN)/python docs/generate_pop.py --write
 
 clean: ## remove what the other commands made
-	rm -rf .venv .venv-quickstart .venv-compat-python .mypy_cache .pytest_cache .ruff_cache build dist tests/compat/node/node_modules
+	rm -rf .venv .venv-compiled .venv-quickstart .venv-compat-python .mypy_cache .pytest_cache .ruff_cache build dist tests/compat/node/node_modules

@@ -2,7 +2,7 @@
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
 RUN python -m venv --without-pip /opt/popmq
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md build_compiled.py ./
 COPY proto/gen proto/gen
 COPY services services
 COPY sdk sdk

@@ -235,7 +235,12 @@ class EngineDriver:
         while self.run(self.broker.revive.revive_due()):
             pass
         self.deliver_due()
-        self.run(self.broker.checks.tend())
+        self.run(self._tend())
+
+    async def _tend(self) -> None:
+        """What is written again is on disk, and may be asked about."""
+        await self.broker.checks.tend()
+        await self.broker.state.store.durable(self.broker.state.store.log_end)
 
     def deliver_due(self) -> None:
         """What is due now comes into its topic, and is on disk."""

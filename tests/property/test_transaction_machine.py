@@ -206,7 +206,9 @@ class TransactionMachine(RuleBasedStateMachine):
         call = self.driver.start(**end_body(told.place, commit=commit))
         if not call.done():
             told.perhaps = told.perhaps or ("committed" if commit else "rolled back")
-        else:  # it was settled before, as nobody was told
+        elif call.exception() is None:  # it was settled so before, as nobody was told
+            assert told.perhaps == ("committed" if commit else "rolled back")
+        else:
             assert isinstance(call.exception(), AlreadySettled)
 
     def _next_body(self) -> str:

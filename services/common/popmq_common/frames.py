@@ -27,18 +27,19 @@ from popmq_common.sends import SendCall, SendDone
 from popmq_common.units import KiB, MiB
 from popmq_internal.v1 import link_pb2 as link
 
-FRAME_BYTES_MAX: Final = 64 * MiB
+# Those that are not Final are made small by tests; a compiler would fold Final ones.
+FRAME_BYTES_MAX = 64 * MiB
 BATCH_BYTES: Final = 1 * MiB
 """A frame is closed when it has grown past this; one message alone may be larger."""
 EAGER_BYTES: Final = 32 * KiB
 """With so much waiting a frame is written at once, so that the other side begins with it while
 this one still works on the rest of what came together."""
-PENDING_MAX: Final = 32_768
+PENDING_MAX = 32_768
 """Messages put but not yet written, above which nothing new is begun. More than the calls a broker
 takes of one proxy, so that their replies have room."""
-PENDING_BYTES_MAX: Final = 64 * MiB
+PENDING_BYTES_MAX = 64 * MiB
 """The same in bytes."""
-REFUSED_MAX: Final = 2 * PENDING_MAX
+REFUSED_MAX = 2 * PENDING_MAX
 """Messages put but not yet written, above which nothing at all is taken."""
 SILENCE_MS: Final = 20_000
 """A peer whose machine has gone without a word is given up after this long."""

@@ -1,0 +1,86 @@
+"""Hatch's hook for `POPMQ_COMPILE=1 pip install .`: the hot modules as C extensions, by mypyc.
+
+Pure Python is the default and says the same; both lie in the wheel, and Python prefers the
+extension. docs/decisions/0007 tells what it brings and which modules take part.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+VARIABLE = "POPMQ_COMPILE"
+COMPILER = ["mypy>=1.14", "setuptools>=75", "types-protobuf>=5.29"]
+MODULES = {
+    "services/common": [
+        "popmq_common/protowire.py",
+        "popmq_common/sends.py",
+        "popmq_common/record.py",
+        "popmq_common/frames.py",
+    ],
+    "services/proxy": [
+        "popmq_proxy/front/grpc_wire.py",
+        "popmq_proxy/front/http2/wire.py",
+        "popmq_proxy/front/http2/headers.py",
+        "popmq_proxy/front/http2/incoming.py",
+        "popmq_proxy/front/http2/outgoing.py",
+        "popmq_proxy/front/http2/stream.py",
+        "popmq_proxy/front/http2/held.py",
+        "popmq_proxy/front/http2/connection.py",
+        "popmq_proxy/core/plain.py",
+        "popmq_proxy/core/outgoing.py",
+        "popmq_proxy/clients/broker_link.py",
+        "popmq_proxy/clients/local_brokers.py",
+        "popmq_proxy/clients/deadlines.py",
+        "popmq_proxy/rpc/send.py",
+    ],
+    "services/broker": [
+        "popmq_broker/core/queue_entry.py",
+        "popmq_broker/store/batch.py",
+        "popmq_broker/store/store.py",
+        "popmq_broker/engine/send.py",
+    ],
+}
+"""What is compiled together, so that calls among them need no Python."""
+_SETTINGS = """
+[mypy]
+ignore_missing_imports = True
+follow_imports = silent
+[mypy-apache.*,popmq_internal.*,popmq_admin.*,popmq_consumer.*]
+ignore_errors = True
+"""
+
+
+def wanted() -> bool:
+    return os.environ.get(VARIABLE, "") not in ("", "0")
+
+
+class CustomBuildHook(BuildHookInterface[Any]):
+    def dependencies(self) -> list[str]:
+        return COMPILER if wanted() else []
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if not wanted() or version == "editable":
+            return
+        into = Path(self.directory) / "compiled"
+        for extension in compiled(Path(self.root), into):
+            build_data["force_include"][str(extension)] = str(extension.relative_to(into))
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+
+
+def compiled(root: Path, into: Path) -> list[Path]:
+    """The extensions, in folders as the packages have them. Raises `CalledProcessError`."""
+    shutil.rmtree(into, ignore_errors=True)
+    for source in ("proto/gen", "services/nameserver", *MODULES):
+        shutil.copytree(root / source, into, dirs_exist_ok=True)
+    modules = [module for names in MODULES.values() for module in names]
+    (into / "mypy.ini").write_text(_SETTINGS)
+    command = [sys.executable, "-m", "mypyc", *modules]
+    subprocess.run(command, cwd=into, check=True, env={**os.environ, "MYPYPATH": str(into)})
+    shutil.rmtree(into / "build", ignore_errors=True)
+    return sorted(into.rglob("*.so"))
