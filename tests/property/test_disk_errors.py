@@ -259,7 +259,9 @@ async def test_a_disk_that_fails_at_any_call() -> None:
             with suppress(Ended, StoreClosed):
                 await work.live()
                 await work.call(describe=link.Describe())
-            assert work.ended, "nobody was told"
+            index = work.broker.state.store.index
+            index_stopped = index is not None and index.failed is not None
+            assert work.ended or index_stopped, "nobody was told"
             ends += 1
             work.files.crash()
             work.broker.state.store.abandon()

@@ -149,6 +149,11 @@ class Index:
             self.stop(failed)
         self._schedule()
 
+    @property
+    def failed(self) -> Corrupt | OSError | None:
+        """Why it has stopped."""
+        return self._failed
+
     def stop(self, failed: Corrupt | OSError) -> None:
         """The log cannot be read, or the files cannot be written: it stays behind."""
         self._failed = failed
