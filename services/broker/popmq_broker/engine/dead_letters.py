@@ -9,11 +9,12 @@ import asyncio
 from collections.abc import Iterator
 
 from popmq_broker.core import redrive
-from popmq_broker.core.queue_entry import tag_of, tags_code
+from popmq_broker.core.queue_entry import tags_code
 from popmq_broker.core.redrive import DeadLetter, Offsets, Selection
 from popmq_broker.core.tables import PERM_WRITE
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import Topics
+from popmq_broker.store.drafts import copy_of
 from popmq_broker.store.store import Draft
 from popmq_common import hosts
 from popmq_common import properties as names
@@ -155,20 +156,10 @@ class DeadLetters:
         """The message of the second life and the mark of the first."""
         state, record = self._state, letter.record
         properties = redrive.second_life(letter, group)
-        tag = tag_of(properties)
         queues = state.topic(letter.topic).write_queues
         first = letter.queue_id if letter.queue_id >= 0 else offset
-        message = Draft(
-            topic=letter.topic,
-            queue_id=first % queues,
-            body=record.body,
-            properties=properties,
-            tags_code=tags_code(tag) if tag else 0,
-            sys_flag=record.sys_flag,
-            flag=record.flag,
-            born_timestamp_ms=record.born_timestamp_ms,
-            born_host=record.born_host,
-        )
+        message = copy_of(record, letter.topic, first % queues, properties)
+        message = message._replace(reconsume_times=0)
         key = redrive.mark_key(group, offset)
         mark = Draft(
             topic=redrive.marks_topic(group),

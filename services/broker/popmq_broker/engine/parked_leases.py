@@ -22,12 +22,12 @@ from popmq_broker.core import offsets
 from popmq_broker.core.queue_entry import QueueEntry, tags_code
 from popmq_broker.engine.offsets import OFFSETS_FILE, TIMER_TOPIC_SEEN
 from popmq_broker.engine.state import BrokerState
+from popmq_broker.store.seek import entries_from
 from popmq_broker.store.store import Draft
 from popmq_common import properties as names
 from popmq_common.names import TIMER_TOPIC
 from popmq_common.record import Record
 
-CHUNK_ENTRIES = 1_024
 APPENDED_TOGETHER_MAX = 64
 _TAGS = frozenset({ck.CHECKPOINT_TAG, ck.ACK_TAG, ck.BATCH_ACK_TAG})
 _CODES = frozenset(tags_code(tag) for tag in _TAGS)
@@ -55,7 +55,7 @@ async def bring_in(state: BrokerState) -> None:
 def _parked(state: BrokerState, start: int) -> Iterator[Record]:
     """Each record once: what waits for days is written again now and then."""
     known = set()
-    for entry in _entries(state, TIMER_TOPIC, 0, start):
+    for _, entry in entries_from(state.store, TIMER_TOPIC, 0, start):
         record = _read(state, entry) if entry.tags_code in _CODES else None
         if record is None or _property(record, names.REAL_TOPIC) != state.revive_topic:
             continue
@@ -68,7 +68,7 @@ def _bodies_behind(state: BrokerState, log_offset: int) -> set[tuple[str, bytes]
     """What the revive topic holds behind this place of the log."""
     found = set()
     for queue_id in range(state.config.revive_queues):
-        for entry in _entries(state, state.revive_topic, queue_id, 0):
+        for _, entry in entries_from(state.store, state.revive_topic, queue_id, 0):
             record = _read(state, entry) if entry.log_offset > log_offset else None
             if record is not None:
                 found.add(_what(record))
@@ -85,13 +85,6 @@ def _property(record: Record, name: str) -> str:
 
 def _read(state: BrokerState, entry: QueueEntry) -> Record | None:
     return state.store.read(entry.log_offset, entry.size_bytes)
-
-
-def _entries(state: BrokerState, topic: str, queue_id: int, start: int) -> Iterator[QueueEntry]:
-    at = max(start, state.store.min_offset(topic, queue_id))
-    while entries := state.store.entries(topic, queue_id, at, CHUNK_ENTRIES):
-        yield from entries
-        at += len(entries)
 
 
 def _draft(state: BrokerState, record: Record) -> Draft:

@@ -24,10 +24,9 @@ from popmq_broker.engine.offsets import OFFSETS_FILE
 from popmq_broker.engine.pick import message_group_of
 from popmq_broker.engine.state import LOG_END, BrokerState
 from popmq_broker.engine.topics import FLOORS_FILE, GROUPS_FILE, TOPICS_FILE
+from popmq_broker.store.seek import entries_from
 from popmq_common.errors import Corrupt
 from popmq_common.names import REVIVE_GROUP, SYSTEM_GROUP_PREFIX
-
-CHUNK_ENTRIES = 1024
 
 
 def load(state: BrokerState) -> bool:
@@ -130,11 +129,8 @@ def _replay(state: BrokerState, table: OffsetTable) -> int:
 def _entries(
     state: BrokerState, revive_queue: int, start: int
 ) -> Iterator[tuple[QueueEntry, int, int]]:
-    at = max(start, state.store.min_offset(state.revive_topic, revive_queue))
-    while entries := state.store.entries(state.revive_topic, revive_queue, at, CHUNK_ENTRIES):
-        for entry in entries:
-            yield entry, revive_queue, at
-            at += 1
+    for offset, entry in entries_from(state.store, state.revive_topic, revive_queue, start):
+        yield entry, revive_queue, offset
 
 
 def _apply_checkpoint(

@@ -17,12 +17,12 @@ from popmq_broker.core.grant import Lease
 from popmq_broker.core.leases import Due, GroupQueue, Outcome
 from popmq_broker.core.nack import NackKind
 from popmq_broker.core.order import Order
-from popmq_broker.core.queue_entry import tag_of, tags_code
 from popmq_broker.core.retry import Copy, dead_letter, retry_or_dead_letter
 from popmq_broker.engine import journal
 from popmq_broker.engine.pop_buffer import append_behind, before_end
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import Topics
+from popmq_broker.store.drafts import copy_of
 from popmq_broker.store.store import Draft
 from popmq_common.errors import DiskFull
 from popmq_common.names import RETRY_PREFIX
@@ -278,16 +278,5 @@ def _reason(lease: Lease) -> str:
 
 
 def _copy_draft(record: Record, copy: Copy) -> Draft:
-    tag = tag_of(copy.properties)
-    return Draft(
-        topic=copy.topic,
-        queue_id=0,
-        body=record.body,
-        properties=copy.properties,
-        tags_code=tags_code(tag) if tag else 0,
-        sys_flag=record.sys_flag,
-        flag=record.flag,
-        born_timestamp_ms=record.born_timestamp_ms,
-        born_host=record.born_host,
-        reconsume_times=copy.reconsume_times,
-    )
+    draft = copy_of(record, copy.topic, 0, copy.properties)
+    return draft._replace(reconsume_times=copy.reconsume_times)

@@ -22,9 +22,10 @@ from popmq_broker.core.queue_entry import QueueEntry
 from popmq_broker.core.timer import Parked
 from popmq_broker.core.timer_wheel import MARK, Entry, Wheel
 from popmq_broker.engine.state import BrokerState
-from popmq_broker.engine.timer_drafts import mark_draft, unparked
+from popmq_broker.engine.timer_drafts import mark_draft
 from popmq_broker.engine.timer_levels import Levels
 from popmq_broker.engine.topics import Topics
+from popmq_broker.store.drafts import copy_of
 from popmq_broker.store.store import Appended, Draft
 from popmq_common import properties as names
 from popmq_common.errors import BadRequest, Corrupt, DiskFull, PopMQError, TooManyRequests
@@ -192,7 +193,7 @@ class Timers:
             return mark_draft(topic, parked.message_id, entry.due_ms, [entry.offset], now_ms)
         properties = timer.delivered(parked.named, str(entry.offset))
         queue_id %= state.topic(topic).write_queues
-        return unparked(parked.record, topic, queue_id, properties)
+        return copy_of(parked.record, topic, queue_id, properties)
 
     def parked(self, entries: Sequence[Entry]) -> Iterator[tuple[Entry, Parked]]:
         """The records of entries; what is another one, or cannot be read, is told and left out."""

@@ -1,29 +1,12 @@
-"""Drafts that end a wait: the message in its topic, or the mark that it will not come."""
+"""The draft that ends a wait without the message: the mark that it will not come."""
 
 from collections.abc import Sequence
 
 from popmq_broker.core import timer
-from popmq_broker.core.queue_entry import tags_code, tags_code_of
+from popmq_broker.core.queue_entry import tags_code
 from popmq_broker.store.store import Draft
 from popmq_common import hosts
 from popmq_common.names import TIMER_TOPIC
-from popmq_common.record import Record
-
-
-def unparked(record: Record, topic: str, queue_id: int, properties: bytes) -> Draft:
-    """The message of a parked record in that queue."""
-    return Draft(
-        topic=topic,
-        queue_id=queue_id,
-        body=record.body,
-        properties=properties,
-        tags_code=tags_code_of(properties),
-        sys_flag=record.sys_flag,
-        flag=record.flag,
-        born_timestamp_ms=record.born_timestamp_ms,
-        born_host=record.born_host,
-        reconsume_times=record.reconsume_times,
-    )
 
 
 def mark_draft(

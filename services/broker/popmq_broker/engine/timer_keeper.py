@@ -18,8 +18,10 @@ from popmq_broker.core.timer import Parked
 from popmq_broker.core.timer_wheel import MARK, Entry
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.timer import Timers
-from popmq_broker.engine.timer_drafts import mark_draft, unparked
+from popmq_broker.engine.timer_drafts import mark_draft
 from popmq_broker.engine.timer_load import LEVELS_FILE, TIMERS_FILE
+from popmq_broker.store.drafts import copy_of
+from popmq_broker.store.seek import first_stored_at
 from popmq_broker.store.store import Draft
 from popmq_common.errors import BadRequest, DiskFull, PropertiesTooLarge, TooManyRequests
 from popmq_common.names import TIMER_TOPIC
@@ -120,7 +122,8 @@ class TimerKeeper:
         first = timers.wheel.first_offset()
         if first is None:
             return False
-        limit = self._first_younger(first, now_ms - state.config.timer_roll_ms)
+        old_ms = now_ms - state.config.timer_roll_ms
+        limit = first_stored_at(state.store, TIMER_TOPIC, 0, first, old_ms + 1)
         old = [entry for entry in timers.wheel.before(limit, ROLL_BATCH) if entry.due_ms > now_ms]
         moved, drafts = [], []
         readable = dict(timers.parked(old))
@@ -152,7 +155,7 @@ class TimerKeeper:
         if is_message and self._state.is_of_deleted(topic, parked.record.log_offset):
             self._state.stats.timed[topic, "dropped"] += 1
             return mark_draft(topic, parked.message_id, entry.due_ms, [entry.offset], now_ms)
-        return unparked(parked.record, TIMER_TOPIC, 0, timer.rolled(parked.named, of))
+        return copy_of(parked.record, TIMER_TOPIC, 0, timer.rolled(parked.named, of))
 
     def _append(self, drafts: list[Draft], now_ms: int) -> bool:
         if not drafts:
@@ -164,17 +167,3 @@ class TimerKeeper:
             return False
         self._timers.took(drafts, places)
         return True
-
-    def _first_younger(self, low: int, stored_ms: int) -> int:
-        """The first offset from `low` on that was stored after this time; store times grow."""
-        store = self._state.store
-        high = store.max_offset(TIMER_TOPIC, 0)
-        while low < high:
-            middle = (low + high) // 2
-            found = store.entries(TIMER_TOPIC, 0, middle, 1)
-            record = store.read(found[0].log_offset, found[0].size_bytes) if found else None
-            if record is not None and record.store_timestamp_ms > stored_ms:
-                high = middle
-            else:
-                low = middle + 1
-        return low

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from popmq_broker.core import timer, timer_levels
 from popmq_broker.core.queue_entry import QueueEntry
 from popmq_broker.engine.state import BrokerState
-from popmq_broker.engine.timer_drafts import unparked
 from popmq_broker.engine.topics import Topics
+from popmq_broker.store.drafts import copy_of
 from popmq_broker.store.store import Draft
 from popmq_common import properties as names
 from popmq_common.errors import Corrupt
@@ -110,7 +110,7 @@ class Levels:
             return None
         topic, queue_id = place
         properties = timer.delivered(named, f"{level}@{offset}")
-        return unparked(record, topic, queue_id, properties)
+        return copy_of(record, topic, queue_id, properties)
 
     def _place(
         self, record: Record | None, named: Mapping[str, str], level: int, offset: int

@@ -8,11 +8,12 @@ engine/transaction_checks.py.
 from collections.abc import Sequence
 
 from popmq_broker.core import transaction
-from popmq_broker.core.queue_entry import tags_code
+from popmq_broker.core.queue_entry import tags_code, tags_code_of
 from popmq_broker.core.tables import TopicConfig
 from popmq_broker.core.transaction import Half, Outcome
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import Topics
+from popmq_broker.store.drafts import copy_of
 from popmq_broker.store.store import Appended, Draft
 from popmq_common import hosts
 from popmq_common import properties as names
@@ -109,17 +110,9 @@ class Transactions:
         topic, record = self._state.topic(half.topic), self._read(half)
         if record is None:
             raise InvalidTransactionId(reason="retention has deleted its half message")
-        return Draft(
-            topic=topic.name,
-            queue_id=transaction.real_queue(record) % topic.write_queues,
-            body=record.body,
-            properties=record.properties,
-            tags_code=_code_of(record.properties),
+        queue_id = transaction.real_queue(record) % topic.write_queues
+        return copy_of(record, topic.name, queue_id, record.properties)._replace(
             sys_flag=record.sys_flag & ~_TRANSACTION_BITS | SysFlag.COMMIT.value,
-            flag=record.flag,
-            born_timestamp_ms=record.born_timestamp_ms,
-            born_host=record.born_host,
-            reconsume_times=record.reconsume_times,
             prepared_offset=half.log_offset,
         )
 
@@ -130,7 +123,7 @@ class Transactions:
         if record is not None:
             self._topics.ensure_system_copy_target(GIVEN_UP_TOPIC)
             properties = transaction.given_up_properties(record, half)
-            drafts.insert(0, _copy_draft(record, GIVEN_UP_TOPIC, properties))
+            drafts.insert(0, copy_of(record, GIVEN_UP_TOPIC, 0, properties))
         message_id = "" if record is None else names.decode(record.properties).get(names.UNIQ_KEY)
         state.log.error(
             "transaction.given_up", topic=half.topic, message_id=message_id, checks=half.checks
@@ -155,7 +148,7 @@ class Transactions:
             state.halves.drop(half)
             return
         now_ms = state.clock.now_ms()
-        draft = _copy_draft(record, HALF_TOPIC, transaction.moved_properties(record, half))
+        draft = copy_of(record, HALF_TOPIC, 0, transaction.moved_properties(record, half))
         op_offset = state.store.end_offset(HALF_OP_TOPIC, 0)
         place, _ = state.store.append([draft, _op_draft(half, None, now_ms)], now_ms, system=True)
         to = self._half(draft, place, now_ms)
@@ -213,7 +206,7 @@ def _half_draft(topic: str, queue_id: int, record: link.OutgoingRecord | Outgoin
         0,
         record.body,
         properties,
-        _code_of(properties),
+        tags_code_of(properties),
         record.sys_flag & ~_TRANSACTION_BITS,
         record.flag,
         record.born_timestamp_ms,
@@ -233,29 +226,6 @@ def _op_draft(half: Half, outcome: Outcome | None, now_ms: int) -> Draft:
         now_ms,
         hosts.LOCAL,
     )
-
-
-def _copy_draft(record: Record, topic: str, properties: bytes) -> Draft:
-    return Draft(
-        topic,
-        0,
-        record.body,
-        properties,
-        _code_of(properties),
-        record.sys_flag,
-        record.flag,
-        record.born_timestamp_ms,
-        record.born_host,
-        record.reconsume_times,
-    )
-
-
-_TAG = (names.TAGS + names.NAME_END).encode()
-
-
-def _code_of(properties: bytes) -> int:
-    tag = names.value_of(properties, _TAG)
-    return tags_code(tag) if tag else 0
 
 
 def _unsettled(half: Half, record: Record) -> link.Unsettled:

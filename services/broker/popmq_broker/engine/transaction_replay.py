@@ -13,11 +13,10 @@ from popmq_broker.core import transaction
 from popmq_broker.core.offsets import OffsetTable, QueueKey
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.transaction_checks import load_checks
+from popmq_broker.store.seek import entries_from
 from popmq_common.errors import Corrupt
 from popmq_common.names import HALF_GROUP, HALF_OP_TOPIC, HALF_TOPIC
 from popmq_common.record import Record
-
-CHUNK_ENTRIES = 1024
 
 
 class _Read(NamedTuple):
@@ -53,11 +52,8 @@ def _position(state: BrokerState, saved: OffsetTable, topic: str) -> int:
 
 
 def _entries(state: BrokerState, topic: str, start: int) -> Iterator[_Read]:
-    at = max(start, state.store.min_offset(topic, 0))
-    while entries := state.store.entries(topic, 0, at, CHUNK_ENTRIES):
-        for entry in entries:
-            yield _Read(entry.log_offset, entry.size_bytes, topic, at)
-            at += 1
+    for offset, entry in entries_from(state.store, topic, 0, start):
+        yield _Read(entry.log_offset, entry.size_bytes, topic, offset)
 
 
 def _readable(state: BrokerState, read: _Read) -> Record | None:

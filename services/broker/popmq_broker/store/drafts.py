@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from popmq_broker.core.queue_entry import tags_code_of
 from popmq_broker.store.batch import Batch
 from popmq_broker.store.queues import QueueId
 from popmq_common import record as rec
@@ -23,6 +24,22 @@ class Draft(NamedTuple):
     born_host: bytes
     reconsume_times: int = 0
     prepared_offset: int = 0
+
+
+def copy_of(record: rec.Record, topic: str, queue_id: int, properties: bytes) -> Draft:
+    """The message of a stored record once more, in that queue and with these properties."""
+    return Draft(
+        topic,
+        queue_id,
+        record.body,
+        properties,
+        tags_code_of(properties),
+        record.sys_flag,
+        record.flag,
+        record.born_timestamp_ms,
+        record.born_host,
+        record.reconsume_times,
+    )
 
 
 class Appended(NamedTuple):

@@ -1,9 +1,26 @@
-"""Where in a queue a time is: binary search over the store times of its messages.
+"""A queue from a place or a time on. Times by binary search over the store times of its messages.
 
 Source: RocketMQ ConsumeQueue.getOffsetInQueueByTime with LOWER as boundary.
 """
 
+from collections.abc import Iterator
+from typing import Final
+
+from popmq_broker.core.queue_entry import QueueEntry
 from popmq_broker.store.store import Store
+
+CHUNK_ENTRIES: Final = 1_024
+"""Read at a time."""
+
+
+def entries_from(
+    store: Store, topic: str, queue_id: int, start: int
+) -> Iterator[tuple[int, QueueEntry]]:
+    """(offset, entry) of each visible message from `start` on. Raises `Corrupt`."""
+    at = max(start, store.min_offset(topic, queue_id))
+    while entries := store.entries(topic, queue_id, at, CHUNK_ENTRIES):
+        yield from enumerate(entries, at)
+        at += len(entries)
 
 
 def first_stored_at(store: Store, topic: str, queue_id: int, low: int, time_ms: int) -> int:
