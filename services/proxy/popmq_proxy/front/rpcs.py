@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from operator import attrgetter
 from typing import Any
 
 from grpc_health.v1 import health_pb2 as health
@@ -20,27 +21,23 @@ CONSUMER = "popmq.consumer.v1.Consumer"
 HEALTH = "grpc.health.v1.Health"
 INTERNAL = 13
 _ADMIN_METHODS: dict[str, tuple[Any, str]] = {
-    "CreateTopic": (admin.CreateTopicRequest, "create_topic"),
-    "DeleteTopic": (admin.DeleteTopicRequest, "delete_topic"),
-    "ListTopics": (admin.ListTopicsRequest, "list_topics"),
-    "DescribeTopic": (admin.DescribeTopicRequest, "describe_topic"),
-    "CreateGroup": (admin.CreateGroupRequest, "create_group"),
-    "DeleteGroup": (admin.DeleteGroupRequest, "delete_group"),
-    "ListGroups": (admin.ListGroupsRequest, "list_groups"),
-    "DescribeGroup": (admin.DescribeGroupRequest, "describe_group"),
+    "CreateTopic": (admin.CreateTopicRequest, "admin.create_topic"),
+    "DeleteTopic": (admin.DeleteTopicRequest, "admin.delete_topic"),
+    "ListTopics": (admin.ListTopicsRequest, "admin.list_topics"),
+    "DescribeTopic": (admin.DescribeTopicRequest, "admin.describe_topic"),
+    "CreateGroup": (admin.CreateGroupRequest, "admin.create_group"),
+    "DeleteGroup": (admin.DeleteGroupRequest, "admin.delete_group"),
+    "ListGroups": (admin.ListGroupsRequest, "admin.list_groups"),
+    "DescribeGroup": (admin.DescribeGroupRequest, "admin.describe_group"),
+    "ListDeadLetters": (admin.ListDeadLettersRequest, "dead_letters.browse"),
+    "RedriveDeadLetters": (admin.RedriveDeadLettersRequest, "dead_letters.redrive"),
+    "ListTransactions": (admin.ListTransactionsRequest, "transactions.unsettled"),
+    "SettleTransaction": (admin.SettleTransactionRequest, "transactions.settle"),
+    "FindMessages": (admin.FindMessagesRequest, "find.find"),
+    "GetMessage": (admin.GetMessageRequest, "find.get"),
+    "ResetOffsets": (admin.ResetOffsetsRequest, "reset.reset_offsets"),
 }
-_DEAD_LETTER_METHODS: dict[str, tuple[Any, str]] = {
-    "ListDeadLetters": (admin.ListDeadLettersRequest, "browse"),
-    "RedriveDeadLetters": (admin.RedriveDeadLettersRequest, "redrive"),
-}
-_TRANSACTION_METHODS: dict[str, tuple[Any, str]] = {
-    "ListTransactions": (admin.ListTransactionsRequest, "unsettled"),
-    "SettleTransaction": (admin.SettleTransactionRequest, "settle"),
-}
-_FIND_METHODS: dict[str, tuple[Any, str]] = {
-    "FindMessages": (admin.FindMessagesRequest, "find"),
-    "GetMessage": (admin.GetMessageRequest, "get"),
-}
+"""The request, and which of `Methods` serves it."""
 _CONSUMER_METHODS: dict[str, Any] = {
     "Nack": consumer.NackRequest,
     "Pull": consumer.PullRequest,
@@ -100,20 +97,9 @@ def rpcs(methods: Methods, metrics: Metrics) -> list[Rpc]:
             assert method.name == "Telemetry"
             handler, kind = methods.client.telemetry, Kind.BIDI
         found.append(Rpc(MESSAGING, method.name, kind, decode, handler, begin, stats))
-    for name, (request, attribute) in _ADMIN_METHODS.items():
-        handler = getattr(methods.admin, attribute)
+    for name, (request, served_by) in _ADMIN_METHODS.items():
+        handler = attrgetter(served_by)(methods)
         found.append(Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler))
-    for name, (request, attribute) in _DEAD_LETTER_METHODS.items():
-        handler = getattr(methods.dead_letters, attribute)
-        found.append(Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler))
-    for name, (request, attribute) in _TRANSACTION_METHODS.items():
-        handler = getattr(methods.transactions, attribute)
-        found.append(Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler))
-    for name, (request, attribute) in _FIND_METHODS.items():
-        handler = getattr(methods.find, attribute)
-        found.append(Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler))
-    decode = admin.ResetOffsetsRequest.FromString
-    found.append(Rpc(ADMIN, "ResetOffsets", Kind.UNARY, decode, methods.reset.reset_offsets))
     for name, message in _CONSUMER_METHODS.items():
         handler = _counted(methods.unary[name], metrics.rpc(name), _status_code)
         found.append(Rpc(CONSUMER, name, Kind.UNARY, message.FromString, handler))
