@@ -12,7 +12,8 @@ for data_dir in "$@"; do
     rm -rf "$broker"
     mkdir "$broker" &&
         python -m popmq_pipelines export --data-dir "$data_dir" --out "$snapshot" &&
-        python -m popmq_pipelines reconcile --snapshot "$snapshot" --out "$broker/report"
+        python -m popmq_pipelines reconcile --snapshot "$snapshot" --out "$broker/report" \
+            --html "$broker/report.html" --markdown "$broker/report.md"
     verdict=$?
     test $verdict -eq 0 || test $result -eq 1 || result=$verdict
 done

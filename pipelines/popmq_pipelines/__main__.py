@@ -40,6 +40,8 @@ def _parser() -> argparse.ArgumentParser:
     reconcile.add_argument("--out", type=Path, help="directory of the tables; default: none")
     reconcile.add_argument("--grace-s", type=float, default=60.0, help="default: %(default)s")
     reconcile.add_argument("--json", action="store_true", help="print the report as JSON")
+    reconcile.add_argument("--html", type=Path, help="write the report as a page of its own")
+    reconcile.add_argument("--markdown", type=Path, help="write the report as Markdown")
     show = commands.add_parser("show", help="all that a snapshot knows about one message")
     show.add_argument("--snapshot", type=Path, required=True)
     show.add_argument("--topic", required=True)
@@ -64,7 +66,7 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _reconcile(options: argparse.Namespace) -> int:
-    from popmq_pipelines import io, report_text, session
+    from popmq_pipelines import io, report_html, report_markdown, report_text, session
     from popmq_pipelines.jobs.reconcile import reconcile
 
     if not options.snapshot.is_dir():
@@ -81,6 +83,10 @@ def _reconcile(options: argparse.Namespace) -> int:
         report = reconcile(spark, snapshot, options.out, grace_ms=grace_ms)
     finally:
         spark.stop()
+    if options.html:
+        options.html.write_text(report_html.page(report, options.snapshot))
+    if options.markdown:
+        options.markdown.write_text(report_markdown.document(report, options.snapshot))
     if options.json:
         print(json.dumps(asdict(report)))
     else:

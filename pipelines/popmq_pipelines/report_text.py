@@ -8,8 +8,20 @@ from typing import Any, Final
 
 from popmq_pipelines.verdict import FINDINGS_SHOWN_MAX, Report, Verdict
 
+STATES: Final[Mapping[str, tuple[str, str]]] = {
+    "acked": ("acked", "good"),
+    "in_flight": ("leased, in their time", "calm"),
+    "not_leased": ("ready, or not for this group", "calm"),
+    "retried": ("copied to the retry topic", "calm"),
+    "dead": ("dead letters", "calm"),
+    "voided": ("set aside by a reset", "calm"),
+    "overdue": ("overdue: not revived in time", "bad"),
+    "uncopied": ("ended without the copy", "bad"),
+}
+"""A column of recon_balance → what it means, and whether it may be."""
+
 ROWS_MAX: Final = 20
-_HEADINGS: Final = {
+HEADINGS: Final = {
     "kind": "finding",
     "topic": "topic",
     "consumer_group": "group",
@@ -26,7 +38,7 @@ def text(report: Report, snapshot: Path) -> str:
     told = [f"{report.verdict}: snapshot {report.snapshot_id}"]
     if report.as_of_ms is not None:
         span = f"log offsets {report.log_start} to {report.log_end}"
-        told.append(f"  as of {_time(report.as_of_ms)}, {span}")
+        told.append(f"  as of {spoken_time(report.as_of_ms)}, {span}")
     told += [f"  {problem}" for problem in report.problems]
     told += [f"  {count:>10}  leases {state}" for state, count in report.lease_states.items()]
     if report.verdict is Verdict.FAIL:
@@ -38,10 +50,10 @@ def _findings(report: Report, snapshot: Path) -> list[str]:
     told = [""]
     told += [f"  {count:>10}  {kind}" for kind, count in report.finding_counts.items()]
     shown = report.findings[:ROWS_MAX]
-    cells = [list(_HEADINGS.values()), *(_cells(found) for found in shown)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(_HEADINGS))]
+    rows = [list(HEADINGS.values()), *map(cells, shown)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(HEADINGS))]
     told.append("")
-    for row in cells:
+    for row in rows:
         padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         told.append("  " + "  ".join(padded).rstrip())
     total = sum(report.finding_counts.values())
@@ -52,18 +64,26 @@ def _findings(report: Report, snapshot: Path) -> list[str]:
         )
     first = next((found for found in shown if found["consumer_group"]), shown[0])
     told.append("  What the log says of one of them:")
-    told.append(
-        f"    python -m popmq_pipelines show --snapshot {shlex.quote(str(snapshot))} "
-        f"--topic {shlex.quote(first['topic'])} --queue {first['queue_id']} "
-        f"--offset {first['queue_offset']}"
-    )
+    told.append(f"    {show_command(first, snapshot)}")
     return told
 
 
-def _cells(found: Mapping[str, Any]) -> list[str]:
+def show_command(found: Mapping[str, Any], snapshot: Path) -> str:
+    """What a person types to see all that the log says of a finding's first offset."""
+    return (
+        f"python -m popmq_pipelines show --snapshot {shlex.quote(str(snapshot))} "
+        f"--topic {shlex.quote(found['topic'])} --queue {found['queue_id']} "
+        f"--offset {found['queue_offset']}"
+    )
+
+
+def cells(found: Mapping[str, Any]) -> list[str]:
+    """A finding in the order of `HEADINGS`."""
     return [
-        _time(found[name]) if name == "due_ms" and found[name] is not None else _cell(found[name])
-        for name in _HEADINGS
+        spoken_time(found[name])
+        if name == "due_ms" and found[name] is not None
+        else _cell(found[name])
+        for name in HEADINGS
     ]
 
 
@@ -71,7 +91,8 @@ def _cell(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-def _time(ms: int) -> str:
+def spoken_time(ms: int) -> str:
+    """In UTC, as a person writes it."""
     try:
         return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (ValueError, OverflowError, OSError):  # a lease of a thousand years is possible

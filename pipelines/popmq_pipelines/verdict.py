@@ -13,6 +13,9 @@ from typing import Any, Final, assert_never
 FINDINGS_SHOWN_MAX: Final = 1_000
 """More are counted, but not listed: whoever reads a thousand knows what is wrong."""
 
+BALANCE_SHOWN_MAX: Final = 1_000
+"""Groups and topics in a report; the table has all."""
+
 
 class Verdict(StrEnum):
     PASS = "PASS"
@@ -51,3 +54,7 @@ class Report:
     lease_states: Mapping[str, int] = field(default_factory=dict)
     finding_counts: Mapping[str, int] = field(default_factory=dict)
     findings: Sequence[Mapping[str, Any]] = ()
+    balance: Sequence[Mapping[str, Any]] = ()
+    """The rows of recon_balance, the first `BALANCE_SHOWN_MAX`."""
+    revive: Sequence[Mapping[str, Any]] = ()
+    """The rows of recon_revive."""

@@ -1,5 +1,6 @@
 """Read a snapshot, audit it, write the tables and the verdict."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from popmq_pipelines.io import Snapshot
 from popmq_pipelines.manifest import code_version
 from popmq_pipelines.transforms import findings, leases
 from popmq_pipelines.transforms.audit import Audit, audit, lease_states
-from popmq_pipelines.verdict import Report, judge
+from popmq_pipelines.verdict import BALANCE_SHOWN_MAX, Report, judge
 
 GRACE_MS: Final = 60_000
 """How long after its time a lease may wait for revive: a busy broker, a slow disk."""
@@ -36,6 +37,7 @@ def reconcile(
 
 def _write(out: Path | None, snapshot: Snapshot, found: Audit) -> Report:
     gaps, duplicates = found.gaps.cache(), found.duplicates.cache()
+    balance, revive = found.balance.cache(), found.revive.cache()
     try:
         both = gaps.unionByName(duplicates)
         report = _report(
@@ -44,17 +46,22 @@ def _write(out: Path | None, snapshot: Snapshot, found: Audit) -> Report:
             _counts(io.collect(findings.counts(both)), "kind", "finding_count"),
             io.collect(findings.shown(both)),
         )
+        report = replace(
+            report,
+            balance=io.collect(balance.limit(BALANCE_SHOWN_MAX)),
+            revive=io.collect(revive),
+        )
         tables = {
             "recon_message_state": found.messages,
             "recon_gaps": findings.shown(gaps),
             "recon_duplicates": findings.shown(duplicates),
-            "recon_revive": found.revive,
-            "recon_balance": found.balance,
+            "recon_revive": revive,
+            "recon_balance": balance,
         }
         io.write_audit(out, snapshot.id, tables)
     finally:
-        gaps.unpersist()
-        duplicates.unpersist()
+        for frame in (gaps, duplicates, balance, revive):
+            frame.unpersist()
     return report
 
 
