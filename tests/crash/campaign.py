@@ -19,6 +19,8 @@ ANSWER_S_MAX = 60.0
 """From a start to the first answer."""
 QUIET_S = max(HIDDEN_S, *INVISIBLE_S) + 2.5
 """Without a delivery: nothing is held any more that could come again."""
+QUIET_S_MAX = 40.0
+"""Without a delivery: what is not there does not come any more."""
 DRAIN_S_MAX = 300.0
 TELL_EVERY_S = 10.0
 
@@ -72,7 +74,8 @@ class Campaign:
             await asyncio.sleep(0.2)
             self._tell()
             quiet_s = time.monotonic() - self.told.last_delivery
-            if quiet_s > QUIET_S and (not self.told.waiting or quiet_s > 4 * QUIET_S):
+            is_done = not self.told.waiting and not self.told.unacked
+            if quiet_s > (QUIET_S if is_done else QUIET_S_MAX):
                 return
 
     def _tell(self) -> None:

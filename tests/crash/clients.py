@@ -158,11 +158,11 @@ async def receive(endpoint: str, told: Told, rng: random.Random) -> None:
 async def _settle(client: Client, told: Told, message: ReceivedMessage, rng: random.Random) -> None:
     body, what, began = message.body.decode(), rng.random(), time.monotonic()
     acked, changed, nacked = SETTLED[told.in_memory]
+    if what < acked:
+        await _ack(client, told, message)
+        return
     try:
-        if what < acked:
-            await client.ack(message)
-            told.acked(body, began, time.monotonic())
-        elif what < acked + changed:
+        if what < acked + changed:
             await client.change_invisible(message, HIDDEN_S)
             told.hidden("changed", body, began + HIDDEN_S)
         elif what < acked + changed + nacked:
@@ -170,3 +170,15 @@ async def _settle(client: Client, told: Told, message: ReceivedMessage, rng: ran
             told.hidden("nacked", body, began + HIDDEN_S)
     except PopMQClientError:
         told.failures += 1
+
+
+async def _ack(client: Client, told: Told, message: ReceivedMessage) -> None:
+    body, began = message.body.decode(), time.monotonic()
+    try:
+        await client.ack(message)
+    except RefusedByServer as refused:
+        told.not_acked(body, refused.code)
+    except PopMQClientError:
+        told.not_acked(body, None)
+    else:
+        told.acked(body, began, time.monotonic())

@@ -173,6 +173,27 @@ def test_what_never_comes_is_lost(told: Told, kind: str) -> None:
         told.check()
 
 
+@pytest.mark.parametrize("code", [None, v2.INVALID_RECEIPT_HANDLE])
+def test_what_nobody_acked_and_does_not_come_again_is_lost(told: Told, code: int | None) -> None:
+    send(told)
+    come(told, "a", 2.0)
+    if code is not None:
+        told.not_acked("a", code)
+    with pytest.raises(AssertionError, match="1 lost after"):
+        told.check()
+    come(told, "a", 4.0)
+    told.acked("a", 4.1, 4.2)
+    told.check()
+
+
+def test_an_ack_without_an_answer_may_be_done(told: Told) -> None:
+    for body, code in (("a", None), ("b", v2.PROXY_TIMEOUT)):
+        send(told, body)
+        come(told, body, 2.0)
+        told.not_acked(body, code)
+    told.check()
+
+
 def test_a_recall_that_was_refused_promises_that_it_comes(told: Told) -> None:
     delay(told)
     told.recalling("a")
@@ -190,10 +211,12 @@ def test_what_is_right_is_not_held_against_anybody(told: Told) -> None:
     come(told, "b", 5.0)
     told.hidden("nacked", "b", 8.0)
     come(told, "b", 8.0)
+    told.acked("b", 8.1, 8.2)
     begin(told, commit=True, held_until=3.0, body="c")
     assert told.asked("c", 2.9) is None
     assert told.asked("c", 3.1)
     come(told, "c", 3.2)
+    told.acked("c", 3.3, 3.4)
     begin(told, commit=False, body="d")
     assert told.asked("d", 3.1) is False
     told.check()
@@ -211,6 +234,8 @@ def test_what_has_an_unknown_outcome_may_come_or_not(told: Told) -> None:
     assert not told.waiting
     come(told, "a", 2.0)
     come(told, "c", 5.0)
+    for body in "ac":
+        told.acked(body, 5.1, 5.2)
     told.check()
 
 

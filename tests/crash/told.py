@@ -8,14 +8,15 @@
                       and ends as its transaction was decided
     committed         it comes, and is not asked about any more
     rolled-back       it never comes, and is not asked about any more
-    acked             it does not come in a receive that begins later
+    acked             it does not come in a receive that begins later; until then it comes again
     changed, nacked   it does not come before its time
 
 A transaction is decided, and that written down, before it is begun, as its producer's database
 would. Whoever is asked about it answers from there. So a half message comes or does not, whether
 its producer's answer came through or not.
 
-Without an answer nobody knows: a message that was sent may come, it need not.
+Without an answer nobody knows: a message that was sent may come, it need not; one that was acked
+may come again.
 
 With pop_buffer=memory an ack may be undone by a crash that comes soon (docs/pop.md). So it counts
 when the broker has lived on for `PRICE_S`.
@@ -48,6 +49,8 @@ class Told:
     """The broker that lives has acks in its memory alone."""
     waiting: dict[str, float] = field(default_factory=dict)
     """Owed and not received → since when, or when it is due; times are monotonic."""
+    unacked: set[str] = field(default_factory=set)
+    """Received, and to come again."""
     _attempted: set[str] = field(default_factory=set)
     _due_ms: dict[str, int] = field(default_factory=dict)
     _recalled: set[str] = field(default_factory=set)
@@ -163,6 +166,8 @@ class Told:
         self.deliveries += 1
         self.last_delivery = answered
         self.received.add(body)
+        if body not in self._acked_at:
+            self.unacked.add(body)
         self.waiting.pop(body, None)
         for wrong in self._wrong(body, invoked, answered, now_ms):
             self.undone.append(f"{body}: {wrong}")
@@ -188,11 +193,18 @@ class Told:
 
     def acked(self, body: str, invoked: float, answered: float) -> None:
         self.record.write("acked", body)
+        self.unacked.discard(body)
         if self._was_in_memory and invoked < self._began:  # which of the two has answered?
             return
         self._acked_at.setdefault(body, answered)
         if self.in_memory:
             self._unsure[body] = answered
+
+    def not_acked(self, body: str, code: int | None) -> None:
+        """An ack was refused with that code, or has no answer."""
+        self.failures += 1
+        if code != v2.INVALID_RECEIPT_HANDLE:
+            self.unacked.discard(body)
 
     def hidden(self, what: str, body: str, until: float) -> None:
         """`what`: changed or nacked."""
@@ -213,3 +225,5 @@ class Told:
         assert not self.undone, f"{len(self.undone)} undone: {self.undone[:10]}"
         lost = self.lost()
         assert not lost, f"{len(lost)} lost: {sorted(lost)[:10]}"
+        left = sorted(self.unacked)
+        assert not left, f"{len(left)} lost after they had come, and nobody acked: {left[:10]}"
