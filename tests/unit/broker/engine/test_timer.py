@@ -216,6 +216,22 @@ def test_a_roll_frees_the_log(driver: EngineDriver) -> None:
     assert sorted(record.body for record in records(driver)) == [b"a", b"b"]
 
 
+def test_what_becomes_old_soon_is_looked_for_soon(tmp_path: Path) -> None:
+    driver = EngineDriver(tmp_path, timer_roll_ms=20)
+    driver.make()
+    driver.send_later("a", 600_000)
+    driver.clock.advance(100)
+
+    async def until_rolled() -> None:
+        rolling = asyncio.create_task(driver.broker.timer_keeper.run())
+        while driver.broker.state.store.max_offset(TIMER_TOPIC, 0) < 2:
+            await asyncio.sleep(0.01)
+        rolling.cancel()
+
+    driver.run(asyncio.wait_for(until_rolled(), 8))
+    driver.close()
+
+
 @pytest.mark.parametrize("recalled_before", [False, True])
 def test_it_is_recalled_while_its_record_is_on_its_way_to_the_disk(
     driver: EngineDriver, recalled_before: bool
