@@ -150,7 +150,13 @@ def test_t60_delayed_written_again_recalled_and_delivered(tmp_path: Path) -> Non
         return {"delivery_timestamp": {"seconds": driver.clock.now_ms() // 1_000 + 60}}
 
     size = limit_of(driver, proxy, later)
-    assert send(proxy, trace_context="c" * size, **later()).code == v2.OK
+    for recalled in (True, False):
+        system = later()
+        assert send(proxy, trace_context="c" * size, **system).code == v2.OK
+        if recalled:
+            due_ms = system["delivery_timestamp"]["seconds"] * 1_000
+            driver.call(recall=link.Recall(topic=TOPIC, message_id=MESSAGE_ID, due_ms=due_ms))
+            driver.clock.advance(1_000)
     rolled = driver.broker.timer_keeper.roll
     for _ in range(3):
         driver.advance(6_000)
