@@ -26,7 +26,7 @@ from apache.rocketmq.v2 import service_pb2 as service
 from popmq._core import convert
 from popmq._core.ids import MessageIds
 from popmq.connection import Connection
-from popmq.errors import check
+from popmq.errors import PopMQClientError, check
 from popmq.message import Message, ReceivedMessage
 from popmq.telemetry import Telemetry
 
@@ -158,6 +158,8 @@ class Transactions:
             resolution = await checker(message)
             half = HalfMessage(message.topic, message.message_id, command.transaction_id, self._end)
             await self._end(half, resolution, v2.SOURCE_SERVER_CHECK)
+        except PopMQClientError as failed:
+            log.warning("the transaction of %s was not settled: %s", message.message_id, failed)
         except Exception:
             log.exception("the transaction of message %s was not settled", message.message_id)
 

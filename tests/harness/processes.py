@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,24 +35,31 @@ class Process:
     running: "subprocess.Popen[bytes] | None" = None
 
     def start(self) -> None:
+        self.spawn()
+        self.wait_ready()
+
+    def spawn(self) -> None:
         environ = {name: value for name, value in os.environ.items() if "POPMQ" not in name}
         with open(self.log, "ab") as out:
             self.running = subprocess.Popen(
                 [POPMQ, *self.command], env={**environ, **self.env}, stdout=out, stderr=out
             )
-        self.wait_ready()
 
     def wait_ready(self) -> None:
+        running = self.running
+        assert running is not None
+        self.wait_listening(lambda: running.poll() is not None)
+
+    def wait_listening(self, has_ended: Callable[[], bool]) -> None:
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline:
-            assert self.running is not None
-            if self.running.poll() is not None:
+            if has_ended():
                 break
             try:
                 socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
                 return
             except OSError:
-                time.sleep(0.02)  # nothing else tells that a process listens
+                time.sleep(0.01)  # nothing else tells that a process listens
         raise AssertionError(f"{' '.join(self.command)} did not start:\n{self.log.read_text()}")
 
     def kill(self) -> None:

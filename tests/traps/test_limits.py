@@ -4,7 +4,8 @@ Everything is at its limit at once: the body, the properties, the message id, th
 the names of topic and group, the reason of each failure. One more of any is refused, with units.
 """
 
-from collections.abc import Iterator
+import random
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from apache.rocketmq.v2 import service_pb2 as service
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common import properties as names
 from popmq_common.errors import IllegalGroup
+from popmq_common.names import GIVEN_UP_TOPIC
 from popmq_internal.v1 import link_pb2 as link
 
 BODY = b"x" * (4 << 20)
@@ -125,6 +127,85 @@ def test_t60_the_largest_message_lives_through_everything(
         redriven = driver.call(redrive=link.Redrive(group=GROUP, count_max=10)).redrive
         assert redriven.sent == 1
     receive(proxy)
+
+
+def limit_of(driver: EngineDriver, proxy: ProxyDriver, system: Callable[[], dict[str, Any]]) -> int:
+    """The largest trace context beside such a message; the topic is empty again afterwards."""
+    make(driver, fifo=False)
+    size = largest_trace(proxy, **system())
+    assert send(proxy, b"x", trace_context="c" * (size + 1), **system()).code == (
+        v2.MESSAGE_PROPERTIES_TOO_LARGE
+    )
+    driver.call(delete_topic=link.DeleteTopic(topic=TOPIC))
+    proxy.upstream.routes.forget(TOPIC)
+    make(driver, fifo=False)
+    return size
+
+
+def test_t60_delayed_written_again_recalled_and_delivered(tmp_path: Path) -> None:
+    driver = EngineDriver(tmp_path, segment_bytes=48 << 20, timer_roll_ms=5_000)
+    proxy = ProxyDriver(driver)
+
+    def later() -> dict[str, Any]:
+        return {"delivery_timestamp": {"seconds": driver.clock.now_ms() // 1_000 + 60}}
+
+    size = limit_of(driver, proxy, later)
+    for recalled in (True, False):
+        system = later()
+        assert send(proxy, trace_context="c" * size, **system).code == v2.OK
+        if recalled:
+            due_ms = system["delivery_timestamp"]["seconds"] * 1_000
+            driver.call(recall=link.Recall(topic=TOPIC, message_id=MESSAGE_ID, due_ms=due_ms))
+            driver.clock.advance(1_000)
+    rolled = driver.broker.timer_keeper.roll
+    for _ in range(3):
+        driver.advance(6_000)
+        before = driver.broker.state.store.log_end
+        driver.run(_once(rolled))
+        assert driver.broker.state.store.log_end > before + len(BODY)
+    driver.crash(random.Random(1))
+    driver.advance(60_000)
+    fail(driver, receive(proxy))
+    fail(driver, receive(proxy))
+    driver.close()
+
+
+async def _once(work: Callable[[], object]) -> None:
+    work()
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_t60_a_transaction_written_again_and_settled_or_given_up(
+    tmp_path: Path, commit: bool
+) -> None:
+    driver = EngineDriver(
+        tmp_path, segment_bytes=5 << 20, half_move_ms=1_000, transaction_age_ms_max=60_000
+    )
+    proxy = ProxyDriver(driver)
+
+    def half() -> dict[str, Any]:
+        return {"message_type": v2.TRANSACTION}
+
+    size = limit_of(driver, proxy, half)
+    assert send(proxy, trace_context="c" * size, **half()).code == v2.OK
+    assert send(proxy).code == v2.OK  # the first one lies in an old file
+    store = driver.broker.state.store
+    before = store.log_end
+    driver.advance(10_000)
+    assert store.log_end > before + len(BODY), "it is not written again"
+    receive(proxy)
+    if commit:
+        (check,) = driver.poll_checks(TOPIC)
+        end = link.EndTransaction(
+            topic=TOPIC, half_offset=check.half_offset, log_offset=check.log_offset, commit=True
+        )
+        driver.call(end_transaction=end)
+        fail(driver, receive(proxy))
+        fail(driver, receive(proxy))
+    else:
+        driver.advance(120_000)
+        assert driver.broker.state.store.max_offset(GIVEN_UP_TOPIC, 0) == 1
+    driver.close()
 
 
 def test_t60_in_order(driver: EngineDriver, proxy: ProxyDriver) -> None:

@@ -32,7 +32,8 @@ BYTES_PER_S: Final = MiB
 LOG_BYTES_MAX: Final = 64 * MiB
 """Log that a start may have to read, though nothing that waits has changed."""
 ROLL_BATCH: Final = 128
-ROLL_INTERVAL_S: Final = 10.0
+ROLL_INTERVAL_S_MAX: Final = 10.0
+"""Between two looks for records that have become old; less when they become old sooner."""
 
 
 class TimerKeeper:
@@ -60,8 +61,9 @@ class TimerKeeper:
 
     async def _roll_often(self) -> None:
         more = False
+        interval_s = min(ROLL_INTERVAL_S_MAX, self._state.config.timer_roll_ms / 1000)
         while True:
-            await asyncio.sleep(0 if more else ROLL_INTERVAL_S)
+            await asyncio.sleep(0 if more else interval_s)
             try:
                 more = self.roll()
             except (DiskFull, TooManyRequests) as refused:

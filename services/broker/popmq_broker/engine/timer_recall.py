@@ -31,6 +31,10 @@ class Recall:
         state = self._state
         state.topic(request.topic)
         found = self._found(request, mark=False)
+        if not found and not self._found(request, mark=True):
+            # It may be on its way to the disk, written again, and so may the mark of a recall.
+            await state.store.durable(state.store.log_end)
+            found = self._found(request, mark=False)
         if found:
             self._end(request, found)
         elif not self._found(request, mark=True):

@@ -1,12 +1,13 @@
 """Delayed messages in a real engine: what the state machine does not ask."""
 
+import asyncio
 import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness.broker import TOPIC, EngineDriver
+from harness.broker import TOPIC, EngineDriver, recall_body
 
 from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig
@@ -114,7 +115,7 @@ def test_nothing_comes_into_a_topic_that_was_made_again(driver: EngineDriver, cr
 
 async def _roll(driver: EngineDriver) -> None:
     store = driver.broker.state.store
-    assert not driver.broker.timer_keeper.roll(), "there is no more"
+    await _begin_roll(driver)
     await store.durable(store.log_end)
 
 
@@ -213,6 +214,45 @@ def test_a_roll_frees_the_log(driver: EngineDriver) -> None:
     assert keeper.needed_from() == younger.log_offset
     driver.advance(600_000)
     assert sorted(record.body for record in records(driver)) == [b"a", b"b"]
+
+
+def test_what_becomes_old_soon_is_looked_for_soon(tmp_path: Path) -> None:
+    driver = EngineDriver(tmp_path, timer_roll_ms=20)
+    driver.make()
+    driver.send_later("a", 600_000)
+    driver.clock.advance(100)
+
+    async def until_rolled() -> None:
+        rolling = asyncio.create_task(driver.broker.timer_keeper.run())
+        while driver.broker.state.store.max_offset(TIMER_TOPIC, 0) < 2:
+            await asyncio.sleep(0.01)
+        rolling.cancel()
+
+    driver.run(asyncio.wait_for(until_rolled(), 8))
+    driver.close()
+
+
+@pytest.mark.parametrize("recalled_before", [False, True])
+def test_it_is_recalled_while_its_record_is_on_its_way_to_the_disk(
+    driver: EngineDriver, recalled_before: bool
+) -> None:
+    """Written again by a roll, or the mark of a recall whose caller asks again."""
+    due_ms = driver.send_later("a", 50_000)
+    driver.advance(25_000)
+    driver.hold_disk()
+    if recalled_before:
+        driver.start(**recall_body("a", due_ms))
+    else:
+        driver.run(_begin_roll(driver))
+    asked = driver.start(**recall_body("a", due_ms))
+    driver.let_go_of_disk()
+    driver.run(asyncio.wait_for(asked, 5))
+    driver.advance(25_000)
+    assert records(driver) == []
+
+
+async def _begin_roll(driver: EngineDriver) -> None:
+    assert not driver.broker.timer_keeper.roll(), "there is no more"
 
 
 def leveled(body: str, level: str) -> Draft:
