@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
+from rocketmq_store import turns
 from rocketmq_store.compare import Different
 from rocketmq_store.exchange import Exchange, ours_to_theirs, theirs_to_ours
 from rocketmq_store.rebuild import rebuilt_by_rocketmq
@@ -23,6 +24,8 @@ STAGES: dict[str, Callable[[Exchange], Awaitable[None]]] = {
     "rebuild": rebuilt_by_rocketmq,
     "theirs": partial(theirs_to_ours, killed=False),
     "killed": partial(theirs_to_ours, killed=True),
+    "turns-ours": turns.ours_first,
+    "turns-theirs": turns.theirs_first,
 }
 
 

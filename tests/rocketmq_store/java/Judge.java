@@ -17,7 +17,10 @@ import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
  * write IN POOL OUT  send messages; bodies are pieces of POOL
  * read OUT           every message of every queue
  * state OUT          topics, groups, queues' ends, positions
- * lookup IN OUT      messages by their place in the log and by key
+ * view IN OUT        messages by their place in the log
+ * keys IN OUT        messages by key and by id
+ * end IN             commit or roll back half messages
+ * answer GROUP TOPIC TURN SECONDS OUT   be a producer that the broker asks about transactions
  * </pre>
  *
  * Files hold one JSON object a line. Arguments before the command: nameserver, broker.
@@ -55,7 +58,11 @@ public final class Judge {
             case "write" -> Writer.write(judge, lines(args[3]), Path.of(args[4]), Path.of(args[5]));
             case "read" -> Reader.read(judge, Path.of(args[3]));
             case "state" -> State.write(judge, Path.of(args[3]));
-            case "lookup" -> State.lookUp(judge, lines(args[3]), Path.of(args[4]));
+            case "view" -> State.view(judge, lines(args[3]), Path.of(args[4]));
+            case "keys" -> Keys.find(judge, lines(args[3]), Path.of(args[4]));
+            case "end" -> Settler.end(judge, lines(args[3]));
+            case "answer" -> Settler.answer(
+                    judge, args[3], args[4], Integer.parseInt(args[5]), Long.parseLong(args[6]), Path.of(args[7]));
             default -> throw new IllegalArgumentException(args[2]);
         }
     }

@@ -1,0 +1,93 @@
+import com.alibaba.fastjson2.JSON;
+import com.alibaba.fastjson2.JSONObject;
+import java.io.PrintWriter;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.sysflag.MessageSysFlag;
+import org.apache.rocketmq.remoting.protocol.header.EndTransactionRequestHeader;
+
+/** Ends transactions that others began: by itself, or when the broker asks. */
+final class Settler {
+    private static final int HEARTBEAT_MS = 1_000;
+    private static final int ROUTE_TRIES = 45;
+
+    private Settler() {}
+
+    /** Lines {group, id, log, offset, commit}: of half messages, as their sender would end them. */
+    static void end(Judge judge, List<JSONObject> halves) throws Exception {
+        for (JSONObject half : halves) {
+            EndTransactionRequestHeader header = new EndTransactionRequestHeader();
+            header.setTopic(half.getString("topic"));
+            header.setProducerGroup(half.getString("group"));
+            header.setCommitLogOffset(half.getLong("log"));
+            header.setTranStateTableOffset(half.getLong("offset"));
+            header.setMsgId(half.getString("id"));
+            header.setTransactionId(half.getString("id"));
+            header.setFromTransactionCheck(false);
+            header.setCommitOrRollback(
+                    half.getBooleanValue("commit")
+                            ? MessageSysFlag.TRANSACTION_COMMIT_TYPE
+                            : MessageSysFlag.TRANSACTION_ROLLBACK_TYPE);
+            judge.api().endTransactionOneway(judge.broker, header, "judge", Judge.TIMEOUT_MS);
+        }
+    }
+
+    /** Stay connected as a producer of `group` for so long, and answer checks by what messages say. */
+    static void answer(Judge judge, String group, String topic, int turn, long seconds, Path out) throws Exception {
+        try (PrintWriter lines = new PrintWriter(Files.newBufferedWriter(out, StandardCharsets.UTF_8))) {
+            TransactionMQProducer producer = new TransactionMQProducer(group);
+            producer.setNamesrvAddr(judge.nameserver);
+            producer.setInstanceName("judge-settler");
+            producer.setHeartbeatBrokerInterval(HEARTBEAT_MS);
+            producer.setTransactionListener(new ByProperties(turn, lines));
+            producer.start();
+            connect(producer, topic);
+            Thread.sleep(seconds * 1_000);
+            producer.shutdown();
+        }
+    }
+
+    /** The producer knows no broker until it asks for a topic's. */
+    private static void connect(TransactionMQProducer producer, String topic) throws Exception {
+        for (int tries = 1; ; tries++) {
+            try {
+                producer.fetchPublishMessageQueues(topic);
+                return;
+            } catch (Exception unknown) {
+                if (tries == ROUTE_TRIES) {
+                    throw unknown;
+                }
+                Thread.sleep(1_000);
+            }
+        }
+    }
+
+    /** Property `turn`: until when it is not known; `fate`: commit or rollback. */
+    private record ByProperties(int turn, PrintWriter lines) implements TransactionListener {
+        @Override
+        public LocalTransactionState executeLocalTransaction(Message message, Object nothing) {
+            throw new IllegalStateException("it sends nothing");
+        }
+
+        @Override
+        public LocalTransactionState checkLocalTransaction(MessageExt message) {
+            synchronized (lines) {
+                lines.println(JSON.toJSONString(Map.of("number", message.getProperty("number"))));
+            }
+            if (Integer.parseInt(message.getProperty("turn")) > turn) {
+                return LocalTransactionState.UNKNOW;
+            }
+            return message.getProperty("fate").equals("commit")
+                    ? LocalTransactionState.COMMIT_MESSAGE
+                    : LocalTransactionState.ROLLBACK_MESSAGE;
+        }
+    }
+}
