@@ -19,7 +19,7 @@ class Unit(NamedTuple):
 
 def units(files: Sequence[bytes], file_bytes: int) -> list[Unit]:
     """In order, up to where no unit begins. A file ends with a blank piece of 16 bytes or more."""
-    found = []
+    found: list[Unit] = []
     for number, data in enumerate(files):
         data = data.ljust(file_bytes, b"\0")
         assert len(data) == file_bytes, "RocketMQ does not start on a file of another size"

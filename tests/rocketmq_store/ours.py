@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,17 +51,16 @@ _SETTINGS: Final = {
     "POPMQ_BROKER_QUEUE_FILE_BYTES": str(QUEUE_FILE_BYTES),
     "POPMQ_BROKER_INDEX_SLOTS": str(INDEX_SLOTS),
     "POPMQ_BROKER_INDEX_ENTRIES": str(INDEX_ENTRIES),
-    "POPMQ_BROKER_TRANSACTION_CHECK_INTERVAL_MS": "3000",
     "POPMQ_BROKER_OFFSETS_INTERVAL_MS": "1000",
     "POPMQ_PROXY_INVISIBLE_MS_MIN": "100",
 }
 
 
 @contextmanager
-def popmq(folder: Path) -> Iterator[Server]:
+def popmq(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[Server]:
     """A broker over `folder`/broker-a, with nameserver and proxy; stopped cleanly at the end."""
     folder.mkdir(parents=True, exist_ok=True)
-    with cluster(folder, _SETTINGS, brokers=1, proxies=1) as server:
+    with cluster(folder, {**_SETTINGS, **(settings or {})}, brokers=1, proxies=1) as server:
         yield server
 
 
@@ -230,8 +229,11 @@ class Opened:
     """By key and by id: where in the log the messages lie that are found."""
 
 
-async def open_directory(folder: Path) -> Opened:
-    """Recover it, read every message, close it cleanly. Raises `Corrupt`."""
+async def open_directory(folder: Path, *, search: bool = False) -> Opened:
+    """Recover it, read every message, close it cleanly. Raises `Corrupt`.
+
+    `search`: look for each by all its keys and its id, too.
+    """
     config = BrokerConfig(
         data_dir=folder,
         name=BROKER,
@@ -254,7 +256,8 @@ async def open_directory(folder: Path) -> Opened:
                 assert record is not None, (topic, queue, low + i)
                 rows[topic, queue, low + i] = _row(record, entry.size_bytes)
     find = Find(state)
-    found = {key: await _find(find, key) for key in keys_of(rows.values())}
+    keys = keys_of(rows.values()) if search else ()
+    found = {key: await _find(find, key) for key in keys}
     queues = state.leases.queues
     levels = broker.timers.levels.pending()
     opened = Opened(

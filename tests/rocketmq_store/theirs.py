@@ -49,6 +49,8 @@ _EXPECTED: Final = re.compile(
     r"found a illegal magic code 0x0$"  # where the log ends, of its own files too
     r"|maxPhyOffsetOfConsumeQueue\((\d+)\) >= processOffset\(\1\)"  # nothing to truncate
     r"|AllocateMappedFileService - create mappedFile spent time"
+    r"|cost \d+ms"  # a busy machine
+    r"|Offset not matched. Request offset: (\d+), firstOffset: \d+, lastOffset: \2"  # file is full
     r"|Load default HA Service|by shutdown\.?$|slow|The commitlog files are deleted"  # a new store
 )
 _CONFIG: Final = re.compile(r"(load|decode|parse|json).*(fail|exception|error)", re.IGNORECASE)
@@ -270,6 +272,10 @@ class RocketMQ:
     def end(self, halves: Sequence[Line]) -> None:
         """Commit or roll back half messages: {topic, group, id, log, offset, commit}."""
         self.judge("end", write_lines(self.home / "halves.jsonl", halves))
+
+    def recall(self, wanted: Sequence[Line]) -> None:
+        """Delayed messages shall not come: {topic, handle}."""
+        self.judge("recall", write_lines(self.home / "recalls.jsonl", wanted))
 
     def answer(self, group: str, topic: str, turn: int, seconds: float) -> list[Line]:
         """Be a producer that is asked about transactions for so long; what it was asked."""

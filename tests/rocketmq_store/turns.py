@@ -10,7 +10,7 @@ import os
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -25,10 +25,16 @@ from popmq import Client, ReceivedMessage, Resolution
 from popmq.transaction import Checker
 
 LATER, MAYBE = "later", "maybe"
-DUE_S: Final = (3.0, 60.0, 120.0)
+DUE_S: Final = (3.0, 90.0, 180.0)
 """Of each turn, after the first send."""
-LEVELS: Final = (1, 5, 6)
-"""The same, as RocketMQ's levels."""
+LEVELS: Final = (1, 5, 7)
+"""1 s, 90 s and 180 s, as LEVEL_DELAYS has them."""
+LEVEL_DELAYS: Final = "1s 5s 10s 30s 90s 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+IMMUNITY: Final = "transactionTimeOut"
+IMMUNE_MS: Final = 3_600_000
+"""Until then RocketMQ asks nobody and, more important, does not write a half message again, which
+its sender would not know of."""
+CURIOUS_MS: Final = 3_000
 FAR_S: Final = 60 * 3_600.0
 """Two and a half days: beyond RocketMQ's window, and not beyond what it takes."""
 GRACE_S: Final = 10.0
@@ -42,13 +48,23 @@ _SETTINGS: Final = {
     "forceVerifyPropCRC": "true",
     "recallMessageEnable": "true",
     "transactionCheckInterval": "3000",
+    "transactionCheckMax": "1000",
+    IMMUNITY: str(IMMUNE_MS),
+    "messageDelayLevel": LEVEL_DELAYS,
+}
+
+
+_OUR_SETTINGS: Final = {
+    "POPMQ_BROKER_TRANSACTION_CHECK_INTERVAL_MS": "3000",
+    "POPMQ_BROKER_TRANSACTION_CHECKS_MAX": "1000",
+    "POPMQ_BROKER_DELAY_LEVELS": LEVEL_DELAYS,
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parcel:
-    """A message that waits: "timer", "level", "recalled", "far"; "half", or "ended", which is one
-    that its sender ends in a later turn, unasked."""
+    """A message that waits: "timer", "level", "far"; "recalled" by the broker that took it, or "taken
+    back" by the next one; "half", or "ended", by its sender, in the next turn, unasked."""
 
     number: int
     kind: str
@@ -85,7 +101,9 @@ def _parcels(*, theirs: bool) -> list[Parcel]:
     kinds += [("level", turn, True) for turn in range(3)] if theirs else []
     kinds += [("recalled", turn, False) for turn in (1, 2)] + [("far", 2, False)]
     kinds += [("half", turn, comes) for turn in range(3) for comes in (True, False)]
-    kinds += [] if theirs else [("ended", 1, comes) for comes in (True, False)]
+    if not theirs:
+        kinds += [("taken back", turn, False) for turn in (1, 2)]
+        kinds += [("ended", 1, comes) for comes in (True, False)]
     return [
         Parcel(number=i, kind=kind, turn=turn, comes=comes)
         for i, (kind, turn, comes) in enumerate(kinds * OF_EACH)
@@ -98,6 +116,8 @@ class Course:
     parcels: list[Parcel]
     sent_s: float = 0.0
     came: set[int] = field(default_factory=set)
+    handles: list[str] = field(default_factory=list)
+    """Of what the next broker shall recall."""
 
     @property
     def directory(self) -> Path:
@@ -163,14 +183,14 @@ async def theirs_first(exchange: Exchange) -> None:
 
 async def _our_turn(course: Course, turn: int) -> None:
     exchange = course.exchange
-    with ours.popmq(exchange.folder) as server:
+    with ours.popmq(exchange.folder, _OUR_SETTINGS) as server:
         if turn == 0:
-            server.cli("topic", "create", LATER, "--queues", "2", "--type", "DELAY")
-            server.cli("topic", "create", MAYBE, "--queues", "2", "--type", "TRANSACTION")
+            server.cli("topic", "create", LATER, "--queues", "4", "--type", "DELAY")
+            server.cli("topic", "create", MAYBE, "--queues", "4", "--type", "TRANSACTION")
         async with Client(server.endpoint, request_timeout_s=15.0) as client:
             if turn == 0:
                 course.begin()
-                await _send(client, course.parcels)
+                await _send(client, course)
                 exchange.tell(f"PopMQ took {len(course.parcels)} messages")
             else:
                 await client.transactions.answer(MAYBE, _checker(turn))
@@ -181,13 +201,15 @@ async def _our_turn(course: Course, turn: int) -> None:
         course.look_at_end(opened.waiting, opened.open_halves)
 
 
-async def _send(client: Client, parcels: Sequence[Parcel]) -> None:
-    for parcel in parcels:
+async def _send(client: Client, course: Course) -> None:
+    for parcel in course.parcels:
         body, named = f"parcel {parcel.number}".encode(), parcel.named
         if parcel.topic == LATER:
             sent = await client.send(LATER, body, properties=named, delay_s=parcel.delay_s)
             if parcel.kind == "recalled":
                 await client.recall(LATER, sent.recall_handle)
+            if parcel.kind == "taken back":
+                course.handles.append(sent.recall_handle)
             continue
         half = await client.transactions.send(MAYBE, body, properties=named)
         if parcel.turn == 0:
@@ -218,13 +240,15 @@ def _their_turn(course: Course, turn: int, *, group: str) -> None:
     with rocketmq(home, course.directory, exchange.classes, settings=_SETTINGS) as server:
         if turn == 0:
             kinds = {LATER: "DELAY", MAYBE: "TRANSACTION"}
-            server.set_up([{"topic": t, "queues": 2, "type": kind} for t, kind in kinds.items()])
+            server.set_up([{"topic": t, "queues": 4, "type": kind} for t, kind in kinds.items()])
             server.answer(group, MAYBE, turn, 1)  # so that the topics are known to all
             course.begin()
             server.write([parcel.line() for parcel in course.parcels], exchange.pool_path)
             exchange.tell(f"RocketMQ took {len(course.parcels)} messages")
         else:
+            server.recall([{"topic": LATER, "handle": handle} for handle in course.handles])
             _end(server, course)
+            server.judge("set", IMMUNITY, CURIOUS_MS)
         asked = server.answer(group, MAYBE, turn, course.left_s(turn))
         exchange.tell(f"RocketMQ asked {len(asked)} times about transactions")
         rows = server.rows()
@@ -233,7 +257,7 @@ def _their_turn(course: Course, turn: int, *, group: str) -> None:
 
 
 def _end(server: RocketMQ, course: Course) -> None:
-    """As their sender would, who knows where RocketMQ or we have put them."""
+    """As their sender would, who knows where they lie."""
     known = {str(parcel.number): parcel for parcel in course.parcels if parcel.kind == "ended"}
     server.end(
         [

@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Properties;
 import java.util.Set;
 import org.apache.rocketmq.client.impl.MQClientAPIImpl;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
@@ -19,6 +20,8 @@ import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
  * state OUT          topics, groups, queues' ends, positions
  * view IN OUT        messages by their place in the log
  * keys IN OUT        messages by key and by id
+ * set NAME VALUE     change a setting of the broker
+ * recall IN          delayed messages shall not come
  * end IN             commit or roll back half messages
  * answer GROUP TOPIC TURN SECONDS OUT   be a producer that the broker asks about transactions
  * </pre>
@@ -60,6 +63,12 @@ public final class Judge {
             case "state" -> State.write(judge, Path.of(args[3]));
             case "view" -> State.view(judge, lines(args[3]), Path.of(args[4]));
             case "keys" -> Keys.find(judge, lines(args[3]), Path.of(args[4]));
+            case "set" -> {
+                Properties changed = new Properties();
+                changed.setProperty(args[3], args[4]);
+                judge.admin.updateBrokerConfig(judge.broker, changed);
+            }
+            case "recall" -> Settler.recall(judge, lines(args[3]));
             case "end" -> Settler.end(judge, lines(args[3]));
             case "answer" -> Settler.answer(
                     judge, args[3], args[4], Integer.parseInt(args[5]), Long.parseLong(args[6]), Path.of(args[7]));

@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.TransactionListener;
 import org.apache.rocketmq.client.producer.TransactionMQProducer;
@@ -14,10 +15,11 @@ import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.sysflag.MessageSysFlag;
 import org.apache.rocketmq.remoting.protocol.header.EndTransactionRequestHeader;
 
-/** Ends transactions that others began: by itself, or when the broker asks. */
+/** Ends transactions that others began, by itself or when the broker asks, and recalls their messages. */
 final class Settler {
     private static final int HEARTBEAT_MS = 1_000;
     private static final int ROUTE_TRIES = 45;
+    private static final String BROKER = "broker-a";
 
     private Settler() {}
 
@@ -40,12 +42,25 @@ final class Settler {
         }
     }
 
+    /** Lines {topic, handle}: of delayed messages, whoever gave the handle. */
+    static void recall(Judge judge, List<JSONObject> wanted) throws Exception {
+        DefaultMQProducer producer = new DefaultMQProducer("judge-recaller");
+        producer.setNamesrvAddr(judge.nameserver);
+        producer.setMqClientApiTimeout((int) Judge.TIMEOUT_MS);
+        producer.start();
+        for (JSONObject one : wanted) {
+            producer.recallMessage(one.getString("topic"), one.getString("handle"));
+        }
+        producer.shutdown();
+    }
+
     /** Stay connected as a producer of `group` for so long, and answer checks by what messages say. */
     static void answer(Judge judge, String group, String topic, int turn, long seconds, Path out) throws Exception {
         try (PrintWriter lines = new PrintWriter(Files.newBufferedWriter(out, StandardCharsets.UTF_8))) {
             TransactionMQProducer producer = new TransactionMQProducer(group);
             producer.setNamesrvAddr(judge.nameserver);
             producer.setInstanceName("judge-settler");
+            producer.setMqClientApiTimeout((int) Judge.TIMEOUT_MS);
             producer.setHeartbeatBrokerInterval(HEARTBEAT_MS);
             producer.setTransactionListener(new ByProperties(turn, lines));
             producer.start();
@@ -55,19 +70,17 @@ final class Settler {
         }
     }
 
-    /** The producer knows no broker until it asks for a topic's. */
+    /** The producer tells brokers of itself that it knows, and it knows those of topics it has looked up. */
     private static void connect(TransactionMQProducer producer, String topic) throws Exception {
-        for (int tries = 1; ; tries++) {
-            try {
-                producer.fetchPublishMessageQueues(topic);
-                return;
-            } catch (Exception unknown) {
-                if (tries == ROUTE_TRIES) {
-                    throw unknown;
-                }
-                Thread.sleep(1_000);
+        var client = producer.getDefaultMQProducerImpl().getMqClientFactory();
+        for (int tries = 1; client.findBrokerAddressInPublish(BROKER) == null; tries++) {
+            if (tries == ROUTE_TRIES) {
+                throw new IllegalStateException("nobody knows where " + topic + " is");
             }
+            client.updateTopicRouteInfoFromNameServer(topic);
+            Thread.sleep(1_000);
         }
+        client.sendHeartbeatToAllBrokerWithLock();
     }
 
     /** Property `turn`: until when it is not known; `fate`: commit or rollback. */
