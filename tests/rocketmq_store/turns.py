@@ -63,7 +63,7 @@ _OUR_SETTINGS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parcel:
-    """A message that waits: "timer", "level", "far"; "recalled" by the broker that took it, or "taken
+    """A message that waits: "timer", "level", "far"; "recalled" by who took it, or "taken
     back" by the next one; "half", or "ended", by its sender, in the next turn, unasked."""
 
     number: int
