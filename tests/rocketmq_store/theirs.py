@@ -27,8 +27,8 @@ from rocketmq_store.sizes import (
 
 HERE: Final = Path(__file__).parent
 LIB: Final = HERE.parents[1] / "bench" / "anchor" / "lib"
-START_S: Final = 90.0
-STOP_S: Final = 60.0
+START_S: Final = 300.0
+STOP_S: Final = 180.0
 COMMAND_S: Final = 1_800.0
 Line = dict[str, Any]
 Key = tuple[str, str, bool]
