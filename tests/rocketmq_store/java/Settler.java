@@ -71,6 +71,7 @@ final class Settler {
     }
 
     /** The producer tells brokers of itself that it knows, and it knows those of topics it has looked up. */
+    @SuppressWarnings("deprecation") // nothing else leads to its client
     private static void connect(TransactionMQProducer producer, String topic) throws Exception {
         var client = producer.getDefaultMQProducerImpl().getMqClientFactory();
         for (int tries = 1; client.findBrokerAddressInPublish(BROKER) == null; tries++) {
