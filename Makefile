@@ -85,8 +85,8 @@ compat: setup ## the official Node and Go clients
 
 .PHONY: rocketmq-store
 rocketmq-store: MESSAGES = 100000
-rocketmq-store: setup bench/anchor/lib ## Apache RocketMQ's broker reads our files, and the reverse (MESSAGES= ONLY=)
-	PYTHONPATH=tests $(BIN)/python -m rocketmq_store $(MESSAGES) $(ONLY)
+rocketmq-store: setup bench/anchor/lib ## Apache RocketMQ's broker reads our files, and the reverse (MESSAGES= ONLY= SLOWER=)
+	PYTHONPATH=tests SLOWER=$(SLOWER) $(BIN)/python -m rocketmq_store $(MESSAGES) $(ONLY)
 
 pipelines: setup ## the audit on a local Spark
 	@command -v java >/dev/null || { echo 'make pipelines: install Java 17 (apt-get install openjdk-17-jre-headless)'; exit 1; }

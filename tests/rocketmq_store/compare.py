@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from rocketmq_store.mix import Item
 from rocketmq_store.ours import Opened, Place
-from rocketmq_store.theirs import Line
+from rocketmq_store.theirs import Key, Line
 
 SHOWN_MAX: Final = 10
 
@@ -64,6 +64,13 @@ def bodies_differ(items: Iterable[Item], stored: Mapping[int, Line], pool: bytes
         for name, value in wanted.items():
             if kept.get(name) != value:
                 yield f"message {item.number}: property {name} is {kept.get(name)!r}, not {value!r}"
+
+
+def keys_differ(wanted: Mapping[Key, set[int]], found: Mapping[Key, set[int]]) -> Iterable[str]:
+    """Every message is found by each of its keys and by its id, and no other."""
+    for key, places in wanted.items():
+        if found.get(key) != places:
+            yield f"{key}: messages at {sorted(places)}, found {sorted(found.get(key, ()))}"
 
 
 class Tables:

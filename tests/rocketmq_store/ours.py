@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +15,15 @@ from typing import Final
 import grpc
 from harness.processes import Server, cluster
 from rocketmq_store.mix import Item
-from rocketmq_store.sizes import BROKER, CLUSTER, QUEUE_FILE_BYTES, SEGMENT_BYTES
-from rocketmq_store.theirs import Line
+from rocketmq_store.sizes import (
+    BROKER,
+    CLUSTER,
+    INDEX_ENTRIES,
+    INDEX_SLOTS,
+    QUEUE_FILE_BYTES,
+    SEGMENT_BYTES,
+)
+from rocketmq_store.theirs import Key, Line
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
@@ -24,9 +31,11 @@ from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq import Client, ReceivedMessage, RefusedByServer
 from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig
+from popmq_broker.engine.find import Find
 from popmq_common import hosts, properties
 from popmq_common.clock import SystemClock
 from popmq_common.record import Record
+from popmq_internal.v1 import link_pb2 as link
 
 Place = tuple[str, int, int]
 """Topic, queue, queue offset."""
@@ -35,21 +44,28 @@ BATCH_BYTES_MAX: Final = 1 << 20
 SENDERS: Final = 8
 RECEIVERS: Final = 4
 SETTINGS_TRIES: Final = 25
+_SYSTEM: Final = ("rmq_sys_", "RMQ_SYS_", "SCHEDULE_TOPIC_", "TRANS_CHECK_")
 _SETTINGS: Final = {
     "POPMQ_BROKER_CLUSTER": CLUSTER,
     "POPMQ_BROKER_SEGMENT_BYTES": str(SEGMENT_BYTES),
     "POPMQ_BROKER_QUEUE_FILE_BYTES": str(QUEUE_FILE_BYTES),
+    "POPMQ_BROKER_INDEX_SLOTS": str(INDEX_SLOTS),
+    "POPMQ_BROKER_INDEX_ENTRIES": str(INDEX_ENTRIES),
     "POPMQ_BROKER_OFFSETS_INTERVAL_MS": "1000",
     "POPMQ_PROXY_INVISIBLE_MS_MIN": "100",
 }
 
 
 @contextmanager
-def popmq(folder: Path) -> Iterator[Server]:
+def popmq(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[Server]:
     """A broker over `folder`/broker-a, with nameserver and proxy; stopped cleanly at the end."""
     folder.mkdir(parents=True, exist_ok=True)
-    with cluster(folder, _SETTINGS, brokers=1, proxies=1) as server:
+    with cluster(folder, {**_SETTINGS, **(settings or {})}, brokers=1, proxies=1) as server:
         yield server
+
+
+def broker_settings() -> dict[str, str]:
+    return {name: value for name, value in _SETTINGS.items() if name.startswith("POPMQ_BROKER_")}
 
 
 def _batches(items: Iterable[Item]) -> Iterator[list[Item]]:
@@ -206,16 +222,26 @@ class Opened:
     leases: set[tuple[str, str, int, int]]
     topics: dict[str, int]
     groups: set[str]
+    waiting: int
+    """Messages that wait for their time, by the clock or by a level."""
+    open_halves: int
+    found: dict[Key, set[int]]
+    """By key and by id: where in the log the messages lie that are found."""
 
 
-async def open_directory(folder: Path) -> Opened:
-    """Recover it, read every message, close it cleanly. Raises `Corrupt`."""
+async def open_directory(folder: Path, *, search: bool = False) -> Opened:
+    """Recover it, read every message, close it cleanly. Raises `Corrupt`.
+
+    `search`: look for each by all its keys and its id, too.
+    """
     config = BrokerConfig(
         data_dir=folder,
         name=BROKER,
         cluster=CLUSTER,
         segment_bytes=SEGMENT_BYTES,
         queue_file_bytes=QUEUE_FILE_BYTES,
+        index_slots=INDEX_SLOTS,
+        index_entries=INDEX_ENTRIES,
     )
     broker = await open_engine(config, SystemClock())
     store, state = broker.state.store, broker.state
@@ -229,7 +255,11 @@ async def open_directory(folder: Path) -> Opened:
                 record = store.read(entry.log_offset, entry.size_bytes)
                 assert record is not None, (topic, queue, low + i)
                 rows[topic, queue, low + i] = _row(record, entry.size_bytes)
+    find = Find(state)
+    keys = keys_of(rows.values()) if search else ()
+    found = {key: await _find(find, key) for key in keys}
     queues = state.leases.queues
+    levels = broker.timers.levels.pending()
     opened = Opened(
         rows=rows,
         ends=ends,
@@ -243,9 +273,31 @@ async def open_directory(folder: Path) -> Opened:
         },
         topics={name: topic.read_queues for name, topic in state.topics.items()},
         groups=set(state.groups),
+        waiting=broker.timers.wheel.message_count + sum(levels.values()),
+        open_halves=len(state.halves),
+        found=found,
     )
     await broker.close()
     return opened
+
+
+async def _find(find: Find, key: Key) -> set[int]:
+    topic, name, is_id = key
+    request = link.FindMessages(topic=topic, key=name, id_only=is_id, count_max=64, system=True)
+    return {message.log_offset for message in (await find.find(request)).messages}
+
+
+def keys_of(rows: Iterable[Line]) -> dict[Key, set[int]]:
+    """By every key and id of messages outside the brokers' own topics: their log offsets."""
+    keys: dict[Key, set[int]] = {}
+    for row in rows:
+        topic, named = row["topic"], row["properties"]
+        if not topic.startswith(_SYSTEM):
+            for key in named.get("KEYS", "").split():
+                keys.setdefault((topic, key, False), set()).add(row["log"])
+            if "UNIQ_KEY" in named:
+                keys.setdefault((topic, named["UNIQ_KEY"], True), set()).add(row["log"])
+    return keys
 
 
 def _row(record: Record, size_bytes: int) -> Line:

@@ -1,11 +1,11 @@
-"""RocketMQ makes the queues from our log alone: are they the bytes that we wrote?"""
+"""RocketMQ makes queues and index from our log alone: are they the bytes that we wrote?"""
 
 import asyncio
 import shutil
 from pathlib import Path
 
 from rocketmq_store import mix, ours
-from rocketmq_store.compare import agree
+from rocketmq_store.compare import Different, agree
 from rocketmq_store.exchange import GROUPS, SEED, Exchange, check_log
 from rocketmq_store.theirs import rocketmq
 
@@ -13,7 +13,7 @@ SETTLE_S = 5.0
 
 
 async def rebuilt_by_rocketmq(exchange: Exchange) -> None:
-    """Without `checkpoint` and `consumequeue`, and with `abort`: as after the worst of crashes.
+    """Without `checkpoint`, queues and index, and with `abort`: as after the worst of crashes.
 
     RocketMQ then reads and checks every record of the log. Raises `Different`.
     """
@@ -28,6 +28,7 @@ async def rebuilt_by_rocketmq(exchange: Exchange) -> None:
     source = exchange.folder / "ours" / "broker-a"
     directory = exchange.copy(source, "crashed")
     shutil.rmtree(directory / "consumequeue")
+    shutil.rmtree(directory / "index")
     (directory / "checkpoint").unlink()
     (directory / "abort").touch()
     with rocketmq(
@@ -49,6 +50,16 @@ async def rebuilt_by_rocketmq(exchange: Exchange) -> None:
     )
     size = sum(map(len, wanted.values()))
     exchange.tell(f"{len(wanted)} queue files, {size} bytes of entries: the same bytes")
+    ours_made, made = _indexes(source), _indexes(directory)
+    same = [a == b for a, b in zip(ours_made, made, strict=False)]
+    if not ours_made or len(made) != len(ours_made) or not all(same):
+        raise Different(f"{len(ours_made)} index files, RocketMQ made {len(made)}: {same}")
+    exchange.tell(f"{len(made)} index files: the same bytes")
+
+
+def _indexes(directory: Path) -> list[bytes]:
+    """In their order; each broker names them by a time of its own."""
+    return [path.read_bytes() for path in sorted((directory / "index").iterdir())]
 
 
 def _queues(directory: Path) -> dict[str, bytes]:

@@ -20,6 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "popmq_common",
         "popmq_broker.app",
         "popmq_broker.config",
+        "popmq_broker.handover",
         "popmq_broker.metrics",
         "popmq_broker.store_tools",
         "popmq_nameserver.app",

@@ -15,9 +15,11 @@ import click
 
 from popmq_broker import store_tools as tools
 from popmq_broker.config import BrokerConfig
+from popmq_broker.handover import hand_over
 from popmq_broker.store_tools import Shown
 from popmq_cli.output import document, fail, table
 from popmq_common import logs, properties
+from popmq_common.clock import SystemClock
 from popmq_common.config import ConfigError, from_env
 from popmq_common.errors import BadRequest, DirectoryInUse, PopMQError
 
@@ -203,6 +205,25 @@ def truncate(data_dir: Path, at: int, yes: bool, write: bool) -> None:
     tools.cut_log(data_dir, at)
     asyncio.run(tools.rebuild(_config(data_dir), offsets=False))
     click.echo(f"The log ends at {at}. Now: popmq store check {data_dir}")
+
+
+@store.command()
+@_DIR
+@_WRITE
+@_errors
+def handover(data_dir: Path, write: bool) -> None:
+    """Tell Apache RocketMQ's timer what waits, before its broker gets this directory.
+
+    Writes timerlog and config/timercheck. Without, RocketMQ delivers again what was delayed once
+    and is still in the log. Do it while PopMQ is stopped, each time that it has run here.
+    """
+    with tools.held(data_dir):
+        pass
+    if not write:
+        click.echo("Would write timerlog and config/timercheck. Add --write to do it.")
+        return
+    count = asyncio.run(hand_over(_config(data_dir), SystemClock()))
+    click.echo(f"{count} messages wait for their time; RocketMQ will deliver them.")
 
 
 def _config(data_dir: Path) -> BrokerConfig:

@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Properties;
 import java.util.Set;
 import org.apache.rocketmq.client.impl.MQClientAPIImpl;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
@@ -17,7 +18,12 @@ import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
  * write IN POOL OUT  send messages; bodies are pieces of POOL
  * read OUT           every message of every queue
  * state OUT          topics, groups, queues' ends, positions
- * lookup IN OUT      messages by their place in the log and by key
+ * view IN OUT        messages by their place in the log
+ * keys IN OUT        messages by key and by id
+ * set NAME VALUE     change a setting of the broker
+ * recall IN          delayed messages shall not come
+ * end IN             commit or roll back half messages
+ * answer GROUP TOPIC TURN SECONDS OUT   be a producer that the broker asks about transactions
  * </pre>
  *
  * Files hold one JSON object a line. Arguments before the command: nameserver, broker.
@@ -55,7 +61,17 @@ public final class Judge {
             case "write" -> Writer.write(judge, lines(args[3]), Path.of(args[4]), Path.of(args[5]));
             case "read" -> Reader.read(judge, Path.of(args[3]));
             case "state" -> State.write(judge, Path.of(args[3]));
-            case "lookup" -> State.lookUp(judge, lines(args[3]), Path.of(args[4]));
+            case "view" -> State.view(judge, lines(args[3]), Path.of(args[4]));
+            case "keys" -> Keys.find(judge, lines(args[3]), Path.of(args[4]));
+            case "set" -> {
+                Properties changed = new Properties();
+                changed.setProperty(args[3], args[4]);
+                judge.admin.updateBrokerConfig(judge.broker, changed);
+            }
+            case "recall" -> Settler.recall(judge, lines(args[3]));
+            case "end" -> Settler.end(judge, lines(args[3]));
+            case "answer" -> Settler.answer(
+                    judge, args[3], args[4], Integer.parseInt(args[5]), Long.parseLong(args[6]), Path.of(args[7]));
             default -> throw new IllegalArgumentException(args[2]);
         }
     }

@@ -27,6 +27,8 @@ final class Reader {
     private static final int THREADS = 4;
     private static final int PULL = 32;
     private static final int ROUTE_TRIES = 45;
+    private static final int TOLD_EVERY = 25_000;
+    private static long written;
 
     private Reader() {}
 
@@ -64,6 +66,9 @@ final class Reader {
                 String line = JSON.toJSONString(row(message));
                 synchronized (out) {
                     out.println(line);
+                    if (++written % TOLD_EVERY == 0) {
+                        System.out.printf("          … %,d messages read%n", written);
+                    }
                 }
             }
             at = result.getNextBeginOffset();

@@ -8,8 +8,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import org.apache.rocketmq.client.QueryResult;
-import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -69,30 +67,14 @@ final class State {
         return line;
     }
 
-    /** Lines {topic, log, keys, uniq} → {topic, viewed: row, found: [log offsets by each key]}. */
-    static void lookUp(Judge judge, List<JSONObject> wanted, Path out) throws Exception {
+    /** Lines {topic, log} → the message there. */
+    static void view(Judge judge, List<JSONObject> wanted, Path out) throws Exception {
         try (PrintWriter lines = new PrintWriter(Files.newBufferedWriter(out, StandardCharsets.UTF_8))) {
             for (JSONObject one : wanted) {
                 String topic = one.getString("topic");
-                Map<String, Object> line = new LinkedHashMap<>();
                 MessageExt viewed = judge.api().viewMessage(judge.broker, topic, one.getLongValue("log"), Judge.TIMEOUT_MS);
-                line.put("viewed", Reader.row(viewed));
-                Map<String, List<Long>> found = new TreeMap<>();
-                for (String key : one.getList("keys", String.class)) {
-                    found.put(key, byKey(judge, topic, key));
-                }
-                line.put("found", found);
-                lines.println(JSON.toJSONString(line));
+                lines.println(JSON.toJSONString(Reader.row(viewed)));
             }
-        }
-    }
-
-    private static List<Long> byKey(Judge judge, String topic, String key) throws InterruptedException {
-        try {
-            QueryResult result = judge.admin.queryMessage(topic, key, 64, 0, Long.MAX_VALUE);
-            return result.getMessageList().stream().map(MessageExt::getCommitLogOffset).sorted().toList();
-        } catch (MQClientException none) { // its way to say that there is none
-            return List.of();
         }
     }
 }

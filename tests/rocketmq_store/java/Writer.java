@@ -28,6 +28,8 @@ import org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfi
 final class Writer {
     private static final int THREADS = 6;
     private static final int ROUTE_TRIES = 45;
+    private static final int TOLD_EVERY = 25_000;
+    private static long written;
 
     private Writer() {}
 
@@ -121,11 +123,17 @@ final class Writer {
         if (result.getSendStatus() != SendStatus.SEND_OK) {
             throw new IllegalStateException(item + ": " + result);
         }
+        if (item.getBooleanValue("recall")) {
+            producer.recallMessage(message.getTopic(), result.getRecallHandle());
+        }
         Map<String, Object> line = new LinkedHashMap<>();
         line.put("number", item.getIntValue("number"));
         line.put("id", result.getMsgId());
         synchronized (out) {
             out.println(JSON.toJSONString(line));
+            if (++written % TOLD_EVERY == 0) {
+                System.out.printf("          … %,d messages sent%n", written);
+            }
         }
     }
 

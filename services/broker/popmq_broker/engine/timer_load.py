@@ -123,22 +123,24 @@ def _read_log(
 
 def _load_parked(state: BrokerState, timers: Timers, start: int, end: int, ended: Bits) -> None:
     now_ms = state.clock.now_ms()
-    marks: list[Entry] = []
-    for entry in _parked(state, start, end):
+    marks: list[tuple[Entry, int]] = []
+    for entry, deliver_ms in _parked(state, start, end):
         if entry.code & MARK:
             if entry.due_ms > now_ms:
                 timers.wheel.add(entry)
-            marks.append(entry)
+            marks.append((entry, deliver_ms))
         elif entry.offset not in ended:
             timers.wheel.add(entry)
-    for mark in marks:  # those of RocketMQ name no offset
+    for mark, deliver_ms in marks:  # those of RocketMQ name no offset
         code = mark.code & ~MARK
-        for offset in timers.wheel.find(mark.due_ms, code):
-            if offset < mark.offset:
-                timers.wheel.remove(Entry(mark.due_ms, offset, code))
+        for due_ms in {mark.due_ms, deliver_ms}:  # parked by RocketMQ, or by us
+            for offset in timers.wheel.find(due_ms, code):
+                if offset < mark.offset:
+                    timers.wheel.remove(Entry(due_ms, offset, code))
 
 
-def _parked(state: BrokerState, start: int, end: int) -> Iterator[Entry]:
+def _parked(state: BrokerState, start: int, end: int) -> Iterator[tuple[Entry, int]]:
+    """With when their senders wanted them."""
     store = state.store
     at = start
     while at < end:
@@ -151,5 +153,5 @@ def _parked(state: BrokerState, start: int, end: int) -> Iterator[Entry]:
             if record is not None and record.queue_offset == at:
                 entry = timer.entry_of(names.decode(record.properties), at)
                 if entry is not None:
-                    yield entry
+                    yield entry, timer.deliver_at_ms(record.properties) or entry.due_ms
             at += 1

@@ -77,6 +77,26 @@ def test_what_was_written_again_for_a_later_turn_comes_once(driver: EngineDriver
     assert came(driver) == [b"far"]
 
 
+@pytest.mark.parametrize("delay_ms", [5_000, 5_001, 5_999])
+def test_what_we_parked_and_rocketmq_recalled_never_comes(
+    driver: EngineDriver, delay_ms: int
+) -> None:
+    """Its mark has the time in the handle, rounded down; our record has the millisecond."""
+    driver.clock.advance(-driver.clock.now_ms() % 1_000)
+    due_ms = driver.send_later("recalled", delay_ms)
+    driver.send_later("other", delay_ms)
+    (entry, _) = driver.broker.state.store.entries(TIMER_TOPIC, 0, 0, 2)
+    record = driver.broker.state.store.read(entry.log_offset, entry.size_bytes)
+    assert record is not None
+    message_id = properties.decode(record.properties)["UNIQ_KEY"]
+    rounded_ms = (due_ms - 1) // 1_000 * 1_000
+    mark = {"TIMER_DEL_UNIQKEY": f"{TOPIC}+{message_id}", "TIMER_DELIVER_MS": str(due_ms)}
+    stored(driver, TIMER_TOPIC, "0", rounded_ms, UNIQ_KEY=message_id, **mark)
+    reopened(driver)
+    driver.advance(delay_ms)
+    assert came(driver) == [b"other"]
+
+
 def test_leases_are_not_messages(driver: EngineDriver) -> None:
     """They are brought in at start, and nothing of them comes at its time."""
     revive = driver.broker.state.revive_topic

@@ -183,5 +183,7 @@ async def test_a_topic_that_rocketmq_deleted_and_made_again_begins_anew(
     async with running(disk) as store:
         assert messages(store) == [b"new %d" % i for i in range(count)]
         assert await put(store, draft(b"next")) == [count]
-    async with running(disk) as store:
+    told = Told()
+    async with running(disk, told=told) as store:
         assert messages(store)[-1] == b"next"
+    assert told.events == ["store.recovered"], "the old ones are no lost entries"
