@@ -2,7 +2,6 @@
 
 import sys
 import time
-from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -10,7 +9,7 @@ import click
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, fail, table
-from popmq_cli.times import point_in_time
+from popmq_cli.times import moment, point_in_time
 
 BODY_SHOWN = 48
 HEX_SHOWN_BYTES = 32
@@ -141,7 +140,7 @@ def _table(found: list[admin.StoredMessage]) -> None:
             one.broker,
             one.queue_id,
             one.offset,
-            _when(one.stored_ms),
+            moment(one.stored_ms),
             one.tag,
             " ".join(one.keys),
             one.body_bytes,
@@ -161,8 +160,8 @@ def _show(one: admin.StoredMessage) -> None:
         "queue": one.queue_id,
         "offset": one.offset,
         "log offset": one.log_offset,
-        "stored": _when(one.stored_ms),
-        "born": _when(one.born_ms),
+        "stored": moment(one.stored_ms),
+        "born": moment(one.born_ms),
         "attempt": one.delivery_attempt,
         "bytes": one.body_bytes,
     }
@@ -222,7 +221,3 @@ def _text(body: bytes, *, cut: bool = False) -> str | None:
             return None
         text = body[: wrong.start].decode()
     return text if all(char.isprintable() or char in "\n\r\t" for char in text) else None
-
-
-def _when(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"

@@ -1,6 +1,7 @@
 """How commands print: tables for people, JSON for machines, one line for an error."""
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +10,12 @@ import click
 
 EXIT_FAILED = 1
 EXIT_UNREACHABLE = 3
+
+
+def colored(text: str, color: str) -> str:
+    """In colour on a terminal, unless NO_COLOR is set (https://no-color.org)."""
+    plain = not sys.stdout.isatty() or bool(os.environ.get("NO_COLOR"))
+    return text if plain else click.style(text, fg=color)
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
