@@ -106,7 +106,7 @@ BENCH_ARGS = --rounds $(ROUNDS) --seconds $(SECONDS) --messages $(MESSAGES) \
 	$(if $(ROWS),--rows '$(ROWS)') $(if $(SYSTEMS),--systems '$(SYSTEMS)') $(if $(FLUSH),--flush '$(FLUSH)') \
 	$(if $(CORES),--cores $(CORES)) $(if $(FULL),--full) $(if $(CHECK),--check) $(if $(JSON),--json) $(BENCH_OPTIONS)
 
-bench: setup .venv/.bench bench/loadgen/loadgen bench/anchor/lib ## against Apache RocketMQ (ROUNDS= SECONDS= ROWS= CHECK=1 FULL=1)
+bench: setup .venv/.bench .venv-compiled/.ready bench/loadgen/loadgen bench/anchor/lib ## against Apache RocketMQ (ROUNDS= SECONDS= ROWS= CHECK=1 FULL=1)
 	PYTHONPATH=bench $(BIN)/python -m compare $(BENCH_ARGS)
 
 .venv/.bench: .venv/.ready
