@@ -26,6 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "popmq_pipelines": {"popmq_common", "popmq_broker.core"},
     "popmq_cli": {
+        "apache",
         "popmq",
         "popmq_admin",
         "popmq_internal",

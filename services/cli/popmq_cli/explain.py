@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.completion import group_names, topic_names
 from popmq_cli.connection import AdminClient, client_options, running
 from popmq_cli.output import EXIT_FAILED, colored, document, table
 from popmq_cli.times import moment, span_text
@@ -15,8 +16,18 @@ NOTHING = "unknown"
 
 @click.command()
 @click.argument("message_id")
-@click.option("--topic", default="", help="That it was sent to; without it all are searched.")
-@click.option("--group", default="", help="Tell of this group alone, also if it never received.")
+@click.option(
+    "--topic",
+    default="",
+    shell_complete=topic_names,
+    help="That it was sent to; without it all are searched.",
+)
+@click.option(
+    "--group",
+    default="",
+    shell_complete=group_names,
+    help="Tell of this group alone, also if it never received.",
+)
 @client_options
 @running
 async def explain(message_id: str, topic: str, group: str, endpoint: str, as_json: bool) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.completion import topic_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, fail, table
 from popmq_cli.times import moment, point_in_time
@@ -22,7 +23,7 @@ def message() -> None:
 
 
 @message.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.option("--key", required=True, help="One of its keys, or its message id.")
 @click.option("--from", "start", default="", metavar="TIME", help="Stored at that time or later.")
 @click.option("--to", "end", default="", metavar="TIME", help="Stored at that time or earlier.")
@@ -73,7 +74,7 @@ async def find(
 
 
 @message.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.option("--id", "message_id", default="", help="Its message id; of several the newest.")
 @click.option("--offset", "place", default="", metavar="QUEUE:OFFSET", help="Or where it is.")
 @click.option("--broker", default="", help="With --offset: of this broker.")

@@ -8,6 +8,7 @@ from google.protobuf.json_format import MessageToDict
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
+from popmq_cli.completion import group_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, table
 from popmq_cli.reset_offset import reset_offset
@@ -73,7 +74,7 @@ async def create(
 
 
 @group.command("set")
-@click.argument("name")
+@click.argument("name", shell_complete=group_names)
 @click.option("--max-attempts", type=int, help="Deliveries before the dead letters.")
 @click.option("--from", "consume_from", metavar="last|first|TIME", help="Where it starts.")
 @access_lock_option
@@ -149,7 +150,7 @@ async def list_groups(endpoint: str, as_json: bool) -> None:
 
 
 @group.command()
-@click.argument("name")
+@click.argument("name", shell_complete=group_names)
 @client_options
 @running
 async def show(name: str, endpoint: str, as_json: bool) -> None:
@@ -188,7 +189,7 @@ async def show(name: str, endpoint: str, as_json: bool) -> None:
 
 
 @group.command()
-@click.argument("name")
+@click.argument("name", shell_complete=group_names)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @client_options
 @running

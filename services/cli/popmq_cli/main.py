@@ -5,6 +5,7 @@ import sys
 
 try:
     import click
+    from click.shell_completion import CompletionItem
 except ModuleNotFoundError:
     print(
         "popmq: the command line needs the server extra: pip install 'popmq[server]'",
@@ -52,6 +53,15 @@ class LazyGroup(click.Group):
             ) from missing
         assert isinstance(command, click.Command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Without loading the commands for their help."""
+        names = [
+            CompletionItem(name, help=text)
+            for name, (_, _, text) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -10,6 +10,7 @@ import grpc
 
 from popmq import Client, Message, PopMQClientError, ReceivedMessage
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.completion import group_names, topic_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, table
 from popmq_cli.times import duration_ms
@@ -19,7 +20,7 @@ TAIL_INVISIBLE_S = 30.0
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.argument("body")
 @click.option("--tag", help="The message's tag.")
 @click.option("--key", "keys", multiple=True, help="A key to find it by; may be given again.")
@@ -82,7 +83,7 @@ def _sent(message_id: str, offset: int, recall_handle: str) -> dict[str, Any]:
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.argument("recall_handle")
 @client_options
 @running
@@ -97,8 +98,8 @@ async def recall(topic: str, recall_handle: str, endpoint: str, as_json: bool) -
 
 
 @click.command()
-@click.argument("topic")
-@click.option("--group", required=True, help="The consumer group.")
+@click.argument("topic", shell_complete=topic_names)
+@click.option("--group", required=True, shell_complete=group_names, help="The consumer group.")
 @click.option("--ack", is_flag=True, help="Acknowledge what was received.")
 @click.option("--max", "max_messages", default=16, show_default=True, help="At most so many.")
 @click.option("--wait", "wait_s", default=5.0, show_default=True, help="Seconds to wait for one.")
@@ -160,7 +161,7 @@ async def receive(
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.option("--max", "max_messages", default=0, help="Stop after so many.  [default: never]")
 @client_options
 @running

@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -24,17 +25,29 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     widths = [
         max([len(heading), *(len(row[i]) for row in texts)]) for i, heading in enumerate(headings)
     ]
-    click.echo(
-        "  ".join(
-            heading.ljust(width) for heading, width in zip(headings, widths, strict=True)
-        ).rstrip()
-    )
+    head = [heading.ljust(width) for heading, width in zip(headings, widths, strict=True)]
+    click.echo(colored("  ".join(head).rstrip(), "cyan"))
     for row, cells in zip(rows, texts, strict=True):
         parts = [
-            text.rjust(width) if isinstance(cell, int) else text.ljust(width)
+            text.rjust(width) if isinstance(cell, int | float) else text.ljust(width)
             for cell, text, width in zip(row, cells, widths, strict=True)
         ]
         click.echo("  ".join(parts).rstrip())
+
+
+@contextmanager
+def progress(label: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal, nothing elsewhere; it is told (done, of all)."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    with click.progressbar(length=1, label=label, file=sys.stderr) as bar:
+
+        def tell(done: int, total: int) -> None:
+            bar.length = max(1, total)
+            bar.update(done - bar.pos)
+
+        yield tell
 
 
 def document(value: Any) -> None:

@@ -3,8 +3,8 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import wraps
 from itertools import islice
@@ -16,7 +16,7 @@ import click
 from popmq_broker import store_tools as tools
 from popmq_broker.config import BrokerConfig
 from popmq_broker.store_tools import Shown
-from popmq_cli.output import document, fail, table
+from popmq_cli.output import document, fail, progress, table
 from popmq_common import logs, properties
 from popmq_common.config import ConfigError, from_env
 from popmq_common.errors import BadRequest, DirectoryInUse, PopMQError
@@ -63,8 +63,8 @@ def store() -> None:
 @_errors
 def check(data_dir: Path, as_json: bool) -> None:
     """Read everything and hold it against each other; nothing is changed."""
-    with _progress("Reading the log") as progress:
-        checked = tools.check(data_dir, progress)
+    with progress("Reading the log") as tell:
+        checked = tools.check(data_dir, tell)
     findings = checked.findings
     if as_json:
         document(
@@ -210,21 +210,6 @@ def _config(data_dir: Path) -> BrokerConfig:
     return from_env(
         BrokerConfig, "POPMQ_BROKER_", {**os.environ, "POPMQ_BROKER_DATA_DIR": str(data_dir)}
     )
-
-
-@contextmanager
-def _progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda _done, _total: None
-        return
-    with click.progressbar(length=1, label=label, file=sys.stderr) as bar:
-
-        def tell(done: int, total: int) -> None:
-            bar.length = max(1, total)
-            bar.update(done - bar.pos)
-
-        yield tell
 
 
 def _line(shown: Shown) -> str:

@@ -4,6 +4,7 @@ import click
 from google.protobuf.json_format import MessageToDict
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.completion import topic_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, table
 
@@ -58,7 +59,7 @@ async def list_topics(system: bool, endpoint: str, as_json: bool) -> None:
 
 
 @topic.command()
-@click.argument("name")
+@click.argument("name", shell_complete=topic_names)
 @client_options
 @running
 async def show(name: str, endpoint: str, as_json: bool) -> None:
@@ -78,7 +79,7 @@ async def show(name: str, endpoint: str, as_json: bool) -> None:
 
 
 @topic.command()
-@click.argument("name")
+@click.argument("name", shell_complete=topic_names)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @client_options
 @running

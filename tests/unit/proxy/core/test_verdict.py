@@ -59,7 +59,12 @@ MOVED = link.JournalLine(
 ACKED = link.JournalLine(
     kind=link.JOURNAL_KIND_ACKED, at_ms=NOW, group="g", topic="t", queue_id=1, offset=5
 )
-DEAD = {"kind": link.COPY_KIND_DEAD_LETTER, "stored": STORED, "topic": "t", "group": "g"}
+DEAD: dict[str, Any] = {
+    "kind": link.COPY_KIND_DEAD_LETTER,
+    "stored": STORED,
+    "topic": "t",
+    "group": "g",
+}
 
 ALL = {
     State.READY: of_group(),
