@@ -179,7 +179,7 @@ async def test_a_lost_answer(popmq_broker: PopmqBroker) -> None:
 def test_a_lost_receive_comes_again(popmq_broker: PopmqBroker) -> None:
     popmq_broker.send("orders", "1")
     popmq_broker.drop_response("receive")
-    with pytest.raises(Exception, match="dropped by the test"):
+    with pytest.raises(Exception, match="the test dropped the answer of ReceiveMessage"):
         popmq_broker.receive("orders", "billing")
     assert popmq_broker.receive("orders", "billing") == []
     popmq_broker.advance(60)

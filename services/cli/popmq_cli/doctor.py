@@ -22,6 +22,8 @@ from popmq_cli.doctor_checks import Facts, Finding, Listener, findings
 from popmq_cli.doctor_probe import probe, unreachable
 from popmq_cli.output import EXIT_FAILED, colored, document
 from popmq_cli.topics import TYPES
+from popmq_internal.v1 import nameserver_pb2 as ns
+from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
 
 CLIENT_PORT = 8081
 
@@ -111,7 +113,12 @@ async def _ask(facts: Facts, channel: grpc.aio.Channel) -> Facts:
     try:
         inspected = await stub.Inspect(admin.InspectRequest(), timeout=TIMEOUT_S)
     except grpc.aio.AioRpcError as failed:
-        return replace(facts, inspect_code=failed.code().name, inspect_text=failed.details() or "")
+        return replace(
+            facts,
+            inspect_code=failed.code().name,
+            inspect_text=failed.details() or "",
+            is_nameserver=await _is_nameserver(channel),
+        )
     facts = replace(facts, inspected=inspected, asked_ms=asked_ms, answered_ms=_now_ms())
     if inspected.nameserver_failure or not inspected.brokers:
         return replace(facts, topic="", group="")
@@ -129,6 +136,15 @@ async def _ask(facts: Facts, channel: grpc.aio.Channel) -> Facts:
         exists = await _or_none(stub.DescribeGroup, request) is not None
         facts = replace(facts, group_exists=exists)
     return facts
+
+
+async def _is_nameserver(channel: grpc.aio.Channel) -> bool:
+    try:
+        stub = ns_grpc.NameserverStub(channel)
+        await stub.ListBrokers(ns.ListBrokersRequest(), timeout=TIMEOUT_S)
+    except grpc.aio.AioRpcError:
+        return False
+    return True
 
 
 async def _or_none(method: Any, request: Any) -> Any:

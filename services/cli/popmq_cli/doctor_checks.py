@@ -30,6 +30,7 @@ class Listener(Enum):
     UNTRUSTED = "untrusted"
     HTTP1 = "http1"
     REMOTING = "remoting"
+    LINK = "link"
     OTHER = "other"
 
 
@@ -54,6 +55,7 @@ class Facts:
     inspect_code: str = ""
     """The gRPC status of a server that did not say how it is."""
     inspect_text: str = ""
+    is_nameserver: bool = False
     asked_ms: int = 0
     """This machine's clock before and after the question."""
     answered_ms: int = 0
@@ -108,6 +110,10 @@ def _endpoint(facts: Facts) -> Finding | None:
             what = f"{at} speaks RocketMQ's remoting protocol"
             why = "it is a nameserver or broker for clients of RocketMQ 4"
             return Finding("endpoint-remoting", what, why, "use the gRPC port of a proxy: 8081")
+        case Listener.LINK:
+            what = f"{at} is the link of a broker"
+            todo = "use the port of a proxy, by default 8081"
+            return Finding("endpoint-link", what, facts.detail, todo)
         case Listener.TLS_ONLY:
             what = f"{at} takes TLS alone"
             why = "the connection without TLS was closed"
@@ -139,8 +145,8 @@ def _not_popmq(facts: Facts) -> Finding:
     if facts.inspect_code == "UNIMPLEMENTED":
         what = f"{facts.endpoint} is gRPC, but no proxy of PopMQ"
         why = "it does not know PopMQ's admin service: Apache RocketMQ, an older PopMQ, or another"
-        if facts.port in NAMESERVER_PORTS:
-            why = "it does not know the admin service; this is the port of nameservers"
+        if facts.is_nameserver:
+            why = "it is a nameserver of PopMQ, for brokers and proxies"
         return Finding("not-popmq", what, why, "name a proxy with --endpoint, by default port 8081")
     what = f"{facts.endpoint} listens and does not serve"
     why = f"{facts.inspect_code}: {facts.inspect_text}"

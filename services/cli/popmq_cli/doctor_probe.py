@@ -9,7 +9,10 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
+from google.protobuf.message import DecodeError
+
 from popmq_cli.doctor_checks import Listener
+from popmq_internal.v1 import link_pb2 as link
 
 TIMEOUT_S: Final = 3.0
 _SETTINGS_FRAME: Final = b"\0\0\0\x04\0\0\0\0\0"
@@ -19,6 +22,9 @@ SETTINGS: Final = 4
 _HEADER: Final = json.dumps({"code": 105, "language": "JAVA", "opaque": 1, "version": 401}).encode()
 REMOTING_REQUEST: Final = struct.pack(">ii", 4 + len(_HEADER), len(_HEADER)) + _HEADER
 """RocketMQ 4 asks for a route like this: length, length of the header, the header as JSON."""
+_HELLO: Final = link.Frame(hello=link.Hello(name="popmq doctor")).SerializeToString()
+LINK_HELLO: Final = struct.pack(">I", len(_HELLO)) + _HELLO
+"""As a proxy greets a broker of PopMQ; one with a secret closes the connection."""
 
 
 async def probe(host: str, port: int, *, tls: bool) -> tuple[Listener, str]:
@@ -29,20 +35,23 @@ async def probe(host: str, port: int, *, tls: bool) -> tuple[Listener, str]:
         return Listener.NO_SUCH_HOST, str(unknown.strerror or unknown)
     except TimeoutError:
         return Listener.SILENT, f"no connection within {TIMEOUT_S:g} s"
-    except ConnectionRefusedError as refused:
-        return Listener.NOTHING, str(refused.strerror or refused)
+    except ConnectionRefusedError:
+        return Listener.NOTHING, "the connection was refused"
     except OSError as failed:
         return Listener.SILENT, str(failed)
     if tls:
         return await _with_tls(host, port)
     if first[3:4] == bytes([SETTINGS]):
         return Listener.GRPC, ""
-    if first.startswith(b"HTTP/1"):
+    if first.startswith((b"HTTP/1", b"<!DOCTYPE")):  # an old server drops the head of its answer
         return Listener.HTTP1, ""
     if await _speaks_tls(host, port):
         return Listener.TLS_ONLY, ""
     if await _speaks_remoting(host, port):
         return Listener.REMOTING, ""
+    broker = await _link_of(host, port)
+    if broker:
+        return Listener.LINK, f"broker {broker} of PopMQ listens there, for proxies"
     return Listener.OTHER, f"it answered {first[:16]!r}" if first else ""
 
 
@@ -73,6 +82,14 @@ async def _speaks_remoting(host: str, port: int) -> bool:
         answer = await _answer(host, port, REMOTING_REQUEST)
         return b'"opaque":1' in answer.replace(b" ", b"")
     return False
+
+
+async def _link_of(host: str, port: int) -> str:
+    """The name of the broker whose link it is; empty: it is none, or wants a secret."""
+    with suppress(OSError, TimeoutError, DecodeError):
+        answer = await _answer(host, port, LINK_HELLO)
+        return link.Frame.FromString(answer[4:]).hello.name
+    return ""
 
 
 async def _answer(host: str, port: int, request: bytes) -> bytes:

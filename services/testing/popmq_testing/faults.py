@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from popmq_broker.engine.broker import Broker
-from popmq_common.errors import BrokerUnreachable, Unavailable
+from popmq_common.errors import BrokerDown, BrokerUnreachable
 from popmq_common.sends import SendCall, SendDone
 from popmq_common.wire import failure_of
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.front.rpcs import Rpc
 
+BROKER: Final = "broker-a"
 CALLS: Final = {
     "send": "SendMessage",
     "receive": "ReceiveMessage",
@@ -23,10 +24,6 @@ CALLS: Final = {
     "end_transaction": "EndTransaction",
 }
 """What a test calls them → the RPC."""
-
-
-class AnswerLost(Unavailable):
-    """The answer of {call} was dropped by the test; the server has done what was asked."""
 
 
 class Drops:
@@ -48,7 +45,7 @@ class Drops:
             answer = await rpc.handler(context, request)
             if self._left[rpc.name] > 0:
                 self._left[rpc.name] -= 1
-                raise AnswerLost(call=rpc.name)
+                raise BrokerDown(broker=BROKER, reason=f"the test dropped the answer of {rpc.name}")
             return answer
 
         if rpc.name not in CALLS.values():
@@ -115,4 +112,4 @@ class MortalBroker:
 
 
 def _gone() -> BrokerUnreachable:
-    return BrokerUnreachable(broker="broker-a", reason="the test has crashed it")
+    return BrokerUnreachable(broker=BROKER, reason="the test has crashed it")

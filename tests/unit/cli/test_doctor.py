@@ -54,6 +54,7 @@ MISTAKES: dict[str, tuple[Facts, str]] = {
     "a firewall": (Facts(host="h", port=1, listener=Listener.SILENT), "endpoint-silent"),
     "the metrics port": (Facts(host="h", port=9, listener=Listener.HTTP1), "endpoint-http"),
     "RocketMQ 4": (Facts(host="h", port=9876, listener=Listener.REMOTING), "endpoint-remoting"),
+    "a broker's link": (Facts(host="h", port=10911, listener=Listener.LINK), "endpoint-link"),
     "TLS alone": (Facts(host="h", port=1, listener=Listener.TLS_ONLY), "tls-needed"),
     "no TLS": (Facts(host="h", port=1, listener=Listener.PLAINTEXT_ONLY), "tls-refused"),
     "a certificate of its own": (
@@ -61,6 +62,7 @@ MISTAKES: dict[str, tuple[Facts, str]] = {
         "tls-untrusted",
     ),
     "a broker's port": (Facts(host="h", port=10911, listener=Listener.OTHER), "endpoint-not-grpc"),
+    "Apache RocketMQ": (Facts(host="h", port=1, inspect_code="UNIMPLEMENTED"), "not-popmq"),
     "a nameserver": (Facts(host="h", port=9876, inspect_code="UNIMPLEMENTED"), "not-popmq"),
     "a proxy that fails": (Facts(host="h", port=1, inspect_code="INTERNAL"), "not-serving"),
     "no nameserver": (
@@ -165,6 +167,13 @@ async def http1(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     await writer.drain()
 
 
+async def old_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """As Python's server, to which HTTP/2.0 is no version: without a head."""
+    await reader.read(10)
+    writer.write(b"<!DOCTYPE HTML>")
+    await writer.drain()
+
+
 async def remoting(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """As RocketMQ's: what is no frame ends the connection."""
     length = int.from_bytes(await reader.readexactly(4))
@@ -186,6 +195,7 @@ async def test_what_listens() -> None:
     assert await probed(http1) is Listener.HTTP1
     assert await probed(remoting) is Listener.REMOTING
     assert await probed(closing) is Listener.OTHER
+    assert await probed(old_http) is Listener.HTTP1
     assert await probed(http2, context=certificate) is Listener.TLS_ONLY
     assert await probed(http2, context=certificate, tls=True) is Listener.UNTRUSTED
     assert await probed(closing, tls=True) is Listener.PLAINTEXT_ONLY
