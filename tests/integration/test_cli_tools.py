@@ -1,6 +1,8 @@
 """popmq explain, doctor and bench, and completion, against a server in the same process."""
 
 import json
+import subprocess
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,10 +10,10 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
-from harness.processes import free_port
+from harness.processes import POPMQ, free_port
 
 from popmq.testing import PopmqBroker
-from popmq_cli.main import COMMANDS, main
+from popmq_cli.main import COMMANDS, SECTIONS, main
 
 
 @pytest.fixture(scope="module")
@@ -134,12 +136,9 @@ def test_completion_knows_commands_options_topics_and_groups(
 
 WITHOUT_JSON = {
     "completion": "a script",
-    "health": "an exit code",
     "nameserver": "a service",
     "broker": "a service",
     "proxy": "a service",
-    "store rebuild": "says what it did",
-    "store truncate": "says what it did",
 }
 
 
@@ -162,4 +161,29 @@ def test_every_command_explains_itself_and_speaks_json() -> None:
         assert all(option.help for option in options), name
         has_json = any("--json" in option.opts for option in options)
         assert has_json != (name in WITHOUT_JSON), name
-    assert COMMANDS.keys() >= {name.split(" ")[0] for name in found}
+    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(COMMANDS)
+
+
+def test_a_line_of_help_is_whole() -> None:
+    """No `...` where the help of a group lists its commands."""
+    for name, command in commands(main):
+        if " " in name:
+            assert not command.get_short_help_str(limit=62).endswith("..."), name
+
+
+def test_tail_takes_its_group_away_when_it_is_terminated(server: PopmqBroker) -> None:
+    at = ("--endpoint", server.endpoint)
+    server.create_topic("tailed")
+    tail = subprocess.Popen([POPMQ, "tail", "tailed", *at], stdout=subprocess.PIPE)
+    while "TAIL-" not in popmq("group", "list", *at).output:
+        assert tail.poll() is None
+        time.sleep(0.05)
+    while not server.topic("tailed").messages:  # until it asks, its group has no place there
+        server.send("tailed", "hello")
+    assert tail.stdout is not None
+    while b"hello" not in tail.stdout.readline():
+        server.send("tailed", "hello")
+    tail.terminate()
+    assert tail.wait(30) == 143
+    tail.stdout.close()
+    assert "TAIL-" not in popmq("group", "list", *at).output

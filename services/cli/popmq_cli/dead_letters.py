@@ -24,11 +24,18 @@ def dlq() -> None:
 
 def filter_options(command: Any) -> Any:
     """--reason, --topic and --id: which dead letters are meant."""
-    command = click.option("--id", "message_id", default="", help="Of this message.")(command)
+    command = click.option("--id", "message_id", default="", help="The one of this message alone.")(
+        command
+    )
     command = click.option(
-        "--topic", default="", shell_complete=topic_names, help="That came from this topic."
+        "--topic",
+        default="",
+        shell_complete=topic_names,
+        help="Those alone that came from this topic.",
     )(command)
-    return click.option("--reason", default="", help="Whose reason has this text in it.")(command)
+    return click.option(
+        "--reason", default="", help="Those alone whose reason has this text in it."
+    )(command)
 
 
 @dlq.command("list")

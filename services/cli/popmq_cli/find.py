@@ -76,7 +76,9 @@ async def find(
 @message.command()
 @click.argument("topic", shell_complete=topic_names)
 @click.option("--id", "message_id", default="", help="Its message id; of several the newest.")
-@click.option("--offset", "place", default="", metavar="QUEUE:OFFSET", help="Or where it is.")
+@click.option(
+    "--offset", "place", default="", metavar="QUEUE:OFFSET", help="Or its place in the topic."
+)
 @click.option("--broker", default="", help="With --offset: of this broker.")
 @click.option("--system", is_flag=True, help="Also in retry topics, dead letters, internal topics.")
 @click.option("--body-only", is_flag=True, help="Nothing but the body, as it is.")
@@ -92,7 +94,7 @@ async def get(
     endpoint: str,
     as_json: bool,
 ) -> None:
-    """Show one message of TOPIC: where it is, its properties, its body.
+    """Show one message of TOPIC: place, properties and body.
 
     Exit code 1: there is no such message.
     """

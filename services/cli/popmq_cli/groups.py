@@ -33,6 +33,7 @@ def group() -> None:
 @click.option("--fifo", is_flag=True, help="Messages of one message group are consumed in order.")
 @click.option(
     "--max-attempts",
+    type=click.IntRange(min=1),
     default=16,
     show_default=True,
     help="Deliveries before a message goes to the dead letters.",
@@ -60,7 +61,10 @@ async def create(
     endpoint: str,
     as_json: bool,
 ) -> None:
-    """Make the consumer group NAME on every broker, or make it anew with these settings."""
+    """Make the consumer group NAME on every broker.
+
+    One that exists gets these settings; where it is in its queues does not change.
+    """
     wanted = admin.Group(
         name=name,
         fifo=fifo,
@@ -75,7 +79,9 @@ async def create(
 
 @group.command("set")
 @click.argument("name", shell_complete=group_names)
-@click.option("--max-attempts", type=int, help="Deliveries before the dead letters.")
+@click.option(
+    "--max-attempts", type=click.IntRange(min=1), help="Deliveries before the dead letters."
+)
 @click.option("--from", "consume_from", metavar="last|first|TIME", help="Where it starts.")
 @access_lock_option
 @policy_option
@@ -90,7 +96,10 @@ async def set_group(
     endpoint: str,
     as_json: bool,
 ) -> None:
-    """Change what is given of the group NAME, and leave the rest as it is."""
+    """Change settings of the group NAME.
+
+    What is not given stays as it is.
+    """
     async with AdminClient(endpoint) as stub:
         request = admin.DescribeGroupRequest(name=name)
         wanted = (await stub.DescribeGroup(request, timeout=TIMEOUT_S)).group

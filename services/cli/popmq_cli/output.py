@@ -36,9 +36,9 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 
 
 @contextmanager
-def progress(label: str) -> Iterator[Callable[[int, int], None]]:
+def progress(label: str, *, shown: bool = True) -> Iterator[Callable[[int, int], None]]:
     """A bar on a terminal, nothing elsewhere; it is told (done, of all)."""
-    if not sys.stderr.isatty():
+    if not (shown and sys.stderr.isatty()):
         yield lambda _done, _total: None
         return
     with click.progressbar(length=1, label=label, file=sys.stderr) as bar:

@@ -41,7 +41,7 @@ async def reset_offset(
     endpoint: str,
     as_json: bool,
 ) -> None:
-    """GROUP goes on elsewhere in TOPIC, at once and once.
+    """Move GROUP to another place in TOPIC, now and once.
 
     What it holds is fenced: acks of older handles are refused, and what lies before the new offset
     does not come again. Without --queue, messages that wait for another delivery are dropped, so

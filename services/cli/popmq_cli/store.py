@@ -51,7 +51,7 @@ def _errors(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group()
 def store() -> None:
-    """Check, show, rebuild and truncate the files of a broker that is stopped.
+    """Check, show and repair the files of a stopped broker.
 
     Exit codes: 0 all is sound, 1 something was found, 2 it could not be done like that.
     """
@@ -62,7 +62,10 @@ def store() -> None:
 @_JSON
 @_errors
 def check(data_dir: Path, as_json: bool) -> None:
-    """Read everything and hold it against each other; nothing is changed."""
+    """Check the whole store, each file against the others.
+
+    Nothing is changed.
+    """
     with progress("Reading the log") as tell:
         checked = tools.check(data_dir, tell)
     findings = checked.findings
@@ -110,7 +113,10 @@ def dump(
     checkpoint: bool,
     as_json: bool,
 ) -> None:
-    """Show records, or a queue's entries with their records, or the checkpoint."""
+    """Show records of the log.
+
+    With --queue those of one queue, by its entries; with --checkpoint what the last one wrote.
+    """
     if checkpoint:
         _show_checkpoint(data_dir, as_json)
         return
@@ -163,8 +169,9 @@ def _show_checkpoint(data_dir: Path, as_json: bool) -> None:
 @_DIR
 @click.option("--offsets", is_flag=True, help="Also the groups' positions, from the journal.")
 @_WRITE
+@_JSON
 @_errors
-def rebuild(data_dir: Path, offsets: bool, write: bool) -> None:
+def rebuild(data_dir: Path, offsets: bool, write: bool, as_json: bool) -> None:
     """Make the derived files again from the log alone.
 
     With --offsets consumerOffset.json is set aside, and positions are what the revive topic's
@@ -172,6 +179,11 @@ def rebuild(data_dir: Path, offsets: bool, write: bool) -> None:
     """
     with tools.held(data_dir):
         count = tools.queue_count(data_dir)
+    if as_json:
+        if write:
+            asyncio.run(tools.rebuild(_config(data_dir), offsets=offsets))
+        document({"queues": count, "offsets": offsets, "written": write})
+        return
     if not write:
         more = ", and the groups' positions from the journal" if offsets else ""
         click.echo(f"Would make {count} queues again from the log{more}. Add --write to do it.")
@@ -185,11 +197,18 @@ def rebuild(data_dir: Path, offsets: bool, write: bool) -> None:
 @click.option("--at", required=True, type=int, help="Log offset of the first record to drop.")
 @click.option("--yes", is_flag=True, help="What is lost may be lost.")
 @_WRITE
+@_JSON
 @_errors
-def truncate(data_dir: Path, at: int, yes: bool, write: bool) -> None:
-    """Cut the log off at a record's first byte, and make the derived files again."""
+def truncate(data_dir: Path, at: int, yes: bool, write: bool, as_json: bool) -> None:
+    """Cut the log off at a record's first byte.
+
+    The derived files are made again from what is left. With --json nothing is asked: say --yes.
+    """
     lost = tools.behind(data_dir, at)
     count = lost.records.total()
+    if as_json:
+        _truncate_as_json(data_dir, lost, at, write=write and yes)
+        return
     click.echo(f"Lost would be {count} records between {at} and {lost.log_end}.")
     if count:
         click.echo(f"Stored {_time(lost.first_ms)} to {_time(lost.last_ms)}.")
@@ -203,6 +222,17 @@ def truncate(data_dir: Path, at: int, yes: bool, write: bool) -> None:
     tools.cut_log(data_dir, at)
     asyncio.run(tools.rebuild(_config(data_dir), offsets=False))
     click.echo(f"The log ends at {at}. Now: popmq store check {data_dir}")
+
+
+def _truncate_as_json(data_dir: Path, lost: tools.Behind, at: int, *, write: bool) -> None:
+    if write:
+        tools.cut_log(data_dir, at)
+        asyncio.run(tools.rebuild(_config(data_dir), offsets=False))
+    queues = [
+        {"topic": topic, "queueId": queue, "records": count}
+        for (topic, queue), count in sorted(lost.records.items())
+    ]
+    document({"at": at, "logEnd": lost.log_end, "lost": queues, "written": write})
 
 
 def _config(data_dir: Path) -> BrokerConfig:

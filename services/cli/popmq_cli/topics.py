@@ -22,11 +22,18 @@ def topic() -> None:
     "--type",
     "message_type",
     type=click.Choice(TYPES, case_sensitive=False),
+    metavar="|".join(TYPES),
     default="NORMAL",
     show_default=True,
     help="The messages it takes; MIXED takes all.",
 )
-@click.option("--queues", default=8, show_default=True, help="Queues on each broker.")
+@click.option(
+    "--queues",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    help="Queues on each broker.",
+)
 @client_options
 @running
 async def create(name: str, message_type: str, queues: int, endpoint: str, as_json: bool) -> None:
