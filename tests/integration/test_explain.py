@@ -286,6 +286,15 @@ def test_a_timeline_tells_what_happened_in_order(driver: EngineDriver) -> None:
     assert "busy" in texts
 
 
+def test_a_second_life_is_told(driver: EngineDriver) -> None:
+    dead(driver)
+    assert "sent again" not in " ".join(event.text for event in explain(driver).timeline)
+    driver.redrive()
+    events = {event.kind: event.text for event in explain(driver).timeline}
+    assert "it was sent again since" in events["dead"]
+    assert f"sent again from %DLQ%{GROUP}@0" in events["redriven"]
+
+
 def test_each_group_has_its_own_answer(driver: EngineDriver) -> None:
     new_group(driver, "other")
     driver.send("a")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -244,6 +245,14 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
     assert "pip install 'popmq[testing]'" in done.stdout
     script = "import popmq, sys; assert not any(n.startswith('popmq_broker') for n in sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_the_example_of_the_readme_runs(popmq_broker: PopmqBroker) -> None:
+    found = re.search(r"```python\n(def test_.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert found is not None
+    names: dict[str, Any] = {}
+    exec(found[1], names)
+    names["test_a_lost_consumer"](popmq_broker)
 
 
 def test_the_example_of_the_docs_runs(tmp_path: Path) -> None:
