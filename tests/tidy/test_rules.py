@@ -56,6 +56,8 @@ def test_names_tell_what_is_inside() -> None:
         ("popmq_broker.core.pop", "from popmq_internal.v1 import link_pb2_grpc"),
         ("popmq_broker.core.pop", "from . import record"),
         ("popmq_cli.main", "from popmq_broker.engine.pop import Pop"),
+        ("popmq.client", "from popmq_testing import PopmqBroker"),
+        ("popmq.testing", "from popmq_broker.app import engine"),
     ],
 )
 def test_a_forbidden_import_is_found(module: str, source: str) -> None:
@@ -68,6 +70,7 @@ def test_a_forbidden_import_is_found(module: str, source: str) -> None:
         ("popmq_broker.core.pop", "from popmq_common.errors import Corrupt"),
         ("popmq_broker.engine.pop", "from popmq_broker.core import record"),
         ("popmq_proxy.rpc.send", "from apache.rocketmq.v2 import definition_pb2"),
+        ("popmq.testing", "from popmq_testing import PopmqBroker"),
     ],
 )
 def test_an_allowed_import_passes(module: str, source: str) -> None:

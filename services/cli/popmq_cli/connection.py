@@ -2,6 +2,8 @@
 
 import asyncio
 import functools
+import signal
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -14,6 +16,7 @@ from popmq_cli.output import EXIT_UNREACHABLE, fail
 
 START_HINT = "start one with: popmq standalone"
 TIMEOUT_S = 10.0
+EXIT_TERMINATED = 143
 ANSWER_BYTES_MAX = 64 << 20  # a page of dead letters may be large
 
 
@@ -38,7 +41,9 @@ def running(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., 
     @functools.wraps(command)
     def run(*args: Any, endpoint: str, **options: Any) -> None:
         try:
-            asyncio.run(command(*args, endpoint=endpoint, **options))
+            asyncio.run(until_terminated(command(*args, endpoint=endpoint, **options)))
+        except asyncio.CancelledError:
+            fail("terminated", EXIT_TERMINATED)
         except ServerUnreachable as failed:
             fail(f"no server answers: {failed}; {START_HINT}", EXIT_UNREACHABLE)
         except PopMQClientError as refused:
@@ -52,6 +57,14 @@ def running(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., 
             fail("interrupted", 130)
 
     return run
+
+
+async def until_terminated(work: Coroutine[Any, Any, None]) -> None:
+    """SIGTERM ends it as Ctrl-C does: what it has made for itself is taken away again."""
+    task = asyncio.current_task()
+    if task is not None and threading.current_thread() is threading.main_thread():
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    await work
 
 
 class AdminClient:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.completion import group_names, topic_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, fail, table
 
@@ -23,13 +24,22 @@ def dlq() -> None:
 
 def filter_options(command: Any) -> Any:
     """--reason, --topic and --id: which dead letters are meant."""
-    command = click.option("--id", "message_id", default="", help="Of this message.")(command)
-    command = click.option("--topic", default="", help="That came from this topic.")(command)
-    return click.option("--reason", default="", help="Whose reason has this text in it.")(command)
+    command = click.option("--id", "message_id", default="", help="The one of this message alone.")(
+        command
+    )
+    command = click.option(
+        "--topic",
+        default="",
+        shell_complete=topic_names,
+        help="Those alone that came from this topic.",
+    )(command)
+    return click.option(
+        "--reason", default="", help="Those alone whose reason has this text in it."
+    )(command)
 
 
 @dlq.command("list")
-@click.argument("group")
+@click.argument("group", shell_complete=group_names)
 @filter_options
 @click.option(
     "--limit", type=NUMBER, default=PAGE, show_default=True, help="At most so many; 0: all."
@@ -75,7 +85,7 @@ async def list_letters(
 
 
 @dlq.command()
-@click.argument("group")
+@click.argument("group", shell_complete=group_names)
 @click.argument("message_id")
 @client_options
 @running
@@ -108,7 +118,7 @@ async def show(group: str, message_id: str, endpoint: str, as_json: bool) -> Non
 
 
 @dlq.command()
-@click.argument("group")
+@click.argument("group", shell_complete=group_names)
 @filter_options
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @click.option("--limit", type=NUMBER, default=0, help="At most so many.  [default: no limit]")

@@ -2,15 +2,15 @@
 
 import sys
 import time
-from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.completion import topic_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, fail, table
-from popmq_cli.times import point_in_time
+from popmq_cli.times import moment, point_in_time
 
 BODY_SHOWN = 48
 HEX_SHOWN_BYTES = 32
@@ -23,7 +23,7 @@ def message() -> None:
 
 
 @message.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.option("--key", required=True, help="One of its keys, or its message id.")
 @click.option("--from", "start", default="", metavar="TIME", help="Stored at that time or later.")
 @click.option("--to", "end", default="", metavar="TIME", help="Stored at that time or earlier.")
@@ -74,9 +74,11 @@ async def find(
 
 
 @message.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.option("--id", "message_id", default="", help="Its message id; of several the newest.")
-@click.option("--offset", "place", default="", metavar="QUEUE:OFFSET", help="Or where it is.")
+@click.option(
+    "--offset", "place", default="", metavar="QUEUE:OFFSET", help="Or its place in the topic."
+)
 @click.option("--broker", default="", help="With --offset: of this broker.")
 @click.option("--system", is_flag=True, help="Also in retry topics, dead letters, internal topics.")
 @click.option("--body-only", is_flag=True, help="Nothing but the body, as it is.")
@@ -92,7 +94,7 @@ async def get(
     endpoint: str,
     as_json: bool,
 ) -> None:
-    """Show one message of TOPIC: where it is, its properties, its body.
+    """Show one message of TOPIC: place, properties and body.
 
     Exit code 1: there is no such message.
     """
@@ -141,7 +143,7 @@ def _table(found: list[admin.StoredMessage]) -> None:
             one.broker,
             one.queue_id,
             one.offset,
-            _when(one.stored_ms),
+            moment(one.stored_ms),
             one.tag,
             " ".join(one.keys),
             one.body_bytes,
@@ -161,8 +163,8 @@ def _show(one: admin.StoredMessage) -> None:
         "queue": one.queue_id,
         "offset": one.offset,
         "log offset": one.log_offset,
-        "stored": _when(one.stored_ms),
-        "born": _when(one.born_ms),
+        "stored": moment(one.stored_ms),
+        "born": moment(one.born_ms),
         "attempt": one.delivery_attempt,
         "bytes": one.body_bytes,
     }
@@ -222,7 +224,3 @@ def _text(body: bytes, *, cut: bool = False) -> str | None:
             return None
         text = body[: wrong.start].decode()
     return text if all(char.isprintable() or char in "\n\r\t" for char in text) else None
-
-
-def _when(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"

@@ -8,6 +8,7 @@ from google.protobuf.json_format import MessageToDict
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
+from popmq_cli.completion import group_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, table
 from popmq_cli.reset_offset import reset_offset
@@ -32,6 +33,7 @@ def group() -> None:
 @click.option("--fifo", is_flag=True, help="Messages of one message group are consumed in order.")
 @click.option(
     "--max-attempts",
+    type=click.IntRange(min=1),
     default=16,
     show_default=True,
     help="Deliveries before a message goes to the dead letters.",
@@ -59,7 +61,10 @@ async def create(
     endpoint: str,
     as_json: bool,
 ) -> None:
-    """Make the consumer group NAME on every broker, or make it anew with these settings."""
+    """Make the consumer group NAME on every broker.
+
+    One that exists gets these settings; where it is in its queues does not change.
+    """
     wanted = admin.Group(
         name=name,
         fifo=fifo,
@@ -73,8 +78,10 @@ async def create(
 
 
 @group.command("set")
-@click.argument("name")
-@click.option("--max-attempts", type=int, help="Deliveries before the dead letters.")
+@click.argument("name", shell_complete=group_names)
+@click.option(
+    "--max-attempts", type=click.IntRange(min=1), help="Deliveries before the dead letters."
+)
 @click.option("--from", "consume_from", metavar="last|first|TIME", help="Where it starts.")
 @access_lock_option
 @policy_option
@@ -89,7 +96,10 @@ async def set_group(
     endpoint: str,
     as_json: bool,
 ) -> None:
-    """Change what is given of the group NAME, and leave the rest as it is."""
+    """Change settings of the group NAME.
+
+    What is not given stays as it is.
+    """
     async with AdminClient(endpoint) as stub:
         request = admin.DescribeGroupRequest(name=name)
         wanted = (await stub.DescribeGroup(request, timeout=TIMEOUT_S)).group
@@ -149,7 +159,7 @@ async def list_groups(endpoint: str, as_json: bool) -> None:
 
 
 @group.command()
-@click.argument("name")
+@click.argument("name", shell_complete=group_names)
 @client_options
 @running
 async def show(name: str, endpoint: str, as_json: bool) -> None:
@@ -188,7 +198,7 @@ async def show(name: str, endpoint: str, as_json: bool) -> None:
 
 
 @group.command()
-@click.argument("name")
+@click.argument("name", shell_complete=group_names)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @client_options
 @running

@@ -8,23 +8,28 @@ import click
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from popmq_cli.output import EXIT_UNREACHABLE, fail
+from popmq_cli.output import EXIT_UNREACHABLE, document, fail
 
 TIMEOUT_S = 3.0
 
 
 @click.command()
 @click.argument("target")
-def health(target: str) -> None:
-    """Exit 0 if the service at TARGET is well.
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for other programs.")
+def health(target: str, as_json: bool) -> None:
+    """Tell whether the service at TARGET is well.
 
-    TARGET is HOST:PORT of a gRPC service, or a URL that must answer 200.
+    TARGET is HOST:PORT of a gRPC service, or a URL that must answer 200. Exit code 0: it is well;
+    1: it says it is not; 3: it does not answer.
     """
     if target.startswith("http://"):
         _http(target)
     else:
         _grpc(target)
-    click.echo(f"{target} is well.")
+    if as_json:
+        document({"target": target, "well": True})
+    else:
+        click.echo(f"{target} is well.")
 
 
 def _http(url: str) -> None:

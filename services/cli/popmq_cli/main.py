@@ -5,6 +5,7 @@ import sys
 
 try:
     import click
+    from click.shell_completion import CompletionItem
 except ModuleNotFoundError:
     print(
         "popmq: the command line needs the server extra: pip install 'popmq[server]'",
@@ -20,6 +21,9 @@ COMMANDS = {
     "dlq": ("dead_letters", "dlq", "List, show and send again what a group gave up."),
     "transaction": ("transactions", "transaction", "List and settle open transactions."),
     "message": ("find", "message", "Find messages by key, show them by id or by place."),
+    "explain": ("explain", "explain", "What happened to a message, and why it is not received."),
+    "doctor": ("doctor", "doctor", "Find the usual mistakes: endpoint, clock, disk, stuck groups."),
+    "bench": ("bench", "bench", "Send and receive some messages, and show how fast it was."),
     "send": ("messages", "send", "Send a message."),
     "recall": ("messages", "recall", "Take a delayed message back."),
     "receive": ("messages", "receive", "Receive messages for a consumer group."),
@@ -31,6 +35,16 @@ COMMANDS = {
     "health": ("health", "health", "Is a service well? For health checks."),
     "completion": ("completion", "completion", "Print the completion script of a shell."),
 }
+
+
+SECTIONS = {
+    "Servers": ["standalone", "quickstart", "nameserver", "broker", "proxy", "health"],
+    "Messages": ["send", "receive", "tail", "recall", "message"],
+    "Operation": ["topic", "group", "dlq", "transaction", "store"],
+    "When something is wrong": ["explain", "doctor", "bench"],
+    "The shell": ["completion"],
+}
+"""How the help shows them; each command is in one."""
 
 
 class LazyGroup(click.Group):
@@ -50,9 +64,19 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Without loading the commands for their help."""
+        names = [
+            CompletionItem(name, help=text)
+            for name, (_, _, text) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name][2]) for name in names])
 
 
 @click.group(cls=LazyGroup)

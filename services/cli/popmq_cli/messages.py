@@ -10,8 +10,9 @@ import grpc
 
 from popmq import Client, Message, PopMQClientError, ReceivedMessage
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.completion import group_names, topic_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
-from popmq_cli.output import document, table
+from popmq_cli.output import document, progress, table
 from popmq_cli.times import duration_ms
 
 SEND_BATCH = 32
@@ -19,14 +20,22 @@ TAIL_INVISIBLE_S = 30.0
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.argument("body")
 @click.option("--tag", help="The message's tag.")
 @click.option("--key", "keys", multiple=True, help="A key to find it by; may be given again.")
-@click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="May repeat.")
+@click.option(
+    "--property", "properties", multiple=True, metavar="NAME=VALUE", help="May be given again."
+)
 @click.option("--message-group", help="Messages of one group keep their order.")
 @click.option("--delay", help="Deliver it so much later: 30s, 15m, 2h, 1d.")
-@click.option("--at", "deliver_at", type=click.DateTime(), help="Deliver it then, local time.")
+@click.option(
+    "--at",
+    "deliver_at",
+    type=click.DateTime(),
+    metavar="TIME",
+    help="Deliver it then: 2026-11-21T19:30:00, local time.",
+)
 @click.option("--count", default=1, show_default=True, help="Send it so many times.")
 @client_options
 @running
@@ -62,12 +71,14 @@ async def send(
     )
     rows: list[tuple[str, int, str]] = []
     async with Client(endpoint) as client:
-        for start in range(0, count, SEND_BATCH):
-            batch = [message] * min(SEND_BATCH, count - start)
-            for receipt in await client.send_many(topic, batch):
-                if isinstance(receipt, PopMQClientError):
-                    raise receipt
-                rows.append((receipt.message_id, receipt.queue_offset, receipt.recall_handle))
+        with progress("Sending", shown=count > SEND_BATCH) as tell:
+            for start in range(0, count, SEND_BATCH):
+                batch = [message] * min(SEND_BATCH, count - start)
+                for receipt in await client.send_many(topic, batch):
+                    if isinstance(receipt, PopMQClientError):
+                        raise receipt
+                    rows.append((receipt.message_id, receipt.queue_offset, receipt.recall_handle))
+                tell(len(rows), count)
     if as_json:
         document([_sent(*row) for row in rows])
     elif any(handle for _, _, handle in rows):
@@ -82,7 +93,7 @@ def _sent(message_id: str, offset: int, recall_handle: str) -> dict[str, Any]:
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.argument("recall_handle")
 @client_options
 @running
@@ -97,13 +108,17 @@ async def recall(topic: str, recall_handle: str, endpoint: str, as_json: bool) -
 
 
 @click.command()
-@click.argument("topic")
-@click.option("--group", required=True, help="The consumer group.")
+@click.argument("topic", shell_complete=topic_names)
+@click.option("--group", required=True, shell_complete=group_names, help="The consumer group.")
 @click.option("--ack", is_flag=True, help="Acknowledge what was received.")
 @click.option("--max", "max_messages", default=16, show_default=True, help="At most so many.")
 @click.option("--wait", "wait_s", default=5.0, show_default=True, help="Seconds to wait for one.")
 @click.option(
-    "--invisible", "invisible_s", default=60.0, show_default=True, help="Seconds they stay hidden."
+    "--invisible",
+    "invisible_s",
+    default=60.0,
+    show_default=True,
+    help="Seconds until they come again.",
 )
 @click.option("--filter", "expression", default="*", show_default=True, help="A tag, or a||b.")
 @click.option("--sql", default="", help="Or a condition: price > 20.")
@@ -130,7 +145,10 @@ async def receive(
     endpoint: str,
     as_json: bool,
 ) -> None:
-    """Receive messages of TOPIC for a consumer group; without --ack they come again."""
+    """Receive messages of TOPIC for a consumer group.
+
+    Without --ack they come again when their time is over.
+    """
     await ensure_group(endpoint, group, consume_from)
     async with Client(endpoint) as client:
         messages = await client.receive(
@@ -160,12 +178,15 @@ async def receive(
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.option("--max", "max_messages", default=0, help="Stop after so many.  [default: never]")
 @client_options
 @running
 async def tail(topic: str, max_messages: int, endpoint: str, as_json: bool) -> None:
-    """Print messages of TOPIC as they arrive, beside all other consumers, until Ctrl-C."""
+    """Print messages of TOPIC as they arrive, until Ctrl-C.
+
+    It has a group of its own, so no other consumer misses anything.
+    """
     group = f"TAIL-{uuid.uuid4().hex[:12]}"
     await ensure_group(endpoint, group, "last", quiet=True)
     seen = 0

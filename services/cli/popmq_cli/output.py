@@ -1,8 +1,10 @@
 """How commands print: tables for people, JSON for machines, one line for an error."""
 
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -11,23 +13,41 @@ EXIT_FAILED = 1
 EXIT_UNREACHABLE = 3
 
 
+def colored(text: str, color: str) -> str:
+    """In colour on a terminal, unless NO_COLOR is set (https://no-color.org)."""
+    plain = not sys.stdout.isatty() or bool(os.environ.get("NO_COLOR"))
+    return text if plain else click.style(text, fg=color)
+
+
 def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Columns as wide as needed; numbers to the right."""
     texts = [[str(cell) for cell in row] for row in rows]
     widths = [
         max([len(heading), *(len(row[i]) for row in texts)]) for i, heading in enumerate(headings)
     ]
-    click.echo(
-        "  ".join(
-            heading.ljust(width) for heading, width in zip(headings, widths, strict=True)
-        ).rstrip()
-    )
+    head = [heading.ljust(width) for heading, width in zip(headings, widths, strict=True)]
+    click.echo(colored("  ".join(head).rstrip(), "cyan"))
     for row, cells in zip(rows, texts, strict=True):
         parts = [
-            text.rjust(width) if isinstance(cell, int) else text.ljust(width)
+            text.rjust(width) if isinstance(cell, int | float) else text.ljust(width)
             for cell, text, width in zip(row, cells, widths, strict=True)
         ]
         click.echo("  ".join(parts).rstrip())
+
+
+@contextmanager
+def progress(label: str, *, shown: bool = True) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal, nothing elsewhere; it is told (done, of all)."""
+    if not (shown and sys.stderr.isatty()):
+        yield lambda _done, _total: None
+        return
+    with click.progressbar(length=1, label=label, file=sys.stderr) as bar:
+
+        def tell(done: int, total: int) -> None:
+            bar.length = max(1, total)
+            bar.update(done - bar.pos)
+
+        yield tell
 
 
 def document(value: Any) -> None:

@@ -6,14 +6,15 @@ import click
 from google.protobuf.json_format import MessageToDict
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.completion import group_names, topic_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, table
 from popmq_cli.times import point_in_time
 
 
 @click.command("reset-offset")
-@click.argument("group")
-@click.argument("topic")
+@click.argument("group", shell_complete=group_names)
+@click.argument("topic", shell_complete=topic_names)
 @click.option("--to-earliest", is_flag=True, help="The oldest message there is.")
 @click.option("--to-latest", is_flag=True, help="What is sent from now on.")
 @click.option(
@@ -40,7 +41,7 @@ async def reset_offset(
     endpoint: str,
     as_json: bool,
 ) -> None:
-    """GROUP goes on elsewhere in TOPIC, at once and once.
+    """Move GROUP to another place in TOPIC, now and once.
 
     What it holds is fenced: acks of older handles are refused, and what lies before the new offset
     does not come again. Without --queue, messages that wait for another delivery are dropped, so

@@ -3,8 +3,8 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import wraps
 from itertools import islice
@@ -17,7 +17,7 @@ from popmq_broker import store_tools as tools
 from popmq_broker.config import BrokerConfig
 from popmq_broker.handover import hand_over
 from popmq_broker.store_tools import Shown
-from popmq_cli.output import document, fail, table
+from popmq_cli.output import document, fail, progress, table
 from popmq_common import logs, properties
 from popmq_common.clock import SystemClock
 from popmq_common.config import ConfigError, from_env
@@ -53,7 +53,7 @@ def _errors(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group()
 def store() -> None:
-    """Check, show, rebuild and truncate the files of a broker that is stopped.
+    """Check, show and repair the files of a stopped broker.
 
     Exit codes: 0 all is sound, 1 something was found, 2 it could not be done like that.
     """
@@ -64,9 +64,12 @@ def store() -> None:
 @_JSON
 @_errors
 def check(data_dir: Path, as_json: bool) -> None:
-    """Read everything and hold it against each other; nothing is changed."""
-    with _progress("Reading the log") as progress:
-        checked = tools.check(data_dir, progress)
+    """Check the whole store, each file against the others.
+
+    Nothing is changed.
+    """
+    with progress("Reading the log") as tell:
+        checked = tools.check(data_dir, tell)
     findings = checked.findings
     if as_json:
         document(
@@ -112,7 +115,10 @@ def dump(
     checkpoint: bool,
     as_json: bool,
 ) -> None:
-    """Show records, or a queue's entries with their records, or the checkpoint."""
+    """Show records of the log.
+
+    With --queue those of one queue, by its entries; with --checkpoint what the last one wrote.
+    """
     if checkpoint:
         _show_checkpoint(data_dir, as_json)
         return
@@ -165,8 +171,9 @@ def _show_checkpoint(data_dir: Path, as_json: bool) -> None:
 @_DIR
 @click.option("--offsets", is_flag=True, help="Also the groups' positions, from the journal.")
 @_WRITE
+@_JSON
 @_errors
-def rebuild(data_dir: Path, offsets: bool, write: bool) -> None:
+def rebuild(data_dir: Path, offsets: bool, write: bool, as_json: bool) -> None:
     """Make the derived files again from the log alone.
 
     With --offsets consumerOffset.json is set aside, and positions are what the revive topic's
@@ -174,6 +181,11 @@ def rebuild(data_dir: Path, offsets: bool, write: bool) -> None:
     """
     with tools.held(data_dir):
         count = tools.queue_count(data_dir)
+    if as_json:
+        if write:
+            asyncio.run(tools.rebuild(_config(data_dir), offsets=offsets))
+        document({"queues": count, "offsets": offsets, "written": write})
+        return
     if not write:
         more = ", and the groups' positions from the journal" if offsets else ""
         click.echo(f"Would make {count} queues again from the log{more}. Add --write to do it.")
@@ -187,11 +199,18 @@ def rebuild(data_dir: Path, offsets: bool, write: bool) -> None:
 @click.option("--at", required=True, type=int, help="Log offset of the first record to drop.")
 @click.option("--yes", is_flag=True, help="What is lost may be lost.")
 @_WRITE
+@_JSON
 @_errors
-def truncate(data_dir: Path, at: int, yes: bool, write: bool) -> None:
-    """Cut the log off at a record's first byte, and make the derived files again."""
+def truncate(data_dir: Path, at: int, yes: bool, write: bool, as_json: bool) -> None:
+    """Cut the log off at a record's first byte.
+
+    The derived files are made again from what is left. With --json nothing is asked: say --yes.
+    """
     lost = tools.behind(data_dir, at)
     count = lost.records.total()
+    if as_json:
+        _truncate_as_json(data_dir, lost, at, write=write and yes)
+        return
     click.echo(f"Lost would be {count} records between {at} and {lost.log_end}.")
     if count:
         click.echo(f"Stored {_time(lost.first_ms)} to {_time(lost.last_ms)}.")
@@ -205,6 +224,17 @@ def truncate(data_dir: Path, at: int, yes: bool, write: bool) -> None:
     tools.cut_log(data_dir, at)
     asyncio.run(tools.rebuild(_config(data_dir), offsets=False))
     click.echo(f"The log ends at {at}. Now: popmq store check {data_dir}")
+
+
+def _truncate_as_json(data_dir: Path, lost: tools.Behind, at: int, *, write: bool) -> None:
+    if write:
+        tools.cut_log(data_dir, at)
+        asyncio.run(tools.rebuild(_config(data_dir), offsets=False))
+    queues = [
+        {"topic": topic, "queueId": queue, "records": count}
+        for (topic, queue), count in sorted(lost.records.items())
+    ]
+    document({"at": at, "logEnd": lost.log_end, "lost": queues, "written": write})
 
 
 @store.command()
@@ -231,21 +261,6 @@ def _config(data_dir: Path) -> BrokerConfig:
     return from_env(
         BrokerConfig, "POPMQ_BROKER_", {**os.environ, "POPMQ_BROKER_DATA_DIR": str(data_dir)}
     )
-
-
-@contextmanager
-def _progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda _done, _total: None
-        return
-    with click.progressbar(length=1, label=label, file=sys.stderr) as bar:
-
-        def tell(done: int, total: int) -> None:
-            bar.length = max(1, total)
-            bar.update(done - bar.pos)
-
-        yield tell
 
 
 def _line(shown: Shown) -> str:

@@ -29,6 +29,18 @@ def duration_text(ms: int) -> str:
     return f"{ms}ms"
 
 
+def moment(ms: int) -> str:
+    """In UTC, to the millisecond."""
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"
+
+
+def span_text(ms: int) -> str:
+    """About how long: 3.2 s, 14 min, 5.0 h."""
+    if ms < 60_000:
+        return f"{ms / 1000:.1f} s"
+    return f"{ms // 60_000} min" if ms < 3_600_000 else f"{ms / 3_600_000:.1f} h"
+
+
 def point_in_time(text: str, now_ms: int) -> int:
     """Milliseconds since 1970.
 

@@ -4,6 +4,7 @@ import click
 from google.protobuf.json_format import MessageToDict
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.completion import topic_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, table
 
@@ -21,11 +22,18 @@ def topic() -> None:
     "--type",
     "message_type",
     type=click.Choice(TYPES, case_sensitive=False),
+    metavar="|".join(TYPES),
     default="NORMAL",
     show_default=True,
     help="The messages it takes; MIXED takes all.",
 )
-@click.option("--queues", default=8, show_default=True, help="Queues on each broker.")
+@click.option(
+    "--queues",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    help="Queues on each broker.",
+)
 @client_options
 @running
 async def create(name: str, message_type: str, queues: int, endpoint: str, as_json: bool) -> None:
@@ -58,7 +66,7 @@ async def list_topics(system: bool, endpoint: str, as_json: bool) -> None:
 
 
 @topic.command()
-@click.argument("name")
+@click.argument("name", shell_complete=topic_names)
 @client_options
 @running
 async def show(name: str, endpoint: str, as_json: bool) -> None:
@@ -78,7 +86,7 @@ async def show(name: str, endpoint: str, as_json: bool) -> None:
 
 
 @topic.command()
-@click.argument("name")
+@click.argument("name", shell_complete=topic_names)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @client_options
 @running

@@ -1201,3 +1201,297 @@ class ResetOffsetsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ResetOffsetsResponse: _TypeAlias = ResetOffsetsResponse  # noqa: Y015
+
+@_typing.final
+class ExplainRequest(_message.Message):
+    """What happened to a message, and for each group why it can or cannot be received now."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
+    message_id: _builtins.str
+    topic: _builtins.str
+    """that it was sent to; empty: all topics are searched"""
+    group: _builtins.str
+    """empty: every group that has received of the topic"""
+    def __init__(
+        self,
+        *,
+        message_id: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        group: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "message_id", b"message_id", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExplainRequest: _TypeAlias = ExplainRequest  # noqa: Y015
+
+@_typing.final
+class TimelineEvent(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AT_MS_FIELD_NUMBER: _builtins.int
+    BROKER_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    at_ms: _builtins.int
+    broker: _builtins.str
+    group: _builtins.str
+    """empty: it concerns all"""
+    kind: _builtins.str
+    """one word, for programs"""
+    text: _builtins.str
+    def __init__(
+        self,
+        *,
+        at_ms: _builtins.int = ...,
+        broker: _builtins.str = ...,
+        group: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "broker", b"broker", "group", b"group", "kind", b"kind", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TimelineEvent: _TypeAlias = TimelineEvent  # noqa: Y015
+
+@_typing.final
+class Verdict(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    BROKER_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    VISIBLE_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
+    HINT_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    """empty: it is the same for every group"""
+    broker: _builtins.str
+    state: _builtins.str
+    """one word, for programs; docs/explain.md lists them"""
+    visible: _builtins.bool
+    """the next receive of the group may get it"""
+    text: _builtins.str
+    until_ms: _builtins.int
+    """when that changes by itself; 0: it does not"""
+    hint: _builtins.str
+    """what to do, a command or a sentence; empty: nothing"""
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        broker: _builtins.str = ...,
+        state: _builtins.str = ...,
+        visible: _builtins.bool = ...,
+        text: _builtins.str = ...,
+        until_ms: _builtins.int = ...,
+        hint: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "group", b"group", "hint", b"hint", "state", b"state", "text", b"text", "until_ms", b"until_ms", "visible", b"visible"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Verdict: _TypeAlias = Verdict  # noqa: Y015
+
+@_typing.final
+class ExplainResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FOUND_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    NOW_MS_FIELD_NUMBER: _builtins.int
+    TIMELINE_FIELD_NUMBER: _builtins.int
+    VERDICTS_FIELD_NUMBER: _builtins.int
+    NOTES_FIELD_NUMBER: _builtins.int
+    found: _builtins.bool
+    topic: _builtins.str
+    now_ms: _builtins.int
+    @_builtins.property
+    def timeline(self) -> _containers.RepeatedCompositeFieldContainer[Global___TimelineEvent]:
+        """oldest first"""
+
+    @_builtins.property
+    def verdicts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Verdict]: ...
+    @_builtins.property
+    def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """what the servers do not know"""
+
+    def __init__(
+        self,
+        *,
+        found: _builtins.bool = ...,
+        topic: _builtins.str = ...,
+        now_ms: _builtins.int = ...,
+        timeline: _abc.Iterable[Global___TimelineEvent] | None = ...,
+        verdicts: _abc.Iterable[Global___Verdict] | None = ...,
+        notes: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["found", b"found", "notes", b"notes", "now_ms", b"now_ms", "timeline", b"timeline", "topic", b"topic", "verdicts", b"verdicts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExplainResponse: _TypeAlias = ExplainResponse  # noqa: Y015
+
+@_typing.final
+class InspectRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InspectRequest: _TypeAlias = InspectRequest  # noqa: Y015
+
+@_typing.final
+class GroupUse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    LAG_FIELD_NUMBER: _builtins.int
+    IN_FLIGHT_FIELD_NUMBER: _builtins.int
+    WAITING_POLLS_FIELD_NUMBER: _builtins.int
+    LAST_RECEIVE_MS_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    topic: _builtins.str
+    lag: _builtins.int
+    in_flight: _builtins.int
+    waiting_polls: _builtins.int
+    last_receive_ms: _builtins.int
+    """0: none since the broker's start"""
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        lag: _builtins.int = ...,
+        in_flight: _builtins.int = ...,
+        waiting_polls: _builtins.int = ...,
+        last_receive_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "in_flight", b"in_flight", "lag", b"lag", "last_receive_ms", b"last_receive_ms", "topic", b"topic", "waiting_polls", b"waiting_polls"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GroupUse: _TypeAlias = GroupUse  # noqa: Y015
+
+@_typing.final
+class BrokerState(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    NOW_MS_FIELD_NUMBER: _builtins.int
+    STARTED_MS_FIELD_NUMBER: _builtins.int
+    DATA_DIR_FIELD_NUMBER: _builtins.int
+    DISK_TOTAL_BYTES_FIELD_NUMBER: _builtins.int
+    DISK_FREE_BYTES_FIELD_NUMBER: _builtins.int
+    DISK_CLEAN_PERCENT_FIELD_NUMBER: _builtins.int
+    DISK_REFUSE_PERCENT_FIELD_NUMBER: _builtins.int
+    DISK_RESERVE_BYTES_FIELD_NUMBER: _builtins.int
+    DATA_DIR_OWNER_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
+    INDEX_FAILED_FIELD_NUMBER: _builtins.int
+    REFUSING_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    address: _builtins.str
+    """as the nameservers tell it"""
+    failure: _builtins.str
+    """why it did not answer; then the rest is empty"""
+    version: _builtins.str
+    now_ms: _builtins.int
+    started_ms: _builtins.int
+    data_dir: _builtins.str
+    disk_total_bytes: _builtins.int
+    disk_free_bytes: _builtins.int
+    disk_clean_percent: _builtins.int
+    disk_refuse_percent: _builtins.int
+    disk_reserve_bytes: _builtins.int
+    data_dir_owner: _builtins.str
+    index_failed: _builtins.str
+    refusing: _builtins.bool
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupUse]: ...
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        address: _builtins.str = ...,
+        failure: _builtins.str = ...,
+        version: _builtins.str = ...,
+        now_ms: _builtins.int = ...,
+        started_ms: _builtins.int = ...,
+        data_dir: _builtins.str = ...,
+        disk_total_bytes: _builtins.int = ...,
+        disk_free_bytes: _builtins.int = ...,
+        disk_clean_percent: _builtins.int = ...,
+        disk_refuse_percent: _builtins.int = ...,
+        disk_reserve_bytes: _builtins.int = ...,
+        data_dir_owner: _builtins.str = ...,
+        groups: _abc.Iterable[Global___GroupUse] | None = ...,
+        index_failed: _builtins.str = ...,
+        refusing: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "data_dir", b"data_dir", "data_dir_owner", b"data_dir_owner", "disk_clean_percent", b"disk_clean_percent", "disk_free_bytes", b"disk_free_bytes", "disk_refuse_percent", b"disk_refuse_percent", "disk_reserve_bytes", b"disk_reserve_bytes", "disk_total_bytes", b"disk_total_bytes", "failure", b"failure", "groups", b"groups", "index_failed", b"index_failed", "name", b"name", "now_ms", b"now_ms", "refusing", b"refusing", "started_ms", b"started_ms", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BrokerState: _TypeAlias = BrokerState  # noqa: Y015
+
+@_typing.final
+class InspectResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERSION_FIELD_NUMBER: _builtins.int
+    NOW_MS_FIELD_NUMBER: _builtins.int
+    BROKERS_FIELD_NUMBER: _builtins.int
+    NAMESERVER_FAILURE_FIELD_NUMBER: _builtins.int
+    version: _builtins.str
+    """of the proxy"""
+    now_ms: _builtins.int
+    """its clock"""
+    nameserver_failure: _builtins.str
+    """why no nameserver answers"""
+    @_builtins.property
+    def brokers(self) -> _containers.RepeatedCompositeFieldContainer[Global___BrokerState]: ...
+    def __init__(
+        self,
+        *,
+        version: _builtins.str = ...,
+        now_ms: _builtins.int = ...,
+        brokers: _abc.Iterable[Global___BrokerState] | None = ...,
+        nameserver_failure: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["brokers", b"brokers", "nameserver_failure", b"nameserver_failure", "now_ms", b"now_ms", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InspectResponse: _TypeAlias = InspectResponse  # noqa: Y015

@@ -109,6 +109,16 @@ class AdminStub:
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ResetOffsetsRequest.SerializeToString,
                 response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ResetOffsetsResponse.FromString,
                 _registered_method=True)
+        self.Explain = channel.unary_unary(
+                '/popmq.admin.v1.Admin/Explain',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ExplainRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ExplainResponse.FromString,
+                _registered_method=True)
+        self.Inspect = channel.unary_unary(
+                '/popmq.admin.v1.Admin/Inspect',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.InspectRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.InspectResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -204,6 +214,18 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Explain(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Inspect(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -281,6 +303,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ResetOffsets,
                     request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ResetOffsetsRequest.FromString,
                     response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ResetOffsetsResponse.SerializeToString,
+            ),
+            'Explain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Explain,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ExplainRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ExplainResponse.SerializeToString,
+            ),
+            'Inspect': grpc.unary_unary_rpc_method_handler(
+                    servicer.Inspect,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.InspectRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.InspectResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -688,6 +720,60 @@ class Admin:
             '/popmq.admin.v1.Admin/ResetOffsets',
             popmq__admin_dot_v1_dot_admin__pb2.ResetOffsetsRequest.SerializeToString,
             popmq__admin_dot_v1_dot_admin__pb2.ResetOffsetsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Explain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/Explain',
+            popmq__admin_dot_v1_dot_admin__pb2.ExplainRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.ExplainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Inspect(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/Inspect',
+            popmq__admin_dot_v1_dot_admin__pb2.InspectRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.InspectResponse.FromString,
             options,
             channel_credentials,
             insecure,

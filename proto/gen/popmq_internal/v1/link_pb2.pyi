@@ -135,6 +135,74 @@ OFFSET_AT_TIME: OffsetAt.ValueType  # 2
 """the first message stored at that time or later"""
 Global___OffsetAt: _TypeAlias = OffsetAt  # noqa: Y015
 
+class _CopyKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CopyKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CopyKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    COPY_KIND_MESSAGE: _CopyKind.ValueType  # 0
+    """in the topic that it was sent to"""
+    COPY_KIND_RETRY: _CopyKind.ValueType  # 1
+    """in a group's retry topic"""
+    COPY_KIND_DEAD_LETTER: _CopyKind.ValueType  # 2
+    COPY_KIND_DELAYED: _CopyKind.ValueType  # 3
+    """where it waits, or waited, for its time"""
+    COPY_KIND_RECALL: _CopyKind.ValueType  # 4
+    """the mark of a recall"""
+    COPY_KIND_HALF: _CopyKind.ValueType  # 5
+    """of a transaction"""
+    COPY_KIND_GIVEN_UP: _CopyKind.ValueType  # 6
+    """of a transaction that nobody would settle"""
+
+class CopyKind(_CopyKind, metaclass=_CopyKindEnumTypeWrapper): ...
+
+COPY_KIND_MESSAGE: CopyKind.ValueType  # 0
+"""in the topic that it was sent to"""
+COPY_KIND_RETRY: CopyKind.ValueType  # 1
+"""in a group's retry topic"""
+COPY_KIND_DEAD_LETTER: CopyKind.ValueType  # 2
+COPY_KIND_DELAYED: CopyKind.ValueType  # 3
+"""where it waits, or waited, for its time"""
+COPY_KIND_RECALL: CopyKind.ValueType  # 4
+"""the mark of a recall"""
+COPY_KIND_HALF: CopyKind.ValueType  # 5
+"""of a transaction"""
+COPY_KIND_GIVEN_UP: CopyKind.ValueType  # 6
+"""of a transaction that nobody would settle"""
+Global___CopyKind: _TypeAlias = CopyKind  # noqa: Y015
+
+class _JournalKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _JournalKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_JournalKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    JOURNAL_KIND_HANDED_OUT: _JournalKind.ValueType  # 0
+    JOURNAL_KIND_RENEWED: _JournalKind.ValueType  # 1
+    JOURNAL_KIND_HELD_ANEW: _JournalKind.ValueType  # 2
+    """a change of its invisible time"""
+    JOURNAL_KIND_NACKED: _JournalKind.ValueType  # 3
+    JOURNAL_KIND_ACKED: _JournalKind.ValueType  # 4
+    JOURNAL_KIND_ENDED: _JournalKind.ValueType  # 5
+    """not acked; a copy was written"""
+    JOURNAL_KIND_MOVED: _JournalKind.ValueType  # 6
+    """the group's position was set"""
+
+class JournalKind(_JournalKind, metaclass=_JournalKindEnumTypeWrapper): ...
+
+JOURNAL_KIND_HANDED_OUT: JournalKind.ValueType  # 0
+JOURNAL_KIND_RENEWED: JournalKind.ValueType  # 1
+JOURNAL_KIND_HELD_ANEW: JournalKind.ValueType  # 2
+"""a change of its invisible time"""
+JOURNAL_KIND_NACKED: JournalKind.ValueType  # 3
+JOURNAL_KIND_ACKED: JournalKind.ValueType  # 4
+JOURNAL_KIND_ENDED: JournalKind.ValueType  # 5
+"""not acked; a copy was written"""
+JOURNAL_KIND_MOVED: JournalKind.ValueType  # 6
+"""the group's position was set"""
+Global___JournalKind: _TypeAlias = JournalKind  # noqa: Y015
+
 @_typing.final
 class Frame(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -226,6 +294,8 @@ class Call(_message.Message):
     FIND_OFFSET_FIELD_NUMBER: _builtins.int
     RESET_OFFSETS_FIELD_NUMBER: _builtins.int
     JOIN_FIELD_NUMBER: _builtins.int
+    EXPLAIN_FIELD_NUMBER: _builtins.int
+    INSPECT_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     @_builtins.property
     def send(self) -> Global___Send: ...
@@ -289,6 +359,10 @@ class Call(_message.Message):
     def reset_offsets(self) -> Global___ResetOffsets: ...
     @_builtins.property
     def join(self) -> Global___Join: ...
+    @_builtins.property
+    def explain(self) -> Global___Explain: ...
+    @_builtins.property
+    def inspect(self) -> Global___Inspect: ...
     def __init__(
         self,
         *,
@@ -323,12 +397,14 @@ class Call(_message.Message):
         find_offset: Global___FindOffset | None = ...,
         reset_offsets: Global___ResetOffsets | None = ...,
         join: Global___Join | None = ...,
+        explain: Global___Explain | None = ...,
+        inspect: Global___Inspect | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_transaction", b"end_transaction", "find_messages", b"find_messages", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_transaction", b"end_transaction", "explain", b"explain", "find_messages", b"find_messages", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_transaction", b"end_transaction", "find_messages", b"find_messages", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_transaction", b"end_transaction", "explain", b"explain", "find_messages", b"find_messages", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "end_transaction", "poll_checks", "list_transactions", "find_messages", "get_message", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "end_transaction", "poll_checks", "list_transactions", "find_messages", "get_message", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join", "explain", "inspect"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -357,6 +433,8 @@ class Reply(_message.Message):
     OFFSET_FIELD_NUMBER: _builtins.int
     RESET_OFFSETS_FIELD_NUMBER: _builtins.int
     JOIN_FIELD_NUMBER: _builtins.int
+    EXPLAIN_FIELD_NUMBER: _builtins.int
+    INSPECT_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     @_builtins.property
     def failure(self) -> Global___Failure: ...
@@ -398,6 +476,10 @@ class Reply(_message.Message):
     def reset_offsets(self) -> Global___ResetOffsetsReply: ...
     @_builtins.property
     def join(self) -> Global___JoinReply: ...
+    @_builtins.property
+    def explain(self) -> Global___ExplainReply: ...
+    @_builtins.property
+    def inspect(self) -> Global___InspectReply: ...
     def __init__(
         self,
         *,
@@ -420,12 +502,14 @@ class Reply(_message.Message):
         offset: Global___OffsetReply | None = ...,
         reset_offsets: Global___ResetOffsetsReply | None = ...,
         join: Global___JoinReply | None = ...,
+        explain: Global___ExplainReply | None = ...,
+        inspect: Global___InspectReply | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "found_messages", b"found_messages", "get_group", b"get_group", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "offset", b"offset", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "failure", b"failure", "found_messages", b"found_messages", "get_group", b"get_group", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "offset", b"offset", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "failure", b"failure", "found_messages", b"found_messages", "get_group", b"get_group", "id", b"id", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "offset", b"offset", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "failure", b"failure", "found_messages", b"found_messages", "get_group", b"get_group", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "nack", b"nack", "offset", b"offset", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "poll_checks", "list_transactions", "found_messages", "pull", "offset", "reset_offsets", "join"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "poll_checks", "list_transactions", "found_messages", "pull", "offset", "reset_offsets", "join", "explain", "inspect"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -2385,3 +2469,508 @@ class JoinReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___JoinReply: _TypeAlias = JoinReply  # noqa: Y015
+
+@_typing.final
+class Explain(_message.Message):
+    """--- explaining ---
+
+    Everything that the broker knows about one message id, as facts without a judgement.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
+    message_id: _builtins.str
+    topic: _builtins.str
+    """that it was sent to; empty: looked for in all topics"""
+    group: _builtins.str
+    """also when it has never received of the topic; empty: all that have"""
+    def __init__(
+        self,
+        *,
+        message_id: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        group: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "message_id", b"message_id", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Explain: _TypeAlias = Explain  # noqa: Y015
+
+@_typing.final
+class KnownCopy(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    STORED_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
+    UNREADABLE_FIELD_NUMBER: _builtins.int
+    REDRIVEN_FIELD_NUMBER: _builtins.int
+    WAITS_FIELD_NUMBER: _builtins.int
+    DUE_MS_FIELD_NUMBER: _builtins.int
+    CHECKS_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    kind: Global___CopyKind.ValueType
+    topic: _builtins.str
+    """that it was sent to"""
+    group: _builtins.str
+    """whose it is: of retries and dead letters"""
+    unreadable: _builtins.bool
+    """still in the log, but its queue begins behind it, or its topic is gone"""
+    redriven: _builtins.bool
+    """a dead letter that was sent again"""
+    waits: _builtins.bool
+    """DELAYED: its time has not come; HALF: it is not settled"""
+    due_ms: _builtins.int
+    """DELAYED: when it comes; HALF: when a producer is asked next"""
+    checks: _builtins.int
+    """HALF: how often producers were asked"""
+    outcome: _builtins.str
+    """HALF: committed, rolled back, given up; empty: open, or forgotten"""
+    @_builtins.property
+    def stored(self) -> Global___StoredMessage:
+        """without its body"""
+
+    def __init__(
+        self,
+        *,
+        kind: Global___CopyKind.ValueType = ...,
+        stored: Global___StoredMessage | None = ...,
+        topic: _builtins.str = ...,
+        group: _builtins.str = ...,
+        unreadable: _builtins.bool = ...,
+        redriven: _builtins.bool = ...,
+        waits: _builtins.bool = ...,
+        due_ms: _builtins.int = ...,
+        checks: _builtins.int = ...,
+        outcome: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["stored", b"stored"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checks", b"checks", "due_ms", b"due_ms", "group", b"group", "kind", b"kind", "outcome", b"outcome", "redriven", b"redriven", "stored", b"stored", "topic", b"topic", "unreadable", b"unreadable", "waits", b"waits"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KnownCopy: _TypeAlias = KnownCopy  # noqa: Y015
+
+@_typing.final
+class HeldBy(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POP_TIME_MS_FIELD_NUMBER: _builtins.int
+    DUE_MS_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    CLIENT_ID_FIELD_NUMBER: _builtins.int
+    NACK_KIND_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    pop_time_ms: _builtins.int
+    due_ms: _builtins.int
+    generation: _builtins.int
+    attempt: _builtins.int
+    client_id: _builtins.str
+    """only of a receive whose leases its client's signs of life renew"""
+    nack_kind: Global___NackKind.ValueType
+    """UNSPECIFIED: a consumer holds it"""
+    reason: _builtins.str
+    """of the nack"""
+    def __init__(
+        self,
+        *,
+        pop_time_ms: _builtins.int = ...,
+        due_ms: _builtins.int = ...,
+        generation: _builtins.int = ...,
+        attempt: _builtins.int = ...,
+        client_id: _builtins.str = ...,
+        nack_kind: Global___NackKind.ValueType = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "client_id", b"client_id", "due_ms", b"due_ms", "generation", b"generation", "nack_kind", b"nack_kind", "pop_time_ms", b"pop_time_ms", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HeldBy: _TypeAlias = HeldBy  # noqa: Y015
+
+@_typing.final
+class BlockedBy(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OFFSET_FIELD_NUMBER: _builtins.int
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    HELD_FIELD_NUMBER: _builtins.int
+    DUE_MS_FIELD_NUMBER: _builtins.int
+    offset: _builtins.int
+    message_id: _builtins.str
+    held: _builtins.bool
+    """else it has failed, and comes first"""
+    due_ms: _builtins.int
+    """of who holds it"""
+    def __init__(
+        self,
+        *,
+        offset: _builtins.int = ...,
+        message_id: _builtins.str = ...,
+        held: _builtins.bool = ...,
+        due_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["due_ms", b"due_ms", "held", b"held", "message_id", b"message_id", "offset", b"offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BlockedBy: _TypeAlias = BlockedBy  # noqa: Y015
+
+@_typing.final
+class Standing(_message.Message):
+    """One copy as one group sees it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    GROUP_EXISTS_FIELD_NUMBER: _builtins.int
+    HAS_RECEIVED_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
+    HELD_FIELD_NUMBER: _builtins.int
+    ENDED_FIELD_NUMBER: _builtins.int
+    BLOCKED_BY_FIELD_NUMBER: _builtins.int
+    FIFO_FIELD_NUMBER: _builtins.int
+    SETTLED_FIELD_NUMBER: _builtins.int
+    MESSAGE_GROUP_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    FILTERED_FIELD_NUMBER: _builtins.int
+    LAST_RECEIVE_MS_FIELD_NUMBER: _builtins.int
+    WAITING_POLLS_FIELD_NUMBER: _builtins.int
+    IN_FLIGHT_FIELD_NUMBER: _builtins.int
+    IN_FLIGHT_MAX_FIELD_NUMBER: _builtins.int
+    PULLED_BY_FIELD_NUMBER: _builtins.int
+    MAX_ATTEMPTS_FIELD_NUMBER: _builtins.int
+    CONSUME_FROM_FIELD_NUMBER: _builtins.int
+    READABLE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    ATTEMPTS_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    topic: _builtins.str
+    """where the copy is, as stored"""
+    queue_id: _builtins.int
+    offset: _builtins.int
+    group_exists: _builtins.bool
+    has_received: _builtins.bool
+    """of the queue; else `position` is where it would begin"""
+    position: _builtins.int
+    """the next offset to hand out"""
+    ended: _builtins.str
+    """acked, expired: how its last lease ended, while that is remembered"""
+    fifo: _builtins.bool
+    settled: _builtins.bool
+    """of a FIFO group: known to be done with"""
+    message_group: _builtins.str
+    filter: _builtins.str
+    """of the group's last receive since the broker's start; empty: none known"""
+    filtered: _builtins.bool
+    """that filter does not let it through"""
+    last_receive_ms: _builtins.int
+    """0: none since the broker's start"""
+    waiting_polls: _builtins.int
+    in_flight: _builtins.int
+    in_flight_max: _builtins.int
+    pulled_by: _builtins.str
+    """the consumer that has the queue by the access lock"""
+    max_attempts: _builtins.int
+    consume_from: _builtins.str
+    readable: _builtins.bool
+    """the topic's permission"""
+    reason: _builtins.str
+    """of a FIFO group: why the last attempt failed"""
+    attempts: _builtins.int
+    """of a FIFO group: so far"""
+    @_builtins.property
+    def held(self) -> Global___HeldBy: ...
+    @_builtins.property
+    def blocked_by(self) -> Global___BlockedBy:
+        """of a FIFO group: the first of its message group before it"""
+
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        queue_id: _builtins.int = ...,
+        offset: _builtins.int = ...,
+        group_exists: _builtins.bool = ...,
+        has_received: _builtins.bool = ...,
+        position: _builtins.int = ...,
+        held: Global___HeldBy | None = ...,
+        ended: _builtins.str = ...,
+        blocked_by: Global___BlockedBy | None = ...,
+        fifo: _builtins.bool = ...,
+        settled: _builtins.bool = ...,
+        message_group: _builtins.str = ...,
+        filter: _builtins.str = ...,
+        filtered: _builtins.bool = ...,
+        last_receive_ms: _builtins.int = ...,
+        waiting_polls: _builtins.int = ...,
+        in_flight: _builtins.int = ...,
+        in_flight_max: _builtins.int = ...,
+        pulled_by: _builtins.str = ...,
+        max_attempts: _builtins.int = ...,
+        consume_from: _builtins.str = ...,
+        readable: _builtins.bool = ...,
+        reason: _builtins.str = ...,
+        attempts: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["blocked_by", b"blocked_by", "held", b"held"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "blocked_by", b"blocked_by", "consume_from", b"consume_from", "ended", b"ended", "fifo", b"fifo", "filter", b"filter", "filtered", b"filtered", "group", b"group", "group_exists", b"group_exists", "has_received", b"has_received", "held", b"held", "in_flight", b"in_flight", "in_flight_max", b"in_flight_max", "last_receive_ms", b"last_receive_ms", "max_attempts", b"max_attempts", "message_group", b"message_group", "offset", b"offset", "position", b"position", "pulled_by", b"pulled_by", "queue_id", b"queue_id", "readable", b"readable", "reason", b"reason", "settled", b"settled", "topic", b"topic", "waiting_polls", b"waiting_polls"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Standing: _TypeAlias = Standing  # noqa: Y015
+
+@_typing.final
+class JournalLine(_message.Message):
+    """One line of the revive topic about a copy."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    AT_MS_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    CLIENT_ID_FIELD_NUMBER: _builtins.int
+    NACK_KIND_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    kind: Global___JournalKind.ValueType
+    at_ms: _builtins.int
+    group: _builtins.str
+    topic: _builtins.str
+    """as stored"""
+    queue_id: _builtins.int
+    offset: _builtins.int
+    """of the copy; MOVED: where to, -1: the group was deleted"""
+    generation: _builtins.int
+    until_ms: _builtins.int
+    attempt: _builtins.int
+    """of FIFO groups"""
+    client_id: _builtins.str
+    nack_kind: Global___NackKind.ValueType
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        kind: Global___JournalKind.ValueType = ...,
+        at_ms: _builtins.int = ...,
+        group: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        queue_id: _builtins.int = ...,
+        offset: _builtins.int = ...,
+        generation: _builtins.int = ...,
+        until_ms: _builtins.int = ...,
+        attempt: _builtins.int = ...,
+        client_id: _builtins.str = ...,
+        nack_kind: Global___NackKind.ValueType = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "attempt", b"attempt", "client_id", b"client_id", "generation", b"generation", "group", b"group", "kind", b"kind", "nack_kind", b"nack_kind", "offset", b"offset", "queue_id", b"queue_id", "reason", b"reason", "topic", b"topic", "until_ms", b"until_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JournalLine: _TypeAlias = JournalLine  # noqa: Y015
+
+@_typing.final
+class ExplainReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NOW_MS_FIELD_NUMBER: _builtins.int
+    COPIES_FIELD_NUMBER: _builtins.int
+    STANDINGS_FIELD_NUMBER: _builtins.int
+    JOURNAL_FIELD_NUMBER: _builtins.int
+    TOPICS_SEARCHED_FIELD_NUMBER: _builtins.int
+    EXPIRED_ENTRIES_FIELD_NUMBER: _builtins.int
+    LOG_FROM_MS_FIELD_NUMBER: _builtins.int
+    LOG_FROM_OFFSET_FIELD_NUMBER: _builtins.int
+    INCOMPLETE_FIELD_NUMBER: _builtins.int
+    JOURNAL_UNTIL_MS_FIELD_NUMBER: _builtins.int
+    TOPIC_EXISTS_FIELD_NUMBER: _builtins.int
+    BUFFERED_FIELD_NUMBER: _builtins.int
+    now_ms: _builtins.int
+    topics_searched: _builtins.int
+    expired_entries: _builtins.int
+    """of the index: this id, or one of its hash, in deleted files"""
+    log_from_ms: _builtins.int
+    """store time of the oldest record that is left; 0: there is none"""
+    log_from_offset: _builtins.int
+    """0: retention has deleted nothing yet"""
+    incomplete: _builtins.bool
+    """the search was given up"""
+    journal_until_ms: _builtins.int
+    """the journal was not read beyond; 0: it was read to its end"""
+    topic_exists: _builtins.bool
+    """that was asked for"""
+    buffered: _builtins.bool
+    """pop_buffer=memory: what is acked soon is in no journal"""
+    @_builtins.property
+    def copies(self) -> _containers.RepeatedCompositeFieldContainer[Global___KnownCopy]:
+        """oldest first"""
+
+    @_builtins.property
+    def standings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Standing]: ...
+    @_builtins.property
+    def journal(self) -> _containers.RepeatedCompositeFieldContainer[Global___JournalLine]: ...
+    def __init__(
+        self,
+        *,
+        now_ms: _builtins.int = ...,
+        copies: _abc.Iterable[Global___KnownCopy] | None = ...,
+        standings: _abc.Iterable[Global___Standing] | None = ...,
+        journal: _abc.Iterable[Global___JournalLine] | None = ...,
+        topics_searched: _builtins.int = ...,
+        expired_entries: _builtins.int = ...,
+        log_from_ms: _builtins.int = ...,
+        log_from_offset: _builtins.int = ...,
+        incomplete: _builtins.bool = ...,
+        journal_until_ms: _builtins.int = ...,
+        topic_exists: _builtins.bool = ...,
+        buffered: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffered", b"buffered", "copies", b"copies", "expired_entries", b"expired_entries", "incomplete", b"incomplete", "journal", b"journal", "journal_until_ms", b"journal_until_ms", "log_from_ms", b"log_from_ms", "log_from_offset", b"log_from_offset", "now_ms", b"now_ms", "standings", b"standings", "topic_exists", b"topic_exists", "topics_searched", b"topics_searched"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExplainReply: _TypeAlias = ExplainReply  # noqa: Y015
+
+@_typing.final
+class Inspect(_message.Message):
+    """--- inspecting ---
+
+    How the broker is, for `popmq doctor`.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Inspect: _TypeAlias = Inspect  # noqa: Y015
+
+@_typing.final
+class GroupUse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    LAG_FIELD_NUMBER: _builtins.int
+    IN_FLIGHT_FIELD_NUMBER: _builtins.int
+    WAITING_POLLS_FIELD_NUMBER: _builtins.int
+    LAST_RECEIVE_MS_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    topic: _builtins.str
+    lag: _builtins.int
+    in_flight: _builtins.int
+    waiting_polls: _builtins.int
+    last_receive_ms: _builtins.int
+    """0: none since the broker's start"""
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        lag: _builtins.int = ...,
+        in_flight: _builtins.int = ...,
+        waiting_polls: _builtins.int = ...,
+        last_receive_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "in_flight", b"in_flight", "lag", b"lag", "last_receive_ms", b"last_receive_ms", "topic", b"topic", "waiting_polls", b"waiting_polls"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GroupUse: _TypeAlias = GroupUse  # noqa: Y015
+
+@_typing.final
+class InspectReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BROKER_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    NOW_MS_FIELD_NUMBER: _builtins.int
+    STARTED_MS_FIELD_NUMBER: _builtins.int
+    DATA_DIR_FIELD_NUMBER: _builtins.int
+    DISK_TOTAL_BYTES_FIELD_NUMBER: _builtins.int
+    DISK_FREE_BYTES_FIELD_NUMBER: _builtins.int
+    DISK_CLEAN_PERCENT_FIELD_NUMBER: _builtins.int
+    DISK_REFUSE_PERCENT_FIELD_NUMBER: _builtins.int
+    DISK_RESERVE_BYTES_FIELD_NUMBER: _builtins.int
+    DATA_DIR_OWNER_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
+    INDEX_FAILED_FIELD_NUMBER: _builtins.int
+    REFUSING_FIELD_NUMBER: _builtins.int
+    broker: _builtins.str
+    version: _builtins.str
+    now_ms: _builtins.int
+    started_ms: _builtins.int
+    data_dir: _builtins.str
+    disk_total_bytes: _builtins.int
+    disk_free_bytes: _builtins.int
+    disk_clean_percent: _builtins.int
+    disk_refuse_percent: _builtins.int
+    disk_reserve_bytes: _builtins.int
+    data_dir_owner: _builtins.str
+    """another user than the broker's own, who owns files in it; empty: none"""
+    index_failed: _builtins.str
+    refusing: _builtins.bool
+    """sends, because the disk is full"""
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupUse]: ...
+    def __init__(
+        self,
+        *,
+        broker: _builtins.str = ...,
+        version: _builtins.str = ...,
+        now_ms: _builtins.int = ...,
+        started_ms: _builtins.int = ...,
+        data_dir: _builtins.str = ...,
+        disk_total_bytes: _builtins.int = ...,
+        disk_free_bytes: _builtins.int = ...,
+        disk_clean_percent: _builtins.int = ...,
+        disk_refuse_percent: _builtins.int = ...,
+        disk_reserve_bytes: _builtins.int = ...,
+        data_dir_owner: _builtins.str = ...,
+        groups: _abc.Iterable[Global___GroupUse] | None = ...,
+        index_failed: _builtins.str = ...,
+        refusing: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "data_dir", b"data_dir", "data_dir_owner", b"data_dir_owner", "disk_clean_percent", b"disk_clean_percent", "disk_free_bytes", b"disk_free_bytes", "disk_refuse_percent", b"disk_refuse_percent", "disk_reserve_bytes", b"disk_reserve_bytes", "disk_total_bytes", b"disk_total_bytes", "groups", b"groups", "index_failed", b"index_failed", "now_ms", b"now_ms", "refusing", b"refusing", "started_ms", b"started_ms", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InspectReply: _TypeAlias = InspectReply  # noqa: Y015

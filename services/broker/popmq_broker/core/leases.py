@@ -101,6 +101,11 @@ class GroupQueue:
             return Outcome.SUPERSEDED
         return ended.outcome if ref.generation == ended.generation else Outcome.UNKNOWN
 
+    def ended(self, queue_offset: int) -> Outcome | None:
+        """How the last lease of a message ended; None: none has, or it is not remembered."""
+        found = self._ended.get(queue_offset)
+        return None if found is None else found.outcome
+
     def end(self, queue_offset: int, outcome: Outcome) -> Lease:
         """Remove a live lease and remember why. Called by the table, which counts."""
         lease = self.leases.pop(queue_offset)

@@ -88,6 +88,18 @@ class Order:
     def ready_count(self) -> int:
         return sum(len(self._lines[name].offsets) for name in self._turns)
 
+    def blocker(self, message_group: str, offset: int) -> Entry | None:
+        """The first message of the group before `offset` that has to be settled first: one that
+        is held, or one that has failed and comes alone."""
+        line = self._lines.get(message_group)
+        for at in line.offsets if line is not None else ():
+            entry = self.entries[at]
+            if at >= offset:
+                break
+            if entry.held or entry.attempts:
+                return entry
+        return None
+
     def blocked_count(self) -> int:
         """Messages that wait for an earlier one of their message group."""
         return sum(len(line.offsets) - line.held for line in self._lines.values() if line.held)

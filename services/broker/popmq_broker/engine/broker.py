@@ -8,7 +8,9 @@ from typing import Any
 from popmq_broker.engine.ack import Ack
 from popmq_broker.engine.consumers import Consumers
 from popmq_broker.engine.dead_letters import DeadLetters
+from popmq_broker.engine.explain import Explain
 from popmq_broker.engine.find import Find
+from popmq_broker.engine.inspection import Inspection
 from popmq_broker.engine.nack import Nacks
 from popmq_broker.engine.offsets import Offsets
 from popmq_broker.engine.pop import Pop
@@ -56,6 +58,8 @@ _REPLY_FIELD = {
     "commit_offset": "offset",
     "find_offset": "offset",
     "reset_offsets": "reset_offsets",
+    "explain": "explain",
+    "inspect": "inspect",
 }
 
 
@@ -79,6 +83,8 @@ class Broker:
         state.needs["transactions"] = self.transactions.needed_from
         self._send = Send(state, self.timers, self.transactions)
         find = Find(state)
+        explain = Explain(state, self.timers, dead_letters)
+        inspection = Inspection(state)
         positions = Positions(state)
         self._handlers: dict[str, Handler] = {
             "send": self._send.send,
@@ -110,6 +116,8 @@ class Broker:
             "get_offset": positions.get,
             "find_offset": positions.find,
             "reset_offsets": positions.reset,
+            "explain": explain.explain,
+            "inspect": inspection.inspect,
         }
         state.store.arrivals = self._arrived
         state.store.synced = self._synced

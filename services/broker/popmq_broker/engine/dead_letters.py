@@ -107,6 +107,10 @@ class DeadLetters:
             await self._state.store.durable(self._state.store.log_end)
         return reply
 
+    async def was_redriven(self, group: str, offset: int) -> bool:
+        """Whether a dead letter was sent again."""
+        return offset in (await self._marks_of(group)).offsets
+
     def _append(self, group: str, marks: _Marks, chosen: dict[int, list[Draft]]) -> None:
         if not chosen:
             return

@@ -66,7 +66,7 @@ class Find:
                 continue
             if not self._is_wanted(record, request) or not self._is_shown(record):
                 continue
-            message = _message(record, request.body_bytes_max)
+            message = message_of(record, request.body_bytes_max)
             room_bytes -= len(message.body)
             if found.messages and room_bytes < 0:
                 found.incomplete = True
@@ -87,7 +87,7 @@ class Find:
         for entry in entries:
             record = state.store.read(entry.log_offset, entry.size_bytes)
             if record is not None:
-                return link.FoundMessages(messages=[_message(record, BODY_BYTES_MAX)])
+                return link.FoundMessages(messages=[message_of(record, BODY_BYTES_MAX)])
         return link.FoundMessages()
 
     def _check_topic(self, topic: str, *, system: bool) -> None:
@@ -113,7 +113,8 @@ class Find:
 _ID = (names.UNIQ_KEY + names.NAME_END).encode()
 
 
-def _message(record: Record, body_bytes_max: int) -> link.StoredMessage:
+def message_of(record: Record, body_bytes_max: int) -> link.StoredMessage:
+    """As the link tells it, with so much of its body."""
     return link.StoredMessage(
         topic=record.topic,
         queue_id=record.queue_id,

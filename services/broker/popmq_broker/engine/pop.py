@@ -20,6 +20,7 @@ from popmq_broker.core.grant import NOT_STORED, Grant, Lease
 from popmq_broker.core.leases import GroupQueue
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.order import Order
+from popmq_broker.core.receives import Receive
 from popmq_broker.core.sql_filter import parse_sql
 from popmq_broker.core.tables import PERM_READ
 from popmq_broker.engine import journal
@@ -71,6 +72,7 @@ class Pop:
         """
         wanted = self._check(request)
         key = WaitKey(request.group, request.topic)
+        self._note(request, wanted)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + request.poll_ms / 1000
         waiters = self._state.waiters
@@ -104,6 +106,12 @@ class Pop:
                 return link.PopReply()
             waited = True
             self._check(request)
+
+    def _note(self, request: link.Pop, wanted: Filter) -> None:
+        """For people who ask why a message was passed over."""
+        text = request.filter_expression if wanted is not None else ""
+        last = Receive(self._state.clock.now_ms(), wanted, text)
+        self._state.receives.note(request.group, request.topic, last)
 
     async def _let_others_run(self, key: WaitKey) -> None:
         try:

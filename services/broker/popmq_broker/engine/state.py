@@ -11,6 +11,7 @@ from popmq_broker.core.leases import GroupQueue, LeaseTable, Outcome, ReviveProg
 from popmq_broker.core.members import Members
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.pop_buffer import GrantBuffer
+from popmq_broker.core.receives import LastReceives
 from popmq_broker.core.stats import Stats
 from popmq_broker.core.tables import ConsumeFrom, GroupConfig, TopicConfig
 from popmq_broker.core.transaction_table import HalfTable
@@ -38,6 +39,7 @@ class BrokerState:
     pulls: Waiters = field(init=False)
     """Pulls that wait, each by itself."""
     stats: Stats = field(default_factory=Stats)
+    receives: LastReceives = field(default_factory=LastReceives)
     topics: dict[str, TopicConfig] = field(default_factory=dict)
     topics_version: int = 0
     groups: dict[str, GroupConfig] = field(default_factory=dict)

@@ -74,6 +74,10 @@ class Waiters:
         """A poll that comes now gets more, and costs less, if it waits for the end of the gap."""
         return key in self._gathering
 
+    def waiting(self, key: WaitKey) -> int:
+        """How many polls wait there."""
+        return len(self._parked.get(key, ()))
+
     async def wait(
         self,
         key: WaitKey,

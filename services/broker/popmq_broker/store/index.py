@@ -71,7 +71,8 @@ class Index:
         self._saving = asyncio.Lock()
         self._turn_due: asyncio.Handle | None = None
         self._full_disk = self._closed = False
-        self._failed: Corrupt | OSError | None = None
+        self.failed: Corrupt | OSError | None = None
+        """Why it has stopped."""
 
     # --- following the log ---
 
@@ -111,7 +112,7 @@ class Index:
         return (
             self._closed
             or self._full_disk
-            or self._failed is not None
+            or self.failed is not None
             or not self.behind_bytes
             or self._must_save
         )
@@ -149,14 +150,9 @@ class Index:
             self.stop(failed)
         self._schedule()
 
-    @property
-    def failed(self) -> Corrupt | OSError | None:
-        """Why it has stopped."""
-        return self._failed
-
     def stop(self, failed: Corrupt | OSError) -> None:
         """The log cannot be read, or the files cannot be written: it stays behind."""
-        self._failed = failed
+        self.failed = failed
         self._log.error("index.stopped", reason=str(failed))
 
     def _put_kept(self) -> None:
@@ -329,8 +325,8 @@ class Index:
         loop = asyncio.get_running_loop()
         until, target = loop.time() + CATCH_UP_SECONDS_MAX, self._visible_to
         while self.indexed_to < target:
-            if self._failed is not None:
-                raise self._failed
+            if self.failed is not None:
+                raise self.failed
             if self._closed or self._full_disk or loop.time() > until:
                 raise IndexBehind(behind_bytes=self.behind_bytes)
             if self._must_save:
@@ -358,6 +354,11 @@ class Index:
     def read(self, log_offset: int) -> Record | None:
         """A candidate's record; None when retention has deleted it. Raises `Corrupt`."""
         return self._commit_log.read_at(log_offset)
+
+    def gone_count(self, topic: str, key: str) -> int:
+        """How many messages that retention has deleted had the key, or one of the same hash."""
+        key_hash, start = self._hashes.of(topic, key.encode()), self._commit_log.start
+        return sum(file.gone_count(key_hash, start) for file in self._files)
 
     # --- removing ---
 

@@ -238,6 +238,14 @@ class IndexFile:
         if self.gone:  # meanwhile, by another search
             raise DamagedIndex(f"{self.path} was removed")
 
+    def gone_count(self, key_hash: int, log_start: int) -> int:
+        """How many entries with that hash are of records before `log_start`, so deleted. Raises
+        `DamagedIndex`."""
+        return sum(
+            entry.log_offset < log_start and entry.key_hash == key_hash
+            for entry in self.chain(key_hash, 0)
+        )
+
     def key_count_of_last(self) -> int:
         """How many entries the last message has."""
         number = self.header.next_number - 1

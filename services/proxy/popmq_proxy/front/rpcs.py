@@ -36,6 +36,8 @@ _ADMIN_METHODS: dict[str, tuple[Any, str]] = {
     "FindMessages": (admin.FindMessagesRequest, "find.find"),
     "GetMessage": (admin.GetMessageRequest, "find.get"),
     "ResetOffsets": (admin.ResetOffsetsRequest, "reset.reset_offsets"),
+    "Explain": (admin.ExplainRequest, "explain.explain"),
+    "Inspect": (admin.InspectRequest, "explain.inspect"),
 }
 """The request, and which of `Methods` serves it."""
 _CONSUMER_METHODS: dict[str, Any] = {

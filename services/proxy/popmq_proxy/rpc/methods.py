@@ -19,6 +19,7 @@ from popmq_proxy.rpc.client import Client
 from popmq_proxy.rpc.consumer import Consumer
 from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.rpc.dead_letters import DeadLetters
+from popmq_proxy.rpc.explain import Explain
 from popmq_proxy.rpc.find import Find
 from popmq_proxy.rpc.health import Health
 from popmq_proxy.rpc.membership import Membership
@@ -57,6 +58,7 @@ class Methods:
     checks: TransactionChecks
     find: Find
     reset: Reset
+    explain: Explain
     health: Health
 
 
@@ -114,6 +116,7 @@ def methods(upstream: Upstream) -> Methods:
         checks=TransactionChecks(upstream),
         find=Find(upstream),
         reset=Reset(upstream),
+        explain=Explain(upstream),
         health=Health(),
     )
 

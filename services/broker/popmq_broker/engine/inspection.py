@@ -1,0 +1,94 @@
+"""How a broker is: clock, disk, whose files it has, who consumes. For `popmq doctor`."""
+
+import asyncio
+import os
+import pwd
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from popmq_broker.core.retention import DiskState
+from popmq_broker.engine.counts import Counts, counts
+from popmq_broker.engine.state import BrokerState
+from popmq_broker.engine.wait import WaitKey
+from popmq_common.names import RETRY_PREFIX, retry_topic
+from popmq_internal.v1 import link_pb2 as link
+
+FILES_LOOKED_AT: Final = 64
+"""Of each folder; who copies a directory as another user does so with all of it."""
+GROUPS_MAX: Final = 1_000
+"""Groups and topics told, those with the most messages left."""
+
+
+class Inspection:
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+        self._started_ms = state.clock.now_ms()
+
+    async def inspect(self, request: link.Inspect) -> link.InspectReply:
+        state, config = self._state, self._state.config
+        owner = await asyncio.to_thread(foreign_owner, config.data_dir)
+        state.store.disk.look(state.clock.now_ms())
+        disk, index = state.store.disk.disk, state.store.index
+        return link.InspectReply(
+            broker=config.name,
+            version=version("popmq"),
+            now_ms=state.clock.now_ms(),
+            started_ms=self._started_ms,
+            data_dir=str(config.data_dir.absolute()),
+            disk_total_bytes=disk.total_bytes,
+            disk_free_bytes=disk.free_bytes,
+            disk_clean_percent=config.disk_clean_percent,
+            disk_refuse_percent=config.disk_refuse_percent,
+            disk_reserve_bytes=config.disk_reserve_bytes,
+            data_dir_owner=owner,
+            groups=self._uses(),
+            index_failed="" if index is None or index.failed is None else str(index.failed),
+            refusing=state.store.disk.state is DiskState.REFUSING,
+        )
+
+    def _uses(self) -> list[link.GroupUse]:
+        """One of each group and topic, retries counted with the topic."""
+        state = self._state
+        found = counts(state)
+        uses = [
+            self._use(group, topic, row, found.get((retry_topic(group, topic), group)))
+            for (topic, group), row in found.items()
+            if not topic.startswith(RETRY_PREFIX)
+        ]
+        return sorted(uses, key=lambda use: -use.lag)[:GROUPS_MAX]
+
+    def _use(self, group: str, topic: str, row: Counts, retries: Counts | None) -> link.GroupUse:
+        last = self._state.receives.of(group, topic)
+        rows = [row] if retries is None else [row, retries]
+        return link.GroupUse(
+            group=group,
+            topic=topic,
+            lag=sum(one.lag for one in rows),
+            in_flight=sum(one.in_flight for one in rows),
+            waiting_polls=self._state.waiters.waiting(WaitKey(group, topic)),
+            last_receive_ms=0 if last is None else last.at_ms,
+        )
+
+
+def foreign_owner(folder: Path) -> str:
+    """Who else than this process's user owns something in the data directory; empty: nobody."""
+    own = os.geteuid()
+    for place in (folder, *(folder / name for name in ("commitlog", "config", "consumequeue"))):
+        try:
+            paths = [place, *sorted(place.iterdir())[:FILES_LOOKED_AT]]
+            owners = {path.stat().st_uid for path in paths} - {own}
+        except FileNotFoundError:
+            continue
+        except PermissionError:
+            return "somebody who does not let this broker read it"
+        if owners:
+            return _name(min(owners))
+    return ""
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"

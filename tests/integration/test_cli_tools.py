@@ -1,0 +1,189 @@
+"""popmq explain, doctor and bench, and completion, against a server in the same process."""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner, Result
+from harness.processes import POPMQ, free_port
+
+from popmq.testing import PopmqBroker
+from popmq_cli.main import COMMANDS, SECTIONS, main
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PopmqBroker]:
+    with PopmqBroker() as broker:
+        yield broker
+
+
+def popmq(*arguments: str, code: int = 0) -> Result:
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == code, done.output
+    return done
+
+
+def test_explain_shows_a_timeline_and_a_reason(server: PopmqBroker) -> None:
+    at = ("--endpoint", server.endpoint)
+    message_id = server.send("explained", "1")
+    (message,) = server.receive("explained", "billing")
+    server.nack(message, delay_s=600, reason="database is down")
+    output = popmq("explain", message_id, *at).output
+    assert f"{message_id}, topic explained" in output
+    assert "handed out to group billing, attempt 1" in output
+    assert "group billing: not visible now (retry-wait)" in output
+    assert "database is down" in output
+    assert "that is in 10 min" in output or "that is in 9 min" in output
+    told = json.loads(popmq("explain", message_id, "--json", *at).stdout)
+    assert [event["kind"] for event in told["timeline"]] == ["sent", "delivered-to", "nacked"]
+    assert told["verdicts"][0]["state"] == "retry-wait"
+    assert told["verdicts"][0]["untilMs"] == server.now_ms + 600_000
+    told = json.loads(popmq("explain", message_id, "--group", "new", "--json", *at).stdout)
+    assert [one["state"] for one in told["verdicts"]] == ["no-group"]
+
+
+def test_explain_says_what_it_does_not_know(server: PopmqBroker) -> None:
+    server.send("explained", "2")
+    at = ("--endpoint", server.endpoint)
+    assert "no message has the id nothing" in popmq("explain", "nothing", *at, code=1).output
+    told = json.loads(popmq("explain", "nothing", "--json", *at, code=1).stdout)
+    assert told["found"] is False
+    output = popmq("explain", "nothing", "--topic", "none", *at, code=1).output
+    assert "no broker has the topic none" in output
+    assert "no message id" in popmq("explain", "", *at, code=1).output
+    popmq("explain", "x", "--endpoint", f"127.0.0.1:{free_port()}", code=3)
+
+
+def test_doctor_finds_nothing_then_a_clock_and_a_stuck_group() -> None:
+    with PopmqBroker(disk_clean_percent=100) as server:
+        at = ("--endpoint", server.endpoint)
+        assert "is well" in popmq("doctor", *at).output
+        server.send("orders", "1")
+        server.receive("orders", "billing")
+        server.send("orders", "2")
+        server.advance(61)
+        told = json.loads(popmq("doctor", "--json", *at, code=1).stdout)
+        codes = [one["code"] for one in told["findings"]]
+        assert codes == ["clock-skew", "clock-skew", "group-stuck"]
+        assert "2 messages of topic orders wait" in told["findings"][2]["what"]
+
+
+def test_doctor_looks_at_a_topic_and_a_group(server: PopmqBroker) -> None:
+    server.create_topic("strict", type="NORMAL")
+    server.create_group("known")
+    at = ("--endpoint", server.endpoint, "--json")
+
+    def codes(*arguments: str, code: int = 1) -> set[str]:
+        told = json.loads(popmq("doctor", *arguments, *at, code=code).stdout)
+        return {one["code"] for one in told["findings"]}
+
+    assert codes("--topic", "strict", "--group", "known", code=0) == set()
+    assert codes("--topic", "strict", "--type", "FIFO") == {"topic-type"}
+    assert codes("--topic", "none", "--group", "none") == {"topic-missing", "group-missing"}
+    assert "none" not in popmq("topic", "list", *at[:2]).output  # looking makes nothing
+    assert codes("--tls") == {"tls-refused"}
+    told = json.loads(
+        popmq("doctor", "--endpoint", f"127.0.0.1:{free_port()}", "--json", code=1).stdout
+    )
+    assert [one["code"] for one in told["findings"]] == ["endpoint-nothing"]
+    output = popmq("doctor", "--endpoint", "http://host:1", code=2).output
+    assert "is not HOST:PORT" in output
+
+
+def test_bench_shows_both_phases_and_cleans_up(server: PopmqBroker) -> None:
+    at = ("--endpoint", server.endpoint)
+    output = popmq("bench", "--count", "70", "--in-flight", "4", *at).output
+    assert "receive, ack" in output
+    rows = json.loads(popmq("bench", "--count", "65", "--batch", "16", "--json", *at).stdout)
+    assert [(row["phase"], row["messages"]) for row in rows] == [
+        ("send", 65),
+        ("receive, ack", 65),
+    ]
+    assert all(
+        row["messagesPerSecond"] > 0 and row["callMsP99"] >= row["callMsP50"] for row in rows
+    )
+    assert "popmq-bench" not in popmq("topic", "list", *at).output
+    assert "popmq-bench" not in popmq("group", "list", *at).output
+
+
+def test_completion_knows_commands_options_topics_and_groups(
+    server: PopmqBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def completed(*words: str) -> list[str]:
+        shell = ShellComplete(main, {}, "popmq", "_POPMQ_COMPLETE")
+        return [one.value for one in shell.get_completions(list(words[:-1]), words[-1])]
+
+    assert completed("ex") == ["explain"]
+    assert "--group" in completed("explain", "--")
+    server.create_topic("completed-1")
+    server.create_group("completed-g")
+    monkeypatch.setenv("POPMQ_ENDPOINT", server.endpoint)
+    assert completed("topic", "show", "comp") == ["completed-1"]
+    assert completed("tail", "comp") == ["completed-1"]
+    assert completed("message", "find", "comp") == ["completed-1"]
+    assert completed("group", "show", "comp") == ["completed-g"]
+    assert completed("dlq", "list", "comp") == ["completed-g"]
+    assert completed("group", "reset-offset", "comp") == ["completed-g"]
+    assert completed("receive", "x", "--group", "comp") == ["completed-g"]
+    monkeypatch.setenv("POPMQ_ENDPOINT", f"127.0.0.1:{free_port()}")
+    assert completed("topic", "show", "comp") == []  # no server: no names, no noise
+
+
+WITHOUT_JSON = {
+    "completion": "a script",
+    "nameserver": "a service",
+    "broker": "a service",
+    "proxy": "a service",
+}
+
+
+def commands(group: Any, *before: str) -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, *before, name)
+        else:
+            yield " ".join([*before, name]), command
+
+
+def test_every_command_explains_itself_and_speaks_json() -> None:
+    found = dict(commands(main))
+    assert len(found) > 30
+    for name, command in found.items():
+        assert command.help, name
+        options = [param for param in command.params if isinstance(param, click.Option)]
+        assert all(option.help for option in options), name
+        has_json = any("--json" in option.opts for option in options)
+        assert has_json != (name in WITHOUT_JSON), name
+    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(COMMANDS)
+
+
+def test_a_line_of_help_is_whole() -> None:
+    """No `...` where the help of a group lists its commands."""
+    for name, command in commands(main):
+        if " " in name:
+            assert not command.get_short_help_str(limit=62).endswith("..."), name
+
+
+def test_tail_takes_its_group_away_when_it_is_terminated(server: PopmqBroker) -> None:
+    at = ("--endpoint", server.endpoint)
+    server.create_topic("tailed")
+    tail = subprocess.Popen([POPMQ, "tail", "tailed", *at], stdout=subprocess.PIPE)
+    while "TAIL-" not in popmq("group", "list", *at).output:
+        assert tail.poll() is None
+        time.sleep(0.05)
+    while not server.topic("tailed").messages:  # until it asks, its group has no place there
+        server.send("tailed", "hello")
+    assert tail.stdout is not None
+    while b"hello" not in tail.stdout.readline():
+        server.send("tailed", "hello")
+    tail.terminate()
+    assert tail.wait(30) == 143
+    tail.stdout.close()
+    assert "TAIL-" not in popmq("group", "list", *at).output

@@ -1,0 +1,79 @@
+"""What a broker says of itself to `popmq doctor`."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from harness.broker import GROUP, TOPIC, EngineDriver
+
+from popmq_broker.core.filter import parse_tags
+from popmq_broker.core.receives import LastReceives, Receive
+from popmq_broker.engine.inspection import foreign_owner
+from popmq_internal.v1 import link_pb2 as link
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[EngineDriver]:
+    driver = EngineDriver(tmp_path)
+    driver.make()
+    yield driver
+    driver.close()
+
+
+def inspect(driver: EngineDriver) -> link.InspectReply:
+    return driver.call(inspect=link.Inspect()).inspect
+
+
+def test_who_asks_for_what(driver: EngineDriver) -> None:
+    assert not inspect(driver).groups
+    driver.pop()
+    asked_ms = driver.clock.now_ms()
+    for body in ("a", "b", "c"):
+        driver.send(body)
+    driver.nack(driver.pop(count=1)[0].handle, delay_ms=1)
+    driver.advance(1_000)  # its copy is in the retry topic
+    (use,) = inspect(driver).groups
+    assert (use.group, use.topic, use.lag, use.in_flight) == (GROUP, TOPIC, 3, 0)
+    assert use.last_receive_ms == asked_ms
+    assert use.waiting_polls == 0
+    driver.restart()
+    assert inspect(driver).groups[0].last_receive_ms == 0
+
+
+def test_polls_that_wait(driver: EngineDriver) -> None:
+    request = link.Pop(group=GROUP, topic=TOPIC, batch_size=1, invisible_ms=10_000, poll_ms=60_000)
+    poll = driver.start(pop=request)
+    (use,) = inspect(driver).groups
+    assert use.waiting_polls == 1
+    driver.send("a")
+    assert len(driver.loop.run_until_complete(poll).pop.messages) == 1
+    assert inspect(driver).groups[0].waiting_polls == 0
+
+
+def test_disk_and_files(driver: EngineDriver) -> None:
+    driver.fill_disk(95)
+    told = inspect(driver)
+    assert (told.disk_total_bytes, told.disk_free_bytes) == (100, 5)
+    assert told.data_dir == str(driver.data_dir)
+    assert told.now_ms == driver.clock.now_ms()
+    assert told.started_ms <= told.now_ms
+
+
+def test_files_of_another_user(driver: EngineDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert foreign_owner(driver.data_dir) == ""
+    assert foreign_owner(driver.data_dir / "nothing") == ""
+    other = os.geteuid() + 7_777
+    monkeypatch.setattr(os, "geteuid", lambda: other)
+    assert foreign_owner(driver.data_dir) != ""
+    assert inspect(driver).data_dir_owner == foreign_owner(driver.data_dir)
+
+
+def test_last_receives_are_bounded() -> None:
+    receives = LastReceives(pairs_max=2)
+    for group in ("a", "b", "a", "c"):
+        receives.note(group, "t", Receive(1, parse_tags("x"), "x"))
+    assert len(receives) == 2
+    assert receives.of("b", "t") is None
+    assert receives.of("a", "t") is not None
+    assert receives.of("c", "t") is not None
