@@ -15,10 +15,12 @@ from popmq_broker.engine.pop import Pop
 from popmq_broker.engine.pop_buffer import Storing
 from popmq_broker.engine.positions import Positions
 from popmq_broker.engine.pull import Pull, queue_name
+from popmq_broker.engine.queue_lock import QueueLock
 from popmq_broker.engine.renew import Renew
 from popmq_broker.engine.retention import Retention
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.send import Begun, Send
+from popmq_broker.engine.send_back import SendBack
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.timer import Timers
 from popmq_broker.engine.timer_keeper import TimerKeeper
@@ -56,6 +58,8 @@ _REPLY_FIELD = {
     "commit_offset": "offset",
     "find_offset": "offset",
     "reset_offsets": "reset_offsets",
+    "send_back": "send_back",
+    "lock_queues": "lock_queues",
 }
 
 
@@ -71,7 +75,7 @@ class Broker:
         self.retention = Retention(state, self.revive, self.offsets)
         ack = Ack(state, self.revive)
         dead_letters = DeadLetters(state, self.topics)
-        consumers = Consumers(state)
+        consumers = Consumers(state, self.topics)
         renew = Renew(state, self.revive, consumers)
         self.transactions = Transactions(state, self.topics)
         self.checks = TransactionChecks(state, self.transactions)
@@ -110,6 +114,8 @@ class Broker:
             "get_offset": positions.get,
             "find_offset": positions.find,
             "reset_offsets": positions.reset,
+            "send_back": SendBack(state, self.topics, self.timers.levels).send_back,
+            "lock_queues": QueueLock(state).lock_queues,
         }
         state.store.arrivals = self._arrived
         state.store.synced = self._synced
