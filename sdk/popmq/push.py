@@ -144,7 +144,8 @@ class PushConsumer:
             )
             for pull in self._pulls
         ]
-        working = [asyncio.create_task(self._work(handle)) for _ in range(self._concurrency)]
+        stop = asyncio.Event()
+        working = [asyncio.create_task(self._work(handle, stop)) for _ in range(self._concurrency)]
         try:
             over, _ = await asyncio.wait(feeding + working, return_when=asyncio.FIRST_COMPLETED)
             for task in over:
@@ -153,6 +154,7 @@ class PushConsumer:
             try:
                 await ended(feeding, 0)
             finally:
+                stop.set()
                 await self._drain(working)
 
     async def _drain(self, working: list[asyncio.Task[None]]) -> None:
@@ -189,10 +191,10 @@ class PushConsumer:
         room = await self._room.some()
         return await pull.poll_queue(queue, min(room, BATCH_MAX), self._poll_s)
 
-    async def _work(self, handle: BatchHandler) -> None:
+    async def _work(self, handle: BatchHandler, stop: asyncio.Event) -> None:
         me = asyncio.current_task()
         assert me is not None
-        while True:
+        while not stop.is_set():
             chunk = await self._inbox.get()
             self._busy.add(me)
             try:

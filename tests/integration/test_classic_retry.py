@@ -12,7 +12,6 @@ import grpc
 import pytest
 from integration.conftest import Raw
 
-import popmq.push
 from popmq import (
     Client,
     PullConsumer,
@@ -24,6 +23,7 @@ from popmq import (
     ServerUnreachable,
     Start,
 )
+from popmq.send_back import send_back
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_broker.config import BrokerConfig
@@ -175,12 +175,11 @@ async def test_when_sending_back_fails_it_is_handled_again_here_and_its_offset_w
     await send(server, "t", "a", "b")
     seen: list[tuple[bytes, int]] = []
     waits = asyncio.Event()
-    real = popmq.push.send_back
 
     async def unreachable(*arguments: Any, **more: Any) -> bool:
         if not waits.is_set():
             raise ServerUnreachable("cut off")
-        return await real(*arguments, **more)
+        return await send_back(*arguments, **more)
 
     async def handle(message: ReceivedMessage) -> None:
         seen.append((message.body, message.delivery_attempt))
@@ -298,8 +297,8 @@ async def test_when_it_ends_running_handlers_finish_and_the_rest_is_left_to_othe
         await asyncio.sleep(0.3)
         finished.append(message.body)
 
-    first = PushConsumer(server, "t", "t", concurrency=1, drain_s=30, **QUICK)  # type: ignore[arg-type]
-    async with running(first, slowly):
+    first = PushConsumer(server, "t", "t", concurrency=1, drain_s=1_000, **QUICK)  # type: ignore[arg-type]
+    async with asyncio.timeout(WITHIN_S), running(first, slowly):
         await until(lambda: began)
     assert began == finished == [b"a"]
     async with running(PushConsumer(server, "t", "t", **QUICK), slowly):  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from popmq_broker.core.send_back import Back, Failure, decide
 from popmq_common import hosts
 from popmq_common import properties as names
 from popmq_common.record import Record, SysFlag
+from popmq_common.units import LogOffset, QueueOffset
 
 DELAYS_MS = timer_levels.parse("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
 SENT = {"UNIQ_KEY": "id-1", "TAGS": "new", "KEYS": "k", "colour": "blue"}
@@ -17,8 +18,8 @@ def record(failures: int = 0, **named: str) -> Record:
     return Record(
         topic="orders",
         queue_id=3,
-        queue_offset=7,
-        log_offset=4_096,
+        queue_offset=QueueOffset(7),
+        log_offset=LogOffset(4_096),
         body=b"body",
         properties=names.encode({**SENT, **named}),
         sys_flag=0,
@@ -68,7 +69,9 @@ def test_a_copy_says_where_it_is_from_and_a_copy_of_it_says_the_same() -> None:
     assert first["WAIT"] == "false"
     assert first["DELAY"] == "3"
     assert SENT.items() <= first.items()
-    again = of(back(record(1, **first)._replace(topic="%RETRY%billing", log_offset=9_999)))
+    again = of(
+        back(record(1, **first)._replace(topic="%RETRY%billing", log_offset=LogOffset(9_999)))
+    )
     assert again == {**first, "DELAY": "4"}
 
 
