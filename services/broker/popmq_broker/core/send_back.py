@@ -32,7 +32,7 @@ from typing import Final
 from popmq_broker.core.retry import DLQ_ATTEMPTS, DLQ_REASON, LEFT_OUT, REASON_ATTEMPTS
 from popmq_broker.core.timer_levels import RETRY_FIRST
 from popmq_common import properties as names
-from popmq_common.names import classic_retry_topic, dead_letter_topic
+from popmq_common.names import DEAD_LETTER_PREFIX, classic_retry_topic, dead_letter_topic
 from popmq_common.record import Record
 
 TO_DEAD_LETTERS: Final = -1
@@ -55,7 +55,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Back:
-    """The copy. `level` is 0 for a dead letter."""
+    """The copy. `level` is 0 for a dead letter, and where there are no levels: it comes at once."""
 
     topic: str
     origin: str
@@ -66,7 +66,7 @@ class Back:
 
     @property
     def dead(self) -> bool:
-        return not self.level
+        return self.topic.startswith(DEAD_LETTER_PREFIX)
 
 
 def decide(
@@ -81,7 +81,8 @@ def decide(
     if failure.counted and failure.reason:
         kept[names.RETRY_REASON] = failure.reason
     level = _level(failure, record.reconsume_times, delays_ms)
-    kept[names.DELAY_LEVEL] = str(level)
+    if level:
+        kept[names.DELAY_LEVEL] = str(level)
     return Back(
         topic=classic_retry_topic(group),
         origin=kept[names.RETRY_TOPIC],

@@ -57,6 +57,11 @@ def test_beyond_the_last_level_it_is_the_last_one() -> None:
     assert back(record(), Failure(delay_ms=10**9)).level == 18
 
 
+def test_without_levels_it_comes_at_once() -> None:
+    copy = decide(record(), Failure(), "billing", max_attempts=16, delays_ms=())
+    assert (copy.level, copy.dead, "DELAY" in of(copy)) == (0, False, False)
+
+
 @pytest.mark.parametrize(("delay_ms", "level"), [(0, 1), (1_000, 1), (1_001, 2), (61_000, 6)])
 def test_a_delay_is_the_first_level_that_is_as_long(delay_ms: int, level: int) -> None:
     assert back(record(5), Failure(delay_ms=delay_ms)).level == level
