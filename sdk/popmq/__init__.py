@@ -17,7 +17,11 @@ from popmq.errors import (
     TopicNotFound,
 )
 from popmq.message import Message, ReceivedMessage, SendReceipt
+from popmq.orderly import OrderlyConsumer
+from popmq.outcome import Reject, Retry
 from popmq.pull import PullConsumer, Start
+from popmq.push import PushConsumer
+from popmq.send_back import RetryAtLevel
 from popmq.shares import Queue, Strategy
 from popmq.transaction import HalfMessage, Resolution
 
@@ -30,12 +34,17 @@ __all__ = [
     "HalfMessage",
     "InvalidReceiptHandle",
     "Message",
+    "OrderlyConsumer",
     "PopMQClientError",
     "PullConsumer",
+    "PushConsumer",
     "Queue",
     "ReceivedMessage",
     "RefusedByServer",
+    "Reject",
     "Resolution",
+    "Retry",
+    "RetryAtLevel",
     "SendReceipt",
     "ServerUnreachable",
     "Start",

@@ -27,6 +27,7 @@ from popmq.client import Client
 from popmq.errors import PopMQClientError, check
 from popmq.message import ReceivedMessage
 from popmq.places import AtBroker, InFile, Places, message_queue
+from popmq.queue_lock import Locked
 from popmq.shares import ByHand, Everything, Queue, SharedOut, Shares, Strategy
 from popmq_consumer.v1 import consumer_pb2 as consumer
 
@@ -63,21 +64,26 @@ class PullConsumer:
         commit_s: float | None = 5.0,
         balance_s: float = 5.0,
         session_s: float = 30.0,
+        ordered: bool = False,
         **options: object,
     ) -> None:
         """`queues`: those, or all, instead of a share. `offsets_file`: keeps the offsets, instead
         of the broker. `commit_s`: how often `poll` commits what is done; None: only `commit` does.
         `balance_s`: how often it looks who else is in the group; `session_s`: how long the others
-        wait for one that says nothing. `options`: as of `Client`."""
+        wait for one that says nothing. `ordered`: it has its queues alone, by the queue lock; then
+        each queue that it loses must be given up. `options`: as of `Client`."""
         self._client = Client(endpoint, **options)  # type: ignore[arg-type]
-        connection = self._connection = self._client.connection
+        connection = self.connection = self._client.connection
         self._places: Places = AtBroker(connection, topic, group)
         if offsets_file is not None:
             self._places = InFile(offsets_file, topic)
         self._shares: Shares = SharedOut(connection, topic, group, strategy, session_s)
         if queues is not None:
             self._shares = Everything(connection, topic) if queues == "all" else ByHand(queues)
-        self._topic, self._group = topic, group
+        self.lock = Locked(connection, topic, group, self._shares) if ordered else None
+        if self.lock is not None:
+            self._shares = self.lock
+        self.topic, self._group = topic, group
         self._filter = v2.FilterExpression(type=v2.SQL if sql else v2.TAG, expression=sql or filter)
         self._start = start
         self._commit_s, self._balance_s = commit_s, balance_s
@@ -118,7 +124,7 @@ class PullConsumer:
         """Messages of one of its queues, in their order; an empty list when none came in time."""
         deadline = time.monotonic() + wait_s
         while True:
-            await self._keep_up()
+            await self.keep_up()
             self._turn += 1
             order = _from(self._turn, self._queues)
             for queue in order:
@@ -131,6 +137,25 @@ class PullConsumer:
             found = await self._wait(order, max_messages, min(left_s, self._balance_s))
             if found:
                 return found
+
+    async def poll_queue(
+        self, queue: Queue, max_messages: int = 32, wait_s: float = 5.0
+    ) -> list[ReceivedMessage]:
+        """Messages of this queue; an empty list when none came in time, or it is not its own.
+
+        Of several queues at a time, from a task each, while another one calls `keep_up`.
+        """
+        progress = self._progress.get(queue)
+        if progress is None:
+            return []
+        offset = progress.next_offset
+        response = await self._pull(queue, max_messages, wait_s)
+        if self._progress.get(queue) is not progress or progress.next_offset != offset:
+            return []  # it was given up, or moved, in the meantime
+        if response.locked_by:
+            await asyncio.sleep(min(wait_s, LOCKED_WAIT_S))
+            return []
+        return self._take(queue, response)
 
     async def _wait(
         self, order: list[Queue], max_messages: int, wait_s: float
@@ -160,15 +185,15 @@ class PullConsumer:
         """What the server has; nothing is handed out yet."""
         progress = self._progress[queue]
         request = consumer.PullRequest(
-            group=self._connection.resource(self._group),
-            message_queue=message_queue(self._connection, self._topic, queue),
+            group=self.connection.resource(self._group),
+            message_queue=message_queue(self.connection, self.topic, queue),
             offset=progress.next_offset,
             batch_size=max_messages,
             filter_expression=self._filter,
         )
         request.long_polling_timeout.FromMilliseconds(int(wait_s * 1000))
-        response: consumer.PullResponse = await self._connection.ask(
-            self._connection.consumer.Pull, request, wait_s=wait_s
+        response: consumer.PullResponse = await self.connection.ask(
+            self.connection.consumer.Pull, request, wait_s=wait_s
         )
         if response.status.code == v2.ILLEGAL_OFFSET:
             log.info("%s: %s", queue, response.status.message)
@@ -198,10 +223,25 @@ class PullConsumer:
         }
         await self._places.save(moved)
         for queue, offset in moved.items():
-            self._progress[queue].committed = offset
+            if queue in self._progress:
+                self._progress[queue].committed = offset
         for queue in self._progress.keys() - set(self._queues):
             if not self._progress[queue].outstanding:
                 del self._progress[queue]
+
+    async def give_up(self, queue: Queue) -> None:
+        """Commit what is done there and forget the rest. It begins anew at the committed offset,
+        if the queue falls to this consumer again."""
+        progress = self._progress.pop(queue, None)
+        if queue in self._queues:
+            self._queues.remove(queue)
+        moved = progress is not None and progress.consumed > progress.committed
+        try:
+            if progress is not None and moved and self._commit_s is not None:
+                await self._places.save({queue: progress.consumed})
+        finally:
+            if self.lock is not None:
+                await self.lock.release(queue)
 
     async def seek(self, queue: Queue, offset: int) -> None:
         """Pull there next. What was handed out and is not done no longer holds up the commit."""
@@ -209,30 +249,37 @@ class PullConsumer:
 
     async def seek_to(self, where: Start | datetime, queues: Iterable[Queue] | None = None) -> None:
         """All its queues, or these, to the first or last message or to a time."""
-        await self._keep_up()
+        await self.keep_up()
         for queue in list(self._queues if queues is None else queues):
             await self.seek(queue, await self._offset_at(queue, where))
 
-    async def _keep_up(self) -> None:
+    async def keep_up(self) -> None:
+        """Commit, and look which queues are its own, if it is time; `poll` does it too."""
         now = time.monotonic()
         if self._commit_s is not None and now - self._committed_at >= self._commit_s:
             await self.commit()
         if now - self._balanced_at >= self._balance_s:
-            self._balanced_at = now
             await self._balance()
+            self._balanced_at = now
 
     async def _balance(self) -> None:
         mine = await self._shares.mine()
-        before, self._queues = set(self._queues), mine
+        before = set(self._queues)
+        self._queues = [queue for queue in mine if queue in before]
         if before - set(mine) and self._commit_s is not None:
             await self.commit()
-        for queue in set(mine) - before:
-            offset = await self._began(queue)
-            progress = self._progress.get(queue)
-            if progress is None:
-                self._progress[queue] = Progress(offset)
-            else:  # it was ours before, and others may have gone on in between
-                progress.next_offset = max(progress.next_offset, offset)
+        for queue in mine:
+            if queue not in before:
+                await self._begin(queue)
+
+    async def _begin(self, queue: Queue) -> None:
+        offset = await self._began(queue)
+        progress = self._progress.get(queue)
+        if progress is None:
+            self._progress[queue] = Progress(offset)
+        else:  # it was ours before, and others may have gone on in between
+            progress.next_offset = max(progress.next_offset, offset)
+        self._queues.append(queue)
 
     async def _began(self, queue: Queue) -> int:
         offset = await self._places.load(queue)
@@ -244,14 +291,14 @@ class PullConsumer:
 
     async def _offset_at(self, queue: Queue, where: Start | datetime) -> int:
         request = service.QueryOffsetRequest(
-            message_queue=message_queue(self._connection, self._topic, queue)
+            message_queue=message_queue(self.connection, self.topic, queue)
         )
         if isinstance(where, Start):
             request.query_offset_policy = where.value
         else:
             request.query_offset_policy = v2.TIMESTAMP
             request.timestamp.FromDatetime(where)
-        response = await self._connection.ask(self._connection.stub.QueryOffset, request)
+        response = await self.connection.ask(self.connection.stub.QueryOffset, request)
         check(response.status)
         return int(response.offset)
 

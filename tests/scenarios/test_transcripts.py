@@ -18,6 +18,8 @@
     join CLIENT [leave=yes]     (with topic lock=10s: pull … client=CLIENT)
     pull OFFSET [COUNT] [queue=0] [tag=EXPR]    commit OFFSET [queue=0]    offset [queue=0]
     find first|last|DURATION [queue=0]          reset first|last|DURATION|OFFSET [queue=N] [dry=yes]
+    fails [retries] OFFSET [level=N | delay=1m] [counted=no] [attempts=N] [reason="TEXT"]
+    retries OFFSET              pulls what failed        lock, unlock CLIENT QUEUE…   locked
     search KEY [from=10s] [to=10s] [max=N]      message QUEUE:OFFSET
 A duration there means that long after the start. A popped message gets the name of its body; its
 newest handle is NAME, older ones NAME', NAME''.
@@ -30,6 +32,7 @@ from typing import Any
 
 import pytest
 from harness.broker import GROUP, TOPIC, EngineDriver
+from harness.classic_steps import ClassicSteps
 from harness.retention_steps import RetentionSteps
 
 from popmq_broker.config import BrokerConfig
@@ -56,7 +59,7 @@ def split(line: str) -> list[str]:
     return list(words)
 
 
-class Stage(RetentionSteps):
+class Stage(RetentionSteps, ClassicSteps):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.driver = EngineDriver(folder)

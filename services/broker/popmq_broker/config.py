@@ -106,6 +106,9 @@ class BrokerConfig:
     access_lock_idle_polls: int = 3
     """How often in a row another consumer asks for a queue of which nothing is outstanding until it
     gets it; for groups with an access lock."""
+    queue_lock_ms: int = 60_000
+    """How long a consumer that consumes in order has a queue without asking again; RocketMQ's
+    rebalance.lockMaxLiveTime."""
     transaction_immunity_ms: int = 6_000
     """How long after a half message nobody is asked about it, unless its sender wants longer."""
     transaction_check_interval_ms: int = 30_000

@@ -66,6 +66,8 @@ class BrokerCollector(Collector):
         yield _counter("popmq_renewed_leases", text, group, stats.renewed)
         text = "Messages put into a retry topic, not acked in time or nacked"
         yield _counter("popmq_revived_messages", text, group, stats.revived)
+        text = "Messages that consumers which pull failed on"
+        yield _counter("popmq_sent_back_messages", text, group, stats.sent_back)
         text = "Half messages that producers were asked about"
         yield _counter("popmq_transaction_checks", text, ["topic"], stats.checked)
         text = "Transactions that ended, by outcome"
@@ -120,6 +122,9 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily("popmq_pulling_consumers", text, len(state.members))
         text = "Queues that a consumer holds by an access lock"
         yield GaugeMetricFamily("popmq_locked_queues", text, state.locks.held())
+        text = "Queues that a consumer has locked to consume them in order"
+        held = state.queue_locks.held(state.clock.now_ms())
+        yield GaugeMetricFamily("popmq_ordered_queues", text, held)
         text = "Queues with an access lock that went to another consumer"
         yield CounterMetricFamily("popmq_access_lock_taken", text, state.locks.taken)
         text = "Pulls that found their queue held by another consumer"

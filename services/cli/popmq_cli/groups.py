@@ -178,6 +178,7 @@ async def show(name: str, endpoint: str, as_json: bool) -> None:
     if found.lock_hold_ms:
         hold_s = found.lock_hold_ms / 1000
         click.echo(f"Access lock: a silent consumer keeps a queue that it pulls for {hold_s:g} s.")
+    if found.lock_hold_ms or any(queue.locked_by for queue in response.queues):
         headings.append("PULLED BY")
     rows = [
         (

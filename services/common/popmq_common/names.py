@@ -50,6 +50,11 @@ def retry_topic(group: str, topic: str) -> str:
     return f"{RETRY_PREFIX}{group}_{topic}"
 
 
+def classic_retry_topic(group: str) -> str:
+    """The topic of what consumers that pull have sent back, whatever topic it is of."""
+    return f"{RETRY_PREFIX}{group}"
+
+
 def dead_letter_topic(group: str) -> str:
     return f"{DEAD_LETTER_PREFIX}{group}"
 

@@ -461,7 +461,7 @@ class GroupQueue(_message.Message):
     lag: _builtins.int
     """ready + in flight"""
     locked_by: _builtins.str
-    """the consumer that has the queue by the access lock"""
+    """the consumer that has the queue by the access lock or the queue lock"""
     expired: _builtins.int
     """deleted by retention before the group was done with them"""
     min_offset: _builtins.int

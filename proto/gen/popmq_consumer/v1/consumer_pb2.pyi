@@ -342,3 +342,151 @@ class JoinResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___JoinResponse: _TypeAlias = JoinResponse  # noqa: Y015
+
+@_typing.final
+class SendBackRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    MESSAGE_QUEUE_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    DELAY_FIELD_NUMBER: _builtins.int
+    UNCOUNTED_FIELD_NUMBER: _builtins.int
+    MAX_ATTEMPTS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    ATTEMPTS_FIELD_NUMBER: _builtins.int
+    offset: _builtins.int
+    """in that queue"""
+    level: _builtins.int
+    """-1: to the dead letters; 0: the broker decides; else that delay level"""
+    uncounted: _builtins.bool
+    """the attempt does not count"""
+    max_attempts: _builtins.int
+    """0: the group's"""
+    reason: _builtins.str
+    """for people; the last one is kept with a dead letter"""
+    attempts: _builtins.int
+    """deliveries so far, if the consumer counts them itself"""
+    @_builtins.property
+    def group(self) -> _definition_pb2.Resource: ...
+    @_builtins.property
+    def message_queue(self) -> _definition_pb2.MessageQueue:
+        """where it was pulled"""
+
+    @_builtins.property
+    def delay(self) -> _duration_pb2.Duration:
+        """with level 0: the first delay level that is as long"""
+
+    def __init__(
+        self,
+        *,
+        group: _definition_pb2.Resource | None = ...,
+        message_queue: _definition_pb2.MessageQueue | None = ...,
+        offset: _builtins.int = ...,
+        level: _builtins.int = ...,
+        delay: _duration_pb2.Duration | None = ...,
+        uncounted: _builtins.bool = ...,
+        max_attempts: _builtins.int = ...,
+        reason: _builtins.str = ...,
+        attempts: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["delay", b"delay", "group", b"group", "message_queue", b"message_queue"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "delay", b"delay", "group", b"group", "level", b"level", "max_attempts", b"max_attempts", "message_queue", b"message_queue", "offset", b"offset", "reason", b"reason", "uncounted", b"uncounted"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SendBackRequest: _TypeAlias = SendBackRequest  # noqa: Y015
+
+@_typing.final
+class SendBackResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    DEAD_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    dead: _builtins.bool
+    """it is among the dead letters"""
+    level: _builtins.int
+    """it waits for; 0: none"""
+    @_builtins.property
+    def status(self) -> _definition_pb2.Status:
+        """OK: the copy is on disk"""
+
+    def __init__(
+        self,
+        *,
+        status: _definition_pb2.Status | None = ...,
+        dead: _builtins.bool = ...,
+        level: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dead", b"dead", "level", b"level", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SendBackResponse: _TypeAlias = SendBackResponse  # noqa: Y015
+
+@_typing.final
+class LockQueuesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    MESSAGE_QUEUES_FIELD_NUMBER: _builtins.int
+    RELEASE_FIELD_NUMBER: _builtins.int
+    release: _builtins.bool
+    """gives them back"""
+    @_builtins.property
+    def group(self) -> _definition_pb2.Resource: ...
+    @_builtins.property
+    def message_queues(self) -> _containers.RepeatedCompositeFieldContainer[_definition_pb2.MessageQueue]:
+        """up to 1,024"""
+
+    def __init__(
+        self,
+        *,
+        group: _definition_pb2.Resource | None = ...,
+        message_queues: _abc.Iterable[_definition_pb2.MessageQueue] | None = ...,
+        release: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["group", b"group"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "message_queues", b"message_queues", "release", b"release"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LockQueuesRequest: _TypeAlias = LockQueuesRequest  # noqa: Y015
+
+@_typing.final
+class LockQueuesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    MESSAGE_QUEUES_FIELD_NUMBER: _builtins.int
+    LIFE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def status(self) -> _definition_pb2.Status: ...
+    @_builtins.property
+    def message_queues(self) -> _containers.RepeatedCompositeFieldContainer[_definition_pb2.MessageQueue]:
+        """of those asked for, the ones it has"""
+
+    @_builtins.property
+    def life(self) -> _duration_pb2.Duration:
+        """how long without another call; absent: it has none"""
+
+    def __init__(
+        self,
+        *,
+        status: _definition_pb2.Status | None = ...,
+        message_queues: _abc.Iterable[_definition_pb2.MessageQueue] | None = ...,
+        life: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["life", b"life", "status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["life", b"life", "message_queues", b"message_queues", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LockQueuesResponse: _TypeAlias = LockQueuesResponse  # noqa: Y015

@@ -49,6 +49,16 @@ class ConsumerStub:
                 request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.JoinRequest.SerializeToString,
                 response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.JoinResponse.FromString,
                 _registered_method=True)
+        self.SendBack = channel.unary_unary(
+                '/popmq.consumer.v1.Consumer/SendBack',
+                request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.SendBackRequest.SerializeToString,
+                response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.SendBackResponse.FromString,
+                _registered_method=True)
+        self.LockQueues = channel.unary_unary(
+                '/popmq.consumer.v1.Consumer/LockQueues',
+                request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.LockQueuesRequest.SerializeToString,
+                response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.LockQueuesResponse.FromString,
+                _registered_method=True)
 
 
 class ConsumerServicer:
@@ -75,6 +85,20 @@ class ConsumerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SendBack(self, request, context):
+        """RocketMQ's CONSUMER_SEND_MSG_BACK: the group gets the message again through %RETRY%.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LockQueues(self, request, context):
+        """RocketMQ's LOCK_BATCH_MQ and UNLOCK_BATCH_MQ: queues for a consumer alone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ConsumerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -92,6 +116,16 @@ def add_ConsumerServicer_to_server(servicer, server):
                     servicer.Join,
                     request_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.JoinRequest.FromString,
                     response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.JoinResponse.SerializeToString,
+            ),
+            'SendBack': grpc.unary_unary_rpc_method_handler(
+                    servicer.SendBack,
+                    request_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.SendBackRequest.FromString,
+                    response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.SendBackResponse.SerializeToString,
+            ),
+            'LockQueues': grpc.unary_unary_rpc_method_handler(
+                    servicer.LockQueues,
+                    request_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.LockQueuesRequest.FromString,
+                    response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.LockQueuesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -175,6 +209,60 @@ class Consumer:
             '/popmq.consumer.v1.Consumer/Join',
             popmq__consumer_dot_v1_dot_consumer__pb2.JoinRequest.SerializeToString,
             popmq__consumer_dot_v1_dot_consumer__pb2.JoinResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SendBack(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.consumer.v1.Consumer/SendBack',
+            popmq__consumer_dot_v1_dot_consumer__pb2.SendBackRequest.SerializeToString,
+            popmq__consumer_dot_v1_dot_consumer__pb2.SendBackResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LockQueues(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.consumer.v1.Consumer/LockQueues',
+            popmq__consumer_dot_v1_dot_consumer__pb2.LockQueuesRequest.SerializeToString,
+            popmq__consumer_dot_v1_dot_consumer__pb2.LockQueuesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -39,6 +39,10 @@ class ConsumerStub:
     """PullMessage of apache.rocketmq.v2, whose answer has no place for the queue's ends."""
     Join: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.JoinRequest, _consumer_pb2.JoinResponse]
     """A consumer that pulls says that it lives, and learns which queues are its own."""
+    SendBack: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.SendBackRequest, _consumer_pb2.SendBackResponse]
+    """RocketMQ's CONSUMER_SEND_MSG_BACK: the group gets the message again through %RETRY%."""
+    LockQueues: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.LockQueuesRequest, _consumer_pb2.LockQueuesResponse]
+    """RocketMQ's LOCK_BATCH_MQ and UNLOCK_BATCH_MQ: queues for a consumer alone."""
 
 @_typing.type_check_only
 class ConsumerAsyncStub(ConsumerStub):
@@ -49,6 +53,10 @@ class ConsumerAsyncStub(ConsumerStub):
     """PullMessage of apache.rocketmq.v2, whose answer has no place for the queue's ends."""
     Join: _aio.UnaryUnaryMultiCallable[_consumer_pb2.JoinRequest, _consumer_pb2.JoinResponse]  # type: ignore[assignment]
     """A consumer that pulls says that it lives, and learns which queues are its own."""
+    SendBack: _aio.UnaryUnaryMultiCallable[_consumer_pb2.SendBackRequest, _consumer_pb2.SendBackResponse]  # type: ignore[assignment]
+    """RocketMQ's CONSUMER_SEND_MSG_BACK: the group gets the message again through %RETRY%."""
+    LockQueues: _aio.UnaryUnaryMultiCallable[_consumer_pb2.LockQueuesRequest, _consumer_pb2.LockQueuesResponse]  # type: ignore[assignment]
+    """RocketMQ's LOCK_BATCH_MQ and UNLOCK_BATCH_MQ: queues for a consumer alone."""
 
 class ConsumerServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -74,5 +82,21 @@ class ConsumerServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_consumer_pb2.JoinResponse, _abc.Awaitable[_consumer_pb2.JoinResponse]]:
         """A consumer that pulls says that it lives, and learns which queues are its own."""
+
+    @_abc_1.abstractmethod
+    def SendBack(
+        self,
+        request: _consumer_pb2.SendBackRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_consumer_pb2.SendBackResponse, _abc.Awaitable[_consumer_pb2.SendBackResponse]]:
+        """RocketMQ's CONSUMER_SEND_MSG_BACK: the group gets the message again through %RETRY%."""
+
+    @_abc_1.abstractmethod
+    def LockQueues(
+        self,
+        request: _consumer_pb2.LockQueuesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_consumer_pb2.LockQueuesResponse, _abc.Awaitable[_consumer_pb2.LockQueuesResponse]]:
+        """RocketMQ's LOCK_BATCH_MQ and UNLOCK_BATCH_MQ: queues for a consumer alone."""
 
 def add_ConsumerServicer_to_server(servicer: ConsumerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -33,6 +33,8 @@ _LEFT_OUT: Final = frozenset(
         DLQ_ATTEMPTS,
         names.RETRY_REASON,
         names.ORIGIN_QUEUE,
+        names.RETRY_TOPIC,
+        names.ORIGIN_MESSAGE_ID,
     }
 )
 

@@ -29,7 +29,7 @@ from popmq_common.record import Record, SysFlag
 DLQ_REASON: Final = names.DLQ_REASON
 DLQ_ATTEMPTS: Final = "DLQ_ATTEMPTS"
 REASON_ATTEMPTS: Final = "attempts used up"
-_LEFT_OUT: Final = frozenset(
+LEFT_OUT: Final = frozenset(
     {
         "POP_CK",
         "DELAY",
@@ -116,7 +116,7 @@ def _kept(record: Record, pop_time_ms: int) -> dict[str, str]:
     kept = {
         name: value
         for name, value in names.decode(record.properties).items()
-        if name not in _LEFT_OUT
+        if name not in LEFT_OUT
     }
     if names.SHARDING_KEY in kept and names.FIRST_POP_TIME not in kept:
         kept[names.ORIGIN_QUEUE] = str(record.queue_id)

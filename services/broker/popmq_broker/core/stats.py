@@ -25,6 +25,8 @@ class Stats:
         """Leases renewed by a sign of life, by topic and group."""
         self.revived: Counter[tuple[str, str]] = Counter()
         """Messages put into a retry topic, by topic and group."""
+        self.sent_back: Counter[tuple[str, str]] = Counter()
+        """Messages that consumers which pull failed on, by topic and group."""
         self.dead: Counter[tuple[str, str]] = Counter()
         """Messages put into the dead letters, by topic and group."""
         self.timed: Counter[tuple[str, str]] = Counter()
@@ -52,7 +54,7 @@ class Stats:
 
     def _forget(self, place: int, name: str) -> None:
         counters: list[Counter[Any]] = [self.popped, self.acked, self.changed]
-        for counts in [*counters, self.revived, self.dead, self.settled]:
+        for counts in [*counters, self.revived, self.sent_back, self.dead, self.settled]:
             for key in [key for key in counts if key[place] == name]:
                 del counts[key]
 

@@ -17,10 +17,12 @@ from popmq_broker.engine.pop import Pop
 from popmq_broker.engine.pop_buffer import Storing
 from popmq_broker.engine.positions import Positions
 from popmq_broker.engine.pull import Pull, queue_name
+from popmq_broker.engine.queue_lock import QueueLock
 from popmq_broker.engine.renew import Renew
 from popmq_broker.engine.retention import Retention
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.send import Begun, Send
+from popmq_broker.engine.send_back import SendBack
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.timer import Timers
 from popmq_broker.engine.timer_keeper import TimerKeeper
@@ -60,6 +62,8 @@ _REPLY_FIELD = {
     "reset_offsets": "reset_offsets",
     "explain": "explain",
     "inspect": "inspect",
+    "send_back": "send_back",
+    "lock_queues": "lock_queues",
 }
 
 
@@ -75,7 +79,7 @@ class Broker:
         self.retention = Retention(state, self.revive, self.offsets)
         ack = Ack(state, self.revive)
         dead_letters = DeadLetters(state, self.topics)
-        consumers = Consumers(state)
+        consumers = Consumers(state, self.topics)
         renew = Renew(state, self.revive, consumers)
         self.transactions = Transactions(state, self.topics)
         self.checks = TransactionChecks(state, self.transactions)
@@ -118,6 +122,8 @@ class Broker:
             "reset_offsets": positions.reset,
             "explain": explain.explain,
             "inspect": inspection.inspect,
+            "send_back": SendBack(state, self.topics, self.timers.levels).send_back,
+            "lock_queues": QueueLock(state).lock_queues,
         }
         state.store.arrivals = self._arrived
         state.store.synced = self._synced

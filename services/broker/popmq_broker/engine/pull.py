@@ -36,9 +36,12 @@ class Pull:
         `TooManyRequests`.
         """
         wanted = self._check(request)
+        if self._is_anothers(request):
+            return self._refused(request)
         lock = self._lock(request)
         if lock is None:
-            return await self._find(request, wanted)
+            reply = await self._find(request, wanted)
+            return self._refused(request) if self._is_anothers(request) else reply
         state, key = self._state, QueueKey(request.group, *_queue(request))
         queue = state.group_queue(key)
         committed = state.min_offset(*_queue(request)) if queue is None else queue.committed
@@ -54,16 +57,23 @@ class Pull:
         owner = None if access is Access.REFUSED else lock.began()
         if owner is None:
             return self._refused(request)
-        reply: link.PullReply | None = None
+        found: link.PullReply | None = None
         try:
             state.locks.taken += before is not owner
             if access is Access.TAKEN and committed > request.offset:
                 return self._reply(request, committed, corrected=True)
-            reply = await self._find(request, wanted)
+            found = await self._find(request, wanted)
         finally:
-            found = reply.next_offset if reply is not None and reply.records else None
-            still_owner = lock.ended(owner, state.clock.now_ms(), found)
-        return reply if still_owner else self._refused(request)
+            next_offset = found.next_offset if found is not None and found.records else None
+            still_owner = lock.ended(owner, state.clock.now_ms(), next_offset)
+        refused = not still_owner or self._is_anothers(request)
+        return self._refused(request) if refused else found
+
+    def _is_anothers(self, request: link.Pull) -> bool:
+        """Somebody else holds its queue lock."""
+        now_ms = self._state.clock.now_ms()
+        holder = self._state.queue_locks.holder(_key(request), now_ms)
+        return holder not in ("", request.client_id)
 
     def _lock(self, request: link.Pull) -> AccessLock | None:
         """None: the group has no access lock."""
@@ -77,7 +87,9 @@ class Pull:
         """Another consumer has the queue; it may be free soon."""
         self._state.locks.refused += 1
         reply = self._reply(request, request.offset)
-        reply.locked_by = self._state.locks.owner(QueueKey(request.group, *_queue(request)))
+        reply.locked_by = self._state.queue_locks.holder(
+            _key(request), self._state.clock.now_ms()
+        ) or self._state.locks.owner(_key(request))
         return reply
 
     async def _find(self, request: link.Pull, wanted: Filter) -> link.PullReply:
@@ -143,6 +155,10 @@ class Pull:
 
 def queue_name(topic: str, queue_id: int) -> str:
     return f"{topic}/{queue_id}"
+
+
+def _key(request: link.Pull) -> QueueKey:
+    return QueueKey(request.group, *_queue(request))
 
 
 def _queue(request: link.Pull) -> tuple[str, int]:

@@ -11,6 +11,7 @@ from popmq_broker.core.leases import GroupQueue, LeaseTable, Outcome, ReviveProg
 from popmq_broker.core.members import Members
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.pop_buffer import GrantBuffer
+from popmq_broker.core.queue_lock import QueueLocks
 from popmq_broker.core.receives import LastReceives
 from popmq_broker.core.stats import Stats
 from popmq_broker.core.tables import ConsumeFrom, GroupConfig, TopicConfig
@@ -36,6 +37,7 @@ class BrokerState:
     waiters: Waiters
     locks: Locks = field(default_factory=Locks)
     members: Members = field(default_factory=Members)
+    queue_locks: QueueLocks = field(init=False)
     pulls: Waiters = field(init=False)
     """Pulls that wait, each by itself."""
     stats: Stats = field(default_factory=Stats)
@@ -61,6 +63,7 @@ class BrokerState:
     def __post_init__(self) -> None:
         config = self.config
         self.pulls = Waiters(config.waiting_polls_max)
+        self.queue_locks = QueueLocks(config.queue_lock_ms)
         self.buffer = GrantBuffer(
             stay_ms=config.pop_buffer_stay_ms, leases_max=config.pop_buffer_max
         )

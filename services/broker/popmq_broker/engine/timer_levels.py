@@ -1,7 +1,7 @@
 """The 18 delay levels: park a record, deliver it when its level's delay is over.
 
-For parts of the broker that send with a level (RocketMQ's send-back of classic consumers); clients
-of the 5.x protocol cannot. `park` a draft, append it, and it comes into its topic in time.
+For parts of the broker that send with a level (engine/send_back.py); clients of the 5.x protocol
+cannot. `park` a draft, append it, and it comes into its topic in time.
 
 A record that cannot be read, or whose topic is gone, is told and passed over: the next one of the
 level must not wait for it.
@@ -20,7 +20,7 @@ from popmq_broker.store.drafts import copy_of
 from popmq_broker.store.store import Draft
 from popmq_common import properties as names
 from popmq_common.errors import Corrupt
-from popmq_common.names import LEVELS_TOPIC
+from popmq_common.names import LEVELS_TOPIC, RETRY_PREFIX
 from popmq_common.record import Record
 
 
@@ -122,9 +122,17 @@ class Levels:
         ):
             return None
         place = timer.real_place(named)
+        if place is not None:
+            self._open_retries(place[0])
         if place is None or self._state.is_of_deleted(place[0], record.log_offset):
             return None
         return place[0], place[1] % self._state.topic(place[0]).write_queues
+
+    def _open_retries(self, topic: str) -> None:
+        """A group's topic of what it sent back: a crash may have kept it out of the table."""
+        group = topic.removeprefix(RETRY_PREFIX)
+        if group != topic and group in self._state.groups:
+            self._topics.ensure_system_copy_target(topic)
 
     def _tell_bad(self, level: int, offset: int, reason: str) -> None:
         self._state.stats.timed["", "damaged"] += 1

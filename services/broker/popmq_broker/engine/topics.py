@@ -24,6 +24,7 @@ from popmq_common.names import (
     RETRY_PREFIX,
     check_group,
     check_topic,
+    classic_retry_topic,
     is_user_topic,
     retry_topic,
 )
@@ -143,6 +144,7 @@ class Topics:
             raise
         state.stats.forget_topic(request.topic)
         state.locks.forget(topic=request.topic)
+        state.queue_locks.forget(topic=request.topic)
         await self.save()
         await self.announce()
         state.waiters.wake_all(request.topic)
@@ -267,11 +269,12 @@ class Topics:
         # its copies are not for a later group of this name
         retries = {retry_topic(request.group, topic) for topic in state.topics}
         self._move(dict.fromkeys(keys, FORGET))
-        self._remove(retries)
+        self._remove(retries | {classic_retry_topic(request.group)})
         del state.groups[request.group]
         state.waiters.wake_group(request.group)
         state.stats.forget_group(request.group)
         state.locks.forget(group=request.group)
+        state.queue_locks.forget(group=request.group)
         await self.save()
         await self._save_groups()
         return link.Done()
@@ -311,7 +314,7 @@ class Topics:
         )
 
     def _group_status(self, group: tables.GroupConfig) -> link.GroupStatus:
-        state = self._state
+        state, now_ms = self._state, self._state.clock.now_ms()
         return link.GroupStatus(
             config=_group_message(group),
             queues=[
@@ -324,7 +327,7 @@ class Topics:
                     lag=of_queue(state, queue).lag,
                     expired=queue.expired,
                     min_offset=state.min_offset(key.topic, key.queue_id),
-                    locked_by=state.locks.owner(key),
+                    locked_by=state.queue_locks.holder(key, now_ms) or state.locks.owner(key),
                 )
                 for key, queue in sorted(known_queues(state).items())
                 if key.group == group.name
@@ -337,11 +340,14 @@ async def _nobody() -> None:
 
 
 def announced(state: BrokerState) -> list[link.TopicConfig]:
-    """What the nameservers are told: topics that clients may use, and dead letters."""
+    """What the nameservers are told: topics that clients may use, dead letters, and what groups
+    that pull get again."""
     return [
         topic_message(topic)
         for topic in state.topics.values()
-        if is_user_topic(topic.name) or topic.name.startswith(DEAD_LETTER_PREFIX)
+        if is_user_topic(topic.name)
+        or topic.name.startswith(DEAD_LETTER_PREFIX)
+        or (topic.name.startswith(RETRY_PREFIX) and topic.name[len(RETRY_PREFIX) :] in state.groups)
     ]
 
 

@@ -44,6 +44,8 @@ _CONSUMER_METHODS: dict[str, Any] = {
     "Nack": consumer.NackRequest,
     "Pull": consumer.PullRequest,
     "Join": consumer.JoinRequest,
+    "SendBack": consumer.SendBackRequest,
+    "LockQueues": consumer.LockQueuesRequest,
 }
 _FAMILIES: list[tuple[type[e.PopMQError], int]] = [
     (e.BadRequest, 3),  # INVALID_ARGUMENT

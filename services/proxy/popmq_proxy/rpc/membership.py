@@ -9,7 +9,7 @@ import asyncio
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common.errors import BadRequest, Unavailable
-from popmq_common.names import check_group
+from popmq_common.names import check_group, classic_retry_topic
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.allocation import STRATEGIES
@@ -32,11 +32,6 @@ class Membership:
         if request.strategy not in consumer.Strategy.values():
             raise BadRequest(reason=f"strategy {request.strategy}, 0 to 2")
         session_ms = request.session.ToMilliseconds() or SESSION_MS_DEFAULT
-        routed = await self._route.query_route(ctx, service.QueryRouteRequest(topic=request.topic))
-        queues = sorted(
-            (queue for queue in routed.message_queues if queue.permission != v2.WRITE),
-            key=lambda queue: (queue.broker.name, queue.id),
-        )
         await self._upstream.group(group)  # made on first use
         call = link.Join(
             group=group,
@@ -45,8 +40,12 @@ class Membership:
             session_ms=session_ms,
             leave=request.leave,
         )
-        brokers = sorted({queue.broker.name for queue in queues})
-        told = await asyncio.gather(*(self._tell(broker, call) for broker in brokers))
+        if topic == classic_retry_topic(group):
+            told = await self._open(call)
+            queues = await self._queues(ctx, request.topic)
+        else:
+            queues = await self._queues(ctx, request.topic)
+            told = await self._tell_all({queue.broker.name for queue in queues}, call)
         if request.leave:
             return consumer.JoinResponse(status=ok())
         members = sorted({member for some in told for member in some} | {ctx.client_id})
@@ -58,6 +57,27 @@ class Membership:
             queues=[queue for queue, place in zip(queues, places, strict=True) if place in own],
             members=members,
         )
+
+    async def _queues(self, ctx: CallContext, topic: v2.Resource) -> list[v2.MessageQueue]:
+        routed = await self._route.query_route(ctx, service.QueryRouteRequest(topic=topic))
+        return sorted(
+            (queue for queue in routed.message_queues if queue.permission != v2.WRITE),
+            key=lambda queue: (queue.broker.name, queue.id),
+        )
+
+    async def _open(self, join: link.Join) -> list[list[str]]:
+        """Retries lie on the broker of the message that failed, so all brokers have the topic: who
+        joins makes it where it is not there yet."""
+        routes = self._upstream.routes
+        brokers = {info.name for info in await routes.brokers()}
+        told = await self._tell_all(brokers, join)
+        known = routes.known(join.topic)
+        if known is not None and brokers - set(known.readable_brokers):
+            routes.forget(join.topic)
+        return told
+
+    async def _tell_all(self, brokers: set[str], join: link.Join) -> list[list[str]]:
+        return await asyncio.gather(*(self._tell(broker, join) for broker in sorted(brokers)))
 
     async def _tell(self, broker: str, join: link.Join) -> list[str]:
         """A broker that does not answer knows nobody: its queues cannot be pulled either."""

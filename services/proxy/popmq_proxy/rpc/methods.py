@@ -25,11 +25,13 @@ from popmq_proxy.rpc.health import Health
 from popmq_proxy.rpc.membership import Membership
 from popmq_proxy.rpc.offsets import Offsets
 from popmq_proxy.rpc.pull import Pull
+from popmq_proxy.rpc.queue_lock import QueueLock
 from popmq_proxy.rpc.recall import Recall
 from popmq_proxy.rpc.receive import Receive
 from popmq_proxy.rpc.reset import Reset
 from popmq_proxy.rpc.route import Route
 from popmq_proxy.rpc.send import Send
+from popmq_proxy.rpc.send_back import SendBack
 from popmq_proxy.rpc.signs import SignsOfLife
 from popmq_proxy.rpc.transaction import Transactions
 from popmq_proxy.rpc.transaction_checks import TransactionChecks
@@ -88,6 +90,8 @@ def methods(upstream: Upstream) -> Methods:
         "QueryOffset": (offsets.query_offset, service.QueryOffsetResponse),
         "Pull": (pull.pull, consumer.PullResponse),
         "Join": (Membership(upstream, route).join, consumer.JoinResponse),
+        "SendBack": (SendBack(upstream).send_back, consumer.SendBackResponse),
+        "LockQueues": (QueueLock(upstream).lock_queues, consumer.LockQueuesResponse),
         "Nack": (Consumer(upstream).nack, consumer.NackResponse),
         "Heartbeat": (client.heartbeat, service.HeartbeatResponse),
         "NotifyClientTermination": (client.terminate, service.NotifyClientTerminationResponse),

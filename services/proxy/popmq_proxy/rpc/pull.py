@@ -11,11 +11,12 @@ from google.protobuf.duration_pb2 import Duration
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common.errors import BadRequest
-from popmq_common.names import check_group
+from popmq_common.names import check_group, classic_retry_topic
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core import validate
 from popmq_proxy.core.delivery import DeliveryEncoder
+from popmq_proxy.core.real_topic import real_topic
 from popmq_proxy.core.status import ok
 from popmq_proxy.rpc.answer import Answer
 from popmq_proxy.rpc.context import CallContext, Upstream
@@ -60,7 +61,7 @@ class Pull:
         return Answer(status.code, responses)
 
     async def pull(self, ctx: CallContext, request: consumer.PullRequest) -> consumer.PullResponse:
-        """The same in one response."""
+        """The same in one response; what a group had sent back comes under its own topic."""
         found = await self._pull(ctx, request)
         response = consumer.PullResponse(
             status=_status(found, request.offset),
@@ -69,8 +70,14 @@ class Pull:
             max_offset=found.max_offset,
             locked_by=found.locked_by,
         )
+        topic, group = request.message_queue.topic, ctx.stored(request.group)
+        if ctx.stored(topic) == classic_retry_topic(group):
+            namespace = topic.resource_namespace or ctx.namespace
+            encoded = [_of_real_topic(topic, namespace, record) for record in found.records]
+        else:
+            encoded = _encoded(topic, found)
         # A response with one message is field 2, as the messages here are.
-        response.MergeFromString(b"".join(_encoded(request.message_queue.topic, found)))
+        response.MergeFromString(b"".join(encoded))
         return response
 
     async def _pull(self, ctx: CallContext, request: Asked) -> link.PullReply:
@@ -105,6 +112,11 @@ class Pull:
 def _encoded(topic: v2.Resource, found: link.PullReply) -> list[bytes]:
     encoder = DeliveryEncoder(topic, None)
     return [encoder.response("", record) for record in found.records]
+
+
+def _of_real_topic(pulled: v2.Resource, namespace: str, record: bytes) -> bytes:
+    topic = real_topic(record, pulled, namespace)
+    return DeliveryEncoder(topic, None).response("", record)
 
 
 def _status(found: link.PullReply, offset: int) -> v2.Status:

@@ -1,0 +1,47 @@
+"""popmq.consumer.v1 SendBack: a message that was pulled comes again through %RETRY%, or dies."""
+
+from popmq_common.errors import BadRequest
+from popmq_common.names import DEAD_LETTER_PREFIX, check_group
+from popmq_consumer.v1 import consumer_pb2 as consumer
+from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.core.status import ok
+from popmq_proxy.rpc.consumer import REASON_CHARS_MAX
+from popmq_proxy.rpc.context import CallContext, Upstream
+from popmq_proxy.rpc.offsets import broker_of
+
+
+class SendBack:
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+
+    async def send_back(
+        self, ctx: CallContext, request: consumer.SendBackRequest
+    ) -> consumer.SendBackResponse:
+        """OK when the copy is on disk, at the broker that the message lies on.
+
+        Raises `BadRequest`, `TopicNotFound`, `GroupNotFound`, `IllegalOffset`.
+        """
+        group, queue = ctx.stored(request.group), request.message_queue
+        check_group(group)
+        if len(request.reason) > REASON_CHARS_MAX:
+            text = f"a reason of {len(request.reason)} characters, {REASON_CHARS_MAX} allowed"
+            raise BadRequest(reason=text)
+        back = link.SendBack(
+            group=group,
+            topic=ctx.stored(queue.topic),
+            queue_id=queue.id,
+            offset=request.offset,
+            level=request.level,
+            uncounted=request.uncounted,
+            max_attempts=request.max_attempts,
+            reason=request.reason,
+            attempts=request.attempts,
+        )
+        if request.HasField("delay"):
+            back.delay_ms = request.delay.ToMilliseconds()
+        await self._upstream.group(group)  # made on first use
+        reply = await self._upstream.call(broker_of(queue), link.Call(send_back=back))
+        done = reply.send_back
+        return consumer.SendBackResponse(
+            status=ok(), dead=done.topic.startswith(DEAD_LETTER_PREFIX), level=done.level
+        )
