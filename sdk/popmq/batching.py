@@ -130,6 +130,8 @@ class Room:
 
     def __init__(self, messages_max: int, bytes_max: int) -> None:
         self._budget: Budget[Turn] = Budget(messages_max, bytes_max)
+        self._resuming = 0
+        """Who was let in and has not run since: nobody may overtake them."""
 
     @property
     def messages(self) -> int:
@@ -137,16 +139,20 @@ class Room:
 
     def try_enter(self, size_bytes: int) -> bool:
         """False: it has to wait, in `enter`."""
-        return self._budget.enter(size_bytes)
+        return not self._resuming and self._budget.enter(size_bytes)
 
     async def enter(self, size_bytes: int) -> None:
-        if self._budget.enter(size_bytes):
+        """In the order of the calls."""
+        if self.try_enter(size_bytes):
             return
         turn = Turn()
         self._budget.wait(turn, size_bytes)
+        self._admit(self._budget.let_in())
         try:
             await turn.came
+            self._resuming -= 1
         except asyncio.CancelledError:
+            self._resuming -= turn.entered
             if turn.entered:  # at the same moment
                 self.leave(size_bytes)
             else:
@@ -156,9 +162,9 @@ class Room:
     def leave(self, size_bytes: int, messages: int = 1) -> None:
         self._admit(self._budget.leave(size_bytes, messages))
 
-    @staticmethod
-    def _admit(turns: list[Turn]) -> None:
+    def _admit(self, turns: list[Turn]) -> None:
         for turn in turns:
+            self._resuming += 1
             turn.entered = True
             if not turn.came.done():
                 turn.came.set_result(None)

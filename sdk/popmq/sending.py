@@ -1,5 +1,6 @@
 """Sends: messages → one request, its answer → a receipt or an error for each."""
 
+import asyncio
 import os
 import time
 import uuid
@@ -26,15 +27,24 @@ class Sending:
         self.ids = MessageIds(uuid.getnode(), os.getpid(), int(time.time()))
         self._topics: dict[str, v2.Resource] = {}
         """Those that the server was told of."""
+        self._telling: dict[str, asyncio.Task[None]] = {}
 
     async def topic(self, name: str) -> v2.Resource:
-        """The server is told of a topic before the first message."""
+        """The server is told of a topic before the first message. Who asks first goes on first."""
         known = self._topics.get(name)
         if known is None:
-            known = self._connection.resource(name)
-            await self._telemetry.publish(known)
-            self._topics[name] = known
+            telling = self._telling.get(name)
+            if telling is None:
+                telling = self._telling[name] = asyncio.create_task(self._tell(name))
+            await asyncio.shield(telling)
+            known = self._topics[name]
         return known
+
+    async def _tell(self, name: str) -> None:
+        resource = self._connection.resource(name)
+        await self._telemetry.publish(resource)
+        self._topics[name] = resource
+        del self._telling[name]
 
     def draft(self, topic: v2.Resource, message: Message, compress_level: int = 0) -> v2.Message:
         """With an id of its own. `compress_level` 0: the body goes as it is."""

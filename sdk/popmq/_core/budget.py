@@ -33,12 +33,12 @@ class Budget(Generic[K]):
         """They are no longer held; returns who is in now."""
         self.messages -= messages
         self.bytes -= size_bytes
-        return self._let_in()
+        return self.let_in()
 
     def forget(self, who: K) -> list[K]:
         """It waits no longer; returns who is in now."""
         self._waiting.pop(who, None)
-        return self._let_in()
+        return self.let_in()
 
     def _fits(self, size_bytes: int) -> bool:
         if not self.messages:
@@ -49,7 +49,8 @@ class Budget(Generic[K]):
         self.messages += 1
         self.bytes += size_bytes
 
-    def _let_in(self) -> list[K]:
+    def let_in(self) -> list[K]:
+        """Those that wait and fit, from now on held."""
         entered: list[K] = []
         while self._waiting:
             who, size_bytes = next(iter(self._waiting.items()))
