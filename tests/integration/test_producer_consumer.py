@@ -59,7 +59,7 @@ async def test_sends_and_acks_of_many_tasks_share_requests(endpoint: str, client
     await make_group(endpoint, "g")
     sends = Counted(client, "SendMessage", "messages")
     acks = Counted(client, "AckMessage", "entries")
-    producer = client.producer()
+    producer = client.producer(batch_messages_max=32)
     await producer.send("t", b"first")
     receipts = await asyncio.gather(*(producer.send("t", b"%d" % i) for i in range(200)))
     assert len({receipt.message_id for receipt in receipts}) == 200
