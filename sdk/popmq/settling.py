@@ -26,7 +26,7 @@ BOUNDS = Bounds(items_max=512, bytes_max=1 << 62, wait_s=0.05, under_way_max=4)
 """Of acks; the server takes 1,024 in a request."""
 LINES_MAX = 256
 """Kinds of nacks whose requests are kept; idle ones beyond are forgotten."""
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 """How long an ack or nack is tried while no server answers, or its broker is away."""
 
 
