@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder, standalone(Path(folder)) as endpoint:
         groups = ["group-official", "group-popmq"]
         for group in groups:
-            popmq = Path(sys.executable).with_name("popmq")
+            popmq = str(Path(sys.executable).with_name("popmq"))
             make = [popmq, "group", "create", group, "--from", "first", "--endpoint", endpoint]
             subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
         official = load(

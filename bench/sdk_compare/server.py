@@ -13,8 +13,8 @@ STOP_S = 30.0
 @contextmanager
 def standalone(folder: Path) -> Iterator[str]:
     """Its endpoint."""
-    command = [Path(sys.executable).with_name("popmq"), "standalone", "--port", "0", "--json"]
-    command += ["--data-dir", folder / "data"]
+    popmq = str(Path(sys.executable).with_name("popmq"))
+    command = [popmq, "standalone", "--port", "0", "--json", "--data-dir", str(folder / "data")]
     running = subprocess.Popen(command, stdout=subprocess.PIPE)
     try:
         assert running.stdout is not None

@@ -164,6 +164,7 @@ class App:
         running = [Handling(client, subscription) for subscription in self._subscriptions]
         try:
             with self._signals() if signals else contextlib.nullcontext():
+                log.info("running %d handlers at %s", len(running), client.connection.endpoint)
                 await self._run(running)
         finally:
             if own:
