@@ -53,6 +53,13 @@ MINUTES ?= 10
 soak: setup ## a cluster under load, killed again and again (MINUTES=10)
 	PYTHONPATH=tests $(BIN)/python -m soak $(MINUTES)
 
+.PHONY: sdk-chaos bench-sdk
+sdk-chaos: setup ## consumers, proxies and the broker stopped and killed while the SDK works (MESSAGES=10000)
+	PYTHONPATH=tests $(BIN)/python -m sdk_chaos $(if $(filter command line environment,$(origin MESSAGES)),$(MESSAGES),10000)
+
+bench-sdk: setup ## our SDK beside the official Python client, before one server (SECONDS=)
+	PYTHONPATH=bench $(BIN)/python -m sdk_compare $(or $(SECONDS),10)
+
 lock-demo: setup ## the access lock shown: messages handed out twice without it and with it
 	PYTHONPATH=tests $(BIN)/python -m lock_demo
 
@@ -137,7 +144,7 @@ bench/anchor/lib: bench/anchor/pom.xml
 	cd bench/anchor && mvn -q -B dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=lib
 	touch $@
 
-SOURCES += bench/extremes bench/profiling bench/micro
+SOURCES += bench/extremes bench/profiling bench/micro bench/sdk_compare examples
 .PHONY: extremes profile micro
 EDGE_ARGS = $(if $(FRONT),--front $(FRONT)) $(if $(CORES),--cores $(CORES)) $(BENCH_OPTIONS)
 

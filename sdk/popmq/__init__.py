@@ -1,15 +1,23 @@
 """PopMQ's client: send, receive, ack over apache.rocketmq.v2, with any server that speaks it.
 
+Three levels: `Client` makes single calls; its `producer()` and `consumer()` share requests and
+renew leases; `App` gives messages to handlers. `popmq.sync` is for code without asyncio.
+
 `nack` and `reject` need a PopMQ server.
 """
 
 from popmq._core.signature import Credentials
+from popmq.app import App, Idempotence
 from popmq.broadcast import BroadcastConsumer
 from popmq.client import Client
+from popmq.consumer import Consumer
+from popmq.endpoints import Tls
 from popmq.errors import (
     BrokerUnavailable,
+    ClientClosed,
     GroupNotFound,
     InvalidReceiptHandle,
+    NotHeld,
     PopMQClientError,
     RefusedByServer,
     ServerUnreachable,
@@ -19,23 +27,33 @@ from popmq.errors import (
 from popmq.message import Message, ReceivedMessage, SendReceipt
 from popmq.orderly import OrderlyConsumer
 from popmq.outcome import Reject, Retry
+from popmq.producer import Producer
 from popmq.pull import PullConsumer, Start
 from popmq.push import PushConsumer
 from popmq.send_back import RetryAtLevel
+from popmq.serializer import Json, Model, Serializer
 from popmq.shares import Queue, Strategy
 from popmq.transaction import HalfMessage, Resolution
 
 __all__ = [
+    "App",
     "BroadcastConsumer",
     "BrokerUnavailable",
     "Client",
+    "ClientClosed",
+    "Consumer",
     "Credentials",
     "GroupNotFound",
     "HalfMessage",
+    "Idempotence",
     "InvalidReceiptHandle",
+    "Json",
     "Message",
+    "Model",
+    "NotHeld",
     "OrderlyConsumer",
     "PopMQClientError",
+    "Producer",
     "PullConsumer",
     "PushConsumer",
     "Queue",
@@ -46,9 +64,11 @@ __all__ = [
     "Retry",
     "RetryAtLevel",
     "SendReceipt",
+    "Serializer",
     "ServerUnreachable",
     "Start",
     "Strategy",
+    "Tls",
     "TooManyRequests",
     "TopicNotFound",
 ]

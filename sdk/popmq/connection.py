@@ -1,84 +1,116 @@
-"""A connection to one endpoint: the stubs, each request's metadata, and trying again."""
+"""A connection to the servers: the stubs, each request's metadata, and trying again."""
 
 import asyncio
 import os
+import random
 import socket
 import uuid
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import grpc
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
+from popmq._core.backoff import Backoff
 from popmq._core.signature import Credentials, metadata
+from popmq.endpoints import InTurn, Tls, addresses, channel
 from popmq.errors import ServerUnreachable
 from popmq_consumer.v1 import consumer_pb2_grpc as consumer_grpc
 
 T = TypeVar("T")
 ATTEMPTS = 3
-BACKOFF_S = 0.05
-MESSAGE_BYTES_MAX = 130 * 1024 * 1024
+BACKOFF = Backoff(first_s=0.1, longest_s=1.0)
+
+
+class _Opened(NamedTuple):
+    channel: Any
+    stub: Any
+    consumer: Any
+
+
+class _Calls:
+    """A stub whose methods go to the server that is in turn when they are called."""
+
+    def __init__(self, current: Callable[[], Any]) -> None:
+        self._current = current
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            return getattr(self._current(), method)(*arguments, **options)
+
+        setattr(self, method, call)
+        return call
 
 
 class Connection:
-    """Opened and closed by its client. One client id for all that goes over it."""
+    """Opened when it is first used, closed by its client. Its client id goes with each request."""
 
     def __init__(
         self,
         endpoint: str,
         *,
-        tls: bool,
+        tls: bool | Tls,
         namespace: str,
         credentials: Credentials | None,
         timeout_s: float,
     ) -> None:
         self.endpoint = endpoint
         self.timeout_s = timeout_s
-        self._tls = tls
+        self.tls = (tls if isinstance(tls, Tls) else Tls()) if tls else None
         self._namespace = namespace
         self._credentials = credentials
         self._client_id = f"{socket.gethostname()}@{os.getpid()}@{uuid.uuid4().hex[:12]}"
-
-    def open(self) -> None:
-        options = [
-            ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-            ("grpc.max_send_message_length", -1),
-        ]
-        if self._tls:
-            credentials = grpc.ssl_channel_credentials()
-            self._channel = grpc.aio.secure_channel(self.endpoint, credentials, options)
-        else:
-            self._channel = grpc.aio.insecure_channel(self.endpoint, options)
-        self.stub = service_grpc.MessagingServiceStub(self._channel)
-        self.consumer = consumer_grpc.ConsumerStub(self._channel)
+        self.addresses = addresses(endpoint)
+        self._servers = InTurn(self.addresses, self._open)
+        self.stub: Any = _Calls(lambda: self._servers.current().stub)
+        self.consumer: Any = _Calls(lambda: self._servers.current().consumer)
         """What a PopMQ server knows beyond the public protocol."""
 
+    def _open(self, address: str) -> _Opened:
+        opened = channel(grpc.aio, address, self.tls)
+        return _Opened(
+            opened, service_grpc.MessagingServiceStub(opened), consumer_grpc.ConsumerStub(opened)
+        )
+
     async def close(self) -> None:
-        await self._channel.close(None)
+        for opened in self._servers.made.values():
+            await opened.channel.close(None)
+        self._servers.made.clear()
 
     async def ask(
-        self, method: Any, request: Any, *, wait_s: float = 0.0, attempts: int = ATTEMPTS
+        self,
+        method: Any,
+        request: Any,
+        *,
+        wait_s: float = 0.0,
+        attempts: int = ATTEMPTS,
     ) -> Any:
         """One unary call; `wait_s`: how long the server may take over it. Raises
         `ServerUnreachable`."""
         timeout_s = wait_s + self.timeout_s
         return await self.retrying(
-            lambda: method(request, timeout=timeout_s, metadata=self.metadata()), attempts
+            lambda: method(request, timeout=timeout_s, metadata=self.metadata()),
+            attempts,
         )
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS) -> T:
-        """Try again what did not reach the server; the same ids go out each time."""
+        """Try again what was not answered; the same ids go out each time. Raises
+        `ServerUnreachable`."""
         for number in range(1, attempts + 1):
+            address = self._servers.name
             try:
                 return await attempt()
             except grpc.aio.AioRpcError as failed:
+                if failed.code() is grpc.StatusCode.UNAVAILABLE:
+                    self._servers.failed(address)
                 if number == attempts:
-                    text = f"{self.endpoint}: {failed.details() or failed.code().name}"
+                    text = f"{address}: {failed.details() or failed.code().name}"
                     raise ServerUnreachable(text) from failed
-                await asyncio.sleep(BACKOFF_S * 2**number)
+                await asyncio.sleep(BACKOFF.after(number, random.random()))
         raise AssertionError("at least one attempt is made")
 
     def resource(self, name: str) -> v2.Resource:
@@ -86,12 +118,18 @@ class Connection:
         return v2.Resource(resource_namespace=self._namespace, name=name)
 
     def metadata(self) -> Any:
-        """The metadata of one request."""
+        """The metadata of one request; any thread may ask."""
         return metadata(
             client_id=self._client_id,
             namespace=self._namespace,
             request_id=str(uuid.uuid4()),
             date_time=datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"),
-            version=version("popmq"),
+            version=_version(),
             credentials=self._credentials,
         )
+
+
+@cache
+def _version() -> str:
+    """Read from the installation's files once, not with each request."""
+    return version("popmq")

@@ -2,6 +2,8 @@
 
 PopMQClientError
 ├── ServerUnreachable     no answer; worth another try
+├── ClientClosed          it was used after it was closed, or closed before the answer came
+├── NotHeld               the message was not received from a consumer that could settle it
 └── RefusedByServer       the server said no; `code` is its code
     ├── TopicNotFound  GroupNotFound
     ├── InvalidReceiptHandle     the message is no longer this consumer's
@@ -17,6 +19,14 @@ class PopMQClientError(Exception):
 
 class ServerUnreachable(PopMQClientError):
     retriable = True
+
+
+class ClientClosed(PopMQClientError):
+    pass
+
+
+class NotHeld(PopMQClientError):
+    pass
 
 
 class RefusedByServer(PopMQClientError):

@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol
+
+from popmq.errors import NotHeld
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +25,11 @@ class Message:
     """Or it is delivered then; a time that has passed means at once."""
 
 
+def size_bytes(message: Message) -> int:
+    """Roughly what it takes in memory and on the wire."""
+    return len(message.body) + 256 + sum(len(k) + len(v) for k, v in message.properties.items())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendReceipt:
     """The message is stored and on disk."""
@@ -30,6 +38,22 @@ class SendReceipt:
     queue_offset: int
     recall_handle: str = ""
     """Of a message that waits for its time: `Client.recall` takes it back by this."""
+
+
+class Holder(Protocol):
+    """What a message was received from, and can be settled with."""
+
+    async def ack(self, message: "ReceivedMessage") -> None: ...
+    async def nack(
+        self,
+        message: "ReceivedMessage",
+        delay_s: float | None = None,
+        reason: str = "",
+        *,
+        counted: bool = True,
+    ) -> None: ...
+    async def reject(self, message: "ReceivedMessage", reason: str) -> None: ...
+    async def extend(self, message: "ReceivedMessage", seconds: float) -> None: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,3 +79,33 @@ class ReceivedMessage:
     queue_offset: int
     receipt_handle: str
     """Proof of holding it; replaced when the invisible time is changed."""
+    body_error: str = ""
+    """Why the body could not be unpacked; it is then as it came. Empty: nothing is wrong."""
+    holder: Holder | None = field(default=None, repr=False, compare=False)
+
+    async def ack(self) -> None:
+        """Done with it. Raises `InvalidReceiptHandle` when somebody else may hold it by now."""
+        await self._held_by().ack(self)
+
+    async def nack(
+        self, delay_s: float | None = None, reason: str = "", *, counted: bool = True
+    ) -> None:
+        """It comes again after `delay_s`, by default as the group's retry policy says. `counted`
+        False: the attempt does not count."""
+        await self._held_by().nack(self, delay_s, reason, counted=counted)
+
+    async def reject(self, reason: str) -> None:
+        """It can never be dealt with: to the dead letters of its group at once."""
+        await self._held_by().reject(self, reason)
+
+    async def extend(self, seconds: float) -> None:
+        """Hold it for `seconds` from now; 0 gives it back at once."""
+        await self._held_by().extend(self, seconds)
+
+    def _held_by(self) -> Holder:
+        if self.holder is None:
+            raise NotHeld(
+                f"message {self.message_id} was not received by a lease: "
+                "a pull consumer says `done`, a checker answers"
+            )
+        return self.holder

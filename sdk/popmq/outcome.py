@@ -1,20 +1,29 @@
-"""What a handler says of a message that it did not deal with. To return is to say: done."""
+"""How a handler says what becomes of a message.
+
+return             it is acked
+raise Retry(...)   it comes again
+raise Reject(...)  it goes to the dead letters of its group at once
+any other error    it comes again, counted, after the handler's retry delays
+cancelled          it is given back at once, not counted
+"""
 
 
 class Retry(Exception):
-    """It shall come again: after `delay_s`, or when the group's policy says."""
+    """It cannot be handled now. `delay_s` None: as the handler's `retry` or the group's policy
+    says. `counted` False: the attempt does not count."""
 
     def __init__(
         self, delay_s: float | None = None, reason: str = "", *, counted: bool = True
     ) -> None:
-        """`counted`: as a failed attempt."""
-        super().__init__(reason or "to be tried again")
-        self.delay_s, self.reason, self.counted = delay_s, reason, counted
+        super().__init__(reason)
+        self.delay_s = delay_s
+        self.reason = reason
+        self.counted = counted
 
 
 class Reject(Exception):
-    """It shall not come again: to the dead letters."""
+    """It can never be handled."""
 
     def __init__(self, reason: str = "") -> None:
-        super().__init__(reason or "rejected")
+        super().__init__(reason)
         self.reason = reason

@@ -9,7 +9,6 @@ import grpc
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 
 HEARTBEAT_S = 10.0
 SETTINGS_S = 5.0
@@ -19,14 +18,14 @@ log = logging.getLogger(__name__)
 class Telemetry:
     """One stream for publishing and one per consumer group, opened at first use."""
 
-    def __init__(
-        self, stub: "service_grpc.MessagingServiceAsyncStub", metadata: Callable[[], Any]
-    ) -> None:
+    def __init__(self, stub: Any, metadata: Callable[[], Any]) -> None:
         self._stub = stub
         self.metadata = metadata
         self._settings: dict[str, v2.Settings] = {}
         self.orphans: Callable[[service.RecoverOrphanedTransactionCommand], None] = lambda _: None
         """Called with each question about a transaction."""
+        self._fifo: dict[str, bool] = {}
+        """Group → whether the server says that it is one with order."""
         self._streams: dict[str, Any] = {}
         self._readers: dict[str, asyncio.Task[None]] = {}
         self._answered: dict[str, asyncio.Event] = {}
@@ -50,6 +49,10 @@ class Telemetry:
         settings.subscription.group.CopyFrom(group)
         settings.subscription.subscriptions.append(entry)
         await self._sync(f"group {group.name}")
+
+    def is_fifo(self, group: str) -> bool:
+        """False, too, as long as the server has not said it."""
+        return self._fifo.get(group, False)
 
     async def _sync(self, name: str) -> None:
         """Tell the server. It serves clients it knows nothing of, so a failure is only logged."""
@@ -78,6 +81,9 @@ class Telemetry:
         try:
             async for command in stream:
                 answered.set()
+                if command.settings.HasField("subscription"):
+                    subscription = command.settings.subscription
+                    self._fifo[subscription.group.name] = subscription.fifo
                 if command.HasField("recover_orphaned_transaction_command"):
                     self.orphans(command.recover_orphaned_transaction_command)
         except grpc.aio.AioRpcError as failed:

@@ -28,6 +28,7 @@ COMMANDS = {
     "recall": ("messages", "recall", "Take a delayed message back."),
     "receive": ("messages", "receive", "Receive messages for a consumer group."),
     "tail": ("messages", "tail", "Print messages as they arrive."),
+    "run": ("run", "run", "Run the handlers of an app, MODULE:APP."),
     "store": ("store", "store", "Check, show and repair the files of a stopped broker."),
     "nameserver": ("services", "run_nameserver", "Run a nameserver."),
     "broker": ("services", "run_broker", "Run a broker."),

@@ -23,44 +23,48 @@ _sym_db = _symbol_database.Default()
 
 
 from apache.rocketmq.v2 import definition_pb2 as apache_dot_rocketmq_dot_v2_dot_definition__pb2
+from apache.rocketmq.v2 import service_pb2 as apache_dot_rocketmq_dot_v2_dot_service__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n popmq_consumer/v1/consumer.proto\x12\x11popmq.consumer.v1\x1a#apache/rocketmq/v2/definition.proto\x1a\x1egoogle/protobuf/duration.proto\"7\n\tNackEntry\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x16\n\x0ereceipt_handle\x18\x02 \x01(\t\"\xfb\x01\n\x0bNackRequest\x12+\n\x05group\x18\x01 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12+\n\x05topic\x18\x02 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12-\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x1c.popmq.consumer.v1.NackEntry\x12)\n\x04kind\x18\x04 \x01(\x0e\x32\x1b.popmq.consumer.v1.NackKind\x12(\n\x05\x64\x65lay\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06reason\x18\x06 \x01(\t\"i\n\x0fNackResultEntry\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x16\n\x0ereceipt_handle\x18\x02 \x01(\t\x12*\n\x06status\x18\x03 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\"o\n\x0cNackResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x33\n\x07\x65ntries\x18\x02 \x03(\x0b\x32\".popmq.consumer.v1.NackResultEntry\"\x91\x02\n\x0bPullRequest\x12+\n\x05group\x18\x01 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12\x37\n\rmessage_queue\x18\x02 \x01(\x0b\x32 .apache.rocketmq.v2.MessageQueue\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x12\n\nbatch_size\x18\x04 \x01(\x05\x12?\n\x11\x66ilter_expression\x18\x05 \x01(\x0b\x32$.apache.rocketmq.v2.FilterExpression\x12\x37\n\x14long_polling_timeout\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xb9\x01\n\x0cPullResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12-\n\x08messages\x18\x02 \x03(\x0b\x32\x1b.apache.rocketmq.v2.Message\x12\x13\n\x0bnext_offset\x18\x03 \x01(\x03\x12\x12\n\nmin_offset\x18\x04 \x01(\x03\x12\x12\n\nmax_offset\x18\x05 \x01(\x03\x12\x11\n\tlocked_by\x18\x06 \x01(\t\"\xd1\x01\n\x0bJoinRequest\x12+\n\x05group\x18\x01 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12+\n\x05topic\x18\x02 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12-\n\x08strategy\x18\x03 \x01(\x0e\x32\x1b.popmq.consumer.v1.Strategy\x12*\n\x07session\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05leave\x18\x05 \x01(\x08\"}\n\x0cJoinResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x30\n\x06queues\x18\x02 \x03(\x0b\x32 .apache.rocketmq.v2.MessageQueue\x12\x0f\n\x07members\x18\x03 \x03(\t\"\x8b\x02\n\x0fSendBackRequest\x12+\n\x05group\x18\x01 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12\x37\n\rmessage_queue\x18\x02 \x01(\x0b\x32 .apache.rocketmq.v2.MessageQueue\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\r\n\x05level\x18\x04 \x01(\x05\x12(\n\x05\x64\x65lay\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tuncounted\x18\x06 \x01(\x08\x12\x14\n\x0cmax_attempts\x18\x07 \x01(\x05\x12\x0e\n\x06reason\x18\x08 \x01(\t\x12\x10\n\x08\x61ttempts\x18\t \x01(\x05\"[\n\x10SendBackResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x0c\n\x04\x64\x65\x61\x64\x18\x02 \x01(\x08\x12\r\n\x05level\x18\x03 \x01(\x05\"\x8b\x01\n\x11LockQueuesRequest\x12+\n\x05group\x18\x01 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12\x38\n\x0emessage_queues\x18\x02 \x03(\x0b\x32 .apache.rocketmq.v2.MessageQueue\x12\x0f\n\x07release\x18\x03 \x01(\x08\"\xa3\x01\n\x12LockQueuesResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x38\n\x0emessage_queues\x18\x02 \x03(\x0b\x32 .apache.rocketmq.v2.MessageQueue\x12\'\n\x04life\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration*j\n\x08NackKind\x12\x19\n\x15NACK_KIND_UNSPECIFIED\x10\x00\x12\x15\n\x11NACK_KIND_COUNTED\x10\x01\x12\x17\n\x13NACK_KIND_UNCOUNTED\x10\x02\x12\x13\n\x0fNACK_KIND_FATAL\x10\x03*S\n\x08Strategy\x12\x14\n\x10STRATEGY_AVERAGE\x10\x00\x12\x13\n\x0fSTRATEGY_CIRCLE\x10\x01\x12\x1c\n\x18STRATEGY_CONSISTENT_HASH\x10\x02\x32\x95\x03\n\x08\x43onsumer\x12G\n\x04Nack\x12\x1e.popmq.consumer.v1.NackRequest\x1a\x1f.popmq.consumer.v1.NackResponse\x12G\n\x04Pull\x12\x1e.popmq.consumer.v1.PullRequest\x1a\x1f.popmq.consumer.v1.PullResponse\x12G\n\x04Join\x12\x1e.popmq.consumer.v1.JoinRequest\x1a\x1f.popmq.consumer.v1.JoinResponse\x12S\n\x08SendBack\x12\".popmq.consumer.v1.SendBackRequest\x1a#.popmq.consumer.v1.SendBackResponse\x12Y\n\nLockQueues\x12$.popmq.consumer.v1.LockQueuesRequest\x1a%.popmq.consumer.v1.LockQueuesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n popmq_consumer/v1/consumer.proto\x12\x11popmq.consumer.v1\x1a#apache/rocketmq/v2/definition.proto\x1a apache/rocketmq/v2/service.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"7\n\tNackEntry\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x16\n\x0ereceipt_handle\x18\x02 \x01(\t\"\xfb\x01\n\x0bNackRequest\x12+\n\x05group\x18\x01 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12+\n\x05topic\x18\x02 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12-\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x1c.popmq.consumer.v1.NackEntry\x12)\n\x04kind\x18\x04 \x01(\x0e\x32\x1b.popmq.consumer.v1.NackKind\x12(\n\x05\x64\x65lay\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06reason\x18\x06 \x01(\t\"i\n\x0fNackResultEntry\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x16\n\x0ereceipt_handle\x18\x02 \x01(\t\x12*\n\x06status\x18\x03 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\"o\n\x0cNackResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x33\n\x07\x65ntries\x18\x02 \x03(\x0b\x32\".popmq.consumer.v1.NackResultEntry\"\x91\x02\n\x0bPullRequest\x12+\n\x05group\x18\x01 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12\x37\n\rmessage_queue\x18\x02 \x01(\x0b\x32 .apache.rocketmq.v2.MessageQueue\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x12\n\nbatch_size\x18\x04 \x01(\x05\x12?\n\x11\x66ilter_expression\x18\x05 \x01(\x0b\x32$.apache.rocketmq.v2.FilterExpression\x12\x37\n\x14long_polling_timeout\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xb9\x01\n\x0cPullResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12-\n\x08messages\x18\x02 \x03(\x0b\x32\x1b.apache.rocketmq.v2.Message\x12\x13\n\x0bnext_offset\x18\x03 \x01(\x03\x12\x12\n\nmin_offset\x18\x04 \x01(\x03\x12\x12\n\nmax_offset\x18\x05 \x01(\x03\x12\x11\n\tlocked_by\x18\x06 \x01(\t\"\xa4\x01\n\x0fReceiveResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12-\n\x08messages\x18\x02 \x03(\x0b\x32\x1b.apache.rocketmq.v2.Message\x12\x36\n\x12\x64\x65livery_timestamp\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xd1\x01\n\x0bJoinRequest\x12+\n\x05group\x18\x01 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12+\n\x05topic\x18\x02 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12-\n\x08strategy\x18\x03 \x01(\x0e\x32\x1b.popmq.consumer.v1.Strategy\x12*\n\x07session\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05leave\x18\x05 \x01(\x08\"}\n\x0cJoinResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x30\n\x06queues\x18\x02 \x03(\x0b\x32 .apache.rocketmq.v2.MessageQueue\x12\x0f\n\x07members\x18\x03 \x03(\t\"\x8b\x02\n\x0fSendBackRequest\x12+\n\x05group\x18\x01 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12\x37\n\rmessage_queue\x18\x02 \x01(\x0b\x32 .apache.rocketmq.v2.MessageQueue\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\r\n\x05level\x18\x04 \x01(\x05\x12(\n\x05\x64\x65lay\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tuncounted\x18\x06 \x01(\x08\x12\x14\n\x0cmax_attempts\x18\x07 \x01(\x05\x12\x0e\n\x06reason\x18\x08 \x01(\t\x12\x10\n\x08\x61ttempts\x18\t \x01(\x05\"[\n\x10SendBackResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x0c\n\x04\x64\x65\x61\x64\x18\x02 \x01(\x08\x12\r\n\x05level\x18\x03 \x01(\x05\"\x8b\x01\n\x11LockQueuesRequest\x12+\n\x05group\x18\x01 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12\x38\n\x0emessage_queues\x18\x02 \x03(\x0b\x32 .apache.rocketmq.v2.MessageQueue\x12\x0f\n\x07release\x18\x03 \x01(\x08\"\xa3\x01\n\x12LockQueuesResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x38\n\x0emessage_queues\x18\x02 \x03(\x0b\x32 .apache.rocketmq.v2.MessageQueue\x12\'\n\x04life\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration*j\n\x08NackKind\x12\x19\n\x15NACK_KIND_UNSPECIFIED\x10\x00\x12\x15\n\x11NACK_KIND_COUNTED\x10\x01\x12\x17\n\x13NACK_KIND_UNCOUNTED\x10\x02\x12\x13\n\x0fNACK_KIND_FATAL\x10\x03*S\n\x08Strategy\x12\x14\n\x10STRATEGY_AVERAGE\x10\x00\x12\x13\n\x0fSTRATEGY_CIRCLE\x10\x01\x12\x1c\n\x18STRATEGY_CONSISTENT_HASH\x10\x02\x32\xef\x03\n\x08\x43onsumer\x12G\n\x04Nack\x12\x1e.popmq.consumer.v1.NackRequest\x1a\x1f.popmq.consumer.v1.NackResponse\x12G\n\x04Pull\x12\x1e.popmq.consumer.v1.PullRequest\x1a\x1f.popmq.consumer.v1.PullResponse\x12X\n\x07Receive\x12).apache.rocketmq.v2.ReceiveMessageRequest\x1a\".popmq.consumer.v1.ReceiveResponse\x12G\n\x04Join\x12\x1e.popmq.consumer.v1.JoinRequest\x1a\x1f.popmq.consumer.v1.JoinResponse\x12S\n\x08SendBack\x12\".popmq.consumer.v1.SendBackRequest\x1a#.popmq.consumer.v1.SendBackResponse\x12Y\n\nLockQueues\x12$.popmq.consumer.v1.LockQueuesRequest\x1a%.popmq.consumer.v1.LockQueuesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'popmq_consumer.v1.consumer_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_NACKKIND']._serialized_start=2129
-  _globals['_NACKKIND']._serialized_end=2235
-  _globals['_STRATEGY']._serialized_start=2237
-  _globals['_STRATEGY']._serialized_end=2320
-  _globals['_NACKENTRY']._serialized_start=124
-  _globals['_NACKENTRY']._serialized_end=179
-  _globals['_NACKREQUEST']._serialized_start=182
-  _globals['_NACKREQUEST']._serialized_end=433
-  _globals['_NACKRESULTENTRY']._serialized_start=435
-  _globals['_NACKRESULTENTRY']._serialized_end=540
-  _globals['_NACKRESPONSE']._serialized_start=542
-  _globals['_NACKRESPONSE']._serialized_end=653
-  _globals['_PULLREQUEST']._serialized_start=656
-  _globals['_PULLREQUEST']._serialized_end=929
-  _globals['_PULLRESPONSE']._serialized_start=932
-  _globals['_PULLRESPONSE']._serialized_end=1117
-  _globals['_JOINREQUEST']._serialized_start=1120
-  _globals['_JOINREQUEST']._serialized_end=1329
-  _globals['_JOINRESPONSE']._serialized_start=1331
-  _globals['_JOINRESPONSE']._serialized_end=1456
-  _globals['_SENDBACKREQUEST']._serialized_start=1459
-  _globals['_SENDBACKREQUEST']._serialized_end=1726
-  _globals['_SENDBACKRESPONSE']._serialized_start=1728
-  _globals['_SENDBACKRESPONSE']._serialized_end=1819
-  _globals['_LOCKQUEUESREQUEST']._serialized_start=1822
-  _globals['_LOCKQUEUESREQUEST']._serialized_end=1961
-  _globals['_LOCKQUEUESRESPONSE']._serialized_start=1964
-  _globals['_LOCKQUEUESRESPONSE']._serialized_end=2127
-  _globals['_CONSUMER']._serialized_start=2323
-  _globals['_CONSUMER']._serialized_end=2728
+  _globals['_NACKKIND']._serialized_start=2363
+  _globals['_NACKKIND']._serialized_end=2469
+  _globals['_STRATEGY']._serialized_start=2471
+  _globals['_STRATEGY']._serialized_end=2554
+  _globals['_NACKENTRY']._serialized_start=191
+  _globals['_NACKENTRY']._serialized_end=246
+  _globals['_NACKREQUEST']._serialized_start=249
+  _globals['_NACKREQUEST']._serialized_end=500
+  _globals['_NACKRESULTENTRY']._serialized_start=502
+  _globals['_NACKRESULTENTRY']._serialized_end=607
+  _globals['_NACKRESPONSE']._serialized_start=609
+  _globals['_NACKRESPONSE']._serialized_end=720
+  _globals['_PULLREQUEST']._serialized_start=723
+  _globals['_PULLREQUEST']._serialized_end=996
+  _globals['_PULLRESPONSE']._serialized_start=999
+  _globals['_PULLRESPONSE']._serialized_end=1184
+  _globals['_RECEIVERESPONSE']._serialized_start=1187
+  _globals['_RECEIVERESPONSE']._serialized_end=1351
+  _globals['_JOINREQUEST']._serialized_start=1354
+  _globals['_JOINREQUEST']._serialized_end=1563
+  _globals['_JOINRESPONSE']._serialized_start=1565
+  _globals['_JOINRESPONSE']._serialized_end=1690
+  _globals['_SENDBACKREQUEST']._serialized_start=1693
+  _globals['_SENDBACKREQUEST']._serialized_end=1960
+  _globals['_SENDBACKRESPONSE']._serialized_start=1962
+  _globals['_SENDBACKRESPONSE']._serialized_end=2053
+  _globals['_LOCKQUEUESREQUEST']._serialized_start=2056
+  _globals['_LOCKQUEUESREQUEST']._serialized_end=2195
+  _globals['_LOCKQUEUESRESPONSE']._serialized_start=2198
+  _globals['_LOCKQUEUESRESPONSE']._serialized_end=2361
+  _globals['_CONSUMER']._serialized_start=2557
+  _globals['_CONSUMER']._serialized_end=3052
 # @@protoc_insertion_point(module_scope)

@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from apache.rocketmq.v2 import service_pb2 as apache_dot_rocketmq_dot_v2_dot_service__pb2
 from popmq_consumer.v1 import consumer_pb2 as popmq__consumer_dot_v1_dot_consumer__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -44,6 +45,11 @@ class ConsumerStub:
                 request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.PullRequest.SerializeToString,
                 response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.PullResponse.FromString,
                 _registered_method=True)
+        self.Receive = channel.unary_unary(
+                '/popmq.consumer.v1.Consumer/Receive',
+                request_serializer=apache_dot_rocketmq_dot_v2_dot_service__pb2.ReceiveMessageRequest.SerializeToString,
+                response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.ReceiveResponse.FromString,
+                _registered_method=True)
         self.Join = channel.unary_unary(
                 '/popmq.consumer.v1.Consumer/Join',
                 request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.JoinRequest.SerializeToString,
@@ -73,6 +79,14 @@ class ConsumerServicer:
 
     def Pull(self, request, context):
         """PullMessage of apache.rocketmq.v2, whose answer has no place for the queue's ends.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Receive(self, request, context):
+        """ReceiveMessage of apache.rocketmq.v2 with all it gives in one response: a client in Python
+        takes several times longer to read a stream.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -111,6 +125,11 @@ def add_ConsumerServicer_to_server(servicer, server):
                     servicer.Pull,
                     request_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.PullRequest.FromString,
                     response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.PullResponse.SerializeToString,
+            ),
+            'Receive': grpc.unary_unary_rpc_method_handler(
+                    servicer.Receive,
+                    request_deserializer=apache_dot_rocketmq_dot_v2_dot_service__pb2.ReceiveMessageRequest.FromString,
+                    response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.ReceiveResponse.SerializeToString,
             ),
             'Join': grpc.unary_unary_rpc_method_handler(
                     servicer.Join,
@@ -182,6 +201,33 @@ class Consumer:
             '/popmq.consumer.v1.Consumer/Pull',
             popmq__consumer_dot_v1_dot_consumer__pb2.PullRequest.SerializeToString,
             popmq__consumer_dot_v1_dot_consumer__pb2.PullResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Receive(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.consumer.v1.Consumer/Receive',
+            apache_dot_rocketmq_dot_v2_dot_service__pb2.ReceiveMessageRequest.SerializeToString,
+            popmq__consumer_dot_v1_dot_consumer__pb2.ReceiveResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,6 +5,7 @@ What a consumer may say beyond what apache.rocketmq.v2 has. Served by the proxy 
 endpoint, to the same clients: requests carry the same metadata, responses the same status.
 """
 
+from apache.rocketmq.v2 import service_pb2 as _service_pb2
 from collections import abc as _abc
 from grpc import aio as _aio
 from popmq_consumer.v1 import consumer_pb2 as _consumer_pb2
@@ -37,6 +38,10 @@ class ConsumerStub:
     """Gives messages back, or up. Their handles are void from then on."""
     Pull: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.PullRequest, _consumer_pb2.PullResponse]
     """PullMessage of apache.rocketmq.v2, whose answer has no place for the queue's ends."""
+    Receive: _grpc.UnaryUnaryMultiCallable[_service_pb2.ReceiveMessageRequest, _consumer_pb2.ReceiveResponse]
+    """ReceiveMessage of apache.rocketmq.v2 with all it gives in one response: a client in Python
+    takes several times longer to read a stream.
+    """
     Join: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.JoinRequest, _consumer_pb2.JoinResponse]
     """A consumer that pulls says that it lives, and learns which queues are its own."""
     SendBack: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.SendBackRequest, _consumer_pb2.SendBackResponse]
@@ -51,6 +56,10 @@ class ConsumerAsyncStub(ConsumerStub):
     """Gives messages back, or up. Their handles are void from then on."""
     Pull: _aio.UnaryUnaryMultiCallable[_consumer_pb2.PullRequest, _consumer_pb2.PullResponse]  # type: ignore[assignment]
     """PullMessage of apache.rocketmq.v2, whose answer has no place for the queue's ends."""
+    Receive: _aio.UnaryUnaryMultiCallable[_service_pb2.ReceiveMessageRequest, _consumer_pb2.ReceiveResponse]  # type: ignore[assignment]
+    """ReceiveMessage of apache.rocketmq.v2 with all it gives in one response: a client in Python
+    takes several times longer to read a stream.
+    """
     Join: _aio.UnaryUnaryMultiCallable[_consumer_pb2.JoinRequest, _consumer_pb2.JoinResponse]  # type: ignore[assignment]
     """A consumer that pulls says that it lives, and learns which queues are its own."""
     SendBack: _aio.UnaryUnaryMultiCallable[_consumer_pb2.SendBackRequest, _consumer_pb2.SendBackResponse]  # type: ignore[assignment]
@@ -74,6 +83,16 @@ class ConsumerServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_consumer_pb2.PullResponse, _abc.Awaitable[_consumer_pb2.PullResponse]]:
         """PullMessage of apache.rocketmq.v2, whose answer has no place for the queue's ends."""
+
+    @_abc_1.abstractmethod
+    def Receive(
+        self,
+        request: _service_pb2.ReceiveMessageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_consumer_pb2.ReceiveResponse, _abc.Awaitable[_consumer_pb2.ReceiveResponse]]:
+        """ReceiveMessage of apache.rocketmq.v2 with all it gives in one response: a client in Python
+        takes several times longer to read a stream.
+        """
 
     @_abc_1.abstractmethod
     def Join(

@@ -107,6 +107,9 @@ def rpcs(methods: Methods, metrics: Metrics) -> list[Rpc]:
     for name, message in _CONSUMER_METHODS.items():
         handler = _counted(methods.unary[name], metrics.rpc(name), _status_code)
         found.append(Rpc(CONSUMER, name, Kind.UNARY, message.FromString, handler))
+    handler = _counted(methods.answers["Receive"], metrics.rpc("Receive"), _answer_code)
+    decode = service.ReceiveMessageRequest.FromString
+    found.append(Rpc(CONSUMER, "Receive", Kind.ANSWER, decode, handler))
     decode = health.HealthCheckRequest.FromString
     found.append(Rpc(HEALTH, "Check", Kind.UNARY, decode, methods.health.check))
     found.append(Rpc(HEALTH, "Watch", Kind.STREAM, decode, methods.health.watch))

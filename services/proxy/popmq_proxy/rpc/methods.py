@@ -96,6 +96,7 @@ def methods(upstream: Upstream) -> Methods:
         "Heartbeat": (client.heartbeat, service.HeartbeatResponse),
         "NotifyClientTermination": (client.terminate, service.NotifyClientTerminationResponse),
     }
+    receive = Receive(upstream)
     for name, response in UNSUPPORTED_UNARY.items():
         unary[name] = (_unsupported(name), response)
     return Methods(
@@ -105,7 +106,10 @@ def methods(upstream: Upstream) -> Methods:
         },
         answers={
             "ReceiveMessage": _beginning_with_status(
-                Receive(upstream).receive_message, service.ReceiveMessageResponse, upstream
+                receive.receive_message, service.ReceiveMessageResponse, upstream
+            ),
+            "Receive": _beginning_with_status(
+                receive.receive_whole, consumer.ReceiveResponse, upstream
             ),
             "PullMessage": _beginning_with_status(
                 pull.pull_message, service.PullMessageResponse, upstream

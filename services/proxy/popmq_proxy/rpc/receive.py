@@ -7,7 +7,7 @@ has of an answer that did not end.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 
@@ -73,6 +73,13 @@ class Receive:
             raise
         responses = [FOUND, *messages, self._timestamp()]
         return Answer(v2.OK, responses, partial(self._give_back, delivery))
+
+    async def receive_whole(
+        self, ctx: CallContext, request: service.ReceiveMessageRequest
+    ) -> Answer:
+        """The same as one response, for our SDK."""
+        answer = await self.receive_message(ctx, request)
+        return replace(answer, responses=[b"".join(answer.responses)])
 
     def _timestamp(self) -> bytes:
         now = convert.timestamp(self._upstream.clock.now_ms())

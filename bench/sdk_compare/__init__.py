@@ -1,0 +1,1 @@
+"""PopMQ's SDK beside the official Python client, before one server."""

@@ -1,0 +1,170 @@
+"""Requests that many callers share: their items gather while an earlier request is under way.
+
+What leaves when is decided by `_core/gather.py`; who may come in by `_core/budget.py`.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+from popmq._core.budget import Budget
+from popmq._core.gather import Bounds, Gathering
+from popmq.errors import ClientClosed
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Ask = Callable[[list[Item]], Awaitable[Sequence[Result | Exception]]]
+"""One request for these items: per item its result or what went wrong with it."""
+
+
+class Answers(Generic[Result]):
+    """What one caller waits for: the results of its items, in their order."""
+
+    __slots__ = ("_left", "done", "results")
+
+    def __init__(self, count: int) -> None:
+        self.results: list[Result | Exception] = [Unanswered()] * count
+        self._left = count
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def answer(self, index: int, result: Result | Exception) -> None:
+        self.results[index] = result
+        self._left -= 1
+        if not self._left and not self.done.done():
+            self.done.set_result(None)
+
+
+class Unanswered(Exception):
+    """Its request has not been answered; no caller sees this."""
+
+
+class Batches(Generic[Item, Result]):
+    """Requests of one kind to one place."""
+
+    def __init__(self, ask: Ask[Item, Result], bounds: Bounds, room: "Room | None" = None) -> None:
+        """`room`: what an item has entered before it is put; it leaves when it is answered."""
+        self._ask = ask
+        self._room = room
+        self._gathering: Gathering[tuple[Item, int, Answers[Result], int]] = Gathering(bounds)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
+
+    @property
+    def idle(self) -> bool:
+        return self._gathering.idle
+
+    def put(self, item: Item, size_bytes: int, answers: Answers[Result], index: int) -> None:
+        """The item's result goes to `answers`. It leaves in this turn of the loop at the soonest:
+        what other tasks put in the same turn goes with it."""
+        self._gathering.add((item, size_bytes, answers, index), size_bytes, time.monotonic())
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_soon(self._leave)
+
+    async def one(self, item: Item, size_bytes: int = 0) -> Result:
+        """Put one item and wait for its result; raises what went wrong with it."""
+        answers: Answers[Result] = Answers(1)
+        self.put(item, size_bytes, answers, 0)
+        await answers.done
+        result = answers.results[0]
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    async def drain(self) -> None:
+        """Until everything that was put is answered."""
+        while not self._gathering.idle:
+            if self._tasks:
+                await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+            else:
+                await asyncio.sleep(0)
+
+    async def cancel(self) -> None:
+        """Give up what is under way."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _leave(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while batch := self._gathering.leave(time.monotonic()):
+            task = asyncio.create_task(self._run(batch))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        due_s = self._gathering.due_s()
+        if due_s is not None:
+            after_s = max(0.0, due_s - time.monotonic())
+            self._timer = asyncio.get_running_loop().call_later(after_s, self._leave)
+
+    async def _run(self, batch: list[tuple[Item, int, Answers[Result], int]]) -> None:
+        results: Sequence[Result | Exception] = [ClientClosed("it was closed before")] * len(batch)
+        try:
+            results = await self._ask([item for item, _, _, _ in batch])
+        except Exception as failed:
+            results = [failed] * len(batch)
+        finally:
+            self._gathering.answered()
+            if self._room is not None:
+                self._room.leave(sum(size for _, size, _, _ in batch), len(batch))
+            for (_, _, answers, index), result in zip(batch, results, strict=True):
+                answers.answer(index, result)
+        self._leave()
+
+
+class Turn:
+    """Somebody who waits for room."""
+
+    __slots__ = ("came", "entered")
+
+    def __init__(self) -> None:
+        self.came: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.entered = False
+
+
+class Room:
+    """A bound on messages and bytes that callers wait at."""
+
+    def __init__(self, messages_max: int, bytes_max: int) -> None:
+        self._budget: Budget[Turn] = Budget(messages_max, bytes_max)
+        self._resuming = 0
+        """Who was let in and has not run since: nobody may overtake them."""
+
+    @property
+    def messages(self) -> int:
+        return self._budget.messages
+
+    def try_enter(self, size_bytes: int) -> bool:
+        """False: it has to wait, in `enter`."""
+        return not self._resuming and self._budget.enter(size_bytes)
+
+    async def enter(self, size_bytes: int) -> None:
+        """In the order of the calls."""
+        if self.try_enter(size_bytes):
+            return
+        turn = Turn()
+        self._budget.wait(turn, size_bytes)
+        self._admit(self._budget.let_in())
+        try:
+            await turn.came
+            self._resuming -= 1
+        except asyncio.CancelledError:
+            self._resuming -= turn.entered
+            if turn.entered:  # at the same moment
+                self.leave(size_bytes)
+            else:
+                self._admit(self._budget.forget(turn))
+            raise
+
+    def leave(self, size_bytes: int, messages: int = 1) -> None:
+        self._admit(self._budget.leave(size_bytes, messages))
+
+    def _admit(self, turns: list[Turn]) -> None:
+        for turn in turns:
+            self._resuming += 1
+            turn.entered = True
+            if not turn.came.done():
+                turn.came.set_result(None)

@@ -1,0 +1,307 @@
+"""One subscription of an app: receives what its handlers can start, and settles what they leave.
+
+    poll ──► lanes ──► handler ──► ack, nack, reject
+                          └─cancelled──► given back, uncounted
+
+`_core/lanes.py` says what starts next. Each broker of the topic is polled on its own; together
+the polls ask for no more than there is room for.
+"""
+
+import asyncio
+import inspect
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from popmq._core.backoff import Backoff, attempt_delay_s
+from popmq._core.lanes import Lane, Lanes
+from popmq.errors import PopMQClientError
+from popmq.message import ReceivedMessage
+from popmq.outcome import Reject, Retry
+from popmq.receiving import Wanted
+
+if TYPE_CHECKING:
+    from popmq.client import Client
+
+log = logging.getLogger(__name__)
+Handler = Callable[[ReceivedMessage], Awaitable[None] | None]
+BATCH_MAX: Final = 32
+WAIT_S: Final = 15.0
+TURN_S: Final = 1.0
+"""How long a broker is waited at while others have to wait for their turn."""
+SETTLING_MAX: Final = 1_024
+"""Messages that are handled and whose ack is not answered; nothing is received beyond."""
+BACKOFF: Final = Backoff(first_s=0.2, longest_s=5.0)
+ROUTE_S: Final = 10.0
+"""How often it is asked which brokers there are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """See `App.handler`."""
+
+    topic: str
+    group: str
+    handler: Handler
+    filter: str = "*"
+    sql: str = ""
+    concurrency: int = 1
+    prefetch: int = 0
+    lease_s: float = 30.0
+    lease_longest_s: float = 3_600.0
+    retry: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.concurrency < 1 or self.prefetch < 0:
+            raise ValueError("concurrency is at least 1, prefetch at least 0")
+        if self.retry is not None and (not self.retry or min(self.retry) < 0):
+            raise ValueError("retry is a list of delays in seconds, at least one")
+
+
+class Handling:
+    def __init__(self, client: "Client", subscription: Subscription) -> None:
+        self._client = client
+        self._how = subscription
+        self._wanted = Wanted(
+            topic=subscription.topic,
+            group=subscription.group,
+            filter=subscription.filter,
+            sql=subscription.sql,
+            invisible_s=subscription.lease_s,
+        )
+        self._capacity = subscription.concurrency + subscription.prefetch
+        self._lanes: Lanes[ReceivedMessage] = Lanes(subscription.concurrency)
+        self._brokers: dict[str, v2.MessageQueue] = {}
+        self._polls: dict[str, asyncio.Task[None]] = {}
+        self._asked_for = 0
+        self._failures: dict[str, int] = {}
+        self._not_before: dict[str, float] = {}
+        self._turn = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._settling = 0
+        self._changed = asyncio.Event()
+        self._stopped = False
+        self._received = False
+        self._wrong: PopMQClientError | None = None
+        self._is_async = inspect.iscoroutinefunction(subscription.handler)
+        self._threads: ThreadPoolExecutor | None = None
+        if not self._is_async:
+            self._threads = ThreadPoolExecutor(
+                subscription.concurrency, thread_name_prefix=f"popmq-{subscription.group}"
+            )
+
+    async def run(self) -> None:
+        """Until `stop`. Raises what no other try would mend, as long as nothing was received."""
+        await self._client.receiving.subscribe(self._wanted)
+        routes = asyncio.create_task(self._watch_route())
+        try:
+            while not self._stopped:
+                if self._wrong is not None:
+                    raise self._wrong
+                self._start()
+                self._poll()
+                self._changed.clear()
+                await self._wait()
+        finally:
+            routes.cancel()
+            await asyncio.gather(routes, return_exceptions=True)
+
+    async def stop(self, within_s: float) -> None:
+        """Receive nothing more, let handlers end, give back the rest. Then everything is settled,
+        or comes again when its lease ends."""
+        self._stopped = True
+        self._changed.set()
+        for poll in self._polls.values():
+            poll.cancel()
+        await asyncio.gather(*self._polls.values(), return_exceptions=True)
+        self._give_back(self._lanes.give_up())
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=within_s)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:  # what the cancelled ones gave back
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _wait(self) -> None:
+        """For a change, or until a broker may be asked again."""
+        now_s = time.monotonic()
+        later = [at - now_s for at in self._not_before.values() if at > now_s]
+        timeout_s = min(later, default=None)
+        try:
+            await asyncio.wait_for(self._changed.wait(), timeout_s)
+        except TimeoutError:
+            return
+
+    # receiving
+
+    def _poll(self) -> None:
+        """Ask brokers that are not being asked for what there is room for, in turn."""
+        free = self._capacity - self._lanes.held - self._asked_for
+        now_s = time.monotonic()
+        idle = [
+            name
+            for name in self._brokers
+            if name not in self._polls and self._not_before.get(name, 0.0) <= now_s
+        ]
+        if free <= 0 or not idle or self._settling >= SETTLING_MAX:
+            return
+        self._turn += 1
+        idle = idle[self._turn % len(idle) :] + idle[: self._turn % len(idle)]
+        asked = idle[:free]
+        everyone = len(asked) + len(self._polls) >= len(self._brokers)
+        for i, name in enumerate(asked):
+            count = min(BATCH_MAX, (free + i) // len(asked))
+            self._asked_for += count
+            wait_s = WAIT_S if everyone else TURN_S
+            task = asyncio.create_task(self._poll_at(name, count, wait_s))
+            self._polls[name] = task
+
+    async def _poll_at(self, name: str, count: int, wait_s: float) -> None:
+        try:
+            found = await self._client.receiving.receive_at(
+                self._brokers[name],
+                self._wanted,
+                count,
+                wait_s,
+                None,
+                attempts=1,
+                dropped=self._give_back,
+            )
+            self._received = True
+            self._failures.pop(name, None)
+            self._not_before.pop(name, None)
+        except PopMQClientError as failed:
+            self._failed(name, failed)
+            found = []
+        finally:
+            self._asked_for -= count
+            self._polls.pop(name, None)
+            self._changed.set()
+        self._take(found)
+
+    def _take(self, found: list[ReceivedMessage]) -> None:
+        if self._stopped:
+            self._give_back(found)
+            return
+        how, fifo = self._how, self._client.receiving.is_fifo(self._how.group)
+        for message in found:
+            message.holder = self._client
+            self._client.leases.hold(message, how.lease_s, how.lease_longest_s, _comes_again)
+            lane: Lane | None = message.message_group
+            if fifo:
+                lane = message.broker, message.queue_id, message.message_group or ""
+            self._lanes.add(message, lane)
+        self._start()
+
+    def _failed(self, name: str, failed: PopMQClientError) -> None:
+        if not failed.retriable and not self._received:
+            self._wrong = failed
+        failures = self._failures[name] = self._failures.get(name, 0) + 1
+        after_s = BACKOFF.after(failures, random.random())
+        self._not_before[name] = time.monotonic() + after_s
+        log.warning("%s of %s: %s", self._how.topic, name, failed)
+
+    async def _watch_route(self) -> None:
+        failures = 0
+        while True:
+            try:
+                queues = await self._client.receiving.brokers(self._how.topic)
+                self._brokers = {queue.broker.name: queue for queue in queues}
+                self._changed.set()
+                failures = 0
+                await asyncio.sleep(ROUTE_S)
+            except PopMQClientError as failed:
+                if not failed.retriable and not self._received:
+                    self._wrong = failed
+                    self._changed.set()
+                failures += 1
+                log.warning("%s: %s", self._how.topic, failed)
+                await asyncio.sleep(BACKOFF.after(failures, random.random()))
+
+    # handling
+
+    def _start(self) -> None:
+        while not self._stopped and (next_one := self._lanes.start()) is not None:
+            self._spawn(self._handle(*next_one))
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _handle(self, message: ReceivedMessage, lane: Lane | None) -> None:
+        outcome = await self._outcome(message)
+        failed = outcome is not None and not isinstance(outcome, Reject)
+        self._give_back(self._lanes.finished(lane, drop=failed))
+        self._settling += 1
+        self._changed.set()
+        try:
+            await self._settle(message, outcome)
+        except PopMQClientError as wrong:
+            log.warning("message %s comes again: %s", message.message_id, wrong)
+        finally:
+            self._settling -= 1
+            self._changed.set()
+        if isinstance(outcome, asyncio.CancelledError):
+            raise outcome
+
+    async def _outcome(self, message: ReceivedMessage) -> BaseException | None:
+        """None: it is handled."""
+        if message.body_error:
+            return Reject(message.body_error)
+        try:
+            if self._threads is None:
+                await self._how.handler(message)  # type: ignore[misc]
+            else:
+                loop = asyncio.get_running_loop()
+                await loop.run_in_executor(self._threads, self._how.handler, message)
+        except (Retry, Reject, asyncio.CancelledError) as said:
+            return said
+        except Exception as failed:
+            log.exception("message %s of %s", message.message_id, self._how.topic)
+            return failed
+        return None
+
+    async def _settle(self, message: ReceivedMessage, outcome: BaseException | None) -> None:
+        settling = self._client.settling
+        if outcome is None:
+            await settling.ack(message)
+        elif isinstance(outcome, Reject):
+            await settling.reject(message, outcome.reason)
+        elif isinstance(outcome, asyncio.CancelledError):
+            await settling.nack(message, 0.0, "", counted=False)
+        elif isinstance(outcome, Retry):
+            delay_s = self._delay_s(message) if outcome.delay_s is None else outcome.delay_s
+            await settling.nack(message, delay_s, outcome.reason, counted=outcome.counted)
+        else:
+            reason = f"{type(outcome).__name__}: {outcome}"
+            await settling.nack(message, self._delay_s(message), reason, counted=True)
+
+    def _delay_s(self, message: ReceivedMessage) -> float | None:
+        """None: the server knows the group's policy."""
+        if self._how.retry is None:
+            return None
+        return attempt_delay_s(tuple(self._how.retry), message.delivery_attempt)
+
+    def _give_back(self, messages: list[ReceivedMessage]) -> None:
+        """Uncounted and at once; one that cannot be given back comes when its lease ends."""
+        for message in messages:
+            self._spawn(self._release(message))
+
+    async def _release(self, message: ReceivedMessage) -> None:
+        try:
+            await self._client.settling.nack(message, 0.0, "", counted=False)
+        except PopMQClientError as failed:
+            log.info("message %s comes again when its lease ends: %s", message.message_id, failed)
+
+
+def _comes_again(_: ReceivedMessage) -> None:
+    """Its lease is over: what the handler leaves cannot be settled any more."""

@@ -1,0 +1,214 @@
+"""The client without asyncio: for scripts, Flask, Spark.
+
+with Client("127.0.0.1:8081") as client:
+    client.producer().send("orders", b"hello")
+    consumer = client.consumer("orders", "billing")
+    for message in consumer:
+        work(message.body)
+        consumer.ack(message)
+
+Everything is done by the async client, in one thread with an event loop of its own; any number of
+threads may call. A process that forks makes its client afterwards.
+"""
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Final, Generic, Self, TypeVar, Unpack, overload
+
+from popmq.client import Client as AsyncClient
+from popmq.consumer import Consumer as AsyncConsumer
+from popmq.consumer import ConsumerOptions
+from popmq.errors import ClientClosed, PopMQClientError
+from popmq.message import Message, ReceivedMessage, SendReceipt
+from popmq.producer import Producer as AsyncProducer
+from popmq.producer import ProducerBounds
+from popmq.serializer import Serializer
+
+T = TypeVar("T")
+R = TypeVar("R")
+STOP_S: Final = 10.0
+"""How long the thread may take to end."""
+
+
+class Loop:
+    """An event loop in a thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="popmq-sync", daemon=True)
+        self._thread.start()
+        self._closed = False
+
+    def call(self, work: Coroutine[Any, Any, R]) -> R:
+        """Its result, or what it raises. An interrupt (Ctrl-C) cancels it."""
+        if self._closed or threading.current_thread() is self._thread:
+            work.close()
+            if self._closed:
+                raise ClientClosed("the client is closed")
+            raise RuntimeError("the sync client was called from its own event loop")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            raise ClientClosed("the client was closed before the answer came") from None
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        self._closed = True
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(STOP_S)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            left = asyncio.all_tasks(self._loop)
+            for task in left:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            self._loop.close()
+
+
+class Producer(Generic[T]):
+    """See `popmq.Producer`."""
+
+    def __init__(self, loop: Loop, made: AsyncProducer[T]) -> None:
+        self._loop, self._made = loop, made
+
+    def send(
+        self,
+        topic: str,
+        body: T,
+        *,
+        tag: str | None = None,
+        keys: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        message_group: str | None = None,
+        delay_s: float | None = None,
+        deliver_at: datetime | None = None,
+    ) -> SendReceipt:
+        work = self._made.send(
+            topic,
+            body,
+            tag=tag,
+            keys=keys,
+            properties=properties,
+            message_group=message_group,
+            delay_s=delay_s,
+            deliver_at=deliver_at,
+        )
+        return self._loop.call(work)
+
+    def send_many(
+        self, topic: str, messages: Sequence[Message]
+    ) -> list[SendReceipt | PopMQClientError]:
+        return self._loop.call(self._made.send_many(topic, messages))
+
+    def flush(self) -> None:
+        self._loop.call(self._made.flush())
+
+
+class Consumer:
+    """See `popmq.Consumer`. Messages are settled here: `message.ack()` is for async code."""
+
+    def __init__(self, loop: Loop, made: AsyncConsumer) -> None:
+        self._loop, self._made = loop, made
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def receive(self, max_messages: int = 16, wait_s: float | None = None) -> list[ReceivedMessage]:
+        return self._loop.call(self._made.receive(max_messages, wait_s))
+
+    def __iter__(self) -> Iterator[ReceivedMessage]:
+        messages = self._made.__aiter__()
+        while True:
+            try:
+                yield self._loop.call(_next(messages))
+            except StopAsyncIteration:
+                return
+
+    def ack(self, message: ReceivedMessage) -> None:
+        self._loop.call(self._made.ack(message))
+
+    def nack(
+        self,
+        message: ReceivedMessage,
+        delay_s: float | None = None,
+        reason: str = "",
+        *,
+        counted: bool = True,
+    ) -> None:
+        self._loop.call(self._made.nack(message, delay_s, reason, counted=counted))
+
+    def reject(self, message: ReceivedMessage, reason: str) -> None:
+        self._loop.call(self._made.reject(message, reason))
+
+    def extend(self, message: ReceivedMessage, seconds: float) -> None:
+        self._loop.call(self._made.extend(message, seconds))
+
+    def close(self) -> None:
+        self._loop.call(self._made.close())
+
+
+class Client:
+    """See `popmq.Client`; the arguments are the same."""
+
+    def __init__(self, endpoint: str = "127.0.0.1:8081", **options: Any) -> None:
+        made = AsyncClient(endpoint, **options)
+        self._made, self._loop = made, Loop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """What was sent and settled is answered first. Calls of other threads end with an error."""
+        self._loop.call(self._made.close())
+        self._loop.close()
+
+    @overload
+    def producer(self, **bounds: Unpack[ProducerBounds]) -> Producer[bytes]: ...
+    @overload
+    def producer(
+        self, serializer: Serializer[T], **bounds: Unpack[ProducerBounds]
+    ) -> Producer[T]: ...
+    def producer(
+        self, serializer: Serializer[Any] | None = None, **bounds: Unpack[ProducerBounds]
+    ) -> Producer[Any]:
+        if serializer is None:
+            return Producer(self._loop, self._made.producer(**bounds))
+        return Producer(self._loop, self._made.producer(serializer, **bounds))
+
+    def consumer(self, topic: str, group: str, **options: Unpack[ConsumerOptions]) -> Consumer:
+        return Consumer(self._loop, self._made.consumer(topic, group, **options))
+
+    def recall(self, topic: str, recall_handle: str) -> None:
+        self._loop.call(self._made.recall(topic, recall_handle))
+
+
+async def _next(messages: Any) -> ReceivedMessage:
+    message: ReceivedMessage = await anext(messages)
+    return message

@@ -1,0 +1,67 @@
+"""What tests of the SDK's levels share: a standalone in this process, groups, and waiting."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc
+
+from popmq import App, Client, Message, SendReceipt
+from popmq_admin.v1 import admin_pb2 as admin
+from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
+from popmq_broker.config import BrokerConfig
+from popmq_cli.standalone import standalone
+from popmq_common.clock import SystemClock
+from popmq_proxy.config import ProxyConfig
+
+
+@asynccontextmanager
+async def serving(folder: Path, port: int = 0) -> AsyncIterator[str]:
+    """Its endpoint. Short invisible times are allowed."""
+    broker = BrokerConfig(data_dir=folder / "data", disk_reserve_bytes=0)
+    proxy = ProxyConfig(port=port, invisible_ms_min=50, log_level="error")
+    async with standalone(broker, proxy, SystemClock()) as served:
+        yield f"127.0.0.1:{served.proxy.port}"
+
+
+async def make_group(endpoint: str, name: str, *, fifo: bool = False) -> None:
+    async with grpc.aio.insecure_channel(endpoint) as channel:
+        group = admin.Group(name=name, consume_from="FIRST", fifo=fifo, max_attempts=16)
+        await admin_grpc.AdminStub(channel).CreateGroup(admin.CreateGroupRequest(group=group))
+
+
+async def send_all(client: Client, topic: str, messages: list[Message]) -> None:
+    for result in await client.producer().send_many(topic, messages):
+        assert isinstance(result, SendReceipt), result
+
+
+async def until(reached: Callable[[], bool], within_s: float = 60.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not reached():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def running(app: App) -> AsyncIterator[None]:
+    task = asyncio.create_task(app.run(signals=False))
+    try:
+        yield
+    finally:
+        app.stop()
+        await task
+
+
+async def dead_letters(endpoint: str, group: str) -> list[admin.DeadLetter]:
+    async with grpc.aio.insecure_channel(endpoint) as channel:
+        request = admin.ListDeadLettersRequest(group=group)
+        reply = await admin_grpc.AdminStub(channel).ListDeadLetters(request)
+    return list(reply.letters)
+
+
+async def left(endpoint: str, group: str) -> int:
+    """Messages of topic `t` that the group could get now."""
+    async with Client(endpoint) as client:
+        return len(await client.receive("t", group, wait_s=0, invisible_s=0.1))

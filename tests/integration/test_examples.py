@@ -1,0 +1,56 @@
+"""The examples do what they say, each as a process of its own before one server."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from harness.processes import Server, standalone
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+GROUPS = {
+    "hello": "hello-readers",
+    "handler": "billing",
+    "delay": "people",
+    "scripts": "adders",
+    "outbox": "warehouse",
+    "fifo": "ledger",
+}
+PRINTS = {
+    "hello": ["stored at offset 0", "hello, world attempt 1"],
+    "handler": ["order 1 is paid, attempt 1", "order 2 is paid, attempt 1"],
+    "delay": ["tea is ready"],
+    "scripts": ["sum 5050"],
+    "outbox": ["order 2: the card was refused", "placed 1 3"],
+    "fifo": ["anna 0 1 2 3 4", "bert 0 1 2 3 4", "carl 0 1 2 3 4"],
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    env = {"POPMQ_BROKER_TRANSACTION_IMMUNITY_MS": "1000"}
+    with standalone(tmp_path_factory.mktemp("examples"), env) as running:
+        for name, group in GROUPS.items():
+            order = ["--fifo"] if name == "fifo" else []
+            running.cli("group", "create", group, "--from", "first", *order)
+        yield running
+
+
+def test_every_example_is_run() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(PRINTS) == set(GROUPS)
+
+
+@pytest.mark.parametrize("name", sorted(PRINTS))
+def test_example(name: str, server: Server) -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / f"{name}.py"), server.endpoint],
+        capture_output=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert sorted(done.stdout.decode().splitlines()) == sorted(PRINTS[name])
+    make = f"popmq group create {GROUPS[name]}"
+    assert make in (EXAMPLES / f"{name}.py").read_text()

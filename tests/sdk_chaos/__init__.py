@@ -1,0 +1,1 @@
+"""The SDK while consumers, proxies and brokers are stopped and killed."""
