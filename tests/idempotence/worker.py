@@ -1,8 +1,8 @@
 """One consumer process of the torture: takes from the real broker, and dies when its plan says so.
 
 It appends one line per event to its book with a single write, which outlives the process:
-`d` a delivery, `x` a death without kill, `i` one between effect and mark, `s` a duplicate
-suppressed, `t` turned away, `l` late, `a` an ack by message id."""
+`d` a delivery, `i` a death between effect and mark, `x` and `k` others, `s` a duplicate
+suppressed, `t` turned away."""
 
 import asyncio
 import logging
@@ -42,8 +42,8 @@ class Worker:
     def __init__(self, client: Client, strategy: Strategy, book: int) -> None:
         self.client, self.strategy, self._book = client, strategy, book
 
-    def note(self, event: str, text: str = "") -> None:
-        os.write(self._book, f"{event} {text}\n".encode())
+    def note(self, event: str) -> None:
+        os.write(self._book, f"{event}\n".encode())
 
     async def serve(self, group: str) -> None:
         """Until it is killed."""
@@ -70,7 +70,6 @@ class Worker:
                 return
             if action is Action.CLEAN:
                 await self.client.ack(message)
-                self.note("a", message.message_id)
             else:
                 await self.client.nack(message, delay_s=0)
 
