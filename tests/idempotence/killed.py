@@ -61,7 +61,7 @@ def _events(book: Path) -> Counter[str]:
 async def _all_settled(endpoint: str, group: str, sent: int) -> bool:
     """What the broker says: an ack may be done although its consumer died before it heard."""
     async with grpc.aio.insecure_channel(endpoint) as channel:
-        request = admin.DescribeGroupRequest(group=group)
+        request = admin.DescribeGroupRequest(name=group)
         queues = (await admin_grpc.AdminStub(channel).DescribeGroup(request)).queues
     arrived = sum(queue.max_offset for queue in queues if queue.topic == group)
     settled = all(

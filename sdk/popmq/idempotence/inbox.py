@@ -30,7 +30,15 @@ from typing import Generic, Protocol, TypedDict, TypeVar, Unpack
 
 from popmq.idempotence.counts import Counts
 from popmq.idempotence.errors import KeyMissing, OutsideTurn, PayloadMismatch
-from popmq.idempotence.key import KeyOf, PayloadOf, body_of, fingerprint, key_of, message_key
+from popmq.idempotence.key import (
+    KeyOf,
+    PayloadOf,
+    body_of,
+    bounded,
+    fingerprint,
+    key_of,
+    message_key,
+)
 from popmq.idempotence.window import RETRIES_S, too_short
 from popmq.message import ReceivedMessage
 from popmq.outcome import Reject, Retry
@@ -183,7 +191,7 @@ class Inbox(ABC, Generic[T]):
                 raise Reject(str(missing)) from missing
         return Claim(
             message=message,
-            scope=message.group if self._scope is None else self._scope,
+            scope=bounded(message.group if self._scope is None else self._scope),
             key=key,
             payload=fingerprint(self._payload(message)),
         )

@@ -95,7 +95,7 @@ def key_of(message: ReceivedMessage, select: KeyOf) -> str:
 def bounded(key: str) -> str:
     """The key itself, or its SHA-256 where a store could not hold it as it is."""
     encoded = key.encode(errors="surrogatepass")
-    if len(encoded) <= KEY_BYTES_MAX and key.isprintable():
+    if len(encoded) <= KEY_BYTES_MAX and key.isprintable() and not key.endswith(" "):
         return key
     return "sha256:" + hashlib.sha256(encoded).hexdigest()
 

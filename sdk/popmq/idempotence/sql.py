@@ -33,8 +33,8 @@ from popmq.idempotence.errors import InboxTableMissing
 from popmq.idempotence.inbox import Claim, Inbox, Options, Turn
 from popmq.idempotence.sql_dialect import (
     WAIT_S,
-    ExactText,
     bound_lock_wait,
+    exact_text,
     insert_new,
     is_contention,
 )
@@ -54,8 +54,8 @@ def inbox_table(metadata: MetaData, name: str = TABLE) -> Table:
     return Table(
         name,
         metadata,
-        Column("scope", ExactText(SCOPE_CHARS_MAX), primary_key=True),
-        Column("message_key", ExactText(KEY_CHARS_MAX), primary_key=True),
+        Column("scope", exact_text(SCOPE_CHARS_MAX), primary_key=True),
+        Column("message_key", exact_text(KEY_CHARS_MAX), primary_key=True),
         Column("payload", String(64), nullable=False),
         Column("message_id", String(255), nullable=False),
         Column("handled_at_ms", BigInteger, nullable=False, index=True),
