@@ -72,6 +72,15 @@ bitflip: setup ## flip bits of a stopped store; nothing may be wrong in silence 
 fast-open: setup ## starts on 20 million messages in 20 GiB; needs 5 GiB of disk (DIR=)
 	PYTHONPATH=tests $(BIN)/python -m campaigns.fast_open $(or $(DIR),/tmp/popmq-fast-open)
 
+N ?= 10000
+.PHONY: idempotence idempotence-stores
+idempotence-stores: setup ## inboxes and guards in real PostgreSQL, MariaDB and Redis
+	$(BIN)/pytest -q tests/idempotence
+
+idempotence: setup ## each message delivered up to 5 times, handlers that die: effects once? (N= KILLS= SEED= ONLY= JSON=1)
+	PYTHONPATH=tests $(BIN)/python -m idempotence $(N) $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(ONLY),--only $(ONLY)) $(if $(JSON),--json) $(if $(WRITE),--write docs/idempotence.md)
+
 disk: setup ## a full and a failing disk: small disks, mounted as root; each call that can fail
 	DISK_CALLS=all $(BIN)/pytest -q -s tests/disk tests/property/test_disk_errors.py
 
