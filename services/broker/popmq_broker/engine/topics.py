@@ -278,6 +278,8 @@ class Topics:
 
     def _move(self, positions: dict[QueueKey, int]) -> None:
         move(self._state, positions)
+        for key in positions:
+            self._state.pullers.forget(key)
         self._gone_version += 1
 
     async def describe(self, request: link.Describe) -> link.DescribeReply:
