@@ -230,21 +230,25 @@ class PullConsumer:
         if self._commit_s is not None and now - self._committed_at >= self._commit_s:
             await self.commit()
         if now - self._balanced_at >= self._balance_s:
-            self._balanced_at = now
             await self._balance()
+            self._balanced_at = now
 
     async def _balance(self) -> None:
         mine = await self._shares.mine()
-        before, self._queues = set(self._queues), mine
+        before = set(self._queues)
+        self._queues = [queue for queue in mine if queue in before]
         if before - set(mine) and self._commit_s is not None:
             await self.commit()
-        for queue in set(mine) - before:
+        for queue in mine:  # one that cannot begin now is not pulled yet
+            if queue in before:
+                continue
             offset = await self._began(queue)
             progress = self._progress.get(queue)
             if progress is None:
                 self._begin(queue, offset)
             else:  # it was ours before, and others may have gone on in between
                 progress.next_offset = max(progress.next_offset, offset)
+            self._queues.append(queue)
 
     async def _began(self, queue: Queue) -> int:
         offset = await self._places.load(queue)

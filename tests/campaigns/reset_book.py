@@ -61,13 +61,9 @@ class Book:
 
     def judge(self, placed: Mapping[int, list[Placed]]) -> list[str]:
         """Everything that is wrong."""
-        where = {
-            one.body: Place(queue_id, offset, one.stored_ms)
-            for queue_id, messages in placed.items()
-            for offset, one in enumerate(messages)
-        }
+        where = places(placed)
         wrong = [f"{body} was never sent" for body in self.deliveries.keys() - where.keys()]
-        wrong += self._times(where)
+        wrong += self.times(placed)
         for queue_id in placed:
             resets = [reset for reset in self.resets if queue_id in reset.to]
             for body, place in where.items():
@@ -77,11 +73,11 @@ class Book:
                     wrong += self._missing(f"{body} at {place}", place, told, resets)
         return wrong
 
-    def _times(self, where: Mapping[str, Place]) -> list[str]:
+    def times(self, placed: Mapping[int, list[Placed]]) -> list[str]:
         """A reset to a time goes to the first message stored then or later."""
         wrong = []
         for reset in self.resets:
-            for place in where.values():
+            for place in places(placed).values():
                 if reset.time_ms is None or place.queue_id not in reset.to:
                     continue
                 since = place.stored_ms >= reset.time_ms
@@ -105,29 +101,37 @@ class Book:
                 wrong.append(f"{name} did not come after reset {epoch}")
         return wrong
 
-    def again(self, queue_ids: Mapping[str, int]) -> int:
-        """Deliveries of messages that had come in an earlier epoch."""
-        count = 0
+    def again(self, placed: Mapping[int, list[Placed]]) -> int:
+        """How often a message came that had come in an earlier epoch."""
+        count, where = 0, places(placed)
         for body, told in self.deliveries.items():
-            resets = [reset for reset in self.resets if queue_ids[body] in reset.to]
+            resets = [reset for reset in self.resets if where[body].queue_id in reset.to]
             count += len({epoch_of(one, resets) for one in told}) - 1
         return count
 
     def effective_s(self, placed: Mapping[int, list[Placed]]) -> float:
         """The longest time from the answer of a reset until the first message came."""
-        firsts = []
-        bodies = {one.body: queue_id for queue_id, some in placed.items() for one in some}
+        firsts, where = [], places(placed)
         told = [one for some in self.deliveries.values() for one in some]
         for reset in self.resets:
             after = [
                 one.answered_s - reset.done_s
                 for one in told
-                if bodies[one.body] in reset.to
+                if where[one.body].queue_id in reset.to
                 and one.answered_s >= reset.began_s
                 and one.outcome != SUPERSEDED
             ]
             firsts.append(max(0.0, min(after, default=float("inf"))))
         return max(firsts)
+
+
+def places(placed: Mapping[int, list[Placed]]) -> dict[str, Place]:
+    """By body."""
+    return {
+        one.body: Place(queue_id, offset, one.stored_ms)
+        for queue_id, messages in placed.items()
+        for offset, one in enumerate(messages)
+    }
 
 
 def epoch_of(one: Delivery, resets: list[Reset]) -> int:
