@@ -124,14 +124,15 @@ class PullConsumer:
             self._turn += 1
             order = _from(self._turn, self._queues)
             for queue in order:
-                response = await self._pull(queue, max_messages, 0.0)
-                if found := self._take(queue, response):
+                found = self._take(queue, await self._pull(queue, max_messages, 0.0))
+                if found is None:  # sent elsewhere
+                    found = self._take(queue, await self._pull(queue, max_messages, 0.0))
+                if found:
                     return found
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 return []
-            found = await self._wait(order, max_messages, min(left_s, self._balance_s))
-            if found:
+            if found := await self._wait(order, max_messages, min(left_s, self._balance_s)):
                 return found
 
     async def _wait(
@@ -178,11 +179,12 @@ class PullConsumer:
             check(response.status)
         return response
 
-    def _take(self, queue: Queue, response: consumer.PullResponse) -> list[ReceivedMessage]:
+    def _take(self, queue: Queue, response: consumer.PullResponse) -> list[ReceivedMessage] | None:
+        """None: the queue goes on elsewhere, from now on."""
         found = [convert.incoming(one, self._group, queue.broker) for one in response.messages]
         if response.status.code == v2.ILLEGAL_OFFSET:
             self._begin(queue, response.next_offset)
-            return []
+            return None
         progress = self._progress[queue]
         progress.handed([message.queue_offset for message in found], response.next_offset)
         for message in found:

@@ -42,8 +42,14 @@ class Reset:
     done_s: float
     to: Mapping[int, int]
     """By queue; a queue that is not named goes on as before."""
+    ends: Mapping[int, int] = field(default_factory=dict)
+    """Where each queue ended before it."""
     time_ms: int | None = None
     """The time that was asked for."""
+
+    def has(self, queue_id: int) -> bool:
+        """There was something to receive from it on."""
+        return queue_id in self.to and self.to[queue_id] < self.ends[queue_id]
 
 
 class Place(NamedTuple):
@@ -110,19 +116,21 @@ class Book:
         return count
 
     def effective_s(self, placed: Mapping[int, list[Placed]]) -> float:
-        """The longest time from the answer of a reset until the first message came."""
+        """The longest time from the answer of a reset until the first message came, where there
+        was one."""
         firsts, where = [], places(placed)
         told = [one for some in self.deliveries.values() for one in some]
         for reset in self.resets:
             after = [
                 one.answered_s - reset.done_s
                 for one in told
-                if where[one.body].queue_id in reset.to
+                if reset.has(where[one.body].queue_id)
                 and one.answered_s >= reset.began_s
                 and one.outcome != SUPERSEDED
             ]
-            firsts.append(max(0.0, min(after, default=float("inf"))))
-        return max(firsts)
+            if any(reset.has(queue_id) for queue_id in reset.to):
+                firsts.append(max(0.0, min(after, default=float("inf"))))
+        return max(firsts, default=0.0)
 
 
 def places(placed: Mapping[int, list[Placed]]) -> dict[str, Place]:

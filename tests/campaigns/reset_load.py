@@ -28,7 +28,8 @@ from apache.rocketmq.v2 import service_pb2 as service
 from popmq import Client
 
 BROKER, QUEUES = "broker-a", 4
-SEND_EVERY_S = 0.02
+SENDERS = 3
+SEND_EVERY_S = 0.05  # each
 MESSAGE_GROUPS = 24
 BACKLOG_S = 1.5
 DRAIN_S = 120.0
@@ -77,7 +78,7 @@ class Trial:
         duties.is_settled.set()
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
-            sending = tasks.create_task(self._send(stop))
+            sending = [tasks.create_task(self._send(i, stop)) for i in range(SENDERS)]
             consuming = tasks.create_task(self.group.consume())
             await asyncio.sleep(BACKLOG_S)
             for i in range(times):
@@ -85,7 +86,7 @@ class Trial:
                 await self._back(target)
                 await self._forward(target)
             stop.set()
-            await sending
+            await asyncio.gather(*sending)
             await self._drain()
             duties.stop.set()
             await consuming
@@ -102,15 +103,14 @@ class Trial:
             self.dropped,
         )
 
-    async def _send(self, stop: asyncio.Event) -> None:
+    async def _send(self, number: int, stop: asyncio.Event) -> None:
         async with Client(self.server.endpoint, request_timeout_s=60.0) as client:
             count = 0
             while not stop.is_set():
                 count += 1
                 order = f"order-{self.rng.randrange(MESSAGE_GROUPS)}"
-                await client.send(
-                    self.kind, b"%s-%d" % (self.kind.encode(), count), message_group=order
-                )
+                body = f"{self.kind}-{number}-{count}"
+                await client.send(self.kind, body.encode(), message_group=order)
                 await asyncio.sleep(SEND_EVERY_S)
 
     async def _drain(self) -> None:
@@ -163,6 +163,7 @@ class Trial:
         self.duties.acks_all = False
 
     async def _reset(self, options: dict[str, Any]) -> None:
+        ends = await self._ends()
         async with self.duties.letting_go:
             self.duties.is_settled.clear()
         began_s = time.monotonic()
@@ -170,7 +171,7 @@ class Trial:
         command = ["group", "reset-offset", self.kind, self.kind, *words, "--yes"]
         done: Any = await asyncio.to_thread(self.server.cli, *command)
         to = {int(queue["queueId"]): int(queue["toOffset"]) for queue in done["queues"]}
-        reset = Reset(began_s, time.monotonic(), to, options.get("--to-time"))
+        reset = Reset(began_s, time.monotonic(), to, ends, options.get("--to-time"))
         self.fenced += sum(int(queue["fenced"]) for queue in done["queues"])
         self.dropped += int(done["retriesDropped"])
         self.group.book.resets.append(reset)

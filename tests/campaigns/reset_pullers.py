@@ -40,7 +40,8 @@ class Puller:
     """By queue, how many of its resets it has followed."""
     _ended: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     _again: int = 0
-    _slowest_s: float = 0.0
+    _first_s: dict[int, float] = field(default_factory=dict)
+    """By reset, by its place in the book, how long after its answer the first message came."""
 
     async def consume(self) -> None:
         """Until the end; then everything is committed."""
@@ -107,7 +108,10 @@ class Puller:
 
     def _follow(self, queue_id: int, ahead: list[Reset], came: Came) -> None:
         self._followed[queue_id] += len(ahead)
-        self._slowest_s = max(self._slowest_s, came.answered_s - ahead[-1].done_s)
+        if ahead[-1].has(queue_id):
+            number = self.book.resets.index(ahead[-1])
+            after_s = max(0.0, came.answered_s - ahead[-1].done_s)
+            self._first_s[number] = min(self._first_s.get(number, after_s), after_s)
 
     def verdict(self, placed: Mapping[int, list[Placed]]) -> list[str]:
         self._look()
@@ -117,5 +121,4 @@ class Puller:
         return self._again
 
     def effective_s(self, placed: Mapping[int, list[Placed]]) -> float:
-        """A queue that nothing comes in says nothing; the quickest other one does not count."""
-        return self._slowest_s
+        return max(self._first_s.values(), default=0.0)

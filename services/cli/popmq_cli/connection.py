@@ -77,7 +77,7 @@ def running(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., 
 
 class _ShowSecret(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-arg] # only in stubs
     def __init__(self, secret: str) -> None:
-        self._metadata = ("authorization", f"Bearer {secret}")
+        self._metadata = ("x-popmq-admin-secret", secret)
 
     async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
         metadata = grpc.aio.Metadata(*(details.metadata or ()), self._metadata)

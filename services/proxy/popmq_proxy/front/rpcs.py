@@ -20,7 +20,7 @@ ADMIN = "popmq.admin.v1.Admin"
 CONSUMER = "popmq.consumer.v1.Consumer"
 HEALTH = "grpc.health.v1.Health"
 INTERNAL = 13
-_ADMIN_METHODS: dict[str, tuple[Any, str]] = {
+ADMIN_METHODS: dict[str, tuple[Any, str]] = {
     "CreateTopic": (admin.CreateTopicRequest, "admin.create_topic"),
     "DeleteTopic": (admin.DeleteTopicRequest, "admin.delete_topic"),
     "ListTopics": (admin.ListTopicsRequest, "admin.list_topics"),
@@ -100,7 +100,7 @@ def rpcs(methods: Methods, metrics: Metrics) -> list[Rpc]:
             assert method.name == "Telemetry"
             handler, kind = methods.client.telemetry, Kind.BIDI
         found.append(Rpc(MESSAGING, method.name, kind, decode, handler, begin, stats))
-    for name, (request, served_by) in _ADMIN_METHODS.items():
+    for name, (request, served_by) in ADMIN_METHODS.items():
         handler = methods.permission.guarding(name, attrgetter(served_by)(methods))
         found.append(Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler))
     for name, message in _CONSUMER_METHODS.items():

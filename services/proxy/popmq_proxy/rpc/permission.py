@@ -1,6 +1,6 @@
 """Who may change topics, groups and offsets: whoever shows the admin secret, when there is one.
 
-    authorization: Bearer SECRET
+    x-popmq-admin-secret: SECRET
 
 Looking needs no secret. docs/decisions/0008-admin-secret.md tells why it is this and no more.
 """
@@ -39,7 +39,8 @@ LOOKS: Final = frozenset(
 )
 """What anybody may ask who reaches the port. A call in neither set needs the secret."""
 SECRET_BYTES_MIN: Final = 16
-_SCHEME: Final = "Bearer "
+_HEADER: Final = "x-popmq-admin-secret"
+"""Not `authorization`: that is the signature of RocketMQ's clients."""
 
 Handler = Callable[[CallContext, Any], Awaitable[Any]]
 
@@ -77,8 +78,8 @@ class Permission:
         """Raises `AdminSecretMissing`, `AdminSecretWrong`."""
         if self._secret is None:
             return
-        shown = ctx.metadata.get("authorization", "")
-        if not shown.startswith(_SCHEME):
+        shown = ctx.metadata.get(_HEADER)
+        if shown is None:
             raise AdminSecretMissing(call=call)
-        if not hmac.compare_digest(shown[len(_SCHEME) :].encode(), self._secret):
+        if not hmac.compare_digest(shown.encode(), self._secret):
             raise AdminSecretWrong(call=call)
