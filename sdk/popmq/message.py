@@ -78,7 +78,8 @@ class ReceivedMessage:
     queue_id: int
     queue_offset: int
     receipt_handle: str
-    """Proof of holding it; replaced when the invisible time is changed."""
+    """Proof of holding it; replaced when the invisible time is changed. Of one that was pulled:
+    since which start, seek or reset it was handed out."""
     body_error: str = ""
     """Why the body could not be unpacked; it is then as it came. Empty: nothing is wrong."""
     holder: Holder | None = field(default=None, repr=False, compare=False)

@@ -11,6 +11,7 @@ from popmq_broker.core.leases import GroupQueue, LeaseTable, Outcome, ReviveProg
 from popmq_broker.core.members import Members
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.pop_buffer import GrantBuffer
+from popmq_broker.core.pullers import Pullers
 from popmq_broker.core.queue_lock import QueueLocks
 from popmq_broker.core.receives import LastReceives
 from popmq_broker.core.stats import Stats
@@ -38,6 +39,7 @@ class BrokerState:
     locks: Locks = field(default_factory=Locks)
     members: Members = field(default_factory=Members)
     queue_locks: QueueLocks = field(init=False)
+    pullers: Pullers = field(default_factory=Pullers)
     pulls: Waiters = field(init=False)
     """Pulls that wait, each by itself."""
     stats: Stats = field(default_factory=Stats)

@@ -24,6 +24,7 @@ from popmq_proxy.rpc.find import Find
 from popmq_proxy.rpc.health import Health
 from popmq_proxy.rpc.membership import Membership
 from popmq_proxy.rpc.offsets import Offsets
+from popmq_proxy.rpc.permission import Permission, read_secret
 from popmq_proxy.rpc.pull import Pull
 from popmq_proxy.rpc.queue_lock import QueueLock
 from popmq_proxy.rpc.recall import Recall
@@ -62,9 +63,11 @@ class Methods:
     reset: Reset
     explain: Explain
     health: Health
+    permission: Permission
 
 
 def methods(upstream: Upstream) -> Methods:
+    """Raises `ConfigError`."""
     route, send, ack = Route(upstream), Send(upstream), Ack(upstream)
     signs = SignsOfLife(upstream)
     client = Client(upstream, signs)
@@ -126,6 +129,7 @@ def methods(upstream: Upstream) -> Methods:
         reset=Reset(upstream),
         explain=Explain(upstream),
         health=Health(),
+        permission=Permission(read_secret(upstream.config.admin_secret_file)),
     )
 
 
