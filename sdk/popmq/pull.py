@@ -158,7 +158,7 @@ class PullConsumer:
         if response.locked_by:
             await asyncio.sleep(min(wait_s, LOCKED_WAIT_S))
             return []
-        return self._take(queue, response)
+        return self._take(queue, response) or []
 
     async def _wait(
         self, order: list[Queue], max_messages: int, wait_s: float

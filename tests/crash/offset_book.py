@@ -44,8 +44,8 @@ class Book:
     _passed: dict[tuple[str, str, int], int] = field(default_factory=lambda: defaultdict(int))
 
     def note(self, line: str) -> None:
-        """A line of a consumer's record."""
-        what, name, last = line.split(" ")
+        """A line of a consumer's record: when, what, whose, what of it."""
+        _, what, name, last = line.split(" ")
         self.lines[what] += 1
         if what == "committed":
             self._committed[int(name)] = max(self._committed[int(name)], int(last))

@@ -2,9 +2,9 @@
 
     python -m crash.offset_consumers ENDPOINT RECORD SEED
 
-    handled GROUP BODY     it is dealt with; the commit or ack that says so comes later
-    acked GROUP BODY       its ack was answered OK
-    committed QUEUE N      a commit that tells the broker N, or more, was answered OK
+    WALL_MS handled GROUP BODY     it is dealt with; the commit or ack that says so comes later
+    WALL_MS acked GROUP BODY       its ack was answered OK
+    WALL_MS committed QUEUE N      a commit that tells the broker N, or more, was answered OK
 
 A kill loses none of these lines: they are in the page cache when the next call is made.
 """
@@ -40,7 +40,7 @@ async def pull(endpoint: str, record: Record, rng: random.Random) -> None:
                 ready = held[: rng.randrange(len(held) + 1)] if fresh else held
                 held = held[len(ready) :]
                 for message in ready:
-                    record.ok("handled", f"{PULL} {message.body.decode()}")
+                    record.write("handled", f"{PULL} {message.body.decode()}")
                     consumer.done(message)
                 told = _smallest_not_done(consumer, held)
                 await consumer.commit()
@@ -48,7 +48,7 @@ async def pull(endpoint: str, record: Record, rng: random.Random) -> None:
                 await asyncio.sleep(PAUSE_S)
                 continue
             for queue_id, offset in told.items():
-                record.ok("committed", f"{queue_id} {offset}")
+                record.write("committed", f"{queue_id} {offset}")
 
 
 def _smallest_not_done(consumer: PullConsumer, held: list[ReceivedMessage]) -> dict[int, int]:
@@ -76,12 +76,12 @@ async def pop(endpoint: str, group: str, record: Record, rng: random.Random) -> 
 
 async def _settle(client: Client, group: str, record: Record, message: ReceivedMessage) -> None:
     name = f"{group} {message.body.decode()}"
-    record.ok("handled", name)
+    record.write("handled", name)
     try:
         await client.ack(message)
     except PopMQClientError:  # unknown, or its time is over: it may come again
         return
-    record.ok("acked", name)
+    record.write("acked", name)
 
 
 async def main(endpoint: str, path: str, seed: str) -> None:

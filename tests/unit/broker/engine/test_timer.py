@@ -224,7 +224,7 @@ def test_what_becomes_old_soon_is_looked_for_soon(tmp_path: Path) -> None:
 
     async def until_rolled() -> None:
         rolling = asyncio.create_task(driver.broker.timer_keeper.run())
-        while driver.broker.state.store.max_offset(TIMER_TOPIC, 0) < 2:
+        while driver.broker.state.store.max_offset(TIMER_TOPIC, 0) < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         rolling.cancel()
 
