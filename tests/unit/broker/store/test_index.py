@@ -11,6 +11,7 @@ from harness.store import ROOT, Told, draft, opened, put, running
 
 from popmq_broker.core.index import Sizes
 from popmq_broker.store import index as index_module
+from popmq_broker.store import index_kept
 from popmq_broker.store.commit_log import ScanEnd
 from popmq_broker.store.drafts import Draft
 from popmq_broker.store.store import Store
@@ -209,7 +210,7 @@ async def test_the_log_of_a_server_without_an_index() -> None:
 async def test_what_is_too_much_to_keep_is_read_from_the_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(index_module, "KEPT_BYTES_MAX", 500)
+    monkeypatch.setattr(index_kept, "KEPT_BYTES_MAX", 500)
     disk = MemoryFiles()
     async with running(disk, index=SIZES) as store:
         for i in range(20):
