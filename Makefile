@@ -92,6 +92,20 @@ pipelines: setup ## the audit on a local Spark
 	@command -v java >/dev/null || { echo 'make pipelines: install Java 17 (apt-get install openjdk-17-jre-headless)'; exit 1; }
 	$(BIN)/pytest -q tests/pipelines
 
+.PHONY: dashboards promtool monitoring
+dashboards: setup ## write Grafana's dashboards anew
+	$(BIN)/python deploy/monitoring/dashboards.py
+
+.tools/usr/bin/promtool:
+	@command -v apt-get dpkg >/dev/null || { echo 'make promtool: put promtool into PATH (https://prometheus.io/download)'; exit 1; }
+	mkdir -p .tools
+	cd .tools && { apt-get download -q prometheus || { apt-get update -q && apt-get download -q prometheus; }; } && dpkg -x prometheus_*.deb . && rm prometheus_*.deb
+
+promtool: $(if $(shell command -v promtool),,.tools/usr/bin/promtool) ## Prometheus's tool that judges rules, into .tools
+
+monitoring: setup promtool ## rules, alerts and dashboards, judged by Prometheus's own tool
+	$(BIN)/pytest -q tests/monitoring
+
 compose: setup ## the cluster in containers
 	@docker info >/dev/null 2>&1 || { echo 'make compose: a Docker engine is needed (https://docs.docker.com/engine/install)'; exit 1; }
 	$(BIN)/pytest -q -s tests/compose
@@ -106,7 +120,7 @@ BENCH_ARGS = --rounds $(ROUNDS) --seconds $(SECONDS) --messages $(MESSAGES) \
 	$(if $(ROWS),--rows '$(ROWS)') $(if $(SYSTEMS),--systems '$(SYSTEMS)') $(if $(FLUSH),--flush '$(FLUSH)') \
 	$(if $(CORES),--cores $(CORES)) $(if $(FULL),--full) $(if $(CHECK),--check) $(if $(JSON),--json) $(BENCH_OPTIONS)
 
-bench: setup .venv/.bench bench/loadgen/loadgen bench/anchor/lib ## against Apache RocketMQ (ROUNDS= SECONDS= ROWS= CHECK=1 FULL=1)
+bench: setup .venv/.bench .venv-compiled/.ready bench/loadgen/loadgen bench/anchor/lib ## against Apache RocketMQ (ROUNDS= SECONDS= ROWS= CHECK=1 FULL=1)
 	PYTHONPATH=bench $(BIN)/python -m compare $(BENCH_ARGS)
 
 .venv/.bench: .venv/.ready

@@ -56,6 +56,8 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("--cores", help="pin servers and load generator to these, such as 0,1")
     where = made.add_argument_group("where things are")
     where.add_argument("--popmq", type=Path, default=ROOT / ".venv/bin/popmq")
+    compiled = ROOT / ".venv-compiled/bin/popmq"
+    where.add_argument("--compiled", type=Path, default=compiled, help="popmq, compiled")
     where.add_argument("--loadgen", type=Path, default=BENCH / "loadgen/loadgen")
     where.add_argument("--anchor", type=Path, default=BENCH / "anchor/anchor.sh")
     where.add_argument("--work", type=Path, default=BENCH / "run", help="files of the servers")
@@ -103,6 +105,7 @@ def _run(options: argparse.Namespace) -> int:
     plan = plan_of(options)
     tools = Tools(
         options.popmq.absolute(),
+        options.compiled.absolute(),
         options.loadgen.absolute(),
         options.anchor.absolute(),
         options.cores,

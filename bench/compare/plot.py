@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from compare.report import number
 from compare.results import Summary
-from compare.systems import FLUSHES, PAIRS, Case
+from compare.systems import COMPILED, FLUSHES, PAIRS, Case
 from compare.workloads import ROWS
 
 matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text
@@ -22,36 +22,39 @@ STYLE = (
     "<style>svg{color:#24292f;font-family:sans-serif}"
     "@media(prefers-color-scheme:dark){svg{color:#d0d7de}}</style>"
 )
-OURS, THEIRS = "#3b8eea", "#d9822b"
-BAR_HEIGHT = 0.38
+OURS, COMPILED_OURS, THEIRS = "#3b8eea", "#2f5fb3", "#d9822b"
+BARS_HEIGHT = 0.78
+"""Of all bars of a load together, in distances between loads."""
 LABEL_ROOM = 3.0
 """Factor by which the axis is longer than the longest bar, for its label."""
 
 
 @dataclass(frozen=True)
+class Bars:
+    """One system's bars: a value for each label of the panel, or None."""
+
+    name: str
+    colour: str
+    values: list[float | None]
+
+
+@dataclass(frozen=True)
 class Panel:
-    """Bars of one measure: for each label a value of ours and one of theirs, or None."""
+    """Bars of one measure for each label."""
 
     axis: str
     labels: list[str]
-    ours: list[float | None]
-    theirs: list[float | None]
+    sides: list[Bars]
 
 
 def panels(summary: Summary) -> list[Panel]:
-    """Throughput and CPU of the first pair that was measured, in the table's order; else none."""
-    cases = summary.cases()
-    pairs = [
-        (Case(pair.ours, flush), Case(pair.theirs, flush)) for flush in FLUSHES for pair in PAIRS
-    ]
-    both = [(ours, theirs) for ours, theirs in pairs if ours in cases and theirs in cases]
-    if not both:
-        return []
-    ours, theirs = both[0]
+    """Throughput and CPU of the first pairs that were measured against one peer, in the table's
+    order; else none."""
+    sides = _sides(summary.cases())
     rows = [
         row
         for row in ROWS.values()
-        if (ours, row.name) in summary.rows or (theirs, row.name) in summary.rows
+        if any((case, row.name) in summary.rows for _, _, case in sides)
     ]
 
     def values(case: Case, name: str) -> list[float | None]:
@@ -59,38 +62,64 @@ def panels(summary: Summary) -> list[Panel]:
         return [float(getattr(one, name)) if one else None for one in measured]
 
     return [
-        Panel(axis, [row.title for row in rows], values(ours, name), values(theirs, name))
+        Panel(
+            axis,
+            [row.title for row in rows],
+            [Bars(title, colour, values(case, name)) for title, colour, case in sides],
+        )
         for axis, name in (
             ("messages per second, logarithmic; longer is better", "messages_per_s"),
             ("server CPU µs per message, logarithmic; shorter is better", "server_cpu_us"),
         )
+        if sides
     ]
+
+
+def _sides(cases: Sequence[Case]) -> list[tuple[str, str, Case]]:
+    """(name, colour, case) of ours and of the one peer they are compared with."""
+    for flush in FLUSHES:
+        for pair in PAIRS:
+            theirs = Case(pair.theirs, flush)
+            ours = [
+                (Case(other.ours, flush), other.ours.endswith(COMPILED))
+                for other in PAIRS
+                if other.theirs == pair.theirs
+                and other.ours.removesuffix(COMPILED) == pair.ours.removesuffix(COMPILED)
+            ]
+            shown = [
+                ("PopMQ, compiled", COMPILED_OURS, case) if compiled else ("PopMQ", OURS, case)
+                for case, compiled in ours
+                if case in cases
+            ]
+            if shown and theirs in cases:
+                return [*shown, ("Apache RocketMQ", THEIRS, theirs)]
+    return []
 
 
 def svg(shown: Sequence[Panel]) -> str:
     """The picture; at least one panel."""
-    height = 1.2 + 0.5 * max(len(panel.labels) for panel in shown)
+    height = 1.2 + 0.6 * max(len(panel.labels) for panel in shown)
     figure = Figure(figsize=(11, height), layout="constrained")
     axes = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
     for panel, place in zip(shown, axes, strict=True):
         _draw(panel, place)
     handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper left", ncols=2, frameon=False, labelcolor=INK)
+    figure.legend(handles, names, loc="outside upper left", ncols=3, frameon=False, labelcolor=INK)
     text = StringIO()
     figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
     return schemed(text.getvalue())
 
 
 def _draw(panel: Panel, axes: Axes) -> None:
-    sides = [("PopMQ", OURS, panel.ours, -0.5), ("Apache RocketMQ", THEIRS, panel.theirs, 0.5)]
-    for name, colour, values, side in sides:
-        places = [index + side * BAR_HEIGHT for index in range(len(values))]
-        bars = axes.barh(
-            places, [value or 0.0 for value in values], BAR_HEIGHT, color=colour, label=name
-        )
-        labels = [number(value) for value in values]
+    height = BARS_HEIGHT / len(panel.sides)
+    for turn, side in enumerate(panel.sides):
+        shift = (turn - (len(panel.sides) - 1) / 2) * height
+        places = [index + shift for index in range(len(side.values))]
+        lengths = [value or 0.0 for value in side.values]
+        bars = axes.barh(places, lengths, height, color=side.colour, label=side.name)
+        labels = [number(value) for value in side.values]
         axes.bar_label(bars, labels, padding=3, color=INK, fontsize=8)
-    known = [value for value in (*panel.ours, *panel.theirs) if value]
+    known = [value for side in panel.sides for value in side.values if value]
     if known:
         axes.set_xscale("log")
         axes.set_xlim(10 ** _decade_below(min(known)), max(known) * LABEL_ROOM)

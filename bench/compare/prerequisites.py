@@ -5,13 +5,13 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from compare.failure import BenchFailure
 from compare.servers import Tools
-from compare.systems import SYSTEMS, Case
+from compare.systems import COMPILED, SYSTEMS, Case
 
 JARS = "rocketmq-proxy-*.jar"
 FREE_GIB_MIN = 20
@@ -19,7 +19,7 @@ FREE_GIB_MIN = 20
 
 def check(tools: Tools, cases: Iterable[Case], work: Path, plot: bool) -> None:
     """Raises a failure that names everything that is missing."""
-    lacks = missing(tools, any(SYSTEMS[case.system].jvm for case in cases), plot)
+    lacks = missing(tools, [case.system for case in cases], plot)
     work.mkdir(parents=True, exist_ok=True)
     free_gib = shutil.disk_usage(work).free / 2**30
     if free_gib < FREE_GIB_MIN:
@@ -30,11 +30,13 @@ def check(tools: Tools, cases: Iterable[Case], work: Path, plot: bool) -> None:
         raise BenchFailure("\n".join(lacks))
 
 
-def missing(tools: Tools, jvm: bool, plot: bool) -> list[str]:
+def missing(tools: Tools, systems: Sequence[str], plot: bool) -> list[str]:
     """One line for each thing that is missing."""
     found = []
     if not tools.popmq.is_file():
         found.append(f"{tools.popmq} is missing: make setup")
+    if any(name.endswith(COMPILED) for name in systems) and not tools.compiled.is_file():
+        found.append(f"{tools.compiled} is missing: make compiled")
     if not tools.loadgen.is_file():
         found.append("the load generator is not built: cd bench/loadgen && go build -o loadgen .")
         if shutil.which("go") is None:
@@ -43,7 +45,7 @@ def missing(tools: Tools, jvm: bool, plot: bool) -> list[str]:
         found.append("taskset is missing: apt-get install util-linux")
     if plot and importlib.util.find_spec("matplotlib") is None:
         found.append("matplotlib is missing: .venv/bin/pip install --group bench")
-    if jvm:
+    if any(SYSTEMS[name].jvm for name in systems):
         found += _missing_for_rocketmq(tools)
     return found
 

@@ -179,9 +179,8 @@ def _targets(verdicts: Sequence[Verdict]) -> str:
 
 
 def target_title(target: Target) -> str:
-    what = ROWS[target.row].title if target.row else target.pair.title.lower()
-    place = f" ({target.pair.title.lower()})" if target.row else ""
-    return f"{what}: {target.measure}{place}"
+    load = f"{ROWS[target.row].title}: " if target.row else ""
+    return f"{load}{target.measure} ({target.pair.title.lower()})"
 
 
 def _remarks(summary: Summary) -> str:

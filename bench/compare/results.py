@@ -6,7 +6,7 @@ from statistics import median
 
 from compare.load import Figures, figures
 from compare.record import Record
-from compare.systems import PAIRS, Case, Pair
+from compare.systems import ALONE_PAIRS, CLUSTER_PAIRS, Case, Pair
 from compare.workloads import ROWS
 
 OTHER_PERCENT_MAX = 10.0
@@ -144,8 +144,7 @@ class Target:
     at_least: bool
 
 
-def _targets() -> tuple[Target, ...]:
-    cluster, alone = PAIRS[0], PAIRS[2]
+def _cluster_targets(pair: Pair) -> list[Target]:
     rows = [
         # row, least throughput ratio, greatest CPU ratio
         ("send-16", 2.0, 0.5),
@@ -155,22 +154,30 @@ def _targets() -> tuple[Target, ...]:
         ("receive", 2.5, 0.4),
         ("e2e", 2.0, 0.5),
     ]
-    found = [Target(cluster, "send-1", "p50", 1.0, at_least=False)]
+    found = [Target(pair, "send-1", "p50", 1.0, at_least=False)]
     for row, rate, cpu in rows:
-        found.append(Target(cluster, row, "throughput", rate, at_least=True))
-        found.append(Target(cluster, row, "CPU", cpu, at_least=False))
-    return (
+        found.append(Target(pair, row, "throughput", rate, at_least=True))
+        found.append(Target(pair, row, "CPU", cpu, at_least=False))
+    return [
         *found,
-        Target(cluster, "e2e-1000", "p99", 0.25, at_least=False),
-        Target(cluster, "e2e-1000", "CPU", 0.4, at_least=False),
-        Target(cluster, None, "memory", 0.25, at_least=False),
-        Target(cluster, None, "start-up", 0.33, at_least=False),
-        Target(alone, "send-128", "throughput", 1.0, at_least=True),
-        Target(alone, "receive", "throughput", 1.5, at_least=True),
-    )
+        Target(pair, "e2e-1000", "p99", 0.25, at_least=False),
+        Target(pair, "e2e-1000", "CPU", 0.4, at_least=False),
+        Target(pair, None, "memory", 0.25, at_least=False),
+        Target(pair, None, "start-up", 0.33, at_least=False),
+    ]
 
 
-TARGETS = _targets()
+def _alone_targets(pair: Pair) -> list[Target]:
+    return [
+        Target(pair, "send-128", "throughput", 1.0, at_least=True),
+        Target(pair, "receive", "throughput", 1.5, at_least=True),
+    ]
+
+
+TARGETS = (
+    *(target for pair in CLUSTER_PAIRS for target in _cluster_targets(pair)),
+    *(target for pair in ALONE_PAIRS for target in _alone_targets(pair)),
+)
 
 ROW_MEASURES: dict[str, Callable[[RowSummary], float | None]] = {
     "throughput": lambda row: row.messages_per_s,

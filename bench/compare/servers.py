@@ -9,12 +9,12 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from compare import processes
 from compare.failure import BenchFailure
-from compare.systems import Case
+from compare.systems import COMPILED, SYSTEMS, Case
 from compare.workloads import QUEUES, TOPIC_PREFIX, group, topic
 
 NAMESERVER_PORT = 9876
@@ -31,6 +31,8 @@ class Tools:
     """Where the programs are, and the cores they may use."""
 
     popmq: Path
+    compiled: Path
+    """`popmq` with modules that mypyc has compiled."""
     loadgen: Path
     anchor: Path
     cores: str | None
@@ -217,20 +219,18 @@ def patiently(attempt: Callable[[], None]) -> None:
 
 def server_for(case: Case, tools: Tools, folder: Path) -> Server:
     """The server of a case, not started."""
-    match case.system:
-        case "popmq":
-            return Popmq(tools, case.flush, folder, front="http2", alone=False)
-        case "popmq-envoy":
-            return Popmq(tools, case.flush, folder, front="envoy", alone=False)
-        case "popmq-grpcio":
-            return Popmq(tools, case.flush, folder, front="grpcio", alone=False)
-        case "popmq-standalone":
-            return Popmq(tools, case.flush, folder, front="http2", alone=True)
-        case "rocketmq":
-            return Rocketmq(tools, case.flush, folder, mode="cluster")
-        case "rocketmq-local":
-            return Rocketmq(tools, case.flush, folder, mode="local")
-    raise BenchFailure(f"no system {case.system}")
+    if SYSTEMS[case.system].jvm:
+        mode = "local" if case.system == "rocketmq-local" else "cluster"
+        return Rocketmq(tools, case.flush, folder, mode)
+    front, alone = {
+        "popmq": ("http2", False),
+        "popmq-envoy": ("envoy", False),
+        "popmq-grpcio": ("grpcio", False),
+        "popmq-standalone": ("http2", True),
+    }[case.system.removesuffix(COMPILED)]
+    if case.system.endswith(COMPILED):
+        tools = replace(tools, popmq=tools.compiled)
+    return Popmq(tools, case.flush, folder, front, alone)
 
 
 def check_ports_free() -> None:

@@ -40,6 +40,8 @@ SYSTEMS = {
         System("popmq-envoy", "PopMQ, separate processes, Envoy front", jvm=False),
         System("popmq-grpcio", "PopMQ, separate processes, grpcio front", jvm=False),
         System("popmq-standalone", "PopMQ, standalone", jvm=False),
+        System("popmq-compiled", "PopMQ, separate processes, compiled", jvm=False),
+        System("popmq-standalone-compiled", "PopMQ, standalone, compiled", jvm=False),
         System("rocketmq", "Apache RocketMQ, cluster", jvm=True),
         System("rocketmq-local", "Apache RocketMQ, broker and proxy in one JVM", jvm=True),
     )
@@ -47,14 +49,29 @@ SYSTEMS = {
 
 FLUSHES = ("sync", "async")
 
-PAIRS = (
+COMPILED = "-compiled"
+"""How the names end of systems whose hot modules mypyc has compiled."""
+
+CLUSTER_PAIRS = (
     Pair("popmq", "rocketmq", "Separate processes"),
+    Pair("popmq-compiled", "rocketmq", "Separate processes, compiled"),
+)
+ALONE_PAIRS = (
+    Pair("popmq-standalone", "rocketmq-local", "One process"),
+    Pair("popmq-standalone-compiled", "rocketmq-local", "One process, compiled"),
+)
+PAIRS = (
+    *CLUSTER_PAIRS,
     Pair("popmq-envoy", "rocketmq", "Separate processes, Envoy front"),
     Pair("popmq-grpcio", "rocketmq", "Separate processes, grpcio front"),
-    Pair("popmq-standalone", "rocketmq-local", "One process"),
+    *ALONE_PAIRS,
 )
 
-DEFAULT_CASES = (Case("popmq", "sync"), Case("rocketmq", "sync"))
+DEFAULT_CASES = (
+    Case("popmq", "sync"),
+    Case("rocketmq", "sync"),
+    Case("popmq-compiled", "sync"),
+)
 
 FULL_CASES = (
     *DEFAULT_CASES,
@@ -62,6 +79,7 @@ FULL_CASES = (
     Case("popmq-grpcio", "sync"),
     Case("popmq-standalone", "sync"),
     Case("rocketmq-local", "sync"),
+    Case("popmq-standalone-compiled", "sync"),
     Case("popmq", "async"),
     Case("rocketmq", "async"),
 )

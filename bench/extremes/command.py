@@ -77,7 +77,7 @@ def tools_of(options: argparse.Namespace) -> Tools:
         raise BenchFailure(f"{popmq} is missing: make setup")
     if not loadgen.is_file():
         raise BenchFailure(f"{loadgen} is missing: make bench/loadgen/loadgen")
-    return Tools(popmq, loadgen, BENCH / "anchor/anchor.sh", options.cores)
+    return Tools(popmq, popmq, loadgen, BENCH / "anchor/anchor.sh", options.cores)
 
 
 def _run(options: argparse.Namespace) -> Outcome:

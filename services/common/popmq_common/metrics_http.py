@@ -1,15 +1,16 @@
 """/metrics over HTTP, by prometheus-client's own server in its own thread.
 
 The figures are read on the event loop: what is read of a service's state is of one moment, and
-nothing changes under the reader.
+nothing changes under the reader. Beside them stand the process's own (`process_…`) and its version.
 """
 
 import asyncio
 from collections.abc import Iterable
 from concurrent.futures import Future
+from importlib.metadata import version
 from types import TracebackType
 
-from prometheus_client import CollectorRegistry, Metric, start_http_server
+from prometheus_client import CollectorRegistry, Info, Metric, ProcessCollector, start_http_server
 from prometheus_client.registry import Collector
 
 SCRAPE_S_MAX = 10.0
@@ -45,6 +46,10 @@ class MetricsServer:
         if self.port:
             registry = CollectorRegistry()
             registry.register(_OnLoop(self._registry, asyncio.get_running_loop()))
+            ProcessCollector(registry=registry)
+            Info("popmq_build", "Which PopMQ this is", registry=registry).info(
+                {"version": version("popmq")}
+            )
             self._server, self._thread = start_http_server(
                 self.port, addr=self._host, registry=registry
             )

@@ -19,13 +19,16 @@ def cases(*words: str) -> list[Case]:
     return cases_of(parser().parse_args(words))
 
 
-def test_the_default_is_the_cluster_pair_in_sync_flush() -> None:
-    assert cases() == [Case("popmq", "sync"), Case("rocketmq", "sync")]
+CLUSTER = ("popmq", "rocketmq", "popmq-compiled")
+
+
+def test_the_default_is_the_cluster_in_sync_flush() -> None:
+    assert cases() == [Case(system, "sync") for system in CLUSTER]
     assert cases("--full") == list(FULL_CASES)
 
 
 def test_systems_and_flush_are_chosen() -> None:
-    assert cases("--flush", "async") == [Case("popmq", "async"), Case("rocketmq", "async")]
+    assert cases("--flush", "async") == [Case(system, "async") for system in CLUSTER]
     assert cases("--systems", "popmq-standalone rocketmq-local", "--flush", "sync,async") == [
         Case(system, flush)
         for flush in ("sync", "async")
@@ -38,10 +41,7 @@ def test_systems_and_flush_are_chosen() -> None:
 def test_systems_take_turns() -> None:
     plan = plan_of(parser().parse_args(["--rounds", "2", "--rows", "send-16"]))
     assert [(number, case.system) for number, case in plan.schedule()] == [
-        (1, "popmq"),
-        (1, "rocketmq"),
-        (2, "popmq"),
-        (2, "rocketmq"),
+        (number, system) for number in (1, 2) for system in CLUSTER
     ]
     assert plan.estimate_s() > 2 * (60 + 5 + 2 * 25)
 
@@ -68,11 +68,23 @@ def test_what_is_missing_is_told_with_what_mends_it(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("ANCHOR_LIB", raising=False)
-    tools = Tools(tmp_path / "popmq", tmp_path / "loadgen", tmp_path / "anchor.sh", "0,1")
-    told = "\n".join(missing(tools, jvm=True, plot=False))
-    for part in ("make setup", "go build", "go.dev", "taskset", "openjdk", "mvn -q", "maven"):
+    popmq, compiled = tmp_path / "popmq", tmp_path / "compiled"
+    tools = Tools(popmq, compiled, tmp_path / "loadgen", tmp_path / "anchor.sh", "0,1")
+    told = "\n".join(missing(tools, ["popmq-compiled", "rocketmq"], plot=False))
+    for part in (
+        "make setup",
+        "make compiled",
+        "go build",
+        "go.dev",
+        "taskset",
+        "openjdk",
+        "mvn -q",
+        "maven",
+    ):
         assert part in told
-    assert "java" not in "\n".join(missing(tools, jvm=False, plot=False))
+    less = "\n".join(missing(tools, ["popmq"], plot=False))
+    assert "java" not in less
+    assert "make compiled" not in less
 
 
 def test_the_time_left_follows_what_was_seen() -> None:
@@ -107,5 +119,5 @@ def test_memory_is_summed_and_the_gone_count_nothing(tmp_path: Path) -> None:
 
 
 def test_a_pinned_command_names_its_cores() -> None:
-    tools = Tools(Path("p"), Path("l"), Path("a"), "0,1")
+    tools = Tools(Path("p"), Path("c"), Path("l"), Path("a"), "0,1")
     assert tools.pinned(["x"]) == ["taskset", "-c", "0,1", "x"]

@@ -74,10 +74,15 @@ def test_a_row_one_side_lacks_is_a_dash() -> None:
 
 
 def test_the_picture_is_text_in_the_pages_own_colour() -> None:
-    shown = plot.panels(summarize(record({"popmq": [2000.0], "rocketmq": [1000.0]})))
-    assert [(panel.ours, panel.theirs) for panel in shown] == [
-        ([2000.0], [1000.0]),
-        ([300.0], [300.0]),
+    measured = {"popmq": [2000.0], "rocketmq": [1000.0], "popmq-compiled": [3000.0]}
+    shown = plot.panels(summarize(record(measured)))
+    assert [[(bars.name, bars.values) for bars in panel.sides] for panel in shown] == [
+        [
+            ("PopMQ", [rate]),
+            ("PopMQ, compiled", [compiled_rate]),
+            ("Apache RocketMQ", [their_rate]),
+        ]
+        for rate, compiled_rate, their_rate in ((2000.0, 3000.0, 1000.0), (300.0, 300.0, 300.0))
     ]
     picture = plot.svg(shown)
     assert "2,000" in picture

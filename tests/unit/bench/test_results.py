@@ -94,3 +94,8 @@ def test_async_flush_is_not_held_against_the_targets() -> None:
     made.rows = [RowRun(row.system, "async", row.round, row.row, row.report) for row in made.rows]
     made.starts = []
     assert all(verdict.met is None for verdict in verdicts(summarize(made)))
+
+
+def test_one_process_is_held_against_one_process() -> None:
+    alone = {target.pair for target in TARGETS if target.pair.theirs == "rocketmq-local"}
+    assert {pair.ours for pair in alone} == {"popmq-standalone", "popmq-standalone-compiled"}

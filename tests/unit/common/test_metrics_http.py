@@ -28,6 +28,8 @@ async def test_a_scrape_reads_on_the_event_loop() -> None:
     async with MetricsServer(registry, "127.0.0.1", port):
         page = await asyncio.to_thread(_get, port)
     assert "asked 1.0" in page
+    assert "process_resident_memory_bytes" in page
+    assert 'popmq_build_info{version="' in page
     assert asked.threads == [threading.current_thread()]
 
 

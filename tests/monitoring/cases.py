@@ -1,0 +1,111 @@
+"""For each alert what makes it fire, and what is close to it and leaves it silent.
+
+Series are written as promtool takes them: `0+2x5` is 0 2 4 … 10, a value a minute.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Case:
+    """Series by selector; after `minutes` the alert stands, or does not."""
+
+    fires: dict[str, str]
+    silent: dict[str, str]
+    minutes: int
+
+
+_GROUP = 'consumer_group="g",topic="t",instance="b"'
+_RPC = 'popmq_rpc_status_total{instance="p",method="SendMessage",code="%d"}'
+
+
+def _standing(**counts: int) -> dict[str, str]:
+    names = ("stored", "settled", "ready", "inflight", "blocked", "expired")
+    return {
+        f"popmq_consumer_{name}_messages{{{_GROUP}}}": f"{counts.get(name, 0)}x10" for name in names
+    }
+
+
+def _buckets(name: str, labels: str, below: str, above_s: str) -> dict[str, str]:
+    """A histogram whose every observation lies between two bounds, ten a minute."""
+    return {
+        f'{name}_bucket{{{labels},le="{below}"}}': "0x20",
+        f'{name}_bucket{{{labels},le="{above_s}"}}': "0+10x20",
+        f'{name}_bucket{{{labels},le="+Inf"}}': "0+10x20",
+    }
+
+
+_SEND = 'instance="p",method="SendMessage"'
+_READY = f"popmq_consumer_ready_messages{{{_GROUP}}}"
+_LAG = f"popmq_consumer_lag_messages{{{_GROUP}}}"
+_OUT = f"popmq_messages_out_total{{{_GROUP}}}"
+_ACKED = f'popmq_acks_total{{{_GROUP},outcome="done"}}'
+_DEAD = 'popmq_send_to_dlq_messages_total{consumer_group="g",topic="t",instance="b"}'
+_EXPIRED = f"popmq_consumer_expired_messages{{{_GROUP}}}"
+_GIVEN_UP = 'popmq_transactions_total{topic="t",outcome="given up",instance="b"}'
+_COMMITTED = 'popmq_transactions_total{topic="t",outcome="committed",instance="b"}'
+_FORCED = 'popmq_storage_deleted_files_total{reason="forced",instance="b"}'
+_BY_AGE = 'popmq_storage_deleted_files_total{reason="age",instance="b"}'
+_UP = 'up{job="popmq",service="broker",instance="b"}'
+
+CASES = {
+    "ServiceDown": Case({_UP: "1 0x5"}, {_UP: "1x5"}, 3),
+    "BrokersMissing": Case(
+        {'popmq_nameserver_brokers{instance="n"}': "2 1x5"},
+        {'popmq_nameserver_brokers{instance="n"}': "2x5"},
+        5,
+    ),
+    "ServerErrors": Case(
+        {_RPC % 20000: "0+95x10", _RPC % 50001: "0+5x10"},
+        {_RPC % 20000: "0+95x10", _RPC % 50101: "0+5x10", _RPC % 40000: "0+50x10"},
+        9,
+    ),
+    "SendsSlow": Case(
+        _buckets("popmq_rpc_seconds", _SEND, "1", "5"),
+        _buckets("popmq_rpc_seconds", _SEND, "0.001", "0.5"),
+        15,
+    ),
+    "MessagesUnaccounted": Case(
+        _standing(stored=10, settled=4, ready=3, inflight=2),
+        _standing(stored=10, settled=4, ready=2, inflight=2, blocked=1, expired=1),
+        3,
+    ),
+    "GroupStuck": Case(
+        {_READY: "5x20", _OUT: "7x20"},
+        {_READY: "5x20", _OUT: "0+1x20"},
+        15,
+    ),
+    "GroupFallsBehind": Case(
+        {_LAG: "1000+60x40", _ACKED: "0+60x40"},
+        {_LAG: "3000-60x40", _ACKED: "0+60x40"},
+        35,
+    ),
+    "DeadLetters": Case({_DEAD: "0 0 1 1"}, {_DEAD: "5x3"}, 3),
+    "MessagesExpired": Case({_EXPIRED: "0 0 8 8"}, {_EXPIRED: "8x3"}, 3),
+    "TransactionsGivenUp": Case({_GIVEN_UP: "0 0 1 1"}, {_COMMITTED: "0 5 9 9"}, 3),
+    "DeliveryLate": Case(
+        {'popmq_revive_latency_seconds{instance="b"}': "0 9x5"},
+        {
+            'popmq_revive_latency_seconds{instance="b"}': "0 4x5",
+            'popmq_timer_lag_seconds{instance="b"}': "0 0.5x5",
+        },
+        5,
+    ),
+    "DiskFills": Case(
+        {'popmq_disk_state{instance="b"}': "1x5"}, {'popmq_disk_state{instance="b"}': "0 1 0x4"}, 4
+    ),
+    "SendsRefused": Case(
+        {'popmq_disk_state{instance="b"}': "0 2"}, {'popmq_disk_state{instance="b"}': "1x2"}, 1
+    ),
+    "NeededFilesDeleted": Case({_FORCED: "0 0 1 1"}, {_BY_AGE: "0 3 9 9"}, 3),
+    "DiskSlow": Case(
+        _buckets("popmq_fsync_seconds", 'instance="b"', "0.25", "1"),
+        _buckets("popmq_fsync_seconds", 'instance="b"', "0.001", "0.01"),
+        15,
+    ),
+    "AnswersNotOnDisk": Case(
+        {'popmq_flush_sync{instance="b"}': "1x5", 'popmq_pop_buffer_durable{instance="b"}': "0x5"},
+        {'popmq_flush_sync{instance="b"}': "1x5", 'popmq_pop_buffer_durable{instance="b"}': "1x5"},
+        4,
+    ),
+}

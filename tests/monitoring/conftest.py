@@ -1,0 +1,1 @@
+"""promtool judges rules; the folder's modules import each other as `monitoring.…`."""

@@ -1,0 +1,115 @@
+"""Do dashboards and rules ask for figures that there are?"""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from harness.broker import EngineDriver
+from monitoring.test_alerts import RULES, promtool
+from prometheus_client import CollectorRegistry, ProcessCollector
+
+from popmq_broker import metrics as broker_metrics
+from popmq_common import logs
+from popmq_common.clock import SystemClock
+from popmq_nameserver.core.route_table import RouteTable
+from popmq_nameserver.rpc import NameserverRpc
+from popmq_proxy.metrics import Metrics
+from popmq_proxy.sessions import Sessions
+
+GRAFANA = RULES / "grafana"
+ENDINGS = {
+    "counter": ("_total",),
+    "histogram": ("_bucket", "_sum", "_count"),
+    "gauge": ("",),
+}
+OF_PROMETHEUS = {"up", "ALERTS"}
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[set[str]]:
+    """The names on the pages of all services."""
+    driver = EngineDriver(tmp_path)
+    nameserver = NameserverRpc(RouteTable(1), SystemClock(), logs.get("nameserver"))
+    own = CollectorRegistry()
+    ProcessCollector(registry=own)
+    registries = (
+        broker_metrics.registry(driver.broker),
+        Metrics(Sessions(1, 1)).registry,
+        nameserver.registry,
+        own,
+    )
+    yield {name for registry in registries for name in _names(registry)}
+    driver.close()
+
+
+def _names(registry: CollectorRegistry) -> Iterable[str]:
+    for family in registry.collect():
+        for ending in ENDINGS[family.type]:
+            yield family.name + ending
+
+
+def _expressions() -> dict[str, str]:
+    """Where it stands → what is asked."""
+    found = {}
+    for file in sorted((GRAFANA / "dashboards").glob("*.json")):
+        for panel in json.loads(file.read_text())["panels"]:
+            for target in panel["targets"]:
+                found[f"{file.name}: {panel['title']}: {target['legendFormat']}"] = target["expr"]
+    for file in (RULES / "recording.yml", RULES / "alerts.yml"):
+        for group in yaml.safe_load(file.read_text())["groups"]:
+            for rule in group["rules"]:
+                found[rule.get("alert") or rule["record"]] = rule["expr"]
+    return found
+
+
+def _recorded() -> set[str]:
+    groups = yaml.safe_load((RULES / "recording.yml").read_text())["groups"]
+    return {rule["record"] for group in groups for rule in group["rules"]}
+
+
+def test_every_figure_that_is_asked_for_is_served(served: set[str]) -> None:
+    known = served | _recorded() | OF_PROMETHEUS
+    assert len(_expressions()) > 60
+    for place, expression in _expressions().items():
+        asked = set(re.findall(r"[a-z_:]*popmq_[a-z0-9_:]*|process_[a-z_]+|up\b", expression))
+        assert asked, place
+        assert asked <= known, f"{place} asks for {asked - known}"
+
+
+def test_prometheus_understands_every_panel(tmp_path: Path) -> None:
+    rules = [
+        {
+            "record": f"panel:{number}",
+            "expr": expression.replace("$group", "g").replace("$topic", "t"),
+        }
+        for number, expression in enumerate(_expressions().values())
+    ]
+    file = tmp_path / "panels.yml"
+    file.write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}))
+    promtool("check", "rules", str(file))
+
+
+def test_the_dashboards_are_what_their_tables_say() -> None:
+    subprocess.run([sys.executable, str(RULES / "dashboards.py"), "check"], check=True)
+
+
+def test_grafana_is_told_where_everything_is() -> None:
+    (source,) = yaml.safe_load((GRAFANA / "provisioning/datasources/popmq.yml").read_text())[
+        "datasources"
+    ]
+    uids = set()
+    for file in (GRAFANA / "dashboards").glob("*.json"):
+        board = json.loads(file.read_text())
+        uids.add(board["uid"])
+        for panel in board["panels"]:
+            assert panel["datasource"]["uid"] == source["uid"]
+            places = panel["gridPos"]
+            assert places["x"] + places["w"] <= 24
+        ids = [panel["id"] for panel in board["panels"]]
+        assert len(set(ids)) == len(ids)
+    assert len(uids) == 4
