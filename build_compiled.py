@@ -28,6 +28,7 @@ MODULES = {
         "popmq_proxy/front/http2/headers.py",
         "popmq_proxy/front/http2/incoming.py",
         "popmq_proxy/front/http2/outgoing.py",
+        "popmq_proxy/front/http2/pings.py",
         "popmq_proxy/front/http2/stream.py",
         "popmq_proxy/front/http2/held.py",
         "popmq_proxy/front/http2/connection.py",

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from popmq_broker.core.index import Sizes
-from popmq_broker.store import index, index_file
+from popmq_broker.store import index, index_file, index_kept
 from popmq_broker.store.commit_log import ScanEnd
 from popmq_broker.store.drafts import Draft
 from popmq_broker.store.store import Store
@@ -35,7 +35,8 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (index, index_file):
         monkeypatch.setattr(module, "UNSAVED_ENTRIES_MAX", UNSAVED)
     monkeypatch.setattr(index, "TURN_RECORDS", 5)
-    monkeypatch.setattr(index, "KEPT_BYTES_MAX", 2_000)
+    monkeypatch.setattr(index_kept, "KEPT_BYTES_MAX", 2_000)
+    monkeypatch.setattr(index, "GATHER_RECORDS", 5)
     monkeypatch.setattr(index, "TAIL_BYTES_MAX", 100)
     monkeypatch.setattr(index, "BATCH_KEYS_MAX", 9)
 

@@ -52,6 +52,7 @@ _START = Struct(">iiiiiqqiq")
 _HEADS = {  # everything before the body, by the lengths of born host and store host
     (born, store): Struct(f">iiiiiqqiq{born}sq{store}siqi") for born in (8, 20) for store in (8, 20)
 }
+_HEAD_V4 = _HEADS[8, 8]
 _I64 = Struct(">q")
 _TRIES = Struct(">iqi")
 _PROPERTY_BYTES = Struct(">h")
@@ -264,6 +265,61 @@ def is_whole(data: bytes, log_offset: int) -> bool:
         data[:8] == _HEAD.pack(len(data), MAGIC_V1)
         and data[28:36] == _I64.pack(log_offset)
         and data[-CHECKSUM_BYTES:] == _checksum(data[:-CHECKSUM_BYTES])
+    )
+
+
+class Parts(NamedTuple):
+    """A checked record, taken apart and not decoded."""
+
+    topic: bytes
+    queue_id: int
+    queue_offset: int
+    body: bytes
+    properties: bytes
+    sys_flag: int
+    flag: int
+    born_timestamp_ms: int
+    born_host: bytes
+    reconsume_times: int
+
+
+def parts(data: bytes) -> Parts | None:
+    """Of bytes that were checked. None: with IPv6 hosts, or without the checksum item; `decode`
+    reads those. 0.9 µs."""
+    (
+        _,
+        magic,
+        _,
+        queue_id,
+        flag,
+        queue_offset,
+        _,
+        sys_flag,
+        born_ms,
+        born_host,
+        _,
+        _,
+        tries,
+        _,
+        body_bytes,
+    ) = _HEAD_V4.unpack_from(data)
+    if magic != MAGIC_V1 or sys_flag & ~_HOSTS_V4_MASK:
+        return None
+    if not data.startswith(CHECKSUM_NAME, len(data) - CHECKSUM_BYTES):
+        return None
+    topic_at = _HEAD_V4.size + body_bytes
+    topic_end = topic_at + 1 + data[topic_at]
+    return Parts(
+        data[topic_at + 1 : topic_end],
+        queue_id,
+        queue_offset,
+        data[_HEAD_V4.size : topic_at],
+        data[topic_end + _PROPERTY_BYTES.size : -CHECKSUM_BYTES],
+        sys_flag,
+        flag,
+        born_ms,
+        born_host,
+        tries,
     )
 
 

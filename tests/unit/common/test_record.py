@@ -224,3 +224,25 @@ def test_a_blank_is_its_length_and_its_magic() -> None:
 )
 def test_half_messages_and_rollbacks_are_in_no_queue(sys_flag: int, queued: bool) -> None:
     assert rec.is_queued(PLAIN._replace(sys_flag=sys_flag)) is queued
+
+
+@given(record=records)
+def test_parts_are_what_decoding_finds(record: Record) -> None:
+    """Or nothing, for records that are not as this server writes most."""
+    data = rec.encode(record)
+    parts = rec.parts(data)
+    usual = len(record.born_host) == len(record.store_host) == 8
+    if not usual or len(record.topic.encode()) > rec.TOPIC_BYTES_V1_MAX:
+        assert parts is None
+        return
+    found = rec.decode(data, where="f", log_offset=record.log_offset)
+    assert parts is not None
+    assert parts.topic.decode() == found.topic
+    for name in set(parts._fields) - {"topic"}:
+        assert getattr(parts, name) == getattr(found, name), name
+
+
+def test_parts_of_a_record_without_our_checksum_are_none() -> None:
+    data = rec.encode(PLAIN)
+    assert rec.parts(data) is not None
+    assert rec.parts(data[: -rec.CHECKSUM_BYTES]) is None

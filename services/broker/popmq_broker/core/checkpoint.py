@@ -214,7 +214,10 @@ def ack_key(ack: AckRecord) -> str:
 def _encode(fields: dict[str, Any], generation: int) -> bytes:
     if generation > 1:
         fields["g"] = generation
-    return json.dumps(fields, separators=(",", ":")).encode()
+    return _TO_JSON(fields).encode()
+
+
+_TO_JSON: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def _decode(body: bytes, where: str) -> dict[str, Any]:

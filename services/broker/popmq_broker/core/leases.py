@@ -123,6 +123,10 @@ class GroupQueue:
         if self.order is None:
             self.committed = max(self.committed, min(to, self.position))
 
+    def is_done_to(self, end: int) -> bool:
+        """All before `end` was handed out and is committed: a pop finds, and changes, nothing."""
+        return self.order is None and self.position >= end and self.committed == self.position
+
     def settled(self, queue_offset: int, lease: Lease) -> list[Lease]:
         """A message is done with, its lease has ended; returns leases nobody needs any more."""
         if self.order is None:

@@ -39,6 +39,14 @@ def pack(log_offset: int, size_bytes: int, tags_code: int) -> bytes:
     return _LAYOUT.pack(log_offset, size_bytes, tags_code)
 
 
+def decode_at(slots: bytes | bytearray, at: int) -> QueueEntry | None:
+    """The slot that begins there; None: it was never written."""
+    log_offset, size_bytes, tags_code = _LAYOUT.unpack_from(slots, at)
+    if size_bytes <= 0 or log_offset < 0:
+        return None
+    return QueueEntry(LogOffset(log_offset), size_bytes, tags_code)
+
+
 def decode_all(slots: bytes) -> list[QueueEntry]:
     """Consecutive slots; stops before the first that was never written."""
     assert len(slots) % ENTRY_BYTES == 0

@@ -28,6 +28,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 from zlib import crc32
 
+from popmq_broker.core import timer_bytes
 from popmq_broker.core.timer_wheel import MARK, Entry
 from popmq_common import properties as names
 from popmq_common.names import REVIVE_PREFIX
@@ -63,11 +64,15 @@ def deliver_at_ms(properties: bytes) -> int | None:
 
 def parked(properties: bytes, topic: str, queue_id: int, due_ms: int) -> bytes:
     """The property string of the parked record. Raises `PropertiesTooLarge`."""
-    named = names.decode(properties)
-    named[names.TIMER_OUT_MS] = str(due_ms)
-    named[names.REAL_TOPIC] = topic
-    named[names.REAL_QUEUE_ID] = str(queue_id)
-    return names.encode(named)
+    more = {
+        names.TIMER_OUT_MS: str(due_ms),
+        names.REAL_TOPIC: topic,
+        names.REAL_QUEUE_ID: str(queue_id),
+    }
+    whole = timer_bytes.parked(properties, names.encode(more))
+    if whole is not None and len(whole) <= names.PROPERTIES_BYTES_MAX:
+        return whole
+    return names.encode({**names.decode(properties), **more})
 
 
 def delivered(named: Mapping[str, str], of: str) -> bytes:
@@ -119,6 +124,14 @@ def entry_of(named: Mapping[str, str], offset: int) -> Entry | None:
             key = f"{topic}+{key}"
         return Entry(due_ms, offset, _code(key) | MARK)
     return Entry(due_ms, offset, code_of(topic, named.get(names.UNIQ_KEY, "")))
+
+
+def entry_in(properties: bytes, offset: int) -> Entry | None:
+    """The same of a property string."""
+    end = timer_bytes.end_of(properties)
+    if end is None:
+        return entry_of(names.decode(properties), offset)
+    return Entry(end.due_ms, offset, end.code)
 
 
 def done_by_rocketmq(record: Record, timer_topic: str) -> Entry | None:

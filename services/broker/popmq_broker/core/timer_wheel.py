@@ -15,7 +15,7 @@ the log; ours is derived, see core/timer.py.
 
 import heapq
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 SHIFTS: Final = (22, 10, 0)
@@ -46,16 +46,15 @@ class Bucket:
     def __len__(self) -> int:
         return len(self.offsets) - self.at
 
-    def add(self, entry: Entry) -> None:
-        due_ms, offset, code = entry
-        self.dues.append(due_ms - self.start_ms)
-        self.offsets.append(offset)
-        self.codes.append(code)
-
-    def next(self) -> Entry:
-        i = self.at
-        self.at = i + 1
-        return Entry(self.start_ms + self.dues[i], self.offsets[i], self.codes[i])
+    def take(self, count: int) -> list[Entry]:
+        """The next `count` places, less those that are empty."""
+        low, high = self.at, min(self.at + count, len(self.offsets))
+        self.at = high
+        places = zip(self.dues[low:high], self.offsets[low:high], self.codes[low:high], strict=True)
+        start_ms = self.start_ms
+        return [
+            Entry(start_ms + due, offset, code) for due, offset, code in places if offset != GONE
+        ]
 
     def places(self, due_ms: int, code: int) -> Iterator[int]:
         """Where entries of this time and code are; the search is one of arrays, not of Python."""
@@ -85,27 +84,33 @@ class Wheel:
         return self.message_count + self.mark_count
 
     def add(self, entry: Entry) -> None:
-        self._count(entry.code, 1)
-        self._place(entry)
+        self.add_all((entry,))
 
-    def _place(self, entry: Entry) -> None:
-        tier = 2
-        for i, first in enumerate(self._opened):
-            if entry.due_ms >> SHIFTS[i] >= first:
-                tier = i
-                break
-        number = entry.due_ms >> SHIFTS[tier]
-        bucket = self._tiers[tier].get(number)
-        if bucket is None:
-            bucket = self._tiers[tier][number] = Bucket(number << SHIFTS[tier])
-            heapq.heappush(self._numbers[tier], number)
-        bucket.add(entry)
+    def add_all(self, entries: Sequence[Entry]) -> None:
+        self._count(entries, 1)
+        self._place(entries)
 
-    def _count(self, code: int, by: int) -> None:
-        if code & MARK:
-            self.mark_count += by
-        else:
-            self.message_count += by
+    def _place(self, entries: Sequence[Entry]) -> None:
+        coarse, fine = self._opened
+        for due_ms, offset, code in entries:
+            tier = 2
+            if due_ms >> SHIFTS[0] >= coarse:
+                tier = 0
+            elif due_ms >> SHIFTS[1] >= fine:
+                tier = 1
+            number = due_ms >> SHIFTS[tier]
+            bucket = self._tiers[tier].get(number)
+            if bucket is None:
+                bucket = self._tiers[tier][number] = Bucket(number << SHIFTS[tier])
+                heapq.heappush(self._numbers[tier], number)
+            bucket.dues.append(due_ms - bucket.start_ms)
+            bucket.offsets.append(offset)
+            bucket.codes.append(code)
+
+    def _count(self, entries: Sequence[Entry], by: int) -> None:
+        marks = sum([entry[2] >= MARK for entry in entries])
+        self.mark_count += marks * by
+        self.message_count += (len(entries) - marks) * by
 
     def take_due(self, now_ms: int, count: int) -> list[Entry]:
         """At most `count` entries whose time has come, earliest first as far as is known by now.
@@ -116,13 +121,10 @@ class Wheel:
         buckets, numbers = self._tiers[2], self._numbers[2]
         while numbers and numbers[0] <= now_ms and len(found) < count:
             bucket = buckets[numbers[0]]
-            while len(bucket) and len(found) < count:
-                entry = bucket.next()
-                if entry.offset != GONE:
-                    found.append(entry)
-                    self._count(entry.code, -1)
+            found += bucket.take(count - len(found))
             if not len(bucket):
                 del buckets[heapq.heappop(numbers)]
+        self._count(found, -1)
         return found
 
     def open_near(self, now_ms: int, count: int) -> bool:
@@ -136,11 +138,9 @@ class Wheel:
             while numbers and numbers[0] <= near:
                 bucket = self._tiers[tier][numbers[0]]
                 self._opened[tier] = max(self._opened[tier], numbers[0] + 1)
-                while len(bucket) and count > 0:
-                    entry = bucket.next()
-                    count -= 1
-                    if entry.offset != GONE:
-                        self._place(entry)
+                before = len(bucket)
+                self._place(bucket.take(count))
+                count -= before - len(bucket)
                 if len(bucket):
                     return False
                 del self._tiers[tier][heapq.heappop(numbers)]
@@ -170,7 +170,7 @@ class Wheel:
             for i in bucket.places(entry.due_ms, entry.code):
                 if bucket.offsets[i] == entry.offset:
                     bucket.offsets[i] = GONE
-                    self._count(entry.code, -1)
+                    self._count((entry,), -1)
                     return True
         return False
 

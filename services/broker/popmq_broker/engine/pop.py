@@ -186,6 +186,8 @@ class Pop:
             if room <= 0:
                 capped = max(capped, len(queue.leases))
                 continue
+            if not is_new and queue.is_done_to(state.store.max_offset(key.topic, key.queue_id)):
+                continue
             single = request.one_per_message_group
             found = self._look(queue, is_new, min(missing, room), room_bytes, wanted, single=single)
             found.marks_start = is_new and not found.offsets and state.begins_last(key)

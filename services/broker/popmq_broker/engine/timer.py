@@ -5,43 +5,41 @@ record is appended to its topic that is at the same time the message and the end
 (core/timer.py), so a crash leaves it waiting or delivered. It is never early; how late it is, is
 a matter of the batches before it.
 
-One bad entry harms no other: a record that cannot be read, or is another one, is told and passed
-over; what the disk does not take stays, and is tried again.
+One bad entry harms no other (engine/timer_records.py); what the disk does not take stays, and is
+tried again.
 
 Source: RocketMQ TimerMessageStore. Differs: to the millisecond and never early, where RocketMQ
 rounds down to a second and more; no files that must agree with each other.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Sequence
 from typing import Final
 
 from popmq_broker.core import timer
-from popmq_broker.core.queue_entry import QueueEntry
-from popmq_broker.core.timer import Parked
 from popmq_broker.core.timer_wheel import MARK, Entry, Wheel
 from popmq_broker.engine.state import BrokerState
-from popmq_broker.engine.timer_drafts import mark_draft
 from popmq_broker.engine.timer_levels import Levels
+from popmq_broker.engine.timer_records import ParkedRecords
 from popmq_broker.engine.topics import Topics
-from popmq_broker.store.drafts import copy_of
 from popmq_broker.store.store import Appended, Draft
 from popmq_common import properties as names
-from popmq_common.errors import BadRequest, Corrupt, DiskFull, PopMQError, TooManyRequests
+from popmq_common.errors import BadRequest, DiskFull, PopMQError, TooManyRequests
 from popmq_common.names import TIMER_TOPIC
 
 BATCH_MAX: Final = 256
 """Delivered before other work gets its turn."""
-SPREAD_MAX: Final = 4_096
+SPREAD_MAX: Final = 1_024
 """Entries brought into finer buckets before other work gets its turn."""
-NEAR: Final = 16
-"""Entries of the queue between two that are wanted, which are read along."""
 PAUSE_MS: Final = 100
 """After the disk took nothing; doubled each time it fails again."""
 PAUSE_MS_MAX: Final = 30_000
 GATHER_MS: Final = 3
 """From one batch to the next, unless there is more than one of them."""
+GATHER_MANY_MS: Final = 10
+"""The same after a batch of at least `MANY`: the fdatasync of each costs as much as ten of them."""
+MANY: Final = 16
 IDLE_MS_MAX: Final = 1_000
 """The wall clock may be set; look at it at least this often."""
 
@@ -50,6 +48,7 @@ class Timers:
     def __init__(self, state: BrokerState, topics: Topics) -> None:
         self.wheel = Wheel()
         self.levels = Levels(state, topics)
+        self.records = ParkedRecords(state)
         self.loaded_to = 0
         """All that was parked before this offset is in the wheel, or done with."""
         self.version = 0
@@ -61,7 +60,7 @@ class Timers:
         self._changed = asyncio.Event()
         self._wake_ms = 0
         """Until when it sleeps."""
-        self._was_busy = False
+        self._gather_ms = 0
         self._pause_ms = PAUSE_MS
         self._paused_until_ms: int | None = None
 
@@ -90,7 +89,7 @@ class Timers:
         """These have been appended; those of them that are parked wait from when they arrive."""
         for draft, place in zip(drafts, places, strict=True):
             if draft.topic == TIMER_TOPIC:
-                entry = timer.entry_of(names.decode(draft.properties), place.queue_offset)
+                entry = timer.entry_in(draft.properties, place.queue_offset)
                 assert entry is not None
                 self._appended.append(entry)
 
@@ -98,14 +97,13 @@ class Timers:
         """Parked records became durable."""
         end = self._state.store.max_offset(TIMER_TOPIC, 0)
         appended = self._appended
-        first_ms = self._wake_ms
+        entries: list[Entry] = []
         while appended and appended[0].offset < end:
-            entry = appended.popleft()
-            self.wheel.add(entry)
-            first_ms = min(first_ms, entry.due_ms)
+            entries.append(appended.popleft())
+        self.wheel.add_all(entries)
         self.loaded_to = end
         self.version += 1
-        if first_ms < self._wake_ms:
+        if min((entry.due_ms for entry in entries), default=self._wake_ms) < self._wake_ms:
             self._changed.set()
 
     def levels_arrived(self) -> None:
@@ -138,16 +136,15 @@ class Timers:
             self._state.log.warning("timers.postponed", count=len(due), reason=str(refused))
             return False
         self._pause_ms, self._paused_until_ms = PAUSE_MS, None
-        self._was_busy = bool(due) or leveled
-        self.version += self._was_busy
+        busy = bool(due) or leveled
+        self._gather_ms = (GATHER_MANY_MS if len(due) >= MANY else GATHER_MS) if busy else 0
+        self.version += busy
         return leveled or len(due) == BATCH_MAX or not opened
 
     def _deliver(self, due: Sequence[Entry], now_ms: int) -> None:
         """Raises `DiskFull`, `TooManyRequests`; then all of it waits on."""
         messages = [entry for entry in due if not entry.code & MARK]
-        found = [
-            (entry, self._draft(entry, parked, now_ms)) for entry, parked in self.parked(messages)
-        ]
+        found = self.records.drafts(messages, now_ms)
         if not found:
             return
         drafts = [draft for _, draft in found]
@@ -156,8 +153,7 @@ class Timers:
         except BadRequest:
             self._deliver_one_by_one(found, now_ms)
         except PopMQError:
-            for entry in due:
-                self.wheel.add(entry)
+            self.wheel.add_all(due)
             raise
 
     def _deliver_one_by_one(self, found: Sequence[tuple[Entry, Draft]], now_ms: int) -> None:
@@ -166,70 +162,22 @@ class Timers:
             try:
                 self._append([draft], now_ms)
             except BadRequest as wrong:
-                self._tell_bad(entry, str(wrong))
+                self.records.tell_bad(entry, str(wrong))
             except PopMQError:
-                for left, _ in found[i:]:
-                    self.wheel.add(left)
+                self.wheel.add_all([left for left, _ in found[i:]])
                 raise
 
     def _append(self, drafts: Sequence[Draft], now_ms: int) -> None:
         self._state.store.append(drafts, now_ms)
         stats = self._state.stats
-        for draft in drafts:
-            if draft.topic == TIMER_TOPIC:  # the mark of one whose topic is gone
-                place = timer.real_place(names.decode(draft.properties))
-                stats.timed[place[0] if place else "", "dropped"] += 1
-            else:
-                stats.sent[draft.topic] += 1
-                stats.timed[draft.topic, "delivered"] += 1
-
-    def _draft(self, entry: Entry, parked: Parked, now_ms: int) -> Draft:
-        """What ends the wait."""
-        place = timer.real_place(parked.named)
-        assert place is not None, "an entry was made of it"
-        topic, queue_id = place
-        state = self._state
-        if state.is_of_deleted(topic, parked.record.log_offset):
-            return mark_draft(topic, parked.message_id, entry.due_ms, [entry.offset], now_ms)
-        properties = timer.delivered(parked.named, str(entry.offset))
-        queue_id %= state.topic(topic).write_queues
-        return copy_of(parked.record, topic, queue_id, properties)
-
-    def parked(self, entries: Sequence[Entry]) -> Iterator[tuple[Entry, Parked]]:
-        """The records of entries; what is another one, or cannot be read, is told and left out."""
-        places = self._places([entry.offset for entry in entries])
-        for entry in entries:
-            place = places.get(entry.offset)
-            try:
-                record = None if place is None else self._state.store.read(*place[:2])
-            except Corrupt as wrong:
-                self._tell_bad(entry, str(wrong))
+        for topic, count in Counter([draft.topic for draft in drafts]).items():
+            if topic != TIMER_TOPIC:
+                stats.sent[topic] += count
+                stats.timed[topic, "delivered"] += count
                 continue
-            found = None if record is None else timer.parked_as(record, entry, TIMER_TOPIC)
-            if found is not None:
-                yield entry, found
-            else:
-                self._tell_bad(entry, "its record is gone, or another one")
-
-    def _places(self, offsets: list[int]) -> dict[int, QueueEntry]:
-        """Where the records lie; offsets near each other are looked up together."""
-        places: dict[int, QueueEntry] = {}
-        oldest = self._state.store.min_offset(TIMER_TOPIC, 0)  # below it a full disk has cost some
-        offsets = sorted(offset for offset in offsets if offset >= oldest)
-        at = 0
-        while at < len(offsets):
-            first, end = offsets[at], at + 1
-            while end < len(offsets) and offsets[end] - offsets[end - 1] <= NEAR:
-                end += 1
-            count = offsets[end - 1] + 1 - first
-            found = self._state.store.entries(TIMER_TOPIC, 0, first, count)
-            places.update(enumerate(found, first))
-            at = end
-        return places
-
-    def _tell_bad(self, entry: Entry, reason: str) -> None:
-        self._state.stats.timed["", "damaged"] += 1
-        self._state.log.error("timer.damaged", offset=entry.offset, reason=reason)
+            for mark in [draft for draft in drafts if draft.topic == TIMER_TOPIC]:
+                place = timer.real_place(names.decode(mark.properties))
+                stats.timed[place[0] if place else "", "dropped"] += 1  # its topic is gone
 
     def _pause(self, now_ms: int) -> None:
         self._paused_until_ms = now_ms + self._pause_ms
@@ -244,9 +192,9 @@ class Timers:
         now_ms = self._state.clock.now_ms()
         times = [self.wheel.next_wake_ms(), self.levels.next_due_ms()]
         wait_ms = min((time - now_ms for time in times if time is not None), default=IDLE_MS_MAX)
-        wait_ms = max(wait_ms, self._pause_left_ms(now_ms), GATHER_MS if self._was_busy else 0)
+        wait_ms = max(wait_ms, self._pause_left_ms(now_ms), self._gather_ms)
         wait_ms = min(wait_ms, max(IDLE_MS_MAX, self._pause_left_ms(now_ms)))
-        self._wake_ms, self._was_busy = now_ms + wait_ms, False
+        self._wake_ms, self._gather_ms = now_ms + wait_ms, 0
         try:
             async with asyncio.timeout(wait_ms / 1000):
                 await self._changed.wait()

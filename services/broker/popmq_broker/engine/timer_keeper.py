@@ -128,7 +128,7 @@ class TimerKeeper:
         limit = first_stored_at(state.store, TIMER_TOPIC, 0, first, old_ms + 1)
         old = [entry for entry in timers.wheel.before(limit, ROLL_BATCH) if entry.due_ms > now_ms]
         moved, drafts = [], []
-        readable = dict(timers.parked(old))
+        readable = dict(timers.records.read(old))
         for entry in old:
             if entry not in readable:
                 timers.wheel.remove(entry)

@@ -16,7 +16,6 @@ from popmq_broker.core.timer_snapshot import Snapshot
 from popmq_broker.core.timer_wheel import MARK, Entry
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.timer import Timers
-from popmq_common import properties as names
 from popmq_common.errors import Corrupt
 from popmq_common.names import LEVELS_TOPIC, TIMER_TOPIC
 
@@ -37,7 +36,7 @@ def load(state: BrokerState, timers: Timers) -> bool:
     timers.loaded_to = end
     if not end and not any(levels.pending().values()):
         return is_good
-    first = _first_kept(state, end)
+    first = state.store.min_offset(TIMER_TOPIC, 0)
     ended = Bits(first, end)
     done: list[Entry] = []
     records = _read_log(state, timers, saved.log_end if saved else 0, ended, done)
@@ -54,20 +53,6 @@ def load(state: BrokerState, timers: Timers) -> bool:
             wheel.remove(Entry(due_ms, offset, code))
     state.log.info("timers.loaded", waiting=wheel.message_count, log_records=records)
     return is_good
-
-
-def _first_kept(state: BrokerState, end: int) -> int:
-    """The first parked record that is still in the log; a queue's file may begin before it."""
-    store = state.store
-    low, high = store.min_offset(TIMER_TOPIC, 0), end
-    while low < high:
-        middle = (low + high) // 2
-        found = store.entries(TIMER_TOPIC, 0, middle, 1)
-        if found and found[0].log_offset >= store.log_start:
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 def _saved(state: BrokerState, end: int) -> tuple[Snapshot | None, bool]:
@@ -151,7 +136,7 @@ def _parked(state: BrokerState, start: int, end: int) -> Iterator[tuple[Entry, i
                 state.log.error("timer.damaged", offset=at, reason=str(wrong))
                 record = None
             if record is not None and record.queue_offset == at:
-                entry = timer.entry_of(names.decode(record.properties), at)
+                entry = timer.entry_in(record.properties, at)
                 if entry is not None:
                     yield entry, timer.deliver_at_ms(record.properties) or entry.due_ms
             at += 1

@@ -50,7 +50,9 @@ class Recall:
         offsets = self._timers.wheel.find(request.due_ms, code)
         entries = [Entry(request.due_ms, offset, code) for offset in offsets]
         return [
-            entry for entry, parked in self._timers.parked(entries) if _is_meant(parked, request)
+            entry
+            for entry, parked in self._timers.records.read(entries)
+            if _is_meant(parked, request)
         ]
 
     def _end(self, request: link.Recall, found: list[Entry]) -> None:

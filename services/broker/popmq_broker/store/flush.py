@@ -3,12 +3,16 @@
 One thread does nothing but fdatasync. While it runs, appends gather; when it is done they are
 the next batch, so the batch grows with the load and a lone append waits for nobody. A failed
 fdatasync ends the process: after it nobody knows what the disk holds.
+
+The thread is woken through a `SimpleQueue`, which is C; a `Condition` is Python, and took 15 µs of
+a flush more.
 """
 
 import asyncio
 import threading
 import time
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import NamedTuple
 
 from popmq_broker.store.commit_log import CommitLog
@@ -40,17 +44,19 @@ class Flusher:
         self._flushed = log.end
         self._wanted = Position(log.end, 0, 0)
         self._began: float | None = None
-        self._closing = False
-        self._state = threading.Condition()
+        self._closing = self._asked = False
+        self._wakes: SimpleQueue[None] = SimpleQueue()
+        """At most one wake that the thread has not seen, and one more to close."""
         self._thread = threading.Thread(target=self._run, name="popmq-flush", daemon=True)
         self._thread.start()
 
     def request(self, position: Position) -> None:
         """Bring the log to disk up to `position`."""
-        with self._state:
-            if position.log_end > self._wanted.log_end:
-                self._wanted = position
-                self._state.notify()
+        if position.log_end > self._wanted.log_end:
+            self._wanted = position
+            if not self._asked:
+                self._asked = True
+                self._wakes.put(None)
 
     def busy_seconds(self) -> float:
         """How long the fdatasync under way has taken so far."""
@@ -59,28 +65,27 @@ class Flusher:
 
     def close(self, timeout_seconds: float = 30.0) -> None:
         """Finish what was requested, then end the thread. Raises `TimeoutError`."""
-        with self._state:
-            self._closing = True
-            self._state.notify()
+        self._closing = True
+        self._wakes.put(None)
         self._thread.join(timeout_seconds)
         if self._thread.is_alive():
             raise TimeoutError(f"fdatasync has not returned for {timeout_seconds} s")
 
     def abandon(self) -> None:
         """Forget what was requested: the fdatasync under way is the last one."""
-        with self._state:
-            self._wanted = Position(self._flushed, 0, 0)
-            self._closing = True
-            self._state.notify()
+        self._wanted = Position(self._flushed, 0, 0)
+        self._closing = True
+        self._wakes.put(None)
 
     def _run(self) -> None:
         while True:
-            with self._state:
-                while self._wanted.log_end <= self._flushed and not self._closing:
-                    self._state.wait()
-                start, wanted = self._flushed, self._wanted
+            self._wakes.get()
+            self._asked = False  # before looking: what is asked from here on wakes again
+            start, wanted = self._flushed, self._wanted
             if wanted.log_end <= start:
-                return
+                if self._closing:
+                    return
+                continue
             began = self._began = time.perf_counter()
             try:
                 self._log.sync(start, wanted.log_end)
@@ -88,8 +93,7 @@ class Flusher:
                 self._call(self._failed, failed)
                 return
             self._began = None
-            with self._state:
-                self._flushed = wanted.log_end
+            self._flushed = wanted.log_end
             self._call(self._done, wanted, time.perf_counter() - began)
 
     def _call(self, callback: Callable[..., None], *values: object) -> None:

@@ -1,6 +1,6 @@
 """The index of keys over the log: written behind it, never asked while behind.
 
-    append ──► dispatch ──► appeared(): kept until the loop's next turn
+    append ──► dispatch ──► appeared(): kept, few for a moment, many until the loop's next turn
                                  └──► put into the newest file, some hundred messages a turn
     a start, a rebuild, too much kept ──► read from the log instead, some hundred records a turn
 
@@ -10,7 +10,6 @@ it is waited for by a send; a full disk only leaves it behind.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -26,6 +25,8 @@ from popmq_broker.store.index_file import (
     DamagedIndex,
     IndexFile,
 )
+from popmq_broker.store.index_kept import Kept
+from popmq_broker.store.turn import Turn
 from popmq_common.errors import Corrupt, DiskFull, IndexBehind, IndexDamaged
 from popmq_common.logs import Log
 from popmq_common.record import Record
@@ -36,8 +37,10 @@ TURN_KEYS: Final = 4_096
 """Put into a file in one turn of the loop: some 4 ms."""
 BATCH_KEYS_MAX: Final = UNSAVED_ENTRIES_MAX // 4
 """Of the records of one append."""
-KEPT_BYTES_MAX: Final = 16 << 20
-"""Records that were sent and are not in the index yet; beyond it they are read from the log."""
+GATHER_S: Final = 0.02
+"""Few records wait so long for others: a turn for each costs more than putting them."""
+GATHER_RECORDS: Final = 256
+"""So many do not wait."""
 CATCH_UP_SECONDS_MAX: Final = 5.0
 """How long a search waits for the index."""
 
@@ -63,13 +66,11 @@ class Index:
         self._log = log
         self._files = found
         self._hashes = KeyHashes()
-        self._kept: deque[Pending] = deque()
-        self._kept_to = -1
-        """Everything from `indexed_to` to here is kept."""
+        self._kept = Kept()
         self._new_names = False
         """Of files that are not yet on disk."""
         self._saving = asyncio.Lock()
-        self._turn_due: asyncio.Handle | None = None
+        self._turns = Turn(self._turn)
         self._full_disk = self._closed = False
         self.failed: Corrupt | OSError | None = None
         """Why it has stopped."""
@@ -88,12 +89,7 @@ class Index:
     def appeared(self, kept: Pending) -> None:
         """These records have become visible."""
         self._visible_to = kept.end_offset
-        if (
-            self._kept_to == kept.start_offset
-            and kept.end_offset - self.indexed_to <= KEPT_BYTES_MAX
-        ):
-            self._kept.append(kept)
-            self._kept_to = kept.end_offset
+        self._kept.keep(kept, self.indexed_to)
         self._schedule()
 
     def go_on(self, visible_to: int = 0) -> None:
@@ -103,8 +99,12 @@ class Index:
         self._schedule()
 
     def _schedule(self) -> None:
-        if self._turn_due is None and not self._stands:
-            self._turn_due = asyncio.get_running_loop().call_soon(self._turn)
+        if self._stands:
+            return
+        if 0 < self._kept.records < GATHER_RECORDS:
+            self._turns.within(GATHER_S)
+        else:
+            self._turns.soon()
 
     @property
     def _stands(self) -> bool:
@@ -128,13 +128,12 @@ class Index:
 
     def _waits_for_save(self, unsaved_max: int) -> bool:
         newest = self._files[-1] if self._files else None
-        unfinished = sum(not file.finished for file in self._files[-2:])
         return newest is not None and (
-            newest.unsaved_count >= unsaved_max or (newest.full and unfinished > 1)
+            newest.unsaved_count >= unsaved_max
+            or (newest.full and sum(not file.finished for file in self._files[-2:]) > 1)
         )
 
     def _turn(self) -> None:
-        self._turn_due = None
         if self._stands:
             return
         try:
@@ -158,14 +157,14 @@ class Index:
     def _put_kept(self) -> None:
         room = TURN_KEYS
         while self._kept and room > 0 and not self._must_save:
-            store_ms, end_offset = self._kept[0].store_ms, 0
+            store_ms, end_offset = self._kept.first_ms, 0
             keyed: list[tuple[int, int]] = []
-            while self._kept and self._kept[0].store_ms == store_ms and len(keyed) < room:
-                kept = self._kept.popleft()
+            while self._kept.first_ms == store_ms and len(keyed) < room:
+                kept = self._kept.take()
                 self._add_keys(keyed, kept)
                 end_offset = kept.end_offset
             if len(keyed) > BATCH_KEYS_MAX:  # the log can be read in smaller steps
-                self._forget_kept()
+                self._kept.forget()
                 return
             self._put(keyed, store_ms)
             self.indexed_to = end_offset
@@ -176,11 +175,6 @@ class Index:
         for draft, at in zip(kept.drafts, kept.appended, strict=True):
             if draft.sys_flag & ROLLED_BACK != ROLLED_BACK:
                 put_into(keyed, draft.topic, draft.properties, at.log_offset)
-
-    def _forget_kept(self) -> None:
-        """What was kept is read from the log instead."""
-        self._kept.clear()
-        self._kept_to = -1
 
     def _read_log(self) -> None:
         at = max(self.indexed_to, self._commit_log.start)
@@ -202,11 +196,11 @@ class Index:
                 path = self._commit_log.path(scan_end.end)
                 raise Corrupt(path=path, offset=scan_end.end, reason=scan_end.reason)
         if self.indexed_to >= self._visible_to:
-            self.indexed_to = self._kept_to = self._visible_to
+            self.indexed_to = self._kept.to = self._visible_to
 
     def resume(self) -> None:
         """Go on behind the last message of the newest file. Raises `DamagedIndex`, `Corrupt`."""
-        self._forget_kept()
+        self._kept.forget()
         self.indexed_to = start = self._commit_log.start
         if not self._files or self._files[-1].header.end_offset < start:
             return
@@ -310,8 +304,7 @@ class Index:
     def release(self) -> None:
         """Close the files, saved or not."""
         self._closed = True
-        if self._turn_due is not None:
-            self._turn_due.cancel()
+        self._turns.cancel()
         for file in self._files:
             file.close()
 
@@ -331,6 +324,7 @@ class Index:
                 raise IndexBehind(behind_bytes=self.behind_bytes)
             if self._must_save:
                 await self.save()
+            self._turns.cancel()
             self._turn()
             await asyncio.sleep(0)
 

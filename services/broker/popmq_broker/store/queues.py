@@ -1,6 +1,6 @@
 """All ConsumeQueues of a store: opened from the directory, or made when first written."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from popmq_broker.core.queue_entry import QueueEntry
@@ -129,6 +129,13 @@ class Queues:
         if start < queue.found_end:
             self.check((topic, queue_id), queue, start, count)
         return queue.entries(start, count)
+
+    def entries_at(
+        self, topic: str, queue_id: int, offsets: Sequence[int]
+    ) -> list[QueueEntry | None]:
+        """Single entries, not held against their records: who asks must do so."""
+        queue = self._queues.get((topic, queue_id))
+        return [None] * len(offsets) if queue is None else queue.entries_at(offsets)
 
     def last_entries(self) -> Iterator[tuple[QueueId, int, QueueEntry]]:
         """(queue, offset, entry) of each queue's last message."""

@@ -1,6 +1,6 @@
 """What can be read of a store: queues, entries, records, and files beside them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -55,6 +55,14 @@ class Reads:
     def entries(self, topic: str, queue_id: int, start: int, count: int) -> list[QueueEntry]:
         """At most `count` entries of visible messages from offset `start`. Raises `Corrupt`."""
         return self._queues.entries(topic, queue_id, start, count)
+
+    def entries_at(
+        self, topic: str, queue_id: int, offsets: Sequence[int]
+    ) -> list[QueueEntry | None]:
+        """The entries of single messages, which may be far from each other; None for those that
+        are not visible. For who knows what each record must be: an entry of an earlier process is
+        not held against its record, as `entries` does it. Raises `Corrupt`."""
+        return self._queues.entries_at(topic, queue_id, offsets)
 
     def read(self, log_offset: int, size_bytes: int) -> Record | None:
         """None when retention has deleted it. Raises `Corrupt`."""

@@ -80,3 +80,14 @@ def test_t83_a_lease_that_was_renewed_or_returned_is_due_once_at_its_new_time() 
     assert table.take_due(149, 9) == []
     assert [due.offsets for due in table.take_due(1_000, 9)] == [(7,)]
     assert table.live_count == 1
+
+
+def test_a_queue_with_nothing_to_hand_out_and_nothing_to_commit_is_done() -> None:
+    _, queue = table_with_queue()
+    assert queue.is_done_to(0)
+    assert not queue.is_done_to(1), "a message is ready"
+    queue.position = 1
+    assert not queue.is_done_to(1), "what was handed out is not committed yet"
+    queue.advance(1)
+    assert queue.is_done_to(1)
+    assert not GroupQueue(KEY, 0, fifo=True).is_done_to(0), "an order may hold what came back"

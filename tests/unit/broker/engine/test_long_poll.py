@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from harness.broker import GROUP, TOPIC, EngineDriver, pop_body
 
+from popmq_broker.core.leases import GroupQueue
+from popmq_broker.engine import pick
+from popmq_broker.engine import pop as pop_module
 from popmq_common.errors import TooManyRequests
 from popmq_internal.v1 import link_pb2 as link
 
@@ -171,3 +174,25 @@ def test_a_group_s_polls_have_a_bound_of_their_own(tmp_path: Path) -> None:
     driver.send("a")
     assert answers(driver, waiting) == 1
     driver.close()
+
+
+def test_queues_with_nothing_new_are_not_looked_at(
+    driver: EngineDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of eight queues where one has a message, a pop scans that one; it finds all the same."""
+    driver.make(queues=8)
+    for number in range(8):
+        driver.send(f"m{number}")
+    assert len(driver.pop(32)) == 8
+    looked_at: list[int] = []
+
+    def scan(state: Any, queue: GroupQueue, *rest: Any) -> pick.Pick:
+        looked_at.append(queue.key.queue_id)
+        return pick.scan(state, queue, *rest)
+
+    monkeypatch.setattr(pop_module, "scan", scan)
+    driver.send("new")
+    assert [message.body for message in driver.pop(32)] == [b"new"]
+    assert len(looked_at) == 1
+    assert driver.pop(32) == []
+    assert len(looked_at) == 1

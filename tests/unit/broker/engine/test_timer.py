@@ -62,6 +62,26 @@ def test_a_delayed_message_is_parked_as_rocketmq_does_it(driver: EngineDriver) -
     assert "REAL_TOPIC" not in properties.decode(delivered.properties)
 
 
+def test_what_is_usual_is_delivered_without_decoding_it(
+    driver: EngineDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same record as by decoding, bit by bit, but for its place and time."""
+    for body in ("quick", "slow "):
+        driver.send_later(body, 5_000, tag="x")
+        with monkeypatch.context() as patched:
+            if body == "quick":
+                patched.setattr(driver.broker.timers.records, "read", None)
+            else:
+                patched.setattr(driver.broker.timers.records, "_copied", lambda *_: None)
+            driver.advance(5_000)
+    quick, slow = records(driver)
+    for name in ("flag", "sys_flag", "born_host", "reconsume_times", "queue_id"):
+        assert getattr(quick, name) == getattr(slow, name)
+    assert list(properties.decode(quick.properties)) == list(properties.decode(slow.properties))
+    codes = [entry.tags_code for entry in driver.broker.state.store.entries(TOPIC, 0, 0, 2)]
+    assert codes == [tags_code("x")] * 2
+
+
 def test_it_counts_as_stored_when_it_is_delivered(driver: EngineDriver) -> None:
     driver.send_later("a", 5_000)
     driver.send_later("now", 0)

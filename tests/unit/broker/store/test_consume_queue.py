@@ -48,6 +48,34 @@ def test_an_empty_queue_makes_no_files(disk: MemoryFiles) -> None:
     assert disk.paths(Path("/d")) == []
 
 
+@given(
+    written=st.integers(0, 12),
+    tail=st.integers(0, 12),
+    offsets=st.lists(st.integers(-1, 25), max_size=12),
+)
+def test_single_entries_are_found_wherever_they_are(
+    written: int, tail: int, offsets: list[int]
+) -> None:
+    """In any order, in files and in memory; None where nothing is."""
+    queue = opened(MemoryFiles())
+    fill(queue, written)
+    queue.flush()
+    fill(queue, tail)
+    queue.raise_min(1)
+    expected = [queue.entries(offset, 1) for offset in offsets]
+    assert [[entry] if entry else [] for entry in queue.entries_at(offsets)] == expected
+
+
+def test_a_single_entry_that_was_lost_is_told(disk: MemoryFiles) -> None:
+    queue = opened(disk)
+    fill(queue, 4)
+    queue.flush()
+    disk.damage(FOLDER / name(0), 2 * ENTRY_BYTES, bytes(ENTRY_BYTES))
+    assert [entry and entry.tags_code for entry in queue.entries_at([1, 3])] == [1, 3]
+    with pytest.raises(Corrupt, match="the entry was lost"):
+        queue.entries_at([1, 2])
+
+
 @given(written=st.integers(0, 12), tail=st.integers(0, 12), data=st.data())
 def test_files_and_tail_read_as_one(written: int, tail: int, data: st.DataObject) -> None:
     disk = MemoryFiles()

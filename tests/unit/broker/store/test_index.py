@@ -9,8 +9,10 @@ from harness import index_oracle as oracle
 from harness.memory_files import MemoryFiles
 from harness.store import ROOT, Told, draft, opened, put, running
 
+from popmq_broker.core import index as layout
 from popmq_broker.core.index import Sizes
 from popmq_broker.store import index as index_module
+from popmq_broker.store import index_kept
 from popmq_broker.store.commit_log import ScanEnd
 from popmq_broker.store.drafts import Draft
 from popmq_broker.store.store import Store
@@ -209,7 +211,7 @@ async def test_the_log_of_a_server_without_an_index() -> None:
 async def test_what_is_too_much_to_keep_is_read_from_the_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(index_module, "KEPT_BYTES_MAX", 500)
+    monkeypatch.setattr(index_kept, "KEPT_BYTES_MAX", 500)
     disk = MemoryFiles()
     async with running(disk, index=SIZES) as store:
         for i in range(20):
@@ -361,3 +363,20 @@ async def test_a_crash_in_the_middle_of_a_save(lost: str) -> None:
         expected_now = expected(store, sizes)
     assert "index.rebuilt" not in told.events
     assert contents(disk) == expected_now
+
+
+@pytest.mark.parametrize("key", ["01AB", "ab", "é123", ""])
+@pytest.mark.parametrize("more", ["", "KEYS\x01one two\x02", "colour\x01blue\x02"])
+@pytest.mark.parametrize("id_first", [True, False])
+def test_the_quick_way_to_a_messages_keys_finds_the_same(
+    key: str, more: str, id_first: bool
+) -> None:
+    """Twice: the second time the beginnings of keys are known."""
+    named = f"UNIQ_KEY\x01{key}\x02"
+    properties = (named + more if id_first else more + named).encode()
+    hashes = layout.KeyHashes()
+    expected = [(hashes.of("orders", found), 7) for found in layout.keys_of(properties)]
+    for _ in range(2):
+        keyed: list[tuple[int, int]] = []
+        hashes.put_into(keyed, "orders", properties, 7)
+        assert keyed == expected

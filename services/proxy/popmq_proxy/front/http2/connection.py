@@ -18,6 +18,7 @@ from popmq_proxy.front.http2.headers import Header, HeaderReader
 from popmq_proxy.front.http2.held import Held
 from popmq_proxy.front.http2.incoming import Incoming
 from popmq_proxy.front.http2.outgoing import Outgoing
+from popmq_proxy.front.http2.pings import Pings
 from popmq_proxy.front.http2.stream import Stream
 from popmq_proxy.front.http2.wire import ConnectionBroken, Error, Setting
 
@@ -41,6 +42,7 @@ class Connection(asyncio.Protocol):
     transport: asyncio.Transport
     incoming: Incoming
     outgoing: Outgoing
+    pings: Pings
 
     def __init__(
         self, app: App, limits: Limits, peer: tuple[str, int], ended: Callable[["Connection"], None]
@@ -63,7 +65,6 @@ class Connection(asyncio.Protocol):
         self._last_stream = 0
         self._closing = False
         self._draining = False
-        self._timer: asyncio.TimerHandle | None = None
         self._handlers: dict[int, Callable[[int, int, bytes], None]] = {
             wire.DATA: self._on_data,
             wire.HEADERS: self._on_headers,
@@ -100,12 +101,17 @@ class Connection(asyncio.Protocol):
         )
         extra = limits.connection_window_bytes - wire.WINDOW_DEFAULT
         self._put(wire.window_update(0, extra))
-        self._timer = self._loop.call_later(limits.first_frame_s, self._give_up)
+        self.pings = Pings(
+            self.outgoing,
+            self._give_up,
+            every_s=limits.ping_every_s,
+            answer_s=limits.ping_answer_s,
+        )
+        self.pings.expect(limits.first_frame_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self.pings.close()
         for stream in list(self.streams.values()):
             self._drop(stream)
         self._ended(self)
@@ -119,16 +125,6 @@ class Connection(asyncio.Protocol):
     def _give_up(self) -> None:
         """Nothing came, or no answer to a ping."""
         self.transport.abort()
-
-    def _ping(self) -> None:
-        self._put(wire.frame(wire.PING, 0, 0, bytes(8)))
-        self._timer = self._loop.call_later(self.limits.ping_answer_s, self._give_up)
-
-    def _heard(self) -> None:
-        """The client is there; ask again after a while."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_later(self.limits.ping_every_s, self._ping)
 
     def drain(self) -> None:
         """No new streams from now on; those under way may finish."""
@@ -217,7 +213,7 @@ class Connection(asyncio.Protocol):
         if len(data) < len(wire.PREFACE):
             return 0
         self._greeted = True
-        self._heard()
+        self.pings.heard()
         return len(wire.PREFACE)
 
     def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
@@ -357,10 +353,10 @@ class Connection(asyncio.Protocol):
         if stream_id or len(payload) != 8:
             raise ConnectionBroken(Error.FRAME_SIZE_ERROR, "a ping that is none")
         if flags & wire.ACK:
-            self._heard()
+            self.pings.heard()
             return
         self._count_idle()
-        self._put(wire.frame(wire.PING, wire.ACK, 0, payload))
+        self.pings.came(payload)
 
     def _on_window_update(self, _: int, stream_id: int, payload: bytes) -> None:
         if len(payload) != 4:

@@ -40,6 +40,8 @@ class Outgoing:
         self._frames: list[bytes] = []
         self._bytes = 0
         self._scheduled = False
+        self.sent_bytes = 0
+        """Of all frames that have left."""
 
     def put(self, data: bytes) -> None:
         """Whole frames."""
@@ -115,6 +117,7 @@ class Outgoing:
     def flush(self) -> None:
         if self._frames and not self._transport.is_closing():
             self._transport.write(b"".join(self._frames))
+            self.sent_bytes += self._bytes
         self._frames = []
         self._bytes = 0
 
