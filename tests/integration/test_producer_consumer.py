@@ -207,7 +207,7 @@ async def test_a_server_that_knows_the_public_protocol_alone(endpoint: str, clie
 
     async def unimplemented(request: Any, **_: Any) -> Any:
         nothing = grpc.aio.Metadata()
-        raise grpc.aio.AioRpcError(grpc.StatusCode.UNIMPLEMENTED, nothing, nothing)
+        raise grpc.aio.AioRpcError(grpc.StatusCode.UNIMPLEMENTED, nothing, nothing, "", "")
 
     await make_group(endpoint, "g")
     await send_all(client, "t", [Message(body=b"1"), Message(body=b"2")])
