@@ -39,6 +39,10 @@ class Unanswered(Exception):
     """Its request has not been answered; no caller sees this."""
 
 
+Batch = list[tuple[Item, int, Answers[Result], int]]
+"""Items, their sizes, and where each one's result belongs."""
+
+
 class Batches(Generic[Item, Result]):
     """Requests of one kind to one place."""
 
@@ -80,12 +84,15 @@ class Batches(Generic[Item, Result]):
                 await asyncio.sleep(0)
 
     async def cancel(self) -> None:
-        """Give up what is under way."""
+        """Give up what is under way and what has not left; each caller is told."""
         if self._timer is not None:
             self._timer.cancel()
+        await asyncio.sleep(0)  # a task that has not begun would end without a word
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        while batch := self._gathering.leave(time.monotonic()):
+            self._answer(batch, self._given_up(batch))
 
     def _leave(self) -> None:
         if self._timer is not None:
@@ -100,19 +107,26 @@ class Batches(Generic[Item, Result]):
             after_s = max(0.0, due_s - time.monotonic())
             self._timer = asyncio.get_running_loop().call_later(after_s, self._leave)
 
-    async def _run(self, batch: list[tuple[Item, int, Answers[Result], int]]) -> None:
-        results: Sequence[Result | Exception] = [ClientClosed("it was closed before")] * len(batch)
+    async def _run(self, batch: Batch[Item, Result]) -> None:
+        results = self._given_up(batch)
         try:
             results = await self._ask([item for item, _, _, _ in batch])
         except Exception as failed:
             results = [failed] * len(batch)
         finally:
-            self._gathering.answered()
-            if self._room is not None:
-                self._room.leave(sum(size for _, size, _, _ in batch), len(batch))
-            for (_, _, answers, index), result in zip(batch, results, strict=True):
-                answers.answer(index, result)
+            self._answer(batch, results)
         self._leave()
+
+    def _answer(self, batch: Batch[Item, Result], results: Sequence[Result | Exception]) -> None:
+        self._gathering.answered()
+        if self._room is not None:
+            self._room.leave(sum(size for _, size, _, _ in batch), len(batch))
+        for (_, _, answers, index), result in zip(batch, results, strict=True):
+            answers.answer(index, result)
+
+    @staticmethod
+    def _given_up(batch: Batch[Item, Result]) -> Sequence[Result | Exception]:
+        return [ClientClosed("the client was closed before the answer came")] * len(batch)
 
 
 class Turn:

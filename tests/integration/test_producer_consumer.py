@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from harness.processes import free_port
 from integration.served import left, make_group, send_all, serving, until
@@ -199,6 +200,24 @@ async def test_iterating_ends_with_close(endpoint: str, client: Client) -> None:
     await consuming
     assert seen == [1] * 5
     assert await left(endpoint, "g") == 0
+
+
+async def test_a_server_that_knows_the_public_protocol_alone(endpoint: str, client: Client) -> None:
+    """Then the messages of a receive come as a stream."""
+
+    async def unimplemented(request: Any, **_: Any) -> Any:
+        nothing = grpc.aio.Metadata()
+        raise grpc.aio.AioRpcError(grpc.StatusCode.UNIMPLEMENTED, nothing, nothing, "", "")
+
+    await make_group(endpoint, "g")
+    await send_all(client, "t", [Message(body=b"1"), Message(body=b"2")])
+    client.connection.consumer.Receive = unimplemented
+    found: list[ReceivedMessage] = []
+    while len(found) < 2:
+        found += await client.receive("t", "g", wait_s=5)
+    assert sorted(message.body for message in found) == [b"1", b"2"]
+    await client.ack(*found)
+    assert await client.receive("t", "g", wait_s=0) == []
 
 
 async def test_a_message_without_a_lease_says_so(endpoint: str, client: Client) -> None:

@@ -1,0 +1,39 @@
+"""Which app `popmq run` runs."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from popmq import App
+from popmq_cli.run import load, run
+
+
+def test_the_current_folder_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shop_for_test_run.py").write_text(
+        "from popmq import App\napp = App()\nother = 3\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert isinstance(load("shop_for_test_run:app"), App)
+    result = CliRunner().invoke(run, ["shop_for_test_run:other"])
+    assert "no popmq.App" in result.output
+    assert result.exit_code == 2
+
+
+@pytest.mark.parametrize("target", ["app", ":app", "module:"])
+def test_a_target_is_module_and_app(target: str) -> None:
+    result = CliRunner().invoke(run, [target])
+    assert "is not MODULE:APP" in result.output
+
+
+def test_a_module_that_is_not_there() -> None:
+    assert "no module 'nowhere_at_all'" in CliRunner().invoke(run, ["nowhere_at_all:app"]).output
+
+
+def test_an_app_without_handlers_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "empty_for_test_run.py").write_text("from popmq import App\napp = App()\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    result = CliRunner().invoke(run, ["empty_for_test_run:app"])
+    assert result.exit_code == 1
+    assert "no handler" in result.output
