@@ -242,13 +242,15 @@ def test_what_becomes_old_soon_is_looked_for_soon(tmp_path: Path) -> None:
     driver.send_later("a", 600_000)
     driver.clock.advance(100)
 
-    async def until_rolled() -> None:
+    async def rolled() -> bool:
         rolling = asyncio.create_task(driver.broker.timer_keeper.run())
-        while driver.broker.state.store.max_offset(TIMER_TOPIC, 0) < 2:  # noqa: ASYNC110
+        for _ in range(800):
             await asyncio.sleep(0.01)
-        rolling.cancel()
+            if driver.broker.state.store.max_offset(TIMER_TOPIC, 0) == 2:
+                break
+        return rolling.cancel() and driver.broker.state.store.max_offset(TIMER_TOPIC, 0) == 2
 
-    driver.run(asyncio.wait_for(until_rolled(), 8))
+    assert driver.run(rolled())
     driver.close()
 
 
