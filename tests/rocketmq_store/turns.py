@@ -28,7 +28,7 @@ LATER, MAYBE = "later", "maybe"
 SLOWER: Final = int(os.environ.get("SLOWER") or 1)
 """A busy machine needs longer for a turn."""
 DUE_S: Final = (3, 90 * SLOWER, 180 * SLOWER)
-"""Of each turn, after the first send."""
+"""Of each turn, after the send."""
 LEVELS: Final = (1, 5, 7)
 """The same, by RocketMQ's levels as LEVEL_DELAYS has them."""
 LEVEL_DELAYS: Final = (
@@ -42,8 +42,10 @@ CURIOUS_MS: Final = 3_000
 FAR_S: Final = 60 * 3_600.0
 """Two and a half days: beyond RocketMQ's window, and not beyond what it takes."""
 GRACE_S: Final = 10.0
-CHECKS_S: Final = 30.0
-"""A turn's least: RocketMQ looks for half messages every few seconds, and asks once each time."""
+CHECKS_S: Final = 40.0
+"""A turn's least: RocketMQ looks for half messages every ten seconds, and asks once each time."""
+SETTLED_S: Final = 3.0
+"""When RocketMQ has certainly written how the transactions ended that it was told of."""
 OF_EACH: Final = 5
 THEIR_GROUP: Final = "judge-writer"
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -51,7 +53,8 @@ _SETTINGS: Final = {
     "enabledAppendPropCRC": "true",
     "forceVerifyPropCRC": "true",
     "recallMessageEnable": "true",
-    "transactionCheckInterval": "3000",
+    "transactionCheckInterval": "10000",
+    "transactionOpBatchInterval": "100",  # what it has settled it would ask about again until then
     "transactionCheckMax": "1000",
     IMMUNITY: str(IMMUNE_MS),
     "messageDelayLevel": LEVEL_DELAYS,
@@ -127,7 +130,7 @@ class Course:
     def directory(self) -> Path:
         return self.exchange.folder / "broker-a"
 
-    def begin(self) -> None:
+    def all_sent(self) -> None:
         self.sent_s = time.monotonic()
 
     def left_s(self, turn: int) -> float:
@@ -193,8 +196,8 @@ async def _our_turn(course: Course, turn: int) -> None:
             server.cli("topic", "create", MAYBE, "--queues", "4", "--type", "TRANSACTION")
         async with Client(server.endpoint, request_timeout_s=15.0) as client:
             if turn == 0:
-                course.begin()
                 await _send(client, course)
+                course.all_sent()
                 exchange.tell(f"PopMQ took {len(course.parcels)} messages")
             else:
                 await client.transactions.answer(MAYBE, _checker(turn))
@@ -246,12 +249,13 @@ def _their_turn(course: Course, turn: int, *, group: str) -> None:
             kinds = {LATER: "DELAY", MAYBE: "TRANSACTION"}
             server.set_up([{"topic": t, "queues": 4, "type": kind} for t, kind in kinds.items()])
             server.answer(group, MAYBE, turn, 1)  # so that the topics are known to all
-            course.begin()
             server.write([parcel.line() for parcel in course.parcels], exchange.pool_path)
+            course.all_sent()
             exchange.tell(f"RocketMQ took {len(course.parcels)} messages")
         else:
             server.recall([{"topic": LATER, "handle": handle} for handle in course.handles])
             _end(server, course)
+            time.sleep(SETTLED_S * SLOWER)
             server.judge("set", IMMUNITY, CURIOUS_MS)
         asked = server.answer(group, MAYBE, turn, course.left_s(turn))
         exchange.tell(f"RocketMQ asked {len(asked)} times about transactions")

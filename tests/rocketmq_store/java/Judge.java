@@ -29,7 +29,7 @@ import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
  * Files hold one JSON object a line. Arguments before the command: nameserver, broker.
  */
 public final class Judge {
-    static final long TIMEOUT_MS = 20_000;
+    static final long TIMEOUT_MS = 120_000;
 
     final String nameserver;
     final String broker;
