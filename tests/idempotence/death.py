@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
@@ -29,9 +30,18 @@ class MortalRedis(Redis):
 class Fate:
     """Of one delivery. Made in the task that handles it."""
 
-    def __init__(self, action: Action, *, pause_s: float, killed: bool = False) -> None:
+    def __init__(
+        self,
+        action: Action,
+        *,
+        pause_s: float,
+        killed: bool = False,
+        dying: Callable[[], None] | None = None,
+    ) -> None:
+        """`dying`: called right before."""
         _dead.set(False)
         self._action, self._pause_s, self._killed = action, pause_s, killed
+        self._dying = dying
 
     async def before(self) -> None:
         """Nothing is done yet."""
@@ -51,6 +61,8 @@ class Fate:
             self._die()
 
     def _die(self) -> None:
+        if self._dying is not None:
+            self._dying()
         if self._killed:
             os.kill(os.getpid(), signal.SIGKILL)
         _dead.set(True)

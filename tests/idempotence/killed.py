@@ -119,7 +119,7 @@ async def with_kills(
     outcome.seconds = round(time.monotonic() - began_s, 1)
     outcome.deliveries, outcome.suppressed = events["d"], events["s"]
     outcome.turned_away, outcome.killed = events["t"], consumers.deaths
-    outcome.deaths = events["x"] + events["i"] + events["k"]
+    outcome.deaths = events["x"] + events["i"]
     # The other messages that a killed process held may have been between effect and mark too.
     outcome.deaths_inside = events["i"] + consumers.deaths * HELD
     outcome.judge(await strategy.effects(), keys)

@@ -46,6 +46,8 @@ class Outcome:
         match self.promise:
             case Promise.NOTHING:
                 return None if self.duplicates else "no duplicates: this run shows nothing"
+            case Promise.ALONE_IF_QUICK:
+                return None
             case Promise.ONCE:
                 return f"{self.duplicates} duplicates" if self.duplicates else None
             case Promise.ONCE_WHILE_ALIVE:

@@ -147,6 +147,31 @@ async def of_overlapping_deliveries_one_is_handled(engine: AsyncEngine) -> None:
     assert await rows(engine) == 1
 
 
+async def of_overlapping_deliveries_the_first_ones_fail(engine: AsyncEngine) -> None:
+    """InnoDB: those that wait deadlock when the first one rolls back."""
+    inbox = await made(engine)
+    credit = crediting(inbox)
+    failures = 3
+
+    async def work(message: ReceivedMessage) -> None:
+        nonlocal failures
+        await credit(message)
+        await asyncio.sleep(0.01)
+        if failures:
+            failures -= 1
+            raise OSError("the first ones fail")
+
+    async def deliver() -> bool:
+        while True:
+            try:
+                return await inbox.run(message(), work)
+            except (Retry, OSError):
+                await asyncio.sleep(0.01)
+
+    found = await asyncio.gather(*(deliver() for _ in range(8)))
+    assert (sorted(found), await rows(engine)) == ([False] * 7 + [True], 1)
+
+
 async def who_waits_too_long_gets_retry(engine: AsyncEngine) -> None:
     inbox = await made(engine, wait_s=0.05, retry_delay_s=3)
     async with inbox.once(message()) as turn:
@@ -306,6 +331,7 @@ CHECKS: list[Check] = [
     an_error_of_the_database_is_the_handlers,
     an_orm_session_is_in_the_same_transaction,
     of_overlapping_deliveries_one_is_handled,
+    of_overlapping_deliveries_the_first_ones_fail,
     who_waits_too_long_gets_retry,
     another_payload_is_an_error,
     keys_are_compared_exactly,

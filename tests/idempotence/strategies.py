@@ -40,6 +40,8 @@ class Promise(Enum):
     ONCE = "exactly once"
     ONCE_WHILE_ALIVE = "once, while the process lives"
     AT_LEAST_ONCE = "at least once"
+    ALONE_IF_QUICK = "nothing once it runs out"
+    """Shown, not judged: how often a pause doubles an effect is chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +262,7 @@ class Fenced(Strategy):
 class Unfenced(Fenced):
     """What the article shows: a lock that expires, and a store that believes whoever writes."""
 
-    name, promise = "redis lock, not fenced", Promise.NOTHING
+    name, promise = "redis lock, not fenced", Promise.ALONE_IF_QUICK
 
     async def handle(self, message: ReceivedMessage, fate: Fate) -> bool:
         key = message.keys[0]

@@ -1,7 +1,7 @@
 """One consumer process of the torture: takes from the real broker, and dies when its plan says so.
 
 It appends one line per event to its book with a single write, which outlives the process:
-`d` a delivery, `i` a death between effect and mark, `x` and `k` others, `s` a duplicate
+`d` a delivery, `i` a death between effect and mark, `x` another one, `s` a duplicate
 suppressed, `t` turned away."""
 
 import asyncio
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from idempotence.death import Died, Fate, MortalRedis
 from idempotence.ledger import connect
-from idempotence.plan import DEATHS, Action, actions_of
+from idempotence.plan import Action, actions_of
 from idempotence.strategies import BY_NAME, Stores, Strategy
 
 from popmq import Client, InvalidReceiptHandle, ReceivedMessage
@@ -60,8 +60,6 @@ class Worker:
         attempt = message.delivery_attempt
         action = actions[attempt - 1] if attempt <= len(actions) else Action.CLEAN
         self.note("d")
-        if killed and action in DEATHS:
-            self.note("i" if action is Action.DIES_INSIDE else "k")
         given_back = action in (Action.OVERLAP, Action.SLOW)
         with suppress(InvalidReceiptHandle):  # its time was over: somebody else has it
             if given_back:
@@ -75,7 +73,9 @@ class Worker:
 
     async def handled(self, message: ReceivedMessage, action: Action, *, killed: bool) -> bool:
         """False: it was turned away, and given back."""
-        fate = Fate(action, pause_s=self.strategy.pause_s, killed=killed)
+        death = "i" if action is Action.DIES_INSIDE else "x"
+        pause_s = self.strategy.pause_s
+        fate = Fate(action, pause_s=pause_s, killed=killed, dying=lambda: self.note(death))
         try:
             if not await self.strategy.handle(message, fate):
                 self.note("s")
@@ -86,7 +86,6 @@ class Worker:
                 await self.client.nack(message, delay_s=RETRY_S, counted=False)
             return False
         except Died:
-            self.note("i" if action is Action.DIES_INSIDE else "x")
             if not self.strategy.survives:
                 self.strategy.make()
         return True
