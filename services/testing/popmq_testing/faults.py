@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from popmq_broker.engine.broker import Broker
-from popmq_common.errors import BrokerDown, BrokerUnreachable
+from popmq_common.errors import BrokerDown, BrokerUnreachable, PopMQError
 from popmq_common.sends import SendCall, SendDone
 from popmq_common.wire import failure_of
 from popmq_internal.v1 import link_pb2 as link
@@ -82,7 +82,7 @@ class MortalBroker:
         self._under_way.add(task)
         try:
             return await task
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, PopMQError):
             if self._broker is broker:
                 raise
             raise _gone() from None

@@ -1,7 +1,9 @@
 """Each usual mistake is found, and nothing is found where all is well."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,6 +119,17 @@ def test_a_mistake_is_found(name: str) -> None:
     found = findings(facts)
     assert {one.code for one in found} == {code}
     assert all(one.what and one.todo for one in found)
+
+
+def test_the_docs_list_every_code() -> None:
+    text = (Path(__file__).resolve().parents[3] / "docs" / "doctor.md").read_text()
+    told = {
+        code
+        for line in text.splitlines()
+        if line.startswith("| `")
+        for code in re.findall(r"`([a-z-]+)`", line.split("|")[1])
+    }
+    assert told == {code for _, code in MISTAKES.values()}
 
 
 @pytest.mark.parametrize(

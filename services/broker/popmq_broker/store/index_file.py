@@ -239,12 +239,15 @@ class IndexFile:
             raise DamagedIndex(f"{self.path} was removed")
 
     def gone_count(self, key_hash: int, log_start: int) -> int:
-        """How many entries with that hash are of records before `log_start`, so deleted. Raises
-        `DamagedIndex`."""
-        return sum(
-            entry.log_offset < log_start and entry.key_hash == key_hash
-            for entry in self.chain(key_hash, 0)
-        )
+        """How many entries with that hash are of records before `log_start`, so deleted. Of what is
+        damaged none: it is no more than a hint, and a search for what is left finds the damage."""
+        try:
+            return sum(
+                entry.log_offset < log_start and entry.key_hash == key_hash
+                for entry in self.chain(key_hash, 0)
+            )
+        except DamagedIndex:
+            return 0
 
     def key_count_of_last(self) -> int:
         """How many entries the last message has."""
