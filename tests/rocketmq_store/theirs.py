@@ -49,8 +49,8 @@ _EXPECTED: Final = re.compile(
     r"found a illegal magic code 0x0$"  # where the log ends, of its own files too
     r"|maxPhyOffsetOfConsumeQueue\((\d+)\) >= processOffset\(\1\)"  # nothing to truncate
     r"|AllocateMappedFileService - create mappedFile spent time"
-    r"|cost \d+ms"  # a busy machine
-    r"|Offset not matched. Request offset: (\d+), firstOffset: \d+, lastOffset: \2"  # file is full
+    r"|cost (time\(ms\)=)?\d+"  # a busy machine
+    r"|Offset not matched. Request offset: (\d+), firstOffset: \d+, lastOffset: \3"  # file is full
     r"|Load default HA Service|by shutdown\.?$|slow|The commitlog files are deleted"  # a new store
 )
 _CONFIG: Final = re.compile(r"(load|decode|parse|json).*(fail|exception|error)", re.IGNORECASE)
