@@ -18,7 +18,8 @@ from popmq.outcome import Retry
 WORKERS = 24
 WORKERS_SQLITE = 6  # it has one writer at a time, and its waiters sleep
 TURNED_AWAY_S = 0.05
-PLACES_BACK = 64  # behind so many others: what it waits for may be among them
+AGAIN_WITHIN = 100  # the next delivery comes among so many others
+PLACES_BACK = 200  # one turned away goes behind those: what it waits for is among them
 DELIVERIES_PER_MESSAGE_MAX = 200  # more than that: it hangs
 
 
@@ -65,10 +66,8 @@ class Simulator:
             self.outcome.deaths_inside += action is Action.DIES_INSIDE
             if not self.strategy.survives:
                 self.strategy.make()
-        if again and self._rng.random() < 0.5:
-            self._waiting.appendleft((copy, number + 1))
-        elif again:
-            self._waiting.append((copy, number + 1))
+        if again:
+            self._waiting.insert(self._rng.randrange(AGAIN_WITHIN), (copy, number + 1))
 
     def _later(self, copy: Copy, number: int) -> None:
         def again() -> None:
