@@ -54,4 +54,5 @@ class ReceivedMessage:
     queue_id: int
     queue_offset: int
     receipt_handle: str
-    """Proof of holding it; replaced when the invisible time is changed."""
+    """Proof of holding it; replaced when the invisible time is changed. Of one that was pulled:
+    since which start, seek or reset it was handed out."""

@@ -1,6 +1,7 @@
 """Where a pull consumer's offsets are kept: at the broker, or in a file of its own."""
 
 import asyncio
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,8 @@ from popmq._core.local_offsets import LocalQueue, NoOffsets
 from popmq.connection import Connection
 from popmq.errors import PopMQClientError, check
 from popmq.shares import Queue
+
+log = logging.getLogger(__name__)
 
 
 class OffsetFileDamaged(PopMQClientError):
@@ -28,7 +31,8 @@ class Places(Protocol):
 
 
 class AtBroker:
-    """Never back, and on the broker's disk before the answer."""
+    """Never back, and on the broker's disk before the answer. What the broker will not have,
+    because the group was reset or the queue is another one by now, is left out."""
 
     def __init__(self, connection: Connection, topic: str, group: str) -> None:
         self._connection, self._topic, self._group = connection, topic, group
@@ -51,7 +55,11 @@ class AtBroker:
                 message_queue=message_queue(self._connection, self._topic, queue),
                 offset=offset,
             )
-            check((await self._connection.ask(self._connection.stub.UpdateOffset, request)).status)
+            response = await self._connection.ask(self._connection.stub.UpdateOffset, request)
+            if response.status.code == v2.ILLEGAL_OFFSET:  # the next pull learns where to go on
+                log.info("not committed: %s", response.status.message)
+                continue
+            check(response.status)
 
 
 class InFile:

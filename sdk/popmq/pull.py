@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import Enum
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -85,6 +86,7 @@ class PullConsumer:
         self._queues: list[Queue] = []
         self._progress: dict[Queue, Progress] = {}
         self._turn = 0
+        self._begun = count(1)
 
     async def __aenter__(self) -> Self:
         await self._client.__aenter__()
@@ -122,14 +124,15 @@ class PullConsumer:
             self._turn += 1
             order = _from(self._turn, self._queues)
             for queue in order:
-                response = await self._pull(queue, max_messages, 0.0)
-                if found := self._take(queue, response):
+                found = self._take(queue, await self._pull(queue, max_messages, 0.0))
+                if found is None:  # sent elsewhere
+                    found = self._take(queue, await self._pull(queue, max_messages, 0.0))
+                if found:
                     return found
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 return []
-            found = await self._wait(order, max_messages, min(left_s, self._balance_s))
-            if found:
+            if found := await self._wait(order, max_messages, min(left_s, self._balance_s)):
                 return found
 
     async def _wait(
@@ -176,16 +179,27 @@ class PullConsumer:
             check(response.status)
         return response
 
-    def _take(self, queue: Queue, response: consumer.PullResponse) -> list[ReceivedMessage]:
+    def _take(self, queue: Queue, response: consumer.PullResponse) -> list[ReceivedMessage] | None:
+        """None: the queue goes on elsewhere, from now on."""
         found = [convert.incoming(one, self._group, queue.broker) for one in response.messages]
-        offsets = [message.queue_offset for message in found]
-        self._progress[queue].handed(offsets, response.next_offset)
+        if response.status.code == v2.ILLEGAL_OFFSET:
+            self._begin(queue, response.next_offset)
+            return None
+        progress = self._progress[queue]
+        progress.handed([message.queue_offset for message in found], response.next_offset)
+        for message in found:
+            message.receipt_handle = progress.name
         return found
 
+    def _begin(self, queue: Queue, offset: int) -> None:
+        """There; what was handed out before no longer counts, whether it is done or not."""
+        self._progress[queue] = Progress(offset, f"handed out since {next(self._begun)}")
+
     def done(self, message: ReceivedMessage) -> None:
-        """It is dealt with; the broker is told with the next commit."""
+        """It is dealt with; the broker is told with the next commit. Of a message that was handed
+        out before a seek or a reset of the group it means nothing."""
         progress = self._progress.get(Queue(message.broker, message.queue_id))
-        if progress is not None:
+        if progress is not None and progress.name == message.receipt_handle:
             progress.done(message.queue_offset)
 
     async def commit(self) -> None:
@@ -205,7 +219,7 @@ class PullConsumer:
 
     async def seek(self, queue: Queue, offset: int) -> None:
         """Pull there next. What was handed out and is not done no longer holds up the commit."""
-        self._progress[queue] = Progress(offset)
+        self._begin(queue, offset)
 
     async def seek_to(self, where: Start | datetime, queues: Iterable[Queue] | None = None) -> None:
         """All its queues, or these, to the first or last message or to a time."""
@@ -218,21 +232,25 @@ class PullConsumer:
         if self._commit_s is not None and now - self._committed_at >= self._commit_s:
             await self.commit()
         if now - self._balanced_at >= self._balance_s:
-            self._balanced_at = now
             await self._balance()
+            self._balanced_at = now
 
     async def _balance(self) -> None:
         mine = await self._shares.mine()
-        before, self._queues = set(self._queues), mine
+        before = set(self._queues)
+        self._queues = [queue for queue in mine if queue in before]
         if before - set(mine) and self._commit_s is not None:
             await self.commit()
-        for queue in set(mine) - before:
+        for queue in mine:  # one that cannot begin now is not pulled yet
+            if queue in before:
+                continue
             offset = await self._began(queue)
             progress = self._progress.get(queue)
             if progress is None:
-                self._progress[queue] = Progress(offset)
+                self._begin(queue, offset)
             else:  # it was ours before, and others may have gone on in between
                 progress.next_offset = max(progress.next_offset, offset)
+            self._queues.append(queue)
 
     async def _began(self, queue: Queue) -> int:
         offset = await self._places.load(queue)

@@ -8,7 +8,10 @@ import heapq
 
 
 class Progress:
-    def __init__(self, start: int) -> None:
+    def __init__(self, start: int, name: str = "") -> None:
+        """`name`: what is handed out bears it, and is told by it from what was handed out before a
+        seek or a reset."""
+        self.name = name
         self.next_offset = start
         """Where to pull next."""
         self.committed = start

@@ -191,6 +191,11 @@ class HeldByReceives(Refused):
     acks say how far it is; ack them, or move the group with: popmq group reset-offset."""
 
 
+class ResetMeanwhile(Refused):
+    """Group {group} was reset in queue {queue_id} of topic {topic} since this client pulled there;
+    the offset is superseded. Pull again: the answer says where to go on."""
+
+
 class TooManyInFlight(Refused):
     """Group {group} holds {count} messages of topic {topic} that it has not acknowledged; the
     limit of a queue is {limit}."""
@@ -207,6 +212,15 @@ class AlreadySettled(Refused):
 class TooManyTransactions(Refused):
     """{count} transactions of this broker are not settled, the limit is {limit}; commit them or
     roll them back, or raise POPMQ_BROKER_HALF_MESSAGES_MAX."""
+
+
+class AdminSecretMissing(Refused):
+    """{call} needs the admin secret of this server: give it with --secret-file or
+    POPMQ_ADMIN_SECRET_FILE."""
+
+
+class AdminSecretWrong(Refused):
+    """{call} is not permitted: the admin secret is not this server's."""
 
 
 class NoPermission(Refused):

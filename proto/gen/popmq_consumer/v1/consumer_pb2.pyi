@@ -254,7 +254,9 @@ class PullResponse(_message.Message):
 
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_definition_pb2.Message]:
-        """queue has nothing there, next_offset says where to go on"""
+        """queue has nothing there, or the group was reset;
+        next_offset says where to go on
+        """
 
     def __init__(
         self,

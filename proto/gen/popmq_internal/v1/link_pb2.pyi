@@ -1128,16 +1128,20 @@ class PutTopic(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TOPIC_FIELD_NUMBER: _builtins.int
+    ONLY_NEW_FIELD_NUMBER: _builtins.int
+    only_new: _builtins.bool
+    """a topic that is there stays as it is"""
     @_builtins.property
     def topic(self) -> Global___TopicConfig: ...
     def __init__(
         self,
         *,
         topic: Global___TopicConfig | None = ...,
+        only_new: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["topic", b"topic"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["only_new", b"only_new", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2102,7 +2106,8 @@ class PullReply(_message.Message):
     corrected: _builtins.bool
     """next_offset says where to go on: the queue has nothing at the offset"""
     locked_by: _builtins.str
-    """asked for, or a queue that was taken over is consumed beyond it
+    """asked for, a queue that was taken over is consumed beyond it, or
+    the group was reset
     another consumer of the group has the queue
     """
     @_builtins.property
@@ -2137,10 +2142,13 @@ class CommitOffset(_message.Message):
     TOPIC_FIELD_NUMBER: _builtins.int
     QUEUE_ID_FIELD_NUMBER: _builtins.int
     OFFSET_FIELD_NUMBER: _builtins.int
+    CLIENT_ID_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     topic: _builtins.str
     queue_id: _builtins.int
     offset: _builtins.int
+    client_id: _builtins.str
+    """who pulls; refused when it has not followed a reset"""
     def __init__(
         self,
         *,
@@ -2148,10 +2156,11 @@ class CommitOffset(_message.Message):
         topic: _builtins.str = ...,
         queue_id: _builtins.int = ...,
         offset: _builtins.int = ...,
+        client_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "offset", b"offset", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_id", b"client_id", "group", b"group", "offset", b"offset", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -7,7 +7,8 @@
              the offset. Of a whole topic: retries that wait are dropped too, so that the group
              gets exactly what lies behind the offsets, each message once.
 
-Either is a record in the journal before it is answered.
+Either is a record in the journal before it is answered. Whoever pulls a queue that was reset is
+told at its next pull; until then its commits are refused (core/pullers.py).
 
 Source: RocketMQ ConsumerManageProcessor, AdminBrokerProcessor.resetOffset. Differs: there a commit
 may go back, a reset leaves leases and retries as they are.
@@ -15,10 +16,19 @@ may go back, a reset leaves leases and retries as they are.
 
 from popmq_broker.core.leases import GroupQueue
 from popmq_broker.core.offsets import QueueKey
+from popmq_broker.core.tables import PERM_READ
 from popmq_broker.engine.moves import journal_positions, move
 from popmq_broker.engine.pop_buffer import before_pop
+from popmq_broker.engine.pull import queue_name
 from popmq_broker.engine.state import BrokerState
-from popmq_common.errors import BadRequest, HeldByReceives, IllegalOffset, OffsetNotFound
+from popmq_common.errors import (
+    BadRequest,
+    HeldByReceives,
+    IllegalOffset,
+    NoPermission,
+    OffsetNotFound,
+    ResetMeanwhile,
+)
 from popmq_common.names import retry_topic
 from popmq_internal.v1 import link_pb2 as link
 
@@ -30,10 +40,13 @@ class Positions:
     async def commit(self, request: link.CommitOffset) -> link.OffsetReply:
         """The group's offset afterwards, durable.
 
-        Raises `TopicNotFound`, `GroupNotFound`, `IllegalOffset`, `HeldByReceives`, `DiskFull`.
+        Raises `TopicNotFound`, `GroupNotFound`, `IllegalOffset`, `ResetMeanwhile`,
+        `HeldByReceives`, `DiskFull`.
         """
         state = self._state
         key = self._key(request.group, request.topic, request.queue_id)
+        if state.pullers.is_behind(key, request.client_id):
+            raise ResetMeanwhile(group=key.group, topic=key.topic, queue_id=key.queue_id)
         self._check_range(key, request.offset)
         queue = state.group_queue(key)
         if queue is not None and queue.in_use:
@@ -54,12 +67,15 @@ class Positions:
             state.close(state.fence(queue, offset))
 
     async def get(self, request: link.GetOffset) -> link.OffsetReply:
-        """Raises `OffsetNotFound`, `TopicNotFound`, `GroupNotFound`."""
+        """Durable: no crash takes it back. Raises `OffsetNotFound`, `TopicNotFound`,
+        `GroupNotFound`."""
         key = self._key(request.group, request.topic, request.queue_id)
         queue = self._state.group_queue(key)
         if queue is None:
             raise OffsetNotFound(group=key.group, topic=key.topic, queue_id=key.queue_id)
-        return link.OffsetReply(offset=queue.committed)
+        offset = queue.committed
+        await self._state.store.durable(self._state.store.log_end)
+        return link.OffsetReply(offset=offset)
 
     async def find(self, request: link.FindOffset) -> link.OffsetReply:
         """Raises `TopicNotFound`, `BadRequest`."""
@@ -70,12 +86,14 @@ class Positions:
     async def reset(self, request: link.ResetOffsets) -> link.ResetOffsetsReply:
         """What changed, or with `dry_run` would change, by queue.
 
-        Raises `TopicNotFound`, `GroupNotFound`, `IllegalOffset`, `BadRequest`, `DiskFull`; then
-        nothing has changed.
+        Raises `TopicNotFound`, `GroupNotFound`, `NoPermission`, `IllegalOffset`, `BadRequest`,
+        `DiskFull`; then nothing has changed.
         """
         state = self._state
         state.group(request.group)
         topic = state.topic(request.topic)
+        if not topic.perm & PERM_READ:
+            raise NoPermission(topic=topic.name, action="readable")
         queue_ids = range(topic.read_queues)
         if request.HasField("queue_id"):
             self._check_queue(request.topic, request.queue_id)
@@ -104,6 +122,9 @@ class Positions:
         new = {key: state.new_group_queue(key, to) for key, to in targets.items()}
         known.update({key: queue for key, queue in new.items() if key not in known})
         move(state, targets, ahead)
+        for key, to in targets.items():
+            state.pullers.reset(key, to)
+            state.pulls.wake_all(queue_name(key.topic, key.queue_id))
         for topic in {key.topic for key in targets}:
             state.waiters.wake_all(topic)
 

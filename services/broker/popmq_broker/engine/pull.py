@@ -1,7 +1,8 @@
 """Pull: messages of one queue from an offset on. No leases: the consumer keeps its place.
 
 An offset outside the queue is answered at once with where to go on: below the first message there
-(retention has deleted it) the first one, behind the end the end.
+(retention has deleted it) the first one, behind the end the end. So is a consumer whose group was
+reset since its last pull (core/pullers.py).
 
 Source: RocketMQ PullMessageProcessor, DefaultMessageStore.getMessage.
 """
@@ -87,6 +88,8 @@ class Pull:
         # Each waits under a key of its own: an arrival is for all that wait, not for one of them.
         key = WaitKey(f"{request.group}#{next(self._numbers)}", queue_name(*_queue(request)))
         while True:
+            if (sent_to := self._sent_to(request, offset)) is not None:
+                return self._reply(request, sent_to, corrected=True)
             if (corrected := self._corrected(request, offset)) is not None:
                 return self._reply(request, corrected, corrected=True)
             pick = self._look(request, offset, wanted)
@@ -111,6 +114,13 @@ class Pull:
             limit = ck.CHECKPOINT_OFFSETS_MAX
             raise BadRequest(reason=f"batch size {request.batch_size}, 1 to {limit} allowed")
         return wanted_by(request.filter_kind, request.filter_expression)
+
+    def _sent_to(self, request: link.Pull, offset: int) -> int | None:
+        """Where a consumer goes on that has not followed a reset of its group."""
+        key = QueueKey(request.group, *_queue(request))
+        queue = self._state.group_queue(key)
+        committed = self._state.min_offset(*_queue(request)) if queue is None else queue.committed
+        return self._state.pullers.sent_to(key, request.client_id, offset, committed)
 
     def _corrected(self, request: link.Pull, offset: int) -> int | None:
         """Where a consumer goes on that asks for what the queue does not have."""

@@ -11,6 +11,7 @@ from popmq_broker.core.leases import GroupQueue, LeaseTable, Outcome, ReviveProg
 from popmq_broker.core.members import Members
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.pop_buffer import GrantBuffer
+from popmq_broker.core.pullers import Pullers
 from popmq_broker.core.stats import Stats
 from popmq_broker.core.tables import ConsumeFrom, GroupConfig, TopicConfig
 from popmq_broker.core.transaction_table import HalfTable
@@ -35,6 +36,7 @@ class BrokerState:
     waiters: Waiters
     locks: Locks = field(default_factory=Locks)
     members: Members = field(default_factory=Members)
+    pullers: Pullers = field(default_factory=Pullers)
     pulls: Waiters = field(init=False)
     """Pulls that wait, each by itself."""
     stats: Stats = field(default_factory=Stats)

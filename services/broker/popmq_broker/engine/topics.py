@@ -52,6 +52,9 @@ class Topics:
         """Make or change a topic. Raises `IllegalTopic`, `IllegalQueueCount`, `BadRequest`."""
         raw = request.topic
         check_topic(raw.name)
+        if request.only_new and raw.name in self._state.topics:
+            await self.announce()  # whoever asked has not heard of it
+            return link.Done()
         for count in (raw.read_queues, raw.write_queues):
             if not 1 <= count <= QUEUES_MAX:
                 raise IllegalQueueCount(count=count, reason=f"1 to {QUEUES_MAX} are allowed")
@@ -278,6 +281,8 @@ class Topics:
 
     def _move(self, positions: dict[QueueKey, int]) -> None:
         move(self._state, positions)
+        for key in positions:
+            self._state.pullers.forget(key)
         self._gone_version += 1
 
     async def describe(self, request: link.Describe) -> link.DescribeReply:

@@ -92,7 +92,9 @@ class Upstream:
         config = link.TopicConfig(
             name=topic, read_queues=count, write_queues=count, perm=6, message_type="MIXED"
         )
-        await self.on_reachable_brokers(link.Call(put_topic=link.PutTopic(topic=config)))
+        # No route may mean that its broker is just starting and has it: it must stay as it is.
+        put = link.PutTopic(topic=config, only_new=True)
+        await self.on_reachable_brokers(link.Call(put_topic=put))
         self.log.info("topic.created", topic=topic, queues=count, message_type="MIXED")
         self.routes.forget(topic)
         return await self.routes.routes(topic)

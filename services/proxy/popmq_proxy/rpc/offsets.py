@@ -27,7 +27,11 @@ class Offsets:
         group, topic = ctx.stored(request.group), ctx.stored(queue.topic)
         await self._upstream.group(group)  # made on first use
         commit = link.CommitOffset(
-            group=group, topic=topic, queue_id=queue.id, offset=request.offset
+            group=group,
+            topic=topic,
+            queue_id=queue.id,
+            offset=request.offset,
+            client_id=ctx.client_id,
         )
         await self._upstream.call(broker_of(queue), link.Call(commit_offset=commit))
         return service.UpdateOffsetResponse(status=ok())

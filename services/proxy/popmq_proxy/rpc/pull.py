@@ -113,9 +113,9 @@ def _status(found: link.PullReply, offset: int) -> v2.Status:
     if found.locked_by:
         return v2.Status(code=v2.MESSAGE_NOT_FOUND, message=LOCKED)
     if found.corrected:
-        text = (
-            f"the queue has {found.min_offset} to {found.max_offset}, not {offset}; "
-            f"go on at {found.next_offset}"
-        )
+        text = f"the queue has {found.min_offset} to {found.max_offset}, not {offset}"
+        if found.min_offset <= offset <= found.max_offset:
+            text = f"the group is no longer at {offset}: it was reset, or others have consumed it"
+        text += f"; go on at {found.next_offset}"
         return v2.Status(code=v2.ILLEGAL_OFFSET, message=text)
     return v2.Status(code=v2.MESSAGE_NOT_FOUND, message="no new message")

@@ -1,7 +1,7 @@
 """popmq.admin.v1 ResetOffsets: a group goes on elsewhere, on every broker of the topic."""
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_common.errors import BadRequest, TopicNotFound
+from popmq_common.errors import BadRequest, NoPermission, TopicNotFound
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.rpc.context import CallContext, Upstream
 
@@ -16,10 +16,13 @@ class Reset:
         """By queue, where the group was and where it goes on.
 
         Broker after broker: when one fails, those before it have changed, and the same call again
-        does the rest. Raises `GroupNotFound`, `TopicNotFound`, `IllegalOffset`, `BadRequest`.
+        does the rest. Raises `GroupNotFound`, `TopicNotFound`, `NoPermission`, `IllegalOffset`,
+        `BadRequest`.
         """
         reset = _broker_call(request)
         brokers = (await self._upstream.routes.routes(request.topic)).readable_brokers
+        if not brokers:
+            raise NoPermission(topic=request.topic, action="readable")
         if request.broker:
             brokers = [broker for broker in brokers if broker == request.broker]
         if not brokers:
