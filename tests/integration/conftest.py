@@ -93,9 +93,11 @@ async def _through_envoy(broker: BrokerConfig, proxy: ProxyConfig) -> AsyncItera
         yield serving.port
 
 
-@pytest.fixture(
-    params=[_through_http2, _through_grpcio, _through_envoy], ids=["http2", "grpcio", "envoy"]
-)
+SERVERS = [_through_http2, _through_grpcio, _through_envoy]
+"""(broker's configuration, proxy's) → a context whose value is the port."""
+
+
+@pytest.fixture(params=SERVERS, ids=["http2", "grpcio", "envoy"])
 async def raw(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Raw]:
     broker = BrokerConfig(data_dir=tmp_path / "data", disk_reserve_bytes=0)
     proxy = ProxyConfig(port=0, invisible_ms_min=50, log_level="error")

@@ -1,8 +1,9 @@
-"""What client commands share: --endpoint, --json, and errors as one line."""
+"""What client commands share: --endpoint, --secret-file, --json, and errors as one line."""
 
 import asyncio
 import functools
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,13 +15,23 @@ from popmq_cli.output import EXIT_UNREACHABLE, fail
 
 START_HINT = "start one with: popmq standalone"
 TIMEOUT_S = 10.0
+SECRET_FILE_VARIABLE = "POPMQ_ADMIN_SECRET_FILE"
+_SECRET = "popmq_cli.admin_secret"
 ANSWER_BYTES_MAX = 64 << 20  # a page of dead letters may be large
 
 
 def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--endpoint and --json for a command that talks to a server."""
+    """--endpoint, --secret-file and --json for a command that talks to a server."""
     command = click.option(
         "--json", "as_json", is_flag=True, help="Print JSON, for other programs."
+    )(command)
+    command = click.option(
+        "--secret-file",
+        envvar=SECRET_FILE_VARIABLE,
+        type=click.Path(path_type=Path, dir_okay=False),
+        expose_value=False,
+        callback=_read_secret,
+        help="File with the server's admin secret, where changes need one.",
     )(command)
     return click.option(
         "--endpoint",
@@ -30,6 +41,16 @@ def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="HOST:PORT",
         help="Where the server is.",
     )(command)
+
+
+def _read_secret(context: click.Context, option: click.Parameter, path: Path | None) -> None:
+    """Kept for the AdminClient of this command."""
+    if path is None:
+        return
+    try:
+        context.meta[_SECRET] = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as wrong:
+        raise click.BadParameter(f"{path} cannot be read: {wrong}") from wrong
 
 
 def running(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -54,12 +75,24 @@ def running(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., 
     return run
 
 
+class _ShowSecret(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-arg] # only in stubs
+    def __init__(self, secret: str) -> None:
+        self._metadata = ("x-popmq-admin-secret", secret)
+
+    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        metadata = grpc.aio.Metadata(*(details.metadata or ()), self._metadata)
+        return await continuation(details._replace(metadata=metadata), request)
+
+
 class AdminClient:
-    """`async with`: the admin stub of a server."""
+    """`async with`: the admin stub of a server; it shows the command's --secret-file."""
 
     def __init__(self, endpoint: str) -> None:
         options = [("grpc.max_receive_message_length", ANSWER_BYTES_MAX)]
-        self._channel = grpc.aio.insecure_channel(endpoint, options)
+        context = click.get_current_context(silent=True)
+        secret = None if context is None else context.meta.get(_SECRET)
+        shown: Any = [] if secret is None else [_ShowSecret(secret)]
+        self._channel = grpc.aio.insecure_channel(endpoint, options, interceptors=shown)
 
     async def __aenter__(self) -> "admin_grpc.AdminAsyncStub":
         return admin_grpc.AdminStub(self._channel)

@@ -33,6 +33,9 @@ class ProxyConfig:
     """Private key of tls_cert, PEM."""
     nameservers: tuple[str, ...] = ("127.0.0.1:9876",)
     """Nameservers to ask for routes, host:port separated by commas; asked in turn."""
+    admin_secret_file: Path | None = None
+    """File with the secret that changes of topics, groups and offsets, redrives and settlements
+    must show (popmq --secret-file); none: whoever reaches the port may change them."""
     link_secret: str = ""
     """Shared secret shown to the brokers."""
     link_tls_ca: Path | None = None

@@ -53,7 +53,13 @@ END: Event = {
 }
 _LOOKED_AT = [
     (name.encode(), name)
-    for name in ("x-mq-client-id", "x-mq-namespace", "x-mq-language", "grpc-encoding")
+    for name in (
+        "x-mq-client-id",
+        "x-mq-namespace",
+        "x-mq-language",
+        "x-popmq-admin-secret",
+        "grpc-encoding",
+    )
 ]
 """Headers that somebody wants to know; the others are not even decoded."""
 

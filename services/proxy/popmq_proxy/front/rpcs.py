@@ -20,7 +20,7 @@ ADMIN = "popmq.admin.v1.Admin"
 CONSUMER = "popmq.consumer.v1.Consumer"
 HEALTH = "grpc.health.v1.Health"
 INTERNAL = 13
-_ADMIN_METHODS: dict[str, tuple[Any, str]] = {
+ADMIN_METHODS: dict[str, tuple[Any, str]] = {
     "CreateTopic": (admin.CreateTopicRequest, "admin.create_topic"),
     "DeleteTopic": (admin.DeleteTopicRequest, "admin.delete_topic"),
     "ListTopics": (admin.ListTopicsRequest, "admin.list_topics"),
@@ -43,7 +43,10 @@ _CONSUMER_METHODS: dict[str, Any] = {
     "Pull": consumer.PullRequest,
     "Join": consumer.JoinRequest,
 }
-_FAMILIES: list[tuple[type[e.PopMQError], int]] = [
+_GRPC_CODES: list[tuple[type[e.PopMQError], int]] = [
+    (e.AdminSecretMissing, 16),  # UNAUTHENTICATED
+    (e.AdminSecretWrong, 7),  # PERMISSION_DENIED
+    (e.NoPermission, 7),
     (e.BadRequest, 3),  # INVALID_ARGUMENT
     (e.NotFound, 5),  # NOT_FOUND
     (e.Refused, 8),  # RESOURCE_EXHAUSTED
@@ -97,8 +100,8 @@ def rpcs(methods: Methods, metrics: Metrics) -> list[Rpc]:
             assert method.name == "Telemetry"
             handler, kind = methods.client.telemetry, Kind.BIDI
         found.append(Rpc(MESSAGING, method.name, kind, decode, handler, begin, stats))
-    for name, (request, served_by) in _ADMIN_METHODS.items():
-        handler = attrgetter(served_by)(methods)
+    for name, (request, served_by) in ADMIN_METHODS.items():
+        handler = methods.permission.guarding(name, attrgetter(served_by)(methods))
         found.append(Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler))
     for name, message in _CONSUMER_METHODS.items():
         handler = _counted(methods.unary[name], metrics.rpc(name), _status_code)
@@ -111,7 +114,7 @@ def rpcs(methods: Methods, metrics: Metrics) -> list[Rpc]:
 
 def grpc_code(error: BaseException) -> int:
     """The gRPC status of an RPC that ends with `error`."""
-    for family, code in _FAMILIES:
+    for family, code in _GRPC_CODES:
         if isinstance(error, family):
             return code
     return INTERNAL

@@ -23,6 +23,7 @@ from popmq_proxy.rpc.find import Find
 from popmq_proxy.rpc.health import Health
 from popmq_proxy.rpc.membership import Membership
 from popmq_proxy.rpc.offsets import Offsets
+from popmq_proxy.rpc.permission import Permission, read_secret
 from popmq_proxy.rpc.pull import Pull
 from popmq_proxy.rpc.recall import Recall
 from popmq_proxy.rpc.receive import Receive
@@ -58,9 +59,11 @@ class Methods:
     find: Find
     reset: Reset
     health: Health
+    permission: Permission
 
 
 def methods(upstream: Upstream) -> Methods:
+    """Raises `ConfigError`."""
     route, send, ack = Route(upstream), Send(upstream), Ack(upstream)
     signs = SignsOfLife(upstream)
     client = Client(upstream, signs)
@@ -115,6 +118,7 @@ def methods(upstream: Upstream) -> Methods:
         find=Find(upstream),
         reset=Reset(upstream),
         health=Health(),
+        permission=Permission(read_secret(upstream.config.admin_secret_file)),
     )
 
 

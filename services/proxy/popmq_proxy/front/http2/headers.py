@@ -34,6 +34,7 @@ LOOKED_AT: Final = frozenset(
         b"x-mq-client-id",
         b"x-mq-namespace",
         b"x-mq-language",
+        b"x-popmq-admin-secret",
     )
 )
 """The others are skipped where that is possible."""
