@@ -109,6 +109,7 @@ class EngineDriver:
         queues: int = 2,
         max_attempts: int = 16,
         start: str = "FIRST",
+        start_ms: int = 0,
         *,
         fifo: bool = False,
         retry_policy: link.RetryPolicy | None = None,
@@ -123,6 +124,7 @@ class EngineDriver:
             fifo=fifo,
             max_attempts=max_attempts,
             consume_from=start,
+            consume_from_ms=start_ms,
             retry_policy=retry_policy,
             lock_hold_ms=lock_hold_ms,
         )

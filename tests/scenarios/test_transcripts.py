@@ -1,7 +1,8 @@
 """Transcripts of a broker's behaviour: commands, a line of dashes, what they print.
 
     broker SETTING=VALUE…       first line: a broker of this configuration
-    topic [queues=1] [attempts=16] [from=first|last] [fifo=yes] [retry=1s,10s]  make topic and group
+    topic [queues=1] [attempts=16] [from=first|last|DURATION] [fifo=yes] [retry=1s,10s]
+                                make topic and group
     send BODY… [tag=T] [group=MESSAGE GROUP] [PROPERTY=VALUE…]
     send BODY… delay=30s [tag=T]        recall BODY…          roll
     pop [N] [invisible=10s] [tag=EXPR | sql=EXPR] [attempt=ID] [renew=CLIENT]
@@ -16,7 +17,8 @@
     folders                     which queues are on disk
     disk 87%                    from now on, until the next start, so much of the disk is used
     join CLIENT [leave=yes]     (with topic lock=10s: pull … client=CLIENT)
-    pull OFFSET [COUNT] [queue=0] [tag=EXPR]    commit OFFSET [queue=0]    offset [queue=0]
+    pull OFFSET [COUNT] [queue=0] [tag=EXPR | sql=EXPR] [client=C] [group=GROUP]
+    commit OFFSET [queue=0] [client=C]          offset [queue=0]
     find first|last|DURATION [queue=0]          reset first|last|DURATION|OFFSET [queue=N] [dry=yes]
     search KEY [from=10s] [to=10s] [max=N]      message QUEUE:OFFSET
 A duration there means that long after the start. A popped message gets the name of its body; its
@@ -26,25 +28,19 @@ newest handle is NAME, older ones NAME', NAME''.
 import random
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 from harness.broker import GROUP, TOPIC, EngineDriver
+from harness.offset_steps import OffsetSteps
 from harness.retention_steps import RetentionSteps
+from harness.steps import duration_ms
 
 from popmq_broker.config import BrokerConfig
 from popmq_common.config import from_env
 from popmq_common.errors import PopMQError
-from popmq_common.record import decode, own_offset
 from popmq_internal.v1 import link_pb2 as link
 
 TRANSCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
-UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
-
-
-def duration_ms(text: str) -> int:
-    number = text.rstrip("msh")
-    return int(number) * UNITS_MS[text[len(number) :]]
 
 
 def split(line: str) -> list[str]:
@@ -56,11 +52,11 @@ def split(line: str) -> list[str]:
     return list(words)
 
 
-class Stage(RetentionSteps):
+class Stage(OffsetSteps, RetentionSteps):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.driver = EngineDriver(folder)
-        self._began_ms = self.driver.clock.now_ms()
+        self.began_ms = self.driver.clock.now_ms()
         self.handles: dict[str, str] = {}
         self.due_ms: dict[str, int] = {}
         self.halves: dict[str, tuple[int, int]] = {}
@@ -91,7 +87,7 @@ class Stage(RetentionSteps):
         self.driver.make(
             queues=int(options.get("queues", "1")),
             max_attempts=int(options.get("attempts", "16")),
-            start=options.get("from", "first").upper(),
+            **self.start(options.get("from", "first")),
             fifo=options.get("fifo") == "yes",
             retry_policy=policy(options["retry"]) if "retry" in options else None,
             lock_hold_ms=duration_ms(options.get("lock", "0s")),
@@ -174,9 +170,9 @@ class Stage(RetentionSteps):
             topic=TOPIC, key=keys[0], count_max=count_max, body_bytes_max=100
         )
         if "from" in options:
-            request.from_ms = self._began_ms + duration_ms(options["from"])
+            request.from_ms = self.began_ms + duration_ms(options["from"])
         if "to" in options:
-            request.until_ms = self._began_ms + duration_ms(options["to"])
+            request.until_ms = self.began_ms + duration_ms(options["to"])
         found = self.driver.call(find_messages=request).found_messages
         return [where(message) for message in found.messages] or ["nothing"]
 
@@ -261,70 +257,6 @@ class Stage(RetentionSteps):
         else:
             self.driver.call(delete_topic=link.DeleteTopic(topic=TOPIC))
         return []
-
-    def do_pull(self, arguments: list[str], options: dict[str, str]) -> list[str]:
-        offset, count = [*map(int, arguments), 32][:2]
-        expression = options.get("tag", "")
-        pull = link.Pull(
-            group=GROUP,
-            topic=TOPIC,
-            queue_id=int(options.get("queue", "0")),
-            offset=offset,
-            batch_size=count,
-            filter_kind=link.FILTER_KIND_TAG if expression else link.FILTER_KIND_ALL,
-            filter_expression=expression,
-            client_id=options.get("client", ""),
-        )
-        reply = self.driver.call(pull=pull).pull
-        if reply.locked_by:
-            return [f"{reply.locked_by} has the queue"]
-        records = [decode(raw, where="pull", log_offset=own_offset(raw)) for raw in reply.records]
-        nothing = "corrected" if reply.corrected else "nothing"
-        found = " ".join(record.body.decode() for record in records) or nothing
-        ends = f"{reply.min_offset} to {reply.max_offset}"
-        return [f"{found}; next {reply.next_offset} of {ends}"]
-
-    def do_join(self, arguments: list[str], options: dict[str, str]) -> list[str]:
-        request = link.Join(group=GROUP, topic=TOPIC, client_id=arguments[0], session_ms=30_000)
-        request.leave = options.get("leave") == "yes"
-        return [" ".join(self.driver.call(join=request).join.members) or "left"]
-
-    def do_commit(self, arguments: list[str], options: dict[str, str]) -> list[str]:
-        queue_id, offset = int(options.get("queue", "0")), int(arguments[0])
-        commit = link.CommitOffset(group=GROUP, topic=TOPIC, queue_id=queue_id, offset=offset)
-        return [str(self.driver.call(commit_offset=commit).offset.offset)]
-
-    def do_offset(self, _: list[str], options: dict[str, str]) -> list[str]:
-        queue_id = int(options.get("queue", "0"))
-        request = link.GetOffset(group=GROUP, topic=TOPIC, queue_id=queue_id)
-        return [str(self.driver.call(get_offset=request).offset.offset)]
-
-    def do_find(self, arguments: list[str], options: dict[str, str]) -> list[str]:
-        queue_id = int(options.get("queue", "0"))
-        place = self._place(arguments[0])
-        request = link.FindOffset(topic=TOPIC, queue_id=queue_id, **place)
-        return [str(self.driver.call(find_offset=request).offset.offset)]
-
-    def do_reset(self, arguments: list[str], options: dict[str, str]) -> list[str]:
-        request = link.ResetOffsets(group=GROUP, topic=TOPIC, dry_run=options.get("dry") == "yes")
-        if arguments[0].isdigit():
-            request.offset = int(arguments[0])
-        else:
-            request.MergeFrom(link.ResetOffsets(**self._place(arguments[0])))
-        if "queue" in options:
-            request.queue_id = int(options["queue"])
-        reply = self.driver.call(reset_offsets=request).reset_offsets
-        rows = [
-            f"{row.queue_id}: {row.from_offset} -> {row.to_offset}, {row.fenced} fenced"
-            for row in reply.queues
-        ]
-        return rows + [f"{reply.retries_dropped} retries dropped"] * bool(reply.retries_dropped)
-
-    def _place(self, word: str) -> dict[str, Any]:
-        known = {"first": link.OFFSET_AT_MIN, "last": link.OFFSET_AT_MAX}
-        if word in known:
-            return {"at": known[word]}
-        return {"at": link.OFFSET_AT_TIME, "time_ms": self._began_ms + duration_ms(word)}
 
     def do_show(self, _: list[str], __: dict[str, str]) -> list[str]:
         """What each topic holds, and where the group is in it."""
