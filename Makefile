@@ -62,6 +62,13 @@ it: setup ## services together, in one process
 crash: setup ## kill -9 under load (RUNS=20)
 	CRASH_RUNS=$(or $(RUNS),20) $(BIN)/pytest -q -s tests/crash
 
+.PHONY: crash-offsets reset-load
+crash-offsets: setup ## kill -9 of broker and consumers while they commit (RUNS=200)
+	CRASH_OFFSETS_RUNS=$(or $(RUNS),200) $(BIN)/pytest -q -s tests/crash/test_offsets.py
+
+reset-load: setup ## groups reset back and forward under load, held to an external book (TIMES=5 SEED=)
+	PYTHONPATH=tests $(BIN)/python -m campaigns.reset_load $(or $(TIMES),5) $(SEED)
+
 .PHONY: crash-sim bitflip fast-open
 crash-sim: setup ## crashes of a simulated disk, held to bytes (RUNS=10000 SEED=)
 	PYTHONPATH=tests $(BIN)/python -m campaigns.crash_sim $(or $(RUNS),10000) $(SEED)
