@@ -29,10 +29,9 @@ def load(state: BrokerState, timers: Timers) -> bool:
     end = state.store.max_offset(TIMER_TOPIC, 0)
     saved, is_good = _saved(state, end)
     levels = timers.levels
-    if saved is not None:
-        levels.offsets.update(saved.levels)
-    else:
-        levels.offsets.update(_levels_of_rocketmq(state, len(levels.delays_ms)))
+    levels.offsets.update(saved.levels if saved is not None else {})
+    for level, offset in _levels_of_rocketmq(state, len(levels.delays_ms)).items():
+        levels.offsets[level] = max(offset, levels.offsets.get(level, 0))  # it has gone on since
     timers.loaded_to = end
     if not end and not any(levels.pending().values()):
         return is_good

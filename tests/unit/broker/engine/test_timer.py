@@ -355,6 +355,20 @@ def test_progress_of_levels_is_written_for_rocketmq_and_read_from_it(
     assert len(records(driver, queue_id=2)) == 3
 
 
+def test_what_rocketmq_has_delivered_of_a_level_does_not_come_again(driver: EngineDriver) -> None:
+    """Its file is newer than our snapshot: it had the directory in between."""
+    park(driver, "ours", "1")
+    driver.advance(1_000)
+    for body in ("theirs", "left"):
+        park(driver, body, "1")
+    driver.run(driver.broker.close())
+    path = driver.data_dir / "config" / LEVELS_FILE
+    path.write_text('{"dataVersion":{"counter":9},"offsetTable":{1:2}}')
+    driver.broker = driver._open()
+    driver.advance(10_000)
+    assert [record.body for record in records(driver, queue_id=2)] == [b"ours", b"left"]
+
+
 async def test_levels_that_cannot_be_read_are_told_at_start(tmp_path: Path) -> None:
     config = BrokerConfig(data_dir=tmp_path, delay_levels="1s 5")
     with pytest.raises(BadRequest, match="'5' is no delay"):
