@@ -171,6 +171,7 @@ class Leases:
             now_s = time.monotonic()
             if wrong is None:
                 still = self._renewals.renewed(held, asked_s, now_s)
+                message.held_until_s = now_s + held.lease_s
             elif isinstance(wrong, InvalidReceiptHandle):
                 still = False
                 self._renewals.end(held.key)

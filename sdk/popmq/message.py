@@ -83,6 +83,8 @@ class ReceivedMessage:
     body_error: str = ""
     """Why the body could not be unpacked; it is then as it came. Empty: nothing is wrong."""
     holder: Holder | None = field(default=None, repr=False, compare=False)
+    held_until_s: float = field(default=0.0, repr=False, compare=False)
+    """When the lease is over if nothing renews it, by `time.monotonic`; 0: unknown."""
 
     async def ack(self) -> None:
         """Done with it. Raises `InvalidReceiptHandle` when somebody else may hold it by now."""

@@ -116,6 +116,9 @@ class Receiving:
             if found and dropped is not None:
                 dropped(found)
             raise
+        until_s = time.monotonic() + wanted.invisible_s
+        for message in found:
+            message.held_until_s = until_s
         return found
 
     async def _receive_once(

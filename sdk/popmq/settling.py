@@ -6,6 +6,7 @@ find the handle void: then the one before it was done, or the lease was over.
 """
 
 import asyncio
+import time
 from typing import Any, NamedTuple
 
 import grpc
@@ -27,7 +28,8 @@ BOUNDS = Bounds(items_max=512, bytes_max=1 << 62, wait_s=0.05, under_way_max=4)
 LINES_MAX = 256
 """Kinds of nacks whose requests are kept; idle ones beyond are forgotten."""
 PATIENCE_S = 30.0
-"""How long an ack or nack is tried while no server answers, or its broker is away."""
+"""How long an ack or nack is tried at most while no server answers, or its broker is away. Not
+longer than the lease lasts: afterwards it says nothing."""
 
 
 class _Line(NamedTuple):
@@ -81,6 +83,7 @@ class Settling:
         )
         check(response.status)
         message.receipt_handle = response.receipt_handle
+        message.held_until_s = time.monotonic() + seconds
         if renewed is not None and seconds > 0:
             self._leases.hold(message, seconds, renewed.longest_s, renewed.over)
 
@@ -119,7 +122,7 @@ class Settling:
             request = convert.ack(left, connection.resource(group), connection.resource(topic))
             return await connection.ask(connection.stub.AckMessage, request, attempts=1)
 
-        return await ask_each(held, ask, _done, PATIENCE_S)
+        return await ask_each(held, ask, _done, _patience_s(held))
 
     async def _nack_batch(self, line: _Line, held: list[ReceivedMessage]) -> list[Exception | None]:
         connection = self._connection
@@ -139,7 +142,15 @@ class Settling:
                 text = f"{connection.endpoint} is no PopMQ: it does not know nack and reject"
                 raise RefusedByServer(v2.NOT_IMPLEMENTED, text) from cause
 
-        return await ask_each(held, ask, _done, PATIENCE_S)
+        return await ask_each(held, ask, _done, _patience_s(held))
+
+
+def _patience_s(held: list[ReceivedMessage]) -> float:
+    """As long as the longest lease among them is left."""
+    if not all(message.held_until_s for message in held):
+        return PATIENCE_S
+    left_s = max(message.held_until_s for message in held) - time.monotonic()
+    return min(PATIENCE_S, max(0.0, left_s))
 
 
 def _done(_: Any) -> None:

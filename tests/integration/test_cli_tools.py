@@ -139,6 +139,7 @@ WITHOUT_JSON = {
     "nameserver": "a service",
     "broker": "a service",
     "proxy": "a service",
+    "run": "an application, which prints what it likes",
 }
 
 

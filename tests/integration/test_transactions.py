@@ -145,8 +145,7 @@ async def test_one_producer_is_asked_once_per_interval(cluster: Cluster) -> None
     for i, checker in enumerate(checkers):
         client = await cluster.client(endpoints[i % 2])
         await client.transactions.answer("t", checker)
-    sender = await cluster.client(endpoints[0])
-    halves = [await sender.transactions.send("t", body) for body in (b"1", b"2", b"3")]
+    halves = [await client.transactions.send("t", body) for body in (b"1", b"2", b"3")]
     await until_asked(*checkers, count=3)
     await asyncio.sleep(1)  # several turns of each proxy's poll
     asked = [message for checker in checkers for message in checker.asked]

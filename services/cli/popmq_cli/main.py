@@ -40,7 +40,7 @@ COMMANDS = {
 
 SECTIONS = {
     "Servers": ["standalone", "quickstart", "nameserver", "broker", "proxy", "health"],
-    "Messages": ["send", "receive", "tail", "recall", "message"],
+    "Messages": ["send", "receive", "tail", "recall", "message", "run"],
     "Operation": ["topic", "group", "dlq", "transaction", "store"],
     "When something is wrong": ["explain", "doctor", "bench"],
     "The shell": ["completion"],

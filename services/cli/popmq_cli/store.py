@@ -240,20 +240,24 @@ def _truncate_as_json(data_dir: Path, lost: tools.Behind, at: int, *, write: boo
 @store.command()
 @_DIR
 @_WRITE
+@_JSON
 @_errors
-def handover(data_dir: Path, write: bool) -> None:
-    """Tell Apache RocketMQ's timer what waits, before its broker gets this directory.
+def handover(data_dir: Path, write: bool, as_json: bool) -> None:
+    """Write down for RocketMQ's timer what waits.
 
-    Writes timerlog and config/timercheck. Without, RocketMQ delivers again what was delayed once
-    and is still in the log. Do it while PopMQ is stopped, each time that it has run here.
+    Before Apache RocketMQ's broker gets this directory: writes timerlog and config/timercheck.
+    Without, it delivers again what was delayed once and is still in the log. Do it while PopMQ is
+    stopped, each time that it has run here.
     """
     with tools.held(data_dir):
         pass
-    if not write:
+    count = asyncio.run(hand_over(_config(data_dir), SystemClock())) if write else None
+    if as_json:
+        document({"written": write, "waiting": count})
+    elif count is None:
         click.echo("Would write timerlog and config/timercheck. Add --write to do it.")
-        return
-    count = asyncio.run(hand_over(_config(data_dir), SystemClock()))
-    click.echo(f"{count} messages wait for their time; RocketMQ will deliver them.")
+    else:
+        click.echo(f"{count} messages wait for their time; RocketMQ will deliver them.")
 
 
 def _config(data_dir: Path) -> BrokerConfig:

@@ -35,6 +35,8 @@ LOOKS: Final = frozenset(
         "ListTransactions",
         "FindMessages",
         "GetMessage",
+        "Explain",
+        "Inspect",
     }
 )
 """What anybody may ask who reaches the port. A call in neither set needs the secret."""

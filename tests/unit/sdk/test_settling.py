@@ -1,0 +1,41 @@
+"""How long an ack is tried while its broker is away."""
+
+import time
+
+import pytest
+
+from popmq.message import ReceivedMessage
+from popmq.settling import PATIENCE_S, _patience_s
+
+
+def held(until_s: float) -> ReceivedMessage:
+    return ReceivedMessage(
+        topic="t",
+        group="g",
+        body=b"",
+        message_id="i",
+        tag=None,
+        keys=(),
+        properties={},
+        message_group=None,
+        deliver_at_ms=None,
+        delivery_attempt=1,
+        born_timestamp_ms=0,
+        store_timestamp_ms=0,
+        broker="b",
+        queue_id=0,
+        queue_offset=0,
+        receipt_handle="h",
+        held_until_s=until_s,
+    )
+
+
+def test_not_longer_than_the_longest_lease_among_them() -> None:
+    now_s = time.monotonic()
+    assert _patience_s([held(now_s + 5), held(now_s + 2)]) == pytest.approx(5, abs=1)
+    assert _patience_s([held(now_s - 1)]) == 0
+    assert _patience_s([held(now_s + 3_600)]) == PATIENCE_S
+
+
+def test_a_lease_of_unknown_length_is_tried_for_the_longest_time() -> None:
+    assert _patience_s([held(0.0), held(time.monotonic() + 1)]) == PATIENCE_S
