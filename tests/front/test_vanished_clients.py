@@ -1,7 +1,7 @@
 """Is a message lost for a minute because the client that polled for it is gone?
 
-The invisible time of every receive here is 60 s: a message that another consumer sees within a
-second was never given to the client that is gone, or was given back.
+The invisible time of every receive here is 60 s: a message that another consumer sees long before
+was never given to the client that is gone, or was given back.
 """
 
 import asyncio
@@ -18,7 +18,8 @@ from integration.conftest import Raw
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 
-BACK_WITHIN_S = 1.0
+BACK_WITHIN_S = 5.0
+"""A second on a machine of its own; this has to hold on a busy one too."""
 NOTICED_WITHIN_S = 7.0
 ROUNDS = 4
 BATCH = 32
@@ -34,7 +35,7 @@ async def poll(
 
 
 async def bodies(raw: Raw, name: str, count: int) -> list[bytes]:
-    """What another consumer gets and acks within a second; it stops at `count`."""
+    """What another consumer gets and acks soon; it stops at `count`."""
     found: list[bytes] = []
     try:
         async with asyncio.timeout(BACK_WITHIN_S):
