@@ -12,8 +12,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from popmq_cli.output import EXIT_UNREACHABLE
+
 START_S = 60.0
 STOP_S = 15.0
+CLI_TRIES = 5
 POPMQ = str(Path(sys.executable).with_name("popmq"))
 
 
@@ -101,13 +104,14 @@ class Server:
     processes: dict[str, Process] = field(default_factory=dict)
 
     def cli(self, *arguments: str) -> object:
-        """Run a popmq command against this server; its JSON."""
-        done = subprocess.run(
-            [POPMQ, *arguments, "--endpoint", self.endpoint, "--json"],
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
+        """Run a popmq command against this server; its JSON. Services that have just been started
+        may need a moment to find each other where the machine is busy."""
+        command = [POPMQ, *arguments, "--endpoint", self.endpoint, "--json"]
+        for _ in range(CLI_TRIES):
+            done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+            if done.returncode != EXIT_UNREACHABLE:
+                break
+            time.sleep(1)
         assert done.returncode == 0, done.stderr.decode()
         return json.loads(done.stdout)
 

@@ -31,9 +31,11 @@ from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq import Client, ReceivedMessage, RefusedByServer
 from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig
+from popmq_broker.core import offsets
 from popmq_broker.engine.find import Find
 from popmq_common import hosts, properties
 from popmq_common.clock import SystemClock
+from popmq_common.names import HALF_GROUP
 from popmq_common.record import Record
 from popmq_internal.v1 import link_pb2 as link
 
@@ -278,7 +280,19 @@ async def open_directory(folder: Path, *, search: bool = False) -> Opened:
         found=found,
     )
     await broker.close()
+    opened.positions |= _half_positions(folder)
     return opened
+
+
+def _half_positions(folder: Path) -> dict[tuple[str, str, int], int]:
+    """From where half messages and op records are needed, as the stop wrote it down."""
+    path = folder / "config" / "consumerOffset.json"
+    found = offsets.decode(path.read_text(), where=str(path)).offsets
+    return {
+        (key.group, key.topic, key.queue_id): position
+        for key, position in found.items()
+        if key.group == HALF_GROUP
+    }
 
 
 async def _find(find: Find, key: Key) -> set[int]:
