@@ -51,6 +51,7 @@ _EXPECTED: Final = re.compile(
     r"|AllocateMappedFileService - create mappedFile spent time"
     r"|cost (time\(ms\)=)?\d+"  # a busy machine
     r"|Offset not matched. Request offset: (\d+), firstOffset: \d+, lastOffset: \3"  # file is full
+    r"|Over index file capacity: |Index file \[.*\] is full, trying to create another"  # a rollover
     r"|Load default HA Service|by shutdown\.?$|slow|The commitlog files are deleted"  # a new store
 )
 _CONFIG: Final = re.compile(r"(load|decode|parse|json).*(fail|exception|error)", re.IGNORECASE)
