@@ -1,6 +1,8 @@
 """popmq explain, doctor and bench, and completion, against a server in the same process."""
 
 import json
+import os
+import select
 import subprocess
 import time
 from collections.abc import Iterator
@@ -175,16 +177,19 @@ def test_a_line_of_help_is_whole() -> None:
 def test_tail_takes_its_group_away_when_it_is_terminated(server: PopmqBroker) -> None:
     at = ("--endpoint", server.endpoint)
     server.create_topic("tailed")
-    tail = subprocess.Popen([POPMQ, "tail", "tailed", *at], stdout=subprocess.PIPE)
-    while "TAIL-" not in popmq("group", "list", *at).output:
-        assert tail.poll() is None
-        time.sleep(0.05)
-    while not server.topic("tailed").messages:  # until it asks, its group has no place there
-        server.send("tailed", "hello")
-    assert tail.stdout is not None
-    while b"hello" not in tail.stdout.readline():
-        server.send("tailed", "hello")
-    tail.terminate()
-    assert tail.wait(30) == 143
-    tail.stdout.close()
+    with subprocess.Popen([POPMQ, "tail", "tailed", *at], stdout=subprocess.PIPE) as tail:
+        try:
+            assert tail.stdout is not None
+            while "TAIL-" not in popmq("group", "list", *at).output:
+                assert tail.poll() is None
+                time.sleep(0.05)
+            seen = b""
+            while b"hello" not in seen:  # what comes before its first receive it does not show
+                server.send("tailed", "hello")
+                if select.select([tail.stdout], [], [], 0.5)[0]:
+                    seen += os.read(tail.stdout.fileno(), 4096)
+            tail.terminate()
+            assert tail.wait(30) == 143
+        finally:
+            tail.kill()
     assert "TAIL-" not in popmq("group", "list", *at).output
