@@ -21,7 +21,7 @@ from popmq.errors import PopMQClientError
 from popmq.message import ReceivedMessage
 from popmq.pull import PullConsumer, Start
 from popmq.queue_lock import Locked
-from popmq.queue_tasks import PAUSE_S, QueueTasks, ended, tried, unless
+from popmq.queue_tasks import PAUSE_S, QueueTasks, ended, entered, tried, unless
 from popmq.send_back import TO_DEAD_LETTERS, Failure, attempt, send_back
 from popmq.shares import Queue, Strategy
 
@@ -90,10 +90,7 @@ class OrderlyConsumer:
         self._open = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        async with AsyncExitStack() as opened:
-            for pull in self._pulls:
-                await opened.enter_async_context(pull)
-            self._open = opened.pop_all()
+        self._open = await entered(self._pulls)
         return self
 
     async def __aexit__(

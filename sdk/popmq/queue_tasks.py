@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
 from typing import NamedTuple, TypeVar
 
 from popmq.errors import PopMQClientError
@@ -59,6 +60,14 @@ class QueueTasks:
         for line in self._lines.values():
             line.lost.set()
         await ended([line.task for line in self._lines.values()], self._end_s)
+
+
+async def entered(pulls: Sequence[PullConsumer]) -> AsyncExitStack:
+    """All of them, or none if one cannot begin; what is returned leaves them."""
+    async with AsyncExitStack() as opened:
+        for pull in pulls:
+            await opened.enter_async_context(pull)
+        return opened.pop_all()
 
 
 async def ended(tasks: list[asyncio.Task[None]], within_s: float) -> None:

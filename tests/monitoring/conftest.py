@@ -1,1 +1,0 @@
-"""promtool judges rules; the folder's modules import each other as `monitoring.…`."""
