@@ -1,6 +1,5 @@
 """Read a snapshot, audit it, write the tables and the verdict."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +22,7 @@ def reconcile(
     """Writes all tables of an audit below `out`, if given; of an incomplete snapshot the last."""
     io.clear_audit(out, snapshot.id)
     if snapshot.problems:
-        report = _report(snapshot, {}, {}, [])
+        report = _report(snapshot, {}, {}, [], [], [])
         return _finish(spark, snapshot, out, report, grace_ms)
     tables = io.read_tables(spark, snapshot)
     states = lease_states(tables, snapshot.whole, grace_ms).cache()
@@ -45,11 +44,8 @@ def _write(out: Path | None, snapshot: Snapshot, found: Audit) -> Report:
             _counts(io.collect(leases.counts(found.states)), "state", "lease_count"),
             _counts(io.collect(findings.counts(both)), "kind", "finding_count"),
             io.collect(findings.shown(both)),
-        )
-        report = replace(
-            report,
-            balance=io.collect(balance.limit(BALANCE_SHOWN_MAX)),
-            revive=io.collect(revive),
+            io.collect(balance.limit(BALANCE_SHOWN_MAX)),
+            io.collect(revive),
         )
         tables = {
             "recon_message_state": found.messages,
@@ -70,6 +66,8 @@ def _report(
     lease_counts: dict[str, int],
     finding_counts: dict[str, int],
     shown: list[dict[str, Any]],
+    balance: list[dict[str, Any]],
+    revive: list[dict[str, Any]],
 ) -> Report:
     manifest = snapshot.manifest
     return Report(
@@ -82,6 +80,8 @@ def _report(
         lease_states=lease_counts,
         finding_counts=finding_counts,
         findings=shown,
+        balance=balance,
+        revive=revive,
     )
 
 
