@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from harness.broker import EngineDriver
-from monitoring.test_alerts import RULES, promtool
+from monitoring.promtool import RULES, promtool
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from popmq_broker import metrics as broker_metrics

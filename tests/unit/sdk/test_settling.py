@@ -1,33 +1,17 @@
 """How long an ack is tried while its broker is away."""
 
 import time
+from dataclasses import replace
 
 import pytest
+from unit.sdk.idempotence.made import message
 
 from popmq.message import ReceivedMessage
 from popmq.settling import PATIENCE_S, _patience_s
 
 
 def held(until_s: float) -> ReceivedMessage:
-    return ReceivedMessage(
-        topic="t",
-        group="g",
-        body=b"",
-        message_id="i",
-        tag=None,
-        keys=(),
-        properties={},
-        message_group=None,
-        deliver_at_ms=None,
-        delivery_attempt=1,
-        born_timestamp_ms=0,
-        store_timestamp_ms=0,
-        broker="b",
-        queue_id=0,
-        queue_offset=0,
-        receipt_handle="h",
-        held_until_s=until_s,
-    )
+    return replace(message(), held_until_s=until_s)
 
 
 def test_not_longer_than_the_longest_lease_among_them() -> None:
