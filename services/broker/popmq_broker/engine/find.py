@@ -12,6 +12,7 @@ from typing import Final
 from popmq_broker.core.index import keys_of
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.store.index import Index
+from popmq_broker.store.seek import record_at
 from popmq_common import properties as names
 from popmq_common.errors import BadRequest, NoIndex, TopicNotFound
 from popmq_common.names import is_user_topic
@@ -83,12 +84,10 @@ class Find:
         state = self._state
         if request.offset < state.min_offset(request.topic, request.queue_id):
             return link.FoundMessages()
-        entries = state.store.entries(request.topic, request.queue_id, request.offset, 1)
-        for entry in entries:
-            record = state.store.read(entry.log_offset, entry.size_bytes)
-            if record is not None:
-                return link.FoundMessages(messages=[message_of(record, BODY_BYTES_MAX)])
-        return link.FoundMessages()
+        record = record_at(state.store, request.topic, request.queue_id, request.offset)
+        if record is None:
+            return link.FoundMessages()
+        return link.FoundMessages(messages=[message_of(record, BODY_BYTES_MAX)])
 
     def _check_topic(self, topic: str, *, system: bool) -> None:
         known = topic in self._state.topics

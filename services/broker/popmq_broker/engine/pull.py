@@ -43,9 +43,7 @@ class Pull:
         if lock is None:
             reply = await self._find(request, wanted)
             return self._refused(request) if self._is_anothers(request) else reply
-        state, key = self._state, QueueKey(request.group, *_queue(request))
-        queue = state.group_queue(key)
-        committed = state.min_offset(*_queue(request)) if queue is None else queue.committed
+        state, committed = self._state, self._committed(request)
         before = lock.owner
         access = lock.ask(
             request.client_id,
@@ -82,7 +80,7 @@ class Pull:
             return None
         if not request.client_id:
             raise BadRequest(reason=f"group {request.group} has an access lock: name the client")
-        return self._state.locks.of(QueueKey(request.group, *_queue(request)))
+        return self._state.locks.of(_key(request))
 
     def _refused(self, request: link.Pull) -> link.PullReply:
         """Another consumer has the queue; it may be free soon."""
@@ -129,10 +127,13 @@ class Pull:
 
     def _sent_to(self, request: link.Pull, offset: int) -> int | None:
         """Where a consumer goes on that has not followed a reset of its group."""
-        key = QueueKey(request.group, *_queue(request))
-        queue = self._state.group_queue(key)
-        committed = self._state.min_offset(*_queue(request)) if queue is None else queue.committed
-        return self._state.pullers.sent_to(key, request.client_id, offset, committed)
+        committed = self._committed(request)
+        return self._state.pullers.sent_to(_key(request), request.client_id, offset, committed)
+
+    def _committed(self, request: link.Pull) -> int:
+        """Of a group that has nothing in the queue yet its first offset."""
+        queue = self._state.group_queue(_key(request))
+        return self._state.min_offset(*_queue(request)) if queue is None else queue.committed
 
     def _corrected(self, request: link.Pull, offset: int) -> int | None:
         """Where a consumer goes on that asks for what the queue does not have."""
@@ -143,7 +144,7 @@ class Pull:
         return high if offset > high else None
 
     def _look(self, request: link.Pull, offset: int, wanted: Filter) -> Pick:
-        queue = GroupQueue(QueueKey(request.group, *_queue(request)), offset)
+        queue = GroupQueue(_key(request), offset)
         return scan(self._state, queue, True, request.batch_size, REPLY_BYTES_MAX, wanted)
 
     def _reply(

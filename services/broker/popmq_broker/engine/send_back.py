@@ -11,6 +11,7 @@ from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.timer_levels import Levels
 from popmq_broker.engine.topics import Topics
 from popmq_broker.store.drafts import copy_of
+from popmq_broker.store.seek import record_at
 from popmq_common.errors import BadRequest, IllegalOffset
 from popmq_common.names import RETRY_PREFIX, classic_retry_topic
 from popmq_common.record import Record, SysFlag
@@ -30,8 +31,9 @@ class SendBack:
         there (any more); `DiskFull`.
         """
         state = self._state
+        group = state.group(request.group)
         failure = self._checked(request)
-        group, record = state.group(request.group), self._record(request)
+        record = self._record(request)
         back = send_back.decide(
             record,
             failure,
@@ -45,9 +47,7 @@ class SendBack:
         return link.SendBackReply(topic=back.topic, level=back.level)
 
     def _checked(self, request: link.SendBack) -> Failure:
-        state = self._state
-        state.group(request.group)
-        if not 0 <= request.queue_id < state.topic(request.topic).read_queues:
+        if not 0 <= request.queue_id < self._state.topic(request.topic).read_queues:
             raise BadRequest(reason=f"topic {request.topic} has no queue {request.queue_id}")
         own = classic_retry_topic(request.group)
         if request.topic.startswith(RETRY_PREFIX) and request.topic != own:
@@ -71,10 +71,8 @@ class SendBack:
         state, place = self._state, (request.topic, request.queue_id)
         low = state.min_offset(*place)
         high = state.store.max_offset(*place)
-        record = None
-        if low <= request.offset < high:
-            for entry in state.store.entries(*place, request.offset, 1):
-                record = state.store.read(entry.log_offset, entry.size_bytes)
+        inside = low <= request.offset < high
+        record = record_at(state.store, *place, request.offset) if inside else None
         if record is None:
             raise IllegalOffset(
                 offset=request.offset,

@@ -1,4 +1,5 @@
-"""A queue from a place or a time on. Times by binary search over the store times of its messages.
+"""A queue at a place, or from a place or a time on. Times by binary search over the store times of
+its messages.
 
 Source: RocketMQ ConsumeQueue.getOffsetInQueueByTime with LOWER as boundary.
 """
@@ -8,6 +9,7 @@ from typing import Final
 
 from popmq_broker.core.queue_entry import QueueEntry
 from popmq_broker.store.store import Store
+from popmq_common.record import Record
 
 CHUNK_ENTRIES: Final = 1_024
 """Read at a time."""
@@ -23,6 +25,13 @@ def entries_from(
         at += len(entries)
 
 
+def record_at(store: Store, topic: str, queue_id: int, offset: int) -> Record | None:
+    """None: there is none, or retention has deleted it. Raises `Corrupt`."""
+    for entry in store.entries(topic, queue_id, offset, 1):
+        return store.read(entry.log_offset, entry.size_bytes)
+    return None
+
+
 def first_stored_at(store: Store, topic: str, queue_id: int, low: int, time_ms: int) -> int:
     """The offset, `low` or behind it, of the first message stored at `time_ms` or later; the
     queue's end when there is none.
@@ -32,16 +41,10 @@ def first_stored_at(store: Store, topic: str, queue_id: int, low: int, time_ms: 
     high = store.max_offset(topic, queue_id)
     while low < high:
         middle = (low + high) // 2
-        if _store_ms(store, topic, queue_id, middle) < time_ms:
+        record = record_at(store, topic, queue_id, middle)
+        stored_ms = -1 if record is None else record.store_timestamp_ms
+        if stored_ms < time_ms:
             low = middle + 1
         else:
             high = middle
     return low
-
-
-def _store_ms(store: Store, topic: str, queue_id: int, offset: int) -> int:
-    entries = store.entries(topic, queue_id, offset, 1)
-    if not entries:
-        return -1
-    record = store.read(entries[0].log_offset, entries[0].size_bytes)
-    return -1 if record is None else record.store_timestamp_ms
