@@ -6,6 +6,7 @@ What leaves when is decided by `_core/gather.py`; who may come in by `_core/budg
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Generic, TypeVar
 
 from popmq._core.budget import Budget
@@ -16,6 +17,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Ask = Callable[[list[Item]], Awaitable[Sequence[Result | Exception]]]
 """One request for these items: per item its result or what went wrong with it."""
+Tell = Callable[[Result | Exception], None]
+"""Called in the loop with an item's result, or what went wrong with it."""
 
 
 class Answers(Generic[Result]):
@@ -39,8 +42,8 @@ class Unanswered(Exception):
     """Its request has not been answered; no caller sees this."""
 
 
-Batch = list[tuple[Item, int, Answers[Result], int]]
-"""Items, their sizes, and where each one's result belongs."""
+Batch = list[tuple[Item, int, Tell[Result]]]
+"""Items, their sizes, and who is told each one's result."""
 
 
 class Batches(Generic[Item, Result]):
@@ -50,7 +53,8 @@ class Batches(Generic[Item, Result]):
         """`room`: what an item has entered before it is put; it leaves when it is answered."""
         self._ask = ask
         self._room = room
-        self._gathering: Gathering[tuple[Item, int, Answers[Result], int]] = Gathering(bounds)
+        self._loop = asyncio.get_running_loop()
+        self._gathering: Gathering[tuple[Item, int, Tell[Result]]] = Gathering(bounds)
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
 
@@ -58,19 +62,18 @@ class Batches(Generic[Item, Result]):
     def idle(self) -> bool:
         return self._gathering.idle
 
-    def put(self, item: Item, size_bytes: int, answers: Answers[Result], index: int) -> None:
-        """The item's result goes to `answers`. It leaves in this turn of the loop at the soonest:
-        what other tasks put in the same turn goes with it."""
-        self._gathering.add((item, size_bytes, answers, index), size_bytes, time.monotonic())
+    def put(self, item: Item, size_bytes: int, tell: Tell[Result]) -> None:
+        """It leaves in this turn of the loop at the soonest: what other tasks put in the same turn
+        goes with it."""
+        self._gathering.add((item, size_bytes, tell), size_bytes, time.monotonic())
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_soon(self._leave)
+            self._timer = self._loop.call_soon(self._leave)
 
     async def one(self, item: Item, size_bytes: int = 0) -> Result:
         """Put one item and wait for its result; raises what went wrong with it."""
-        answers: Answers[Result] = Answers(1)
-        self.put(item, size_bytes, answers, 0)
-        await answers.done
-        result = answers.results[0]
+        answered: asyncio.Future[Result | Exception] = self._loop.create_future()
+        self.put(item, size_bytes, partial(_wake, answered))
+        result = await answered
         if isinstance(result, Exception):
             raise result
         return result
@@ -105,12 +108,12 @@ class Batches(Generic[Item, Result]):
         due_s = self._gathering.due_s()
         if due_s is not None:
             after_s = max(0.0, due_s - time.monotonic())
-            self._timer = asyncio.get_running_loop().call_later(after_s, self._leave)
+            self._timer = self._loop.call_later(after_s, self._leave)
 
     async def _run(self, batch: Batch[Item, Result]) -> None:
         results = self._given_up(batch)
         try:
-            results = await self._ask([item for item, _, _, _ in batch])
+            results = await self._ask([item for item, _, _ in batch])
         except Exception as failed:
             results = [failed] * len(batch)
         finally:
@@ -120,13 +123,18 @@ class Batches(Generic[Item, Result]):
     def _answer(self, batch: Batch[Item, Result], results: Sequence[Result | Exception]) -> None:
         self._gathering.answered()
         if self._room is not None:
-            self._room.leave(sum(size for _, size, _, _ in batch), len(batch))
-        for (_, _, answers, index), result in zip(batch, results, strict=True):
-            answers.answer(index, result)
+            self._room.leave(sum(size for _, size, _ in batch), len(batch))
+        for (_, _, tell), result in zip(batch, results, strict=True):
+            tell(result)
 
     @staticmethod
     def _given_up(batch: Batch[Item, Result]) -> Sequence[Result | Exception]:
         return [ClientClosed("the client was closed before the answer came")] * len(batch)
+
+
+def _wake(waiting: "asyncio.Future[Result | Exception]", result: Result | Exception) -> None:
+    if not waiting.done():
+        waiting.set_result(result)
 
 
 class Turn:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import grpc
 
 from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
 from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq._core.backoff import Backoff
 from popmq._core.signature import Credentials, metadata
@@ -72,9 +73,13 @@ class Connection:
 
     def _open(self, address: str) -> _Opened:
         opened = channel(grpc.aio, address, self.tls)
-        return _Opened(
-            opened, service_grpc.MessagingServiceStub(opened), consumer_grpc.ConsumerStub(opened)
+        stub: Any = service_grpc.MessagingServiceStub(opened)
+        stub.SendMessage = opened.unary_unary(
+            "/apache.rocketmq.v2.MessagingService/SendMessage",
+            request_serializer=_as_bytes,
+            response_deserializer=service.SendMessageResponse.FromString,
         )
+        return _Opened(opened, stub, consumer_grpc.ConsumerStub(opened))
 
     async def close(self) -> None:
         for opened in self._servers.made.values():
@@ -127,6 +132,11 @@ class Connection:
             version=_version(),
             credentials=self._credentials,
         )
+
+
+def _as_bytes(request: bytes | service.SendMessageRequest) -> bytes:
+    """Most sends are written as bytes, by `_core/encode.py`."""
+    return request if isinstance(request, bytes) else request.SerializeToString()
 
 
 @cache

@@ -26,8 +26,8 @@ from popmq.receiving import Receiving, Wanted
 from popmq.settling import Settling
 
 log = logging.getLogger(__name__)
-BATCH_MAX: Final = 32
-"""What a server gives in one receive."""
+BATCH_MAX: Final = 256
+"""What a server gives in one receive, at most."""
 BACKOFF: Final = Backoff(first_s=0.2, longest_s=5.0)
 
 
@@ -122,7 +122,7 @@ class Consumer:
             self._settled.set()
         for message in found:
             self._held[id(message)] = message
-            self._leases.hold(message, self._wanted.invisible_s, self._longest_s, self._let_go)
+        self._leases.hold(found, self._wanted.invisible_s, self._longest_s, self._let_go)
         return found
 
     async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:

@@ -65,7 +65,12 @@ _BY_CODE: dict[int, type[RefusedByServer]] = {
 }
 
 
+def error_of(status: v2.Status) -> RefusedByServer:
+    """The error of a status that is not OK."""
+    return _BY_CODE.get(status.code, RefusedByServer)(status.code, status.message)
+
+
 def check(status: v2.Status) -> None:
     """Raises the error of a status that is not OK."""
     if status.code != v2.OK:
-        raise _BY_CODE.get(status.code, RefusedByServer)(status.code, status.message)
+        raise error_of(status)

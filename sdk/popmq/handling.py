@@ -3,11 +3,12 @@
     poll ──► lanes ──► handler ──► ack, nack, reject
                           └─cancelled──► given back, uncounted
 
-`_core/lanes.py` says what starts next. Each broker of the topic is polled on its own; together
-the polls ask for no more than there is room for.
+`_core/lanes.py` says what starts next, `running.py` in which task. Each broker of the topic is
+polled on its own; together the polls ask for no more than there is room for.
 """
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import random
@@ -15,6 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from apache.rocketmq.v2 import definition_pb2 as v2
@@ -24,13 +26,18 @@ from popmq.errors import PopMQClientError
 from popmq.message import ReceivedMessage
 from popmq.outcome import Reject, Retry
 from popmq.receiving import Wanted
+from popmq.running import InContext
 
 if TYPE_CHECKING:
     from popmq.client import Client
 
 log = logging.getLogger(__name__)
 Handler = Callable[[ReceivedMessage], Awaitable[None] | None]
-BATCH_MAX: Final = 32
+BATCH_MAX: Final = 256
+"""What a server gives in one receive, at most."""
+SLICE_S: Final = 0.01
+"""So long handlers that never wait run one after the other before the rest of the loop has its
+turn."""
 WAIT_S: Final = 15.0
 TURN_S: Final = 1.0
 """How long a broker is waited at while others have to wait for their turn."""
@@ -83,6 +90,8 @@ class Handling:
         self._not_before: dict[str, float] = {}
         self._turn = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._to_begin = 0
+        """Tasks that will look what may start, and have not run yet."""
         self._settling = 0
         self._changed = asyncio.Event()
         self._stopped = False
@@ -120,8 +129,11 @@ class Handling:
             poll.cancel()
         await asyncio.gather(*self._polls.values(), return_exceptions=True)
         self._give_back(self._lanes.give_up())
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=within_s)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                while self._tasks or self._settling:
+                    self._changed.clear()
+                    await self._changed.wait()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -134,11 +146,9 @@ class Handling:
         """For a change, or until a broker may be asked again."""
         now_s = time.monotonic()
         later = [at - now_s for at in self._not_before.values() if at > now_s]
-        timeout_s = min(later, default=None)
-        try:
-            await asyncio.wait_for(self._changed.wait(), timeout_s)
-        except TimeoutError:
-            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(later, default=None)):
+                await self._changed.wait()
 
     # receiving
 
@@ -192,9 +202,9 @@ class Handling:
             self._give_back(found)
             return
         how, fifo = self._how, self._client.receiving.is_fifo(self._how.group)
+        self._client.leases.hold(found, how.lease_s, how.lease_longest_s, _comes_again)
         for message in found:
             message.holder = self._client
-            self._client.leases.hold(message, how.lease_s, how.lease_longest_s, _comes_again)
             lane: Lane | None = message.message_group
             if fifo:
                 lane = message.broker, message.queue_id, message.message_group or ""
@@ -229,29 +239,59 @@ class Handling:
     # handling
 
     def _start(self) -> None:
+        """A task for what may start, unless one will look anyway."""
+        if self._lanes.can_start and not self._to_begin and not self._stopped:
+            self._to_begin += 1
+            self._spawn(self._work())
+
+    async def _work(self) -> None:
+        """Messages one after the other, as long as there are some that may start."""
+        self._to_begin -= 1
+        task = asyncio.current_task()
+        until_s = time.monotonic() + SLICE_S
         while not self._stopped and (next_one := self._lanes.start()) is not None:
-            self._spawn(self._handle(*next_one))
+            message, lane = next_one
+            outcome = await InContext(self._outcome(message), self._start)
+            self._handled(message, lane, outcome)
+            if isinstance(outcome, asyncio.CancelledError) or (task and task.cancelling()):
+                return  # the handler was cancelled, not what comes behind it
+            if time.monotonic() >= until_s:
+                await self._let_others_run()
+                until_s = time.monotonic() + SLICE_S
+
+    async def _let_others_run(self) -> None:
+        self._to_begin += 1
+        try:
+            await asyncio.sleep(0)
+        finally:
+            self._to_begin -= 1
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
 
-    async def _handle(self, message: ReceivedMessage, lane: Lane | None) -> None:
-        outcome = await self._outcome(message)
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._changed.set()
+        self._start()
+
+    def _handled(
+        self, message: ReceivedMessage, lane: Lane | None, outcome: BaseException | None
+    ) -> None:
         failed = outcome is not None and not isinstance(outcome, Reject)
         self._give_back(self._lanes.finished(lane, drop=failed))
         self._settling += 1
         self._changed.set()
-        try:
-            await self._settle(message, outcome)
-        except PopMQClientError as wrong:
+        tell = partial(self._settled, message)
+        if outcome is not None or not self._client.settling.ack_now(message, tell):
+            self._spawn(self._settle(message, outcome))
+
+    def _settled(self, message: ReceivedMessage, wrong: Exception | None) -> None:
+        self._settling -= 1
+        self._changed.set()
+        if wrong is not None:
             log.warning("message %s comes again: %s", message.message_id, wrong)
-        finally:
-            self._settling -= 1
-            self._changed.set()
-        if isinstance(outcome, asyncio.CancelledError):
-            raise outcome
 
     async def _outcome(self, message: ReceivedMessage) -> BaseException | None:
         """None: it is handled."""
@@ -271,6 +311,15 @@ class Handling:
         return None
 
     async def _settle(self, message: ReceivedMessage, outcome: BaseException | None) -> None:
+        wrong = None
+        try:
+            await self._say(message, outcome)
+        except PopMQClientError as failed:
+            wrong = failed
+        finally:
+            self._settled(message, wrong)
+
+    async def _say(self, message: ReceivedMessage, outcome: BaseException | None) -> None:
         settling = self._client.settling
         if outcome is None:
             await settling.ack(message)

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import grpc
@@ -33,14 +33,17 @@ IDLE_S: Final = 60.0
 STOP_S: Final = 5.0
 
 
-class Kept(NamedTuple):
-    """A message whose lease is renewed."""
+class Terms(NamedTuple):
+    """How messages that were received together are held."""
 
-    message: ReceivedMessage
     longest_s: float
     over: Callable[[ReceivedMessage], None]
     """Called in the loop when it has been held for its longest time, or was lost."""
     loop: asyncio.AbstractEventLoop
+
+
+Kept = tuple[ReceivedMessage, Terms]
+"""A message whose lease is renewed."""
 
 
 class Leases:
@@ -62,38 +65,50 @@ class Leases:
 
     def hold(
         self,
-        message: ReceivedMessage,
+        messages: Sequence[ReceivedMessage],
         lease_s: float,
         longest_s: float,
         over: Callable[[ReceivedMessage], None],
     ) -> None:
-        """Renew its lease of `lease_s` until `end`, for `longest_s` at most."""
-        key = id(message)  # it is kept here, so nothing else gets its number
+        """Renew their leases of `lease_s` until `end`, for `longest_s` at most."""
+        if not messages:
+            return
+        terms = Terms(longest_s, over, asyncio.get_running_loop())
+        # They are kept here, so nothing else gets their numbers.
+        kept = {id(message): (message, terms) for message in messages}
         with self._lock:
-            self._kept[key] = Kept(message, longest_s, over, asyncio.get_running_loop())
-            due_s = self._renewals.hold(key, time.monotonic(), lease_s, longest_s)
+            self._kept.update(kept)
+            due_s = self._renewals.hold_all(list(kept), time.monotonic(), lease_s, longest_s)
             if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._run, name="popmq-leases", daemon=True)
                 self._thread.start()
             elif due_s < self._looks_s:
                 self._changed.notify()
 
-    async def end(self, message: ReceivedMessage) -> None:
-        """It is renewed no more, and its handle is the newest one."""
-        await self.pause(message)
+    def end_now(self, message: ReceivedMessage) -> bool:
+        """It is renewed no more, and its handle is the newest one. False: a renewal is under way,
+        and nothing has changed; `end` waits for it."""
+        key = id(message)
+        with self._lock:
+            if self._renewals.is_under_way(key):
+                return False
+            self._renewals.end(key)
+            self._kept.pop(key, None)
+            return True
 
-    async def pause(self, message: ReceivedMessage) -> Kept | None:
-        """The same; returns how it was held."""
+    async def end(self, message: ReceivedMessage) -> Terms | None:
+        """The same, waited for; returns how it was held."""
         key = id(message)
         with self._lock:
             under_way = self._renewals.end(key)
-            kept = self._kept.get(key)
             if not under_way:
-                return self._kept.pop(key, None)
+                known = self._kept.pop(key, None)
+                return None if known is None else known[1]
+            kept = self._kept.get(key)
             answered = asyncio.get_running_loop().create_future()
             self._waiting.setdefault(key, []).append(answered)
         await answered
-        return kept
+        return None if kept is None else kept[1]
 
     def holds(self, message: ReceivedMessage) -> bool:
         with self._lock:
@@ -122,7 +137,7 @@ class Leases:
                 renew, over = self._renewals.due(now_s, UNDER_WAY_MAX - self._under_way)
                 gone = [self._kept.pop(key) for key in over]
                 self._under_way += len(renew)
-                asked = [(held, self._kept[held.key].message) for held in renew]
+                asked = [(held, self._kept[held.key][0]) for held in renew]
                 if not renew and not gone:
                     next_s = self._renewals.next_s()
                     full = self._under_way >= UNDER_WAY_MAX
@@ -191,8 +206,9 @@ class Leases:
             log.info("the lease of %s was not renewed yet: %s", message.message_id, wrong)
 
     def _tell(self, kept: Kept, what: str) -> None:
-        log.warning("message %s %s; it comes again", kept.message.message_id, what)
-        _in_loop(kept.loop, kept.over, kept.message)
+        message, terms = kept
+        log.warning("message %s %s; it comes again", message.message_id, what)
+        _in_loop(terms.loop, terms.over, message)
 
 
 def _set(future: "asyncio.Future[None]") -> None:

@@ -25,9 +25,10 @@ class Message:
     """Or it is delivered then; a time that has passed means at once."""
 
 
-def size_bytes(message: Message) -> int:
-    """Roughly what it takes in memory and on the wire."""
-    return len(message.body) + 256 + sum(len(k) + len(v) for k, v in message.properties.items())
+def size_bytes(body: bytes, properties: Mapping[str, str] | None) -> int:
+    """Roughly what a message takes in memory and on the wire."""
+    size = len(body) + 256
+    return size + sum(len(k) + len(v) for k, v in properties.items()) if properties else size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

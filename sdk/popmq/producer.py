@@ -13,10 +13,10 @@ twice, under one message id.
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Final, Generic, Self, TypedDict, TypeVar
 
-from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq._core.gather import Bounds
 from popmq.batching import Answers, Batches, Room
 from popmq.errors import ClientClosed, PopMQClientError
@@ -93,7 +93,7 @@ class Producer(Generic[T]):
         self._room = Room(held_messages_max, held_bytes_max)
         self._retry_s = retry_s
         self._compress_from = compress_from_bytes
-        self._lanes: dict[tuple[str, bool], Batches[v2.Message, SendReceipt]] = {}
+        self._lanes: dict[tuple[str, bool], Batches[bytes, SendReceipt]] = {}
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -125,19 +125,24 @@ class Producer(Generic[T]):
         deliver_at: datetime | None = None,
     ) -> SendReceipt:
         """Returns when the message is stored; with the server's default, on disk."""
-        message = Message(
-            body=self._serializer.encode(body),
+        sending = self._sending
+        encoder = sending.known(topic) or await sending.topic(topic)
+        written = self._serializer.encode(body)
+        draft = sending.draft_of(
+            encoder,
+            written,
             tag=tag,
             keys=keys,
-            properties=properties or {},
+            properties=properties,
             message_group=message_group,
             delay_s=delay_s,
             deliver_at=deliver_at,
+            compress_level=self._compress_level(written),
         )
-        (result,) = await self.send_many(topic, [message])
-        if isinstance(result, PopMQClientError):
-            raise result
-        return result
+        size = size_bytes(written, properties)
+        if not self._room.try_enter(size):
+            await self._room.enter(size)
+        return await self._lane(topic, message_group is not None, size).one(draft, size)
 
     async def send_many(
         self, topic: str, messages: Sequence[Message]
@@ -146,19 +151,16 @@ class Producer(Generic[T]):
         went wrong with it. The bodies are bytes, whatever the serializer."""
         if not messages:
             return []
-        resource = await self._sending.topic(topic)
+        encoder = await self._sending.topic(topic)
         answers: Answers[SendReceipt] = Answers(len(messages))
         room = self._room
         for index, message in enumerate(messages):
-            packed = self._compress_from is not None and len(message.body) >= self._compress_from
-            draft = self._sending.draft(resource, message, COMPRESS_LEVEL if packed else 0)
-            size = size_bytes(message)
+            draft = self._sending.draft(encoder, message, self._compress_level(message.body))
+            size = size_bytes(message.body, message.properties)
             if not room.try_enter(size):
                 await room.enter(size)
-            if self._closed:
-                room.leave(size)
-                raise ClientClosed("the producer is closed")
-            self._lane(topic, message.message_group is not None).put(draft, size, answers, index)
+            lane = self._lane(topic, message.message_group is not None, size)
+            lane.put(draft, size, partial(answers.answer, index))
         await answers.done
         return [_error_or(result) for result in answers.results]
 
@@ -171,14 +173,23 @@ class Producer(Generic[T]):
         self._closed = True
         await self.flush()
 
-    def _lane(self, topic: str, fifo: bool) -> Batches[v2.Message, SendReceipt]:
+    def _compress_level(self, body: bytes) -> int:
+        if self._compress_from is None or len(body) < self._compress_from:
+            return 0
+        return COMPRESS_LEVEL
+
+    def _lane(self, topic: str, fifo: bool, size: int) -> Batches[bytes, SendReceipt]:
+        """Where one of `size` bytes that has entered the room goes on."""
+        if self._closed:
+            self._room.leave(size)
+            raise ClientClosed("the producer is closed")
         lane = self._lanes.get((topic, fifo))
         if lane is None:
             bounds = self._fifo if fifo else self._normal
             lane = self._lanes[topic, fifo] = Batches(self._ask, bounds, self._room)
         return lane
 
-    async def _ask(self, drafts: list[v2.Message]) -> Sequence[SendReceipt | Exception]:
+    async def _ask(self, drafts: list[bytes]) -> Sequence[SendReceipt | Exception]:
         return await self._sending.send_drafts(drafts, self._retry_s)
 
 

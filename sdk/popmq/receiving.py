@@ -20,6 +20,8 @@ from popmq.telemetry import Telemetry
 
 log = logging.getLogger(__name__)
 ROUTE_KEPT_S = 30.0
+STREAM_BATCH_MAX = 32
+"""What RocketMQ's servers give in one receive; they refuse who asks for more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +146,7 @@ class Receiving:
                     check(whole.status)
                 found += [convert.incoming(one, group, broker, holder) for one in whole.messages]
                 return
+        request.batch_size = min(request.batch_size, STREAM_BATCH_MAX)
         async for response in connection.stub.ReceiveMessage(request, **options):
             kind = response.WhichOneof("content")
             if kind == "message":

@@ -6,8 +6,9 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
+from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq.connection import BACKOFF
-from popmq.errors import PopMQClientError, check
+from popmq.errors import PopMQClientError, check, error_of
 
 T = TypeVar("T")
 Result = TypeVar("Result")
@@ -24,21 +25,21 @@ async def ask_each(
     `ask` makes a request and returns a response with a status and entries that have one each.
     What went wrong and is worth another try is tried for `patience_s`.
     """
-    results: list[Result | Exception] = []
-    left = list(range(len(items)))
     deadline = time.monotonic() + patience_s
+    results = await _once(list(items), ask, done)
     failures = 0
-    while True:
-        found = await _once([items[i] for i in left], ask, done)
-        if not results:
-            results = found
-        for i, result in zip(left, found, strict=True):
-            results[i] = result
-        left = [i for i in left if getattr(results[i], "retriable", False)]
-        if not left or time.monotonic() >= deadline:
-            return results
+    while left := [i for i, result in enumerate(results) if _may_yet_be_done(result)]:
+        if time.monotonic() >= deadline:
+            break
         failures += 1
         await asyncio.sleep(BACKOFF.after(failures, random.random()))
+        for i, result in zip(left, await _once([items[i] for i in left], ask, done), strict=True):
+            results[i] = result
+    return results
+
+
+def _may_yet_be_done(result: object) -> bool:
+    return isinstance(result, PopMQClientError) and result.retriable
 
 
 async def _once(
@@ -52,12 +53,7 @@ async def _once(
             return [PopMQClientError(text)] * len(items)
     except PopMQClientError as failed:
         return [failed] * len(items)
-    return [_result(entry, done) for entry in response.entries]
-
-
-def _result(entry: Any, done: Callable[[Any], Result]) -> Result | Exception:
-    try:
-        check(entry.status)
-    except PopMQClientError as refused:
-        return refused
-    return done(entry)
+    return [
+        done(entry) if entry.status.code == v2.OK else error_of(entry.status)
+        for entry in response.entries
+    ]

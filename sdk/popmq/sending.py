@@ -4,15 +4,17 @@ import asyncio
 import os
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq._core import compress, convert
+from popmq._core.encode import MessageEncoder
 from popmq._core.ids import MessageIds
 from popmq.connection import ATTEMPTS, Connection
-from popmq.errors import PopMQClientError, check
+from popmq.errors import PopMQClientError, check, error_of
 from popmq.message import Message, SendReceipt
 from popmq.repeating import ask_each
 from popmq.telemetry import Telemetry
@@ -25,11 +27,15 @@ class Sending:
         self._connection = connection
         self._telemetry = telemetry
         self.ids = MessageIds(uuid.getnode(), os.getpid(), int(time.time()))
-        self._topics: dict[str, v2.Resource] = {}
+        self._topics: dict[str, MessageEncoder] = {}
         """Those that the server was told of."""
         self._telling: dict[str, asyncio.Task[None]] = {}
 
-    async def topic(self, name: str) -> v2.Resource:
+    def known(self, topic: str) -> MessageEncoder | None:
+        """None: the server is to be told first, by `topic`."""
+        return self._topics.get(topic)
+
+    async def topic(self, name: str) -> MessageEncoder:
         """The server is told of a topic before the first message. Who asks first goes on first."""
         known = self._topics.get(name)
         if known is None:
@@ -43,49 +49,78 @@ class Sending:
     async def _tell(self, name: str) -> None:
         resource = self._connection.resource(name)
         await self._telemetry.publish(resource)
-        self._topics[name] = resource
+        self._topics[name] = MessageEncoder(resource)
         del self._telling[name]
 
-    def draft(self, topic: v2.Resource, message: Message, compress_level: int = 0) -> v2.Message:
+    def draft(self, topic: MessageEncoder, message: Message, compress_level: int = 0) -> bytes:
         """With an id of its own. `compress_level` 0: the body goes as it is."""
+        return self.draft_of(
+            topic,
+            message.body,
+            tag=message.tag,
+            keys=message.keys,
+            properties=message.properties,
+            message_group=message.message_group,
+            delay_s=message.delay_s,
+            deliver_at=message.deliver_at,
+            compress_level=compress_level,
+        )
+
+    def draft_of(
+        self,
+        topic: MessageEncoder,
+        body: bytes,
+        *,
+        tag: str | None = None,
+        keys: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        message_group: str | None = None,
+        delay_s: float | None = None,
+        deliver_at: datetime | None = None,
+        compress_level: int = 0,
+    ) -> bytes:
+        """The same of a message that is not made. Raises `ValueError` if it names two times."""
         now_ms = time.time_ns() // 1_000_000
-        if not compress_level:
-            return convert.outgoing(message, topic, self.ids.next(), now_ms)
-        draft = convert.outgoing(message, topic, self.ids.next(), now_ms, packed=True)
-        draft.body = compress.pack(message.body, compress_level)
-        return draft
+        due_ms = None
+        if delay_s is not None or deliver_at is not None:
+            due_ms = convert.due_ms(delay_s, deliver_at, now_ms)
+        return topic.entry(
+            compress.pack(body, compress_level) if compress_level else body,
+            self.ids.next(),
+            now_ms,
+            tag=tag,
+            keys=keys,
+            properties=properties,
+            message_group=message_group,
+            due_ms=due_ms,
+            packed=compress_level > 0,
+        )
 
     async def send(
         self, topic: str, messages: Sequence[Message], attempts: int = ATTEMPTS
     ) -> list[SendReceipt | PopMQClientError]:
         """One request for all; per message its receipt or what went wrong with it. Raises what went
         wrong with the request."""
-        resource = await self.topic(topic)
-        drafts = [self.draft(resource, message) for message in messages]
+        encoder = await self.topic(topic)
+        drafts = [self.draft(encoder, message) for message in messages]
         response = await self._ask(drafts, attempts)
         if not response.entries:
             check(response.status)
-        return [_receipt(entry) for entry in response.entries]
+        return [
+            _stored(entry) if entry.status.code == v2.OK else error_of(entry.status)
+            for entry in response.entries
+        ]
 
     async def send_drafts(
-        self, drafts: list[v2.Message], patience_s: float
+        self, drafts: list[bytes], patience_s: float
     ) -> list[SendReceipt | Exception]:
         """The same, and what may yet be stored is tried for `patience_s`."""
         return await ask_each(drafts, lambda left: self._ask(left, 1), _stored, patience_s)
 
-    async def _ask(self, drafts: list[v2.Message], attempts: int) -> Any:
-        request = service.SendMessageRequest(messages=drafts)
+    async def _ask(self, drafts: list[bytes], attempts: int) -> Any:
         return await self._connection.ask(
-            self._connection.stub.SendMessage, request, attempts=attempts
+            self._connection.stub.SendMessage, b"".join(drafts), attempts=attempts
         )
-
-
-def _receipt(entry: service.SendResultEntry) -> SendReceipt | PopMQClientError:
-    try:
-        check(entry.status)
-    except PopMQClientError as refused:
-        return refused
-    return _stored(entry)
 
 
 def _stored(entry: service.SendResultEntry) -> SendReceipt:

@@ -7,6 +7,7 @@ find the handle void: then the one before it was done, or the lease was over.
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import grpc
@@ -53,15 +54,27 @@ class Settling:
 
     async def ack(self, message: ReceivedMessage) -> None:
         """Raises the errors of `popmq.errors`."""
-        await self._leases.end(message)
-        place = message.topic, message.group
+        if not self._leases.end_now(message):
+            await self._leases.end(message)
+        await self._acks_with(message).one(message)
+
+    def ack_now(self, message: ReceivedMessage, tell: Callable[[Exception | None], None]) -> bool:
+        """Nobody waits for it; `tell` learns what came of it. False: a renewal is under way, and
+        `ack` has to wait for that."""
+        if not self._leases.end_now(message):
+            return False
+        self._acks_with(message).put(message, 0, tell)
+        return True
+
+    def _acks_with(self, message: ReceivedMessage) -> Batches[ReceivedMessage, None]:
+        """Where its ack shares requests."""
+        topic, group = place = message.topic, message.group
         batches = self._acks.get(place)
         if batches is None:
-            topic, group = place
             batches = self._acks[place] = Batches(
                 lambda held: self._ack_batch(topic, group, held), BOUNDS
             )
-        await batches.one(message)
+        return batches
 
     async def nack(
         self, message: ReceivedMessage, delay_s: float | None, reason: str, *, counted: bool
@@ -74,7 +87,7 @@ class Settling:
 
     async def extend(self, message: ReceivedMessage, seconds: float) -> None:
         """Tried once: afterwards the old handle is void, or not. Updates the message's handle."""
-        renewed = await self._leases.pause(message)
+        renewed = await self._leases.end(message)
         connection = self._connection
         group, topic = connection.resource(message.group), connection.resource(message.topic)
         request = convert.change(message, group, topic, seconds)
@@ -85,7 +98,7 @@ class Settling:
         message.receipt_handle = response.receipt_handle
         message.held_until_s = time.monotonic() + seconds
         if renewed is not None and seconds > 0:
-            self._leases.hold(message, seconds, renewed.longest_s, renewed.over)
+            self._leases.hold([message], seconds, renewed.longest_s, renewed.over)
 
     async def drain(self) -> None:
         """Until everything that was said is answered."""

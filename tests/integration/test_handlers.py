@@ -1,6 +1,7 @@
 """An app's handlers against a standalone: what becomes of their messages."""
 
 import asyncio
+import contextvars
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,6 +14,7 @@ from integration.served import dead_letters, left, make_group, running, send_all
 from popmq import App, Client, Json, Message, ReceivedMessage, Reject, Retry
 
 Body = Callable[[ReceivedMessage], Awaitable[None]]
+current = contextvars.ContextVar("current", default=b"nobody")
 
 
 @pytest.fixture
@@ -165,6 +167,67 @@ async def test_a_lease_is_not_renewed_for_ever(endpoint: str) -> None:
                 await client.nack(message, 0, counted=True)
                 (message,) = await client.receive("t", "g", wait_s=20)
             await client.ack(message)
+
+
+async def test_handlers_share_tasks_and_do_not_notice(endpoint: str) -> None:
+    """One that ends its own task takes no other message with it, and no context is passed on."""
+    await make_group(endpoint, "g")
+    app = App(endpoint)
+    seen: list[tuple[bytes, int]] = []
+    tasks: set[asyncio.Task[object] | None] = set()
+    before: list[bytes] = []
+
+    @app.handler("t", "g", concurrency=64)
+    async def handle(message: ReceivedMessage) -> None:
+        task = asyncio.current_task()
+        tasks.add(task)
+        before.append(current.get())
+        current.set(message.body)
+        seen.append((message.body, message.delivery_attempt))
+        number = int(message.body)
+        if task is not None and number % 10 == 0 and seen.count(seen[-1]) == 1:
+            task.cancel()
+            if number % 20 == 0:
+                await asyncio.sleep(0)
+        elif number % 3 == 0:
+            await asyncio.sleep(0.001)
+        assert current.get() == message.body
+
+    async with Client(endpoint) as client:
+        await send_all(client, "t", [Message(body=b"%d" % i) for i in range(300)])
+    async with running(app):
+        await until(lambda: len(seen) >= 300 + 15)
+    assert set(seen) == {(b"%d" % i, 1) for i in range(300)}
+    assert len(seen) == 300 + 15  # those that were cancelled while they waited were given back
+    assert set(before) == {b"nobody"}
+    assert len(tasks) < 200
+    assert await left(endpoint, "g") == 0
+
+
+async def test_handlers_that_never_wait_leave_the_loop_its_turn(endpoint: str) -> None:
+    await make_group(endpoint, "g")
+    app, turns = App(endpoint), 0
+    seen: list[int] = []
+
+    @app.handler("t", "g", concurrency=32)
+    async def handle(message: ReceivedMessage) -> None:
+        seen.append(turns)
+        compute(0.02)
+
+    async with Client(endpoint) as client:
+        await send_all(client, "t", [Message(body=b"%d" % i) for i in range(20)])
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    async with running(app):
+        await until(lambda: len(seen) == 20)
+    counting.cancel()
+    assert len(set(seen)) == 20
 
 
 async def test_a_function_without_async_runs_beside_the_loop(endpoint: str) -> None:

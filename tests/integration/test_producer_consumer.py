@@ -11,6 +11,7 @@ import pytest
 from harness.processes import free_port
 from integration.served import left, make_group, send_all, serving, until
 
+from apache.rocketmq.v2 import service_pb2 as service
 from popmq import (
     Client,
     ClientClosed,
@@ -47,6 +48,8 @@ class Counted:
         setattr(client.connection.stub, method, self)
 
     async def __call__(self, request: Any, **options: Any) -> Any:
+        if isinstance(request, bytes):
+            request = service.SendMessageRequest.FromString(request)
         self.sizes.append(len(getattr(request, self._entries)))
         self.under_way += 1
         self.most = max(self.most, self.under_way)
@@ -200,6 +203,31 @@ async def test_iterating_ends_with_close(endpoint: str, client: Client) -> None:
     await consuming
     assert seen == [1] * 5
     assert await left(endpoint, "g") == 0
+
+
+@pytest.mark.parametrize(("fifo", "most"), [(False, 100), (True, 32)])
+async def test_a_receive_may_bring_more_than_a_pop(
+    endpoint: str, client: Client, fifo: bool, most: int
+) -> None:
+    await make_group(endpoint, "g", fifo=fifo)
+    messages = [Message(body=b"%d" % i, message_group=str(i)) for i in range(300)]
+    await send_all(client, "t", messages)
+    sizes: list[int] = []
+    bodies: set[bytes] = set()
+    while len(bodies) < 300:
+        found = await client.receive("t", "g", max_messages=100, wait_s=5)
+        bodies |= {message.body for message in found}
+        sizes.append(len(found))
+        await client.ack(*found)
+    assert sum(sizes) == 300
+    assert max(sizes) == most
+    assert await left(endpoint, "g") == 0
+
+
+async def test_large_messages_come_in_small_answers(endpoint: str, client: Client) -> None:
+    await make_group(endpoint, "g")
+    await send_all(client, "t", [Message(body=bytes(64 * 1024))] * 64)
+    assert len(await client.receive("t", "g", max_messages=64, wait_s=5)) <= 32
 
 
 async def test_a_server_that_knows_the_public_protocol_alone(endpoint: str, client: Client) -> None:

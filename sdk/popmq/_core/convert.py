@@ -1,10 +1,12 @@
 """Application messages ⇄ apache.rocketmq.v2."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq._core import compress
+from popmq._core.arrived import arrived
 from popmq.message import Holder, Message, ReceivedMessage
 from popmq_consumer.v1 import consumer_pb2 as consumer
 
@@ -12,23 +14,22 @@ UNPACKED_BYTES_MAX = 64 * 1024 * 1024
 """Of a compressed body; the servers' limit is 4 MiB by default, packed."""
 
 
-def outgoing(
-    message: Message, topic: v2.Resource, message_id: str, now_ms: int, *, packed: bool = False
-) -> v2.Message:
-    """`packed`: the body is compressed. Raises `ValueError` for a message that names two times."""
-    due_ms = _due_ms(message, now_ms)
+def outgoing(message: Message, topic: v2.Resource, message_id: str, now_ms: int) -> v2.Message:
+    """For a message that goes alone; `encode.py` writes many. Raises `ValueError` for one that
+    names two times."""
+    due_at_ms = due_ms(message.delay_s, message.deliver_at, now_ms)
     kind = v2.NORMAL if message.message_group is None else v2.FIFO
     system = v2.SystemProperties(
         message_id=message_id,
-        message_type=kind if due_ms is None else v2.DELAY,
+        message_type=kind if due_at_ms is None else v2.DELAY,
         keys=message.keys,
-        body_encoding=v2.GZIP if packed else v2.IDENTITY,
+        body_encoding=v2.IDENTITY,
     )
     system.born_timestamp.FromMilliseconds(now_ms)
     if message.tag is not None:
         system.tag = message.tag
-    if due_ms is not None:
-        system.delivery_timestamp.FromMilliseconds(due_ms)
+    if due_at_ms is not None:
+        system.delivery_timestamp.FromMilliseconds(due_at_ms)
     if message.message_group is not None:
         system.message_group = message.message_group
     return v2.Message(
@@ -39,46 +40,27 @@ def outgoing(
     )
 
 
-def _due_ms(message: Message, now_ms: int) -> int | None:
-    if message.deliver_at is None:
-        return None if message.delay_s is None else now_ms + round(message.delay_s * 1000)
-    if message.delay_s is not None:
+def due_ms(delay_s: float | None, deliver_at: datetime | None, now_ms: int) -> int | None:
+    """None: it does not wait. Raises `ValueError`."""
+    if deliver_at is None:
+        return None if delay_s is None else now_ms + round(delay_s * 1000)
+    if delay_s is not None:
         raise ValueError("a message has a delay_s or a deliver_at, not both")
-    return round(message.deliver_at.timestamp() * 1000)
+    return round(deliver_at.timestamp() * 1000)
 
 
 def incoming(
     message: v2.Message, group: str, broker: str, holder: Holder | None = None
 ) -> ReceivedMessage:
-    system = message.system_properties
     body, body_error = message.body, ""
-    if system.body_encoding == v2.GZIP:
+    if message.system_properties.body_encoding == v2.GZIP:
         try:
             body = compress.unpack(body, UNPACKED_BYTES_MAX)
         except (compress.BodyTooLarge, compress.BodyDamaged) as wrong:
             body_error = str(wrong)
-    return ReceivedMessage(
-        topic=message.topic.name,
-        group=group,
-        body=body,
-        message_id=system.message_id,
-        tag=system.tag if system.HasField("tag") else None,
-        keys=tuple(system.keys),
-        properties=dict(message.user_properties),
-        message_group=system.message_group if system.HasField("message_group") else None,
-        deliver_at_ms=system.delivery_timestamp.ToMilliseconds()
-        if system.HasField("delivery_timestamp")
-        else None,
-        delivery_attempt=system.delivery_attempt,
-        born_timestamp_ms=system.born_timestamp.ToMilliseconds(),
-        store_timestamp_ms=system.store_timestamp.ToMilliseconds(),
-        broker=broker,
-        queue_id=system.queue_id,
-        queue_offset=system.queue_offset,
-        receipt_handle=system.receipt_handle,
-        body_error=body_error,
-        holder=holder,
-    )
+    found = arrived(message, group, broker, body, body_error)
+    found.holder = holder
+    return found
 
 
 def ack(

@@ -38,6 +38,10 @@ class Lanes(Generic[T]):
             self._behind[lane] = deque()
             self._ready.append((item, lane))
 
+    @property
+    def can_start(self) -> bool:
+        return bool(self._ready) and self.running < self._running_max
+
     def start(self) -> tuple[T, Lane | None] | None:
         """What runs from now on; None: nothing may."""
         if self.running >= self._running_max or not self._ready:

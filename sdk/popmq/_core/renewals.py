@@ -7,10 +7,11 @@ A lease is renewed at half of its time until it is ended, or has been held for i
 then it runs out, and the message comes again.
 
 Leases of one length are in one line, in the order of their times, so that holding and ending one
-costs the same however many there are. Most leases end before they are ever due.
+costs the same however many there are. Most leases end before they are ever due: those that begin
+together share one `Term`, and only one that is renewed gets a `Held` of its own.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -20,8 +21,9 @@ AGAIN: Final = 8
 
 
 @dataclass(slots=True, eq=False)
-class Held(Generic[K]):
-    key: K
+class Term:
+    """Of leases that began together."""
+
     lease_s: float
     until_s: float
     """When it is over, as far as is known."""
@@ -29,13 +31,20 @@ class Held(Generic[K]):
     """It is not renewed from then on."""
     due_s: float
     line: float
-    under_way: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Held(Term, Generic[K]):
+    """Of one lease that is being renewed, or was."""
+
+    key: K
+    under_way: bool
 
 
 class Renewals(Generic[K]):
     def __init__(self) -> None:
-        self._held: dict[K, Held[K]] = {}
-        self._lines: dict[float, dict[K, Held[K]]] = {}
+        self._held: dict[K, Term] = {}
+        self._lines: dict[float, dict[K, Term]] = {}
         """How long from joining a line until due → who is in it, the first one due first."""
 
     def __len__(self) -> int:
@@ -43,22 +52,32 @@ class Renewals(Generic[K]):
 
     def hold(self, key: K, now_s: float, lease_s: float, longest_s: float) -> float:
         """A new lease, or a new length of one that is held; returns when it is due."""
-        known = self._held.pop(key, None)
-        if known is not None:
-            self._leave_line(known)
-        last_s = now_s + longest_s
-        held = Held(key, lease_s, now_s + lease_s, last_s, 0.0, 0.0)
-        self._held[key] = held
-        self._join(held, now_s, lease_s / 2)
-        return held.due_s
+        return self.hold_all([key], now_s, lease_s, longest_s)
+
+    def hold_all(self, keys: Sequence[K], now_s: float, lease_s: float, longest_s: float) -> float:
+        """The same for leases that begin together."""
+        after_s = lease_s / 2
+        due_s = now_s + after_s
+        term = Term(lease_s, now_s + lease_s, now_s + longest_s, due_s, after_s)
+        for key in keys:
+            known = self._held.pop(key, None)
+            if known is not None:
+                self._leave_line(key, known)
+            self._held[key] = term
+        self._lines.setdefault(after_s, {}).update(dict.fromkeys(keys, term))
+        return due_s
 
     def end(self, key: K) -> bool:
         """It is renewed no more; True: a renewal is under way."""
-        held = self._held.pop(key, None)
-        if held is None:
+        term = self._held.pop(key, None)
+        if term is None:
             return False
-        self._leave_line(held)
-        return held.under_way
+        self._leave_line(key, term)
+        return isinstance(term, Held) and term.under_way
+
+    def is_under_way(self, key: K) -> bool:
+        term = self._held.get(key)
+        return isinstance(term, Held) and term.under_way
 
     def holds(self, key: K) -> bool:
         return key in self._held
@@ -70,15 +89,18 @@ class Renewals(Generic[K]):
         over: list[K] = []
         for line in list(self._lines.values()):
             while line and len(renew) < room:
-                held = next(iter(line.values()))
-                if held.due_s > now_s:
+                key, term = next(iter(line.items()))
+                if term.due_s > now_s:
                     break
-                self._leave_line(held)
-                if now_s >= min(held.last_s, held.until_s):
-                    del self._held[held.key]
-                    over.append(held.key)
+                self._leave_line(key, term)
+                if now_s >= min(term.last_s, term.until_s):
+                    del self._held[key]
+                    over.append(key)
                 else:
-                    held.under_way = True
+                    held = Held(
+                        term.lease_s, term.until_s, term.last_s, term.due_s, term.line, key, True
+                    )
+                    self._held[key] = held
                     renew.append(held)
         return renew, over
 
@@ -105,9 +127,9 @@ class Renewals(Generic[K]):
         held.line, held.due_s = after_s, now_s + after_s
         self._lines.setdefault(after_s, {})[held.key] = held
 
-    def _leave_line(self, held: Held[K]) -> None:
-        line = self._lines.get(held.line)
-        if line is not None and line.get(held.key) is held:
-            del line[held.key]
+    def _leave_line(self, key: K, term: Term) -> None:
+        line = self._lines.get(term.line)
+        if line is not None and line.get(key) is term:
+            del line[key]
             if not line:
-                del self._lines[held.line]
+                del self._lines[term.line]

@@ -30,6 +30,11 @@ from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.rpc.polls import while_it_lives
 
 BATCH_MAX = 32
+"""A broker gives no more in one pop."""
+WHOLE_MAX = 256
+"""In one answer to our SDK."""
+WHOLE_FIRST_BYTES_MAX = 1 << 20
+"""Records of a first pop that are larger together are all of an answer, which would be huge."""
 GOES_ON_AFTER_FAILURE = {"GO"}
 """Clients whose push consumer goes on with the batch while a failed message of a FIFO group waits
 for its retry in the client: two of one message group in a batch would change places. Seen with
@@ -48,6 +53,7 @@ class Delivery:
     group: str
     topic: str
     messages: Sequence[link.PoppedMessage]
+    fifo: bool = False
 
 
 class Receive:
@@ -61,10 +67,47 @@ class Receive:
         """Status, messages, delivery timestamp."""
         pop = self._pop_call(ctx, request)
         delivery = await self._pop(ctx, request.message_queue.broker.name, pop)
+        return await self._answer(request.message_queue.topic, pop, delivery)
+
+    async def receive_whole(
+        self, ctx: CallContext, request: service.ReceiveMessageRequest
+    ) -> Answer:
+        """The same as one response, for our SDK, and of up to `WHOLE_MAX` messages."""
+        pop = self._pop_call(ctx, request)
+        delivery = await self._pop(ctx, request.message_queue.broker.name, pop)
+        if len(delivery.messages) == BATCH_MAX < request.batch_size and not delivery.fifo:
+            taken_bytes = sum(len(message.record) for message in delivery.messages)
+            if taken_bytes <= WHOLE_FIRST_BYTES_MAX:
+                delivery = await self._more(delivery, pop, request.batch_size)
+        answer = await self._answer(request.message_queue.topic, pop, delivery)
+        return replace(answer, responses=[b"".join(answer.responses)])
+
+    async def _more(self, first: Delivery, pop: link.Pop, wanted: int) -> Delivery:
+        """What else is there, of the same broker, in pops beside each other that do not wait. One
+        that fails brings nothing: the next receive will tell."""
+        pops = []
+        for missing in range(min(wanted, WHOLE_MAX) - BATCH_MAX, 0, -BATCH_MAX):
+            more = link.Pop()
+            more.CopyFrom(pop)
+            more.batch_size, more.poll_ms, more.attempt_id = min(missing, BATCH_MAX), 0, ""
+            pops.append(more)
+        timeout_ms = self._upstream.config.call_timeout_ms
+        asked = [asyncio.ensure_future(self._pop_at(first.broker, one, timeout_ms)) for one in pops]
+        try:
+            await asyncio.wait(asked)
+        except asyncio.CancelledError:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+            await self._give_back(_joined(first, asked))
+            raise
+        return _joined(first, asked)
+
+    async def _answer(self, topic: v2.Resource, pop: link.Pop, delivery: Delivery) -> Answer:
         if not delivery.messages:
             return Answer(v2.MESSAGE_NOT_FOUND, [NOTHING, self._timestamp()])
         try:
-            encoder = DeliveryEncoder(request.message_queue.topic, pop.invisible_ms)
+            encoder = DeliveryEncoder(topic, pop.invisible_ms)
             messages = [
                 encoder.response(m.handle, m.record, m.delivery_attempt) for m in delivery.messages
             ]
@@ -74,13 +117,6 @@ class Receive:
         responses = [FOUND, *messages, self._timestamp()]
         return Answer(v2.OK, responses, partial(self._give_back, delivery))
 
-    async def receive_whole(
-        self, ctx: CallContext, request: service.ReceiveMessageRequest
-    ) -> Answer:
-        """The same as one response, for our SDK."""
-        answer = await self.receive_message(ctx, request)
-        return replace(answer, responses=[b"".join(answer.responses)])
-
     def _timestamp(self) -> bytes:
         now = convert.timestamp(self._upstream.clock.now_ms())
         return service.ReceiveMessageResponse(delivery_timestamp=now).SerializeToString()
@@ -88,14 +124,14 @@ class Receive:
     async def _pop(self, ctx: CallContext, asked_broker: str, pop: link.Pop) -> Delivery:
         upstream = self._upstream
         found = await upstream.topic_routes(pop.topic)
-        await upstream.group(pop.group)  # made on first use
+        group = await upstream.group(pop.group)  # made on first use
         broker = self._broker(asked_broker, pop.topic, found.readable_brokers)
         session = upstream.sessions.seen(ctx.client_id, upstream.clock.now_ms())
         session.renews = session.renews or pop.auto_renew
         timeout_ms = pop.poll_ms + upstream.config.call_timeout_ms
         reply = await while_it_lives(session, self._pop_at(broker, pop, timeout_ms))
         messages = [] if reply is None else reply.pop.messages
-        return Delivery(broker, pop.group, pop.topic, messages)
+        return Delivery(broker, pop.group, pop.topic, messages, group.fifo)
 
     async def _pop_at(self, broker: str, pop: link.Pop, timeout_ms: int) -> link.Reply:
         """A broker that was down when the group was made gets it now."""
@@ -160,6 +196,15 @@ class Receive:
             self._upstream.log.warning(
                 "release.failed", broker=delivery.broker, count=len(handles), reason=str(failed)
             )
+
+
+def _joined(first: Delivery, more: Sequence["asyncio.Future[link.Reply]"]) -> Delivery:
+    """With what came of the other pops."""
+    messages = list(first.messages)
+    for one in more:
+        if not one.cancelled() and one.exception() is None:
+            messages += one.result().pop.messages
+    return replace(first, messages=messages)
 
 
 def filter_of(expression: v2.FilterExpression) -> tuple["link.FilterKind.ValueType", str]:

@@ -1,0 +1,81 @@
+"""A message as it came. What nobody asks for is not decoded.
+
+Most handlers read a body and little else, and decoding all of a message takes as long as receiving
+it. What is not there yet is an empty slot; Python calls `__getattr__` for such alone.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from popmq.message import ReceivedMessage
+
+LATER_BYTES_MAX: Final = 16 * 1024
+"""A message of which something is not decoded keeps all that it came with in memory. One with a
+larger body is decoded at once."""
+
+
+def _ms(timestamp: Timestamp) -> int:
+    return timestamp.seconds * 1000 + timestamp.nanos // 1_000_000
+
+
+def _tag(message: v2.Message) -> str | None:
+    system = message.system_properties
+    return system.tag if system.HasField("tag") else None
+
+
+def _deliver_at_ms(message: v2.Message) -> int | None:
+    system = message.system_properties
+    return _ms(system.delivery_timestamp) if system.HasField("delivery_timestamp") else None
+
+
+_LATER: Final[dict[str, Callable[[v2.Message], Any]]] = {
+    "tag": _tag,
+    "keys": lambda message: tuple(message.system_properties.keys),
+    "properties": lambda message: dict(message.user_properties),
+    "deliver_at_ms": _deliver_at_ms,
+    "delivery_attempt": lambda message: message.system_properties.delivery_attempt,
+    "born_timestamp_ms": lambda message: _ms(message.system_properties.born_timestamp),
+    "store_timestamp_ms": lambda message: _ms(message.system_properties.store_timestamp),
+    "queue_id": lambda message: message.system_properties.queue_id,
+    "queue_offset": lambda message: message.system_properties.queue_offset,
+}
+
+
+class Arrived(ReceivedMessage):
+    """Made by `arrived`, without `__init__`."""
+
+    __slots__ = ("_wire",)
+    _wire: v2.Message
+
+    def __getattr__(self, name: str) -> Any:
+        read = _LATER.get(name)
+        if read is None:
+            raise AttributeError(f"a received message has no {name!r}")
+        value = read(self._wire)
+        setattr(self, name, value)
+        return value
+
+
+def arrived(wire: v2.Message, group: str, broker: str, body: bytes, body_error: str) -> Arrived:
+    """`body`: unpacked, if it was packed."""
+    message: Arrived = object.__new__(Arrived)
+    system = wire.system_properties
+    message._wire = wire
+    message.topic = wire.topic.name
+    message.group = group
+    message.body = body
+    message.body_error = body_error
+    message.message_id = system.message_id
+    message.message_group = system.message_group if system.HasField("message_group") else None
+    message.broker = broker
+    message.receipt_handle = system.receipt_handle
+    message.holder = None
+    message.held_until_s = 0.0
+    if len(body) > LATER_BYTES_MAX:
+        for name in _LATER:
+            getattr(message, name)
+        del message._wire
+    return message
