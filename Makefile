@@ -57,8 +57,8 @@ soak: setup ## a cluster under load, killed again and again (MINUTES=10)
 sdk-chaos: setup ## consumers, proxies and the broker stopped and killed while the SDK works (MESSAGES=10000)
 	PYTHONPATH=tests $(BIN)/python -m sdk_chaos $(if $(filter command line environment,$(origin MESSAGES)),$(MESSAGES),10000)
 
-bench-sdk: setup ## our SDK beside the official Python client, before one server (SECONDS=)
-	PYTHONPATH=bench $(BIN)/python -m sdk_compare $(or $(SECONDS),10)
+bench-sdk: setup ## our SDK beside the official Python client, before one server (SECONDS= ROUNDS= JSON=1 WRITE=1)
+	PYTHONPATH=bench $(BIN)/python -m sdk_compare $(if $(SECONDS),--seconds $(SECONDS)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JSON),--json) $(if $(WRITE),--write)
 
 lock-demo: setup ## the access lock shown: messages handed out twice without it and with it
 	PYTHONPATH=tests $(BIN)/python -m lock_demo

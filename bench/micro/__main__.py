@@ -15,6 +15,7 @@ HERE = Path(__file__).parents[2]
 PARTS = (
     "proto/gen",
     *(f"services/{name}" for name in ("common", "broker", "proxy", "nameserver", "cli")),
+    "sdk",
 )
 NAMES = (
     "proxy, send 1",
@@ -25,6 +26,10 @@ NAMES = (
     "standalone, send 32",
     "standalone, receive 32",
     "standalone, ack 32",
+    "sdk, send",
+    "sdk, send_many",
+    "sdk, handler",
+    "sdk, receive and ack",
 )
 
 
@@ -55,7 +60,7 @@ class Side:
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(20)
+        self._process.wait(40)
 
 
 def compare(name: str, trees: Sequence[Path], rounds: int, count: int) -> list[list[float]]:

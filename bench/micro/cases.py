@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from pathlib import Path
 from typing import Any, Protocol
 
-from micro import client
+from micro import client, sdk
 from micro.ends import StoringBroker, Wire
 from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig
@@ -232,4 +232,8 @@ CASES: dict[str, Callable[[Path], AbstractAsyncContextManager[Case]]] = {
         folder, lambda f: Receiving(f, acks=False)
     ),
     "standalone, ack 32": lambda folder: _standalone(folder, lambda f: Receiving(f, acks=True)),
+    "sdk, send": lambda folder: sdk.connected(folder, sdk.send),
+    "sdk, send_many": lambda folder: sdk.connected(folder, sdk.send_many),
+    "sdk, handler": lambda folder: sdk.connected(folder, sdk.handle),
+    "sdk, receive and ack": lambda folder: sdk.connected(folder, sdk.receive_and_ack),
 }

@@ -35,4 +35,5 @@ async def _serve(name: str) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(_serve(sys.argv[1]))
+    run = asyncio.run if sys.argv[1].startswith("sdk") else uvloop.run  # as their users do
+    run(_serve(sys.argv[1]))

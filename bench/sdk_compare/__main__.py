@@ -1,92 +1,109 @@
-"""`python -m sdk_compare [SECONDS]`: both Python clients before one standalone.
+"""`python -m sdk_compare`: both Python clients before one standalone, in turns.
 
-Each client is one process. The official one may send in its best way of three, and receive in its
-best of two; beside it stands ours. Judged are messages per second; CPU time per message is the
-figure to trust on a machine that does other things too.
+Each client is one process, with messages of 1 KiB, and the server answers what is on disk. First
+each documented way of the official client is tried for a moment, which warms up both, too. Then
+its best way to send and its best way to receive and ack take turns with ours. After each turn the
+server is asked whether it has stored or settled what was counted, and every body that was received
+is compared with the one that was sent. Ends with 1 when the goal is not reached.
 """
 
+import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
-import venv
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 
-from sdk_compare.server import standalone
+from popmq import Message, SendReceipt
+from popmq.sync import Client
+from sdk_compare import report
+from sdk_compare.counting import BODY
+from sdk_compare.server import new_group, standalone
+from sdk_compare.sides import Row, Server, Side, official, ours
 
-ROOT = Path(__file__).resolve().parents[2]
-OFFICIAL = "rocketmq-python-client==5.1.2"
-HERE = Path(__file__).parent
-GOAL = 10.0
-
-
-def official_python() -> Path:
-    """The environment that the tests of compatibility use too."""
-    folder = ROOT / ".venv-compat-python"
-    python = folder / "bin" / "python"
-    if not python.exists():
-        venv.create(folder, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", OFFICIAL], check=True)
-    return python
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "compare-python-clients.md"
+TRIED_S = 3.0
+OURS = ("send", "send_many", "receive and ack by a handler", "receive and ack by calls")
+JUDGED = {"send": "send", "receive": "receive and ack by a handler"}
+"""Of a kind, which way of ours is held against the best of theirs."""
+BACKLOG_MIN, BACKLOG_OVER = 20_000, 2.0
+"""Before a receive so many messages wait at least, and so many times what it is likely to take."""
 
 
-def load(command: list[str], endpoint: str, name: str, seconds: float, home: str) -> Any:
-    """What a client's process prints."""
-    paths = os.pathsep.join([str(ROOT / "bench"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    arguments = [*command, endpoint, f"topic-{name}", f"group-{name}", str(seconds)]
-    done = subprocess.run(
-        arguments,
-        env={**os.environ, "HOME": home, "PYTHONPATH": paths},
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    return json.loads(done.stdout.splitlines()[-1])
+class Bench:
+    def __init__(self, endpoint: str, server: Server) -> None:
+        self._endpoint, self._server = endpoint, server
+        self._last: dict[tuple[str, str], float] = {}
+
+    def run(self, side: Side, way: str, seconds: float) -> Row:
+        if not way.startswith("send"):
+            likely = self._last.get((side.name, way), 0.0) * seconds * BACKLOG_OVER
+            self._fill(side, max(BACKLOG_MIN, int(likely)))
+        row = side.run(way, seconds, self._server)
+        self._last[side.name, way] = row.rate
+        print(f"{side.name}, {way}: {row.rate:,.0f} a second", file=sys.stderr, flush=True)
+        return row
+
+    def _fill(self, side: Side, wanted: int) -> None:
+        waiting = self._server.stored(side.topic) - self._server.acked(side.group, side.topic)
+        if waiting >= wanted:
+            return
+        with Client(self._endpoint) as client:
+            messages = [Message(body=BODY)] * (wanted - waiting)
+            stored = client.producer().send_many(side.topic, messages)
+            assert all(isinstance(one, SendReceipt) for one in stored)
 
 
-def rate(row: dict[str, float]) -> float:
-    return row["messages"] / row["seconds"]
+def compare(endpoint: str, home: str, rounds: int, seconds: float) -> tuple[str, object, bool]:
+    """The table, the document, and whether the goal is reached."""
+    with ExitStack() as stack:
+        server = stack.enter_context(closing(Server(endpoint)))
+        theirs = stack.enter_context(closing(official(endpoint, home)))
+        mine = stack.enter_context(closing(ours(endpoint, home)))
+        bench = Bench(endpoint, server)
+        tried = {way: bench.run(theirs, way, TRIED_S) for way in theirs.ways}
+        for way in OURS:
+            bench.run(mine, way, TRIED_S)
+        best = {kind: report.fastest(tried, kind) for kind in report.KINDS}
+        found: dict[str, dict[str, list[Row]]] = {"official": {}, "popmq": {}}
+        for turn in range(rounds):
+            for kind in report.KINDS:
+                todo = [(theirs, best[kind])]
+                todo += [(mine, way) for way in OURS if way.startswith(kind)]
+                for side, way in todo if turn % 2 else todo[::-1]:
+                    row = bench.run(side, way, seconds)
+                    found[side.name].setdefault(way, []).append(row)
+    seen = [one for client, ways in found.items() for one in report.seen(client, ways)]
+    ratios = [
+        report.ratio(
+            kind,
+            (JUDGED[kind], found["popmq"][JUDGED[kind]]),
+            (best[kind], found["official"][best[kind]]),
+        )
+        for kind in report.KINDS
+    ]
+    text = report.table(tried, seen, ratios)
+    return text, report.document(tried, found, ratios), all(one.reached for one in ratios)
 
 
-def best(rows: dict[str, dict[str, float]], word: str) -> tuple[str, dict[str, float]]:
-    """The fastest of the rows whose name begins so."""
-    of_kind = [item for item in rows.items() if item[0].startswith(word)]
-    return max(of_kind, key=lambda item: rate(item[1]))
-
-
-def main(arguments: list[str]) -> None:
-    seconds = float(arguments[0]) if arguments else 10.0
+def main() -> None:
+    made = argparse.ArgumentParser(prog="sdk_compare", description=__doc__)
+    made.add_argument("--rounds", type=int, default=5, help="at least 3")
+    made.add_argument("--seconds", type=float, default=4.0, help="of each turn")
+    made.add_argument("--json", action="store_true", help="each round, for programs")
+    made.add_argument("--write", action="store_true", help=f"the table goes into {PAGE.name}")
+    options = made.parse_args()
+    if options.rounds < 3:
+        made.error("a median needs 3 rounds at least")
     with tempfile.TemporaryDirectory() as folder, standalone(Path(folder)) as endpoint:
-        groups = ["group-official", "group-popmq"]
-        for group in groups:
-            popmq = str(Path(sys.executable).with_name("popmq"))
-            make = [popmq, "group", "create", group, "--from", "first", "--endpoint", endpoint]
-            subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
-        official = load(
-            [str(official_python()), str(HERE / "load_official.py")],
-            endpoint,
-            "official",
-            seconds,
-            folder,
-        )
-        ours = load(
-            [sys.executable, "-m", "sdk_compare.load_popmq"], endpoint, "popmq", seconds, folder
-        )
-    print("| client | load | msg/s | CPU µs per message |\n| --- | --- | ---: | ---: |")
-    for client, rows in (("official", official), ("popmq", ours)):
-        for name, row in rows.items():
-            cpu_us = row["cpu_s"] / max(row["messages"], 1) * 1e6
-            print(f"| {client} | {name} | {rate(row):,.0f} | {cpu_us:,.0f} |")
-    reached = True
-    for word in ("send", "receive"):
-        name, row = best(official, word)
-        mine, my_row = best(ours, word)
-        ratio = rate(my_row) / rate(row)
-        reached = reached and ratio >= GOAL
-        print(f"{mine} is {ratio:.1f} times {name} of the official client; wanted: {GOAL:g}")
+        for name in ("official", "popmq"):
+            new_group(endpoint, f"group-{name}")
+        text, document, reached = compare(endpoint, folder, options.rounds, options.seconds)
+    print(json.dumps(document, indent=1) if options.json else text)
+    if options.write:
+        PAGE.write_text(report.written_into(PAGE.read_text(), text))
     sys.exit(0 if reached else 1)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -1,6 +1,8 @@
-"""python load_official.py ENDPOINT TOPIC GROUP SECONDS: one process of the official Python client.
+"""python load_official.py ENDPOINT TOPIC GROUP: one process of the official Python client, in that
+client's environment.
 
-Runs in that client's environment. Prints what each load did as JSON.
+Its ways are what its documentation shows: `send` from one thread and from several, `send_async`;
+`receive` and `ack` in one thread and in several, `ack_async`, and the push consumer.
 """
 
 import json
@@ -8,32 +10,29 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from rocketmq import (
     ClientConfiguration,
+    ConsumeResult,
     Credentials,
     FilterExpression,
     Message,
+    MessageListener,
     Producer,
+    PushConsumer,
     SimpleConsumer,
 )
 
-BODY = bytes(1024)
-IN_FLIGHT = 64
+from sdk_compare.counting import BODY, Count
+
 THREADS = 8
-
-
-def row(done: int, began: tuple[float, float]) -> dict[str, float]:
-    return {
-        "messages": done,
-        "seconds": time.perf_counter() - began[0],
-        "cpu_s": time.process_time() - began[1],
-    }
-
-
-def begin() -> tuple[float, float]:
-    return time.perf_counter(), time.process_time()
+IN_FLIGHT = (64, 512)
+BATCH, INVISIBLE_S = 32, 60
+ANSWERS_S = 5.0
+"""How long acks that nobody waits for may take at the end."""
+Way = Callable[[float], dict[str, float]]
 
 
 def message(topic: str) -> Any:
@@ -43,75 +42,126 @@ def message(topic: str) -> Any:
     return made
 
 
-def in_threads(seconds: float, count: int, work: Callable[[], int]) -> dict[str, float]:
-    """`work` again and again, in so many threads."""
-    began = begin()
-    end = began[0] + seconds
-    done: list[int] = []
+def in_threads(seconds: float, threads: int, work: Callable[[Count], None]) -> Count:
+    """`work` again and again, in so many threads, each with a count of its own."""
+    whole = Count(seconds)
+    own = [Count(seconds) for _ in range(threads)]
 
-    def repeat() -> None:
-        mine = 0
-        while time.perf_counter() < end:
-            mine += work()
-        done.append(mine)
+    def repeat(count: Count) -> None:
+        while not count.is_over:
+            work(count)
 
-    threads = [threading.Thread(target=repeat) for _ in range(count)]
-    for thread in threads:
+    running = [threading.Thread(target=repeat, args=(count,)) for count in own]
+    for thread in running:
         thread.start()
-    for thread in threads:
+    for thread in running:
         thread.join()
-    return row(sum(done), began)
+    whole.messages = sum(count.messages for count in own)
+    whole.wrong = sum(count.wrong for count in own)
+    return whole
 
 
-def send(producer: Any, topic: str, seconds: float, threads: int) -> dict[str, float]:
-    def one() -> int:
+def send(producer: Any, topic: str, threads: int, seconds: float) -> dict[str, float]:
+    def one(count: Count) -> None:
         producer.send(message(topic))
-        return 1
+        count.messages += 1
 
-    return in_threads(seconds, threads, one)
+    return in_threads(seconds, threads, one).done()
 
 
-def send_async(producer: Any, topic: str, seconds: float) -> dict[str, float]:
-    room = threading.Semaphore(IN_FLIGHT)
+def send_async(producer: Any, topic: str, in_flight: int, seconds: float) -> dict[str, float]:
+    room = threading.Semaphore(in_flight)
+    stored: list[None] = []
 
-    def one() -> int:
+    def answered(sent: Any) -> None:
+        if sent.exception() is None:
+            stored.append(None)
+        room.release()
+
+    count = Count(seconds)
+    while not count.is_over:
         room.acquire()
-        producer.send_async(message(topic)).add_done_callback(lambda _: room.release())
-        return 1
-
-    found = in_threads(seconds, 1, one)
-    for _ in range(IN_FLIGHT):
+        producer.send_async(message(topic)).add_done_callback(answered)
+    for _ in range(in_flight):
         room.acquire()
-    return found
+    count.messages = len(stored)
+    return count.done()
 
 
-def receive(consumer: Any, seconds: float, threads: int) -> dict[str, float]:
-    def some() -> int:
-        found = consumer.receive(32, 60) or []
+def receive(consumer: Any, threads: int, ack: str, seconds: float) -> dict[str, float]:
+    """`ack`: the method that each message is acked with."""
+
+    def some(count: Count) -> None:
+        found = consumer.receive(BATCH, INVISIBLE_S) or []
         for one in found:
-            consumer.ack(one)
-        return len(found)
+            count.wrong += one.body != BODY
+            getattr(consumer, ack)(one)
+        count.messages += len(found)
 
-    return in_threads(seconds, threads, some)
+    row = in_threads(seconds, threads, some).done()
+    if ack == "ack_async":  # it returns nothing that one could wait for
+        time.sleep(ANSWERS_S)
+    return row
 
 
-def main(endpoint: str, topic: str, group: str, seconds: float) -> None:
+def push(
+    configuration: Any, topic: str, group: str, threads: int, seconds: float
+) -> dict[str, float]:
+    """The counting begins with the first message."""
+    first, lock = threading.Event(), threading.Lock()
+    counts: list[Count] = []
+
+    class Listener(MessageListener):  # type: ignore[misc]
+        def consume(self, received: Any) -> Any:
+            with lock:
+                if not counts:
+                    counts.append(Count(seconds))
+                    first.set()
+                if not counts[0].is_over:
+                    counts[0].messages += 1
+                    counts[0].wrong += received.body != BODY
+            return ConsumeResult.SUCCESS
+
+    subscription = {topic: FilterExpression("*")}
+    consumer = PushConsumer(
+        configuration, group, Listener(), subscription, consumption_thread_count=threads
+    )
+    consumer.startup()
+    if not first.wait(30):
+        raise TimeoutError("the push consumer got nothing")
+    time.sleep(max(0.0, counts[0].end_s - time.perf_counter()))
+    row = counts[0].done()
+    consumer.shutdown()
+    return row
+
+
+def ways(endpoint: str, topic: str, group: str) -> dict[str, Way]:
     configuration = ClientConfiguration(endpoint, Credentials())
     producer = Producer(configuration, (topic,))
     producer.startup()
-    found = {
-        "send, 1 thread": send(producer, topic, seconds, 1),
-        f"send, {THREADS} threads": send(producer, topic, seconds, THREADS),
-        "send_async": send_async(producer, topic, seconds),
-    }
-    producer.shutdown()
     consumer = SimpleConsumer(configuration, group, {topic: FilterExpression("*")})
     consumer.startup()
-    found["receive 32 and ack, 1 thread"] = receive(consumer, seconds, 1)
-    found[f"receive 32 and ack, {THREADS} threads"] = receive(consumer, seconds, THREADS)
-    consumer.shutdown()
-    print(json.dumps(found), flush=True)
+    return {
+        "send, 1 thread": partial(send, producer, topic, 1),
+        f"send, {THREADS} threads": partial(send, producer, topic, THREADS),
+        **{
+            f"send_async, {count} in flight": partial(send_async, producer, topic, count)
+            for count in IN_FLIGHT
+        },
+        "receive 32 and ack, 1 thread": partial(receive, consumer, 1, "ack"),
+        f"receive 32 and ack, {THREADS} threads": partial(receive, consumer, THREADS, "ack"),
+        "receive 32 and ack_async, 1 thread": partial(receive, consumer, 1, "ack_async"),
+        "receive by PushConsumer, 20 threads": partial(push, configuration, topic, group, 20),
+    }
 
 
-_, where, to, of, how_long = sys.argv
-main(where, to, of, float(how_long))
+def main(endpoint: str, topic: str, group: str) -> None:
+    mine = ways(endpoint, topic, group)
+    print(json.dumps(list(mine)), flush=True)
+    for line in sys.stdin:
+        way, seconds = json.loads(line)
+        print(json.dumps(mine[way](seconds)), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

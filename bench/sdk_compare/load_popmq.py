@@ -1,100 +1,91 @@
-"""python -m sdk_compare.load_popmq ENDPOINT TOPIC GROUP SECONDS: one client process of ours.
-
-Prints what each load did as JSON.
-"""
+"""python -m sdk_compare.load_popmq ENDPOINT TOPIC GROUP: one client process of ours."""
 
 import asyncio
 import json
 import sys
-import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from popmq import App, Client, Message, ReceivedMessage, SendReceipt
+from sdk_compare.counting import BODY, Count
 
-BODY = bytes(1024)
 IN_FLIGHT = 512
 MANY = 256
 CONCURRENCY = 256
-
-
-def row(done: int, began: tuple[float, float]) -> dict[str, float]:
-    return {
-        "messages": done,
-        "seconds": time.perf_counter() - began[0],
-        "cpu_s": time.process_time() - began[1],
-    }
-
-
-def begin() -> tuple[float, float]:
-    return time.perf_counter(), time.process_time()
+Way = Callable[[float], Awaitable[dict[str, float]]]
 
 
 async def send(client: Client, topic: str, seconds: float) -> dict[str, float]:
     """One message a call, many calls at a time."""
     producer = client.producer()
+    count = Count(seconds)
 
-    async def one() -> int:
-        await producer.send(topic, BODY)
-        return 1
+    async def repeat() -> None:
+        while not count.is_over:
+            await producer.send(topic, BODY)
+            count.messages += 1
 
-    return await _for(seconds, [one] * IN_FLIGHT)
+    await asyncio.gather(*(repeat() for _ in range(IN_FLIGHT)))
+    return count.done()
 
 
 async def send_many(client: Client, topic: str, seconds: float) -> dict[str, float]:
     producer = client.producer()
     messages = [Message(body=BODY)] * MANY
+    count = Count(seconds)
 
-    async def some() -> int:
-        results = await producer.send_many(topic, messages)
-        return sum(isinstance(result, SendReceipt) for result in results)
+    async def repeat() -> None:
+        while not count.is_over:
+            results = await producer.send_many(topic, messages)
+            count.messages += sum(isinstance(result, SendReceipt) for result in results)
 
-    return await _for(seconds, [some] * 4)
-
-
-async def _for(seconds: float, works: list[Callable[[], Awaitable[int]]]) -> dict[str, float]:
-    began = begin()
-    end = began[0] + seconds
-
-    async def repeat(work: Callable[[], Awaitable[int]]) -> int:
-        done = 0
-        while time.perf_counter() < end:
-            done += await work()
-        return done
-
-    return row(sum(await asyncio.gather(*(repeat(work) for work in works))), began)
+    await asyncio.gather(*(repeat() for _ in range(4)))
+    return count.done()
 
 
-async def receive(endpoint: str, topic: str, group: str, seconds: float) -> dict[str, float]:
-    """A handler that does nothing: received, and acked."""
-    app = App(endpoint)
-    count, first = 0, asyncio.Event()
+async def handler(client: Client, topic: str, group: str, seconds: float) -> dict[str, float]:
+    """A handler that does nothing; the time goes on until the last ack is answered."""
+    app = App(client)
+    count = Count(seconds)
 
     @app.handler(topic, group, concurrency=CONCURRENCY)
     async def handle(message: ReceivedMessage) -> None:
-        nonlocal count
-        count += 1
-        first.set()
+        count.messages += 1
+        count.wrong += message.body != BODY
 
-    running = asyncio.create_task(app.run(signals=False))
-    await first.wait()
-    before, began = count, begin()
-    await asyncio.sleep(seconds)
-    done = row(count - before, began)
-    app.stop()
-    await running
-    return done
+    async with asyncio.TaskGroup() as both:
+        both.create_task(app.run(signals=False))
+        await asyncio.sleep(seconds)
+        app.stop()
+    return count.done()
 
 
-async def main(endpoint: str, topic: str, group: str, seconds: float) -> None:
+async def calls(client: Client, topic: str, group: str, seconds: float) -> dict[str, float]:
+    """A receive after the other, and a call that acks each message."""
+    count = Count(seconds)
+    async with client.consumer(topic, group, held_max=CONCURRENCY) as consumer:
+        while not count.is_over:
+            found = await consumer.receive(CONCURRENCY, wait_s=1)
+            count.wrong += sum(message.body != BODY for message in found)
+            await asyncio.gather(*(message.ack() for message in found))
+            count.messages += len(found)
+    return count.done()
+
+
+async def main(endpoint: str, topic: str, group: str) -> None:
+    loop = asyncio.get_running_loop()
     async with Client(endpoint) as client:
-        found = {
-            "send": await send(client, topic, seconds),
-            "send_many": await send_many(client, topic, seconds),
+        mine: dict[str, Way] = {
+            "send": partial(send, client, topic),
+            "send_many": partial(send_many, client, topic),
+            "receive and ack by a handler": partial(handler, client, topic, group),
+            "receive and ack by calls": partial(calls, client, topic, group),
         }
-    found["receive_ack"] = await receive(endpoint, topic, group, seconds)
-    print(json.dumps(found), flush=True)
+        print(json.dumps(list(mine)), flush=True)
+        while line := await loop.run_in_executor(None, sys.stdin.readline):
+            way, seconds = json.loads(line)
+            print(json.dumps(await mine[way](seconds)), flush=True)
 
 
 if __name__ == "__main__":
-    _, where, to, of, how_long = sys.argv
-    asyncio.run(main(where, to, of, float(how_long)))
+    asyncio.run(main(*sys.argv[1:]))

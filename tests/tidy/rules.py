@@ -46,8 +46,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "extremes": {"popmq_admin", "popmq_broker", "popmq_common", "popmq_internal"},
     "profiling": {"extremes"},
-    "sdk_compare": {"popmq"},
-    "micro": {"apache", "popmq_internal", "popmq_common", "popmq_broker", "popmq_proxy"},
+    "sdk_compare": {"popmq", "popmq_admin"},
+    "micro": {
+        "apache",
+        "popmq",
+        "popmq_internal",
+        "popmq_common",
+        "popmq_broker",
+        "popmq_proxy",
+        "sdk_compare",
+    },
 }
 """Package → what of ours it may import; itself always. A module may have its own row."""
 
