@@ -17,6 +17,9 @@ GROUPS = {
     "scripts": "adders",
     "outbox": "warehouse",
     "fifo": "ledger",
+    "leases": "packers",
+    "once": "points",
+    "replay": "archive",
 }
 PRINTS = {
     "hello": ["stored at offset 0", "hello, world attempt 1"],
@@ -25,6 +28,18 @@ PRINTS = {
     "scripts": ["sum 5050"],
     "outbox": ["order 2: the card was refused", "placed 1 3"],
     "fifo": ["anna 0 1 2 3 4", "bert 0 1 2 3 4", "carl 0 1 2 3 4"],
+    "leases": [
+        "parcel 7 again, attempt 2",
+        "the first one is told that it came too late",
+        "done",
+    ],
+    "once": ["came 3 times, 2 suppressed, anna has 30 points"],
+    "replay": [
+        "first entry 0 entry 1 entry 2",
+        "goes on entry 3",
+        "since noon entry 3",
+        "from the start entry 0 entry 1 entry 2 entry 3",
+    ],
 }
 
 
