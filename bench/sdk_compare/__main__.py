@@ -46,12 +46,14 @@ class Bench:
 
     def _fill(self, side: Side, wanted: int) -> None:
         waiting = self._server.stored(side.topic) - self._server.acked(side.group, side.topic)
-        if waiting >= wanted:
-            return
-        with Client(self._endpoint) as client:
-            messages = [Message(body=BODY)] * (wanted - waiting)
-            stored = client.producer().send_many(side.topic, messages)
-            assert all(isinstance(one, SendReceipt) for one in stored)
+        if waiting < wanted:
+            send(self._endpoint, side.topic, wanted - waiting)
+
+
+def send(endpoint: str, topic: str, count: int) -> None:
+    with Client(endpoint) as client:
+        stored = client.producer().send_many(topic, [Message(body=BODY)] * count)
+        assert all(isinstance(one, SendReceipt) for one in stored)
 
 
 def compare(endpoint: str, home: str, rounds: int, seconds: float) -> tuple[str, object, bool]:
@@ -98,6 +100,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, standalone(Path(folder)) as endpoint:
         for name in ("official", "popmq"):
             new_group(endpoint, f"group-{name}")
+            send(endpoint, f"topic-{name}", 1)  # makes the topic
         text, document, reached = compare(endpoint, folder, options.rounds, options.seconds)
     print(json.dumps(document, indent=1) if options.json else text)
     if options.write:

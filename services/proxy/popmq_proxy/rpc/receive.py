@@ -74,13 +74,21 @@ class Receive:
     ) -> Answer:
         """The same as one response, for our SDK, and of up to `WHOLE_MAX` messages."""
         pop = self._pop_call(ctx, request)
-        delivery = await self._pop(ctx, request.message_queue.broker.name, pop)
-        if len(delivery.messages) == BATCH_MAX < request.batch_size and not delivery.fifo:
-            taken_bytes = sum(len(message.record) for message in delivery.messages)
-            if taken_bytes <= WHOLE_FIRST_BYTES_MAX:
-                delivery = await self._more(delivery, pop, request.batch_size)
+        delivery = await self._whole(ctx, request, pop)
         answer = await self._answer(request.message_queue.topic, pop, delivery)
         return replace(answer, responses=[b"".join(answer.responses)])
+
+    async def _whole(
+        self, ctx: CallContext, request: service.ReceiveMessageRequest, pop: link.Pop
+    ) -> Delivery:
+        """A pop; and further ones when it was full, of small messages, without an order that a
+        receive whose answer was lost would have to give again."""
+        first = await self._pop(ctx, request.message_queue.broker.name, pop)
+        taken_bytes = sum(len(message.record) for message in first.messages)
+        full = len(first.messages) == BATCH_MAX < request.batch_size
+        if first.fifo or not full or taken_bytes > WHOLE_FIRST_BYTES_MAX:
+            return first
+        return await self._more(first, pop, request.batch_size)
 
     async def _more(self, first: Delivery, pop: link.Pop, wanted: int) -> Delivery:
         """What else is there, of the same broker, in pops beside each other that do not wait. One

@@ -1,0 +1,106 @@
+"""An answer of several pops: when its client goes in between, all that came is given back."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+from popmq_common.clock import SystemClock
+from popmq_common.errors import TooManyInFlight
+from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.config import ProxyConfig
+from popmq_proxy.rpc.context import CallContext
+from popmq_proxy.rpc.receive import BATCH_MAX, Receive
+from popmq_proxy.sessions import Sessions
+
+CONTEXT = CallContext({"x-mq-client-id": "c"}, "peer", None)
+REQUEST = service.ReceiveMessageRequest(
+    group=v2.Resource(name="g"),
+    message_queue=v2.MessageQueue(topic=v2.Resource(name="t")),
+    batch_size=80,
+)
+
+
+class Brokers:
+    """A broker whose first pops are answered at once, one that fails, and the rest never."""
+
+    def __init__(self, answered: int, *, fails: bool = False, fifo: bool = False) -> None:
+        self.config, self.clock = ProxyConfig(), SystemClock()
+        self.sessions = Sessions(9, 60_000)
+        self.pops: list[link.Pop] = []
+        self.given_back: list[str] = []
+        self.hangs = asyncio.Event()
+        self._answered, self._fails, self._fifo = answered, fails, fifo
+
+    async def topic_routes(self, topic: str) -> Any:
+        return SimpleNamespace(readable_brokers=["b"])
+
+    async def group(self, group: str) -> link.GroupConfig:
+        return link.GroupConfig(name=group, fifo=self._fifo)
+
+    async def call(self, broker: str, call: link.Call, timeout_ms: int = 0) -> link.Reply:
+        if call.HasField("release"):
+            self.given_back += call.release.handles
+            return link.Reply()
+        self.pops.append(call.pop)
+        number = len(self.pops)
+        if number > self._answered and self._fails:
+            raise TooManyInFlight(group="g", topic="t", count=1, limit=1)
+        if number > self._answered:
+            self.hangs.set()
+            await asyncio.Event().wait()
+        reply = link.Reply()
+        for i in range(call.pop.batch_size):
+            reply.pop.messages.add(handle=f"{number}-{i}")
+        return reply
+
+
+def of(brokers: Brokers) -> Receive:
+    return Receive(brokers)  # type: ignore[arg-type]
+
+
+def handles(number: int, count: int = BATCH_MAX) -> list[str]:
+    return [f"{number}-{i}" for i in range(count)]
+
+
+async def test_what_came_before_the_client_went_is_given_back() -> None:
+    brokers = Brokers(answered=2)
+    asking = asyncio.create_task(of(brokers).receive_whole(CONTEXT, REQUEST))
+    await brokers.hangs.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert brokers.given_back == [*handles(1), *handles(2)]
+
+
+async def test_the_other_pops_do_not_wait_and_take_no_more_than_was_asked_for() -> None:
+    brokers = Brokers(answered=2)
+    asking = asyncio.create_task(of(brokers).receive_whole(CONTEXT, REQUEST))
+    await brokers.hangs.wait()
+    assert [pop.batch_size for pop in brokers.pops] == [32, 32, 16]
+    assert [pop.poll_ms for pop in brokers.pops[1:]] == [0, 0]
+    assert [pop.attempt_id for pop in brokers.pops[1:]] == ["", ""]
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+
+
+async def test_a_pop_that_fails_brings_nothing() -> None:
+    found = await taken(Brokers(answered=2, fails=True))
+    assert found == [*handles(1), *handles(2)]
+
+
+async def test_a_group_in_order_gets_one_pop() -> None:
+    brokers = Brokers(answered=9, fifo=True)
+    assert await taken(brokers) == handles(1)
+    assert len(brokers.pops) == 1
+
+
+async def taken(brokers: Brokers) -> list[str]:
+    """What an answer is made of, seen by what taking it back gives back."""
+    receive = of(brokers)
+    pop = receive._pop_call(CONTEXT, REQUEST)
+    delivery = await receive._whole(CONTEXT, REQUEST, pop)
+    return [message.handle for message in delivery.messages]
