@@ -8,6 +8,7 @@ the polls ask for no more than there is room for.
 """
 
 import asyncio
+import contextvars
 import inspect
 import logging
 import random
@@ -15,12 +16,13 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq._core.backoff import Backoff, attempt_delay_s
 from popmq._core.lanes import Lane, Lanes
 from popmq.errors import PopMQClientError
+from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
 from popmq.outcome import Reject, Retry
 from popmq.receiving import Wanted
@@ -88,9 +90,10 @@ class Handling:
         self._stopped = False
         self._received = False
         self._wrong: PopMQClientError | None = None
-        self._is_async = inspect.iscoroutinefunction(subscription.handler)
+        self._call: Callable[[ReceivedMessage], Any] = subscription.handler
         self._threads: ThreadPoolExecutor | None = None
-        if not self._is_async:
+        if not inspect.iscoroutinefunction(subscription.handler):
+            self._call = self._in_thread
             self._threads = ThreadPoolExecutor(
                 subscription.concurrency, thread_name_prefix=f"popmq-{subscription.group}"
             )
@@ -207,7 +210,10 @@ class Handling:
         failures = self._failures[name] = self._failures.get(name, 0) + 1
         after_s = BACKOFF.after(failures, random.random())
         self._not_before[name] = time.monotonic() + after_s
-        log.warning("%s of %s: %s", self._how.topic, name, failed)
+        log.warning("%s of %s: %s", self._how.topic, name, failed, extra=self._said(failed, name))
+
+    def _said(self, failed: PopMQClientError, broker: str = "") -> dict[str, object]:
+        return fields(None, failed, topic=self._how.topic, group=self._how.group, broker=broker)
 
     async def _watch_route(self) -> None:
         failures = 0
@@ -223,7 +229,7 @@ class Handling:
                     self._wrong = failed
                     self._changed.set()
                 failures += 1
-                log.warning("%s: %s", self._how.topic, failed)
+                log.warning("%s: %s", self._how.topic, failed, extra=self._said(failed))
                 await asyncio.sleep(BACKOFF.after(failures, random.random()))
 
     # handling
@@ -246,7 +252,8 @@ class Handling:
         try:
             await self._settle(message, outcome)
         except PopMQClientError as wrong:
-            log.warning("message %s comes again: %s", message.message_id, wrong)
+            more = fields(message, wrong)
+            log.warning("message %s comes again: %s", message.message_id, wrong, extra=more)
         finally:
             self._settling -= 1
             self._changed.set()
@@ -258,17 +265,23 @@ class Handling:
         if message.body_error:
             return Reject(message.body_error)
         try:
-            if self._threads is None:
-                await self._how.handler(message)  # type: ignore[misc]
+            if (observer := self._client.observer) is None:
+                await self._call(message)
             else:
-                loop = asyncio.get_running_loop()
-                await loop.run_in_executor(self._threads, self._how.handler, message)
+                with observer.process((message,)):
+                    await self._call(message)
         except (Retry, Reject, asyncio.CancelledError) as said:
             return said
         except Exception as failed:
-            log.exception("message %s of %s", message.message_id, self._how.topic)
+            more = fields(message, failed)
+            log.exception("message %s of %s", message.message_id, self._how.topic, extra=more)
             return failed
         return None
+
+    async def _in_thread(self, message: ReceivedMessage) -> None:
+        run = contextvars.copy_context().run  # what is done there belongs to what is done here
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._threads, run, self._how.handler, message)
 
     async def _settle(self, message: ReceivedMessage, outcome: BaseException | None) -> None:
         settling = self._client.settling
@@ -300,7 +313,9 @@ class Handling:
         try:
             await self._client.settling.nack(message, 0.0, "", counted=False)
         except PopMQClientError as failed:
-            log.info("message %s comes again when its lease ends: %s", message.message_id, failed)
+            more = fields(message, failed)
+            text = "message %s comes again when its lease ends: %s"
+            log.info(text, message.message_id, failed, extra=more)
 
 
 def _comes_again(_: ReceivedMessage) -> None:

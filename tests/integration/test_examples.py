@@ -17,6 +17,8 @@ GROUPS = {
     "scripts": "adders",
     "outbox": "warehouse",
     "fifo": "ledger",
+    "observed": "accounting",
+    "tasks": "taskiq",
 }
 PRINTS = {
     "hello": ["stored at offset 0", "hello, world attempt 1"],
@@ -25,6 +27,20 @@ PRINTS = {
     "scripts": ["sum 5050"],
     "outbox": ["order 2: the card was refused", "placed 1 3"],
     "fifo": ["anna 0 1 2 3 4", "bert 0 1 2 3 4", "carl 0 1 2 3 4"],
+    "observed": [
+        "POST /invoices",
+        "   send invoices",
+        "      process invoices popmq.outcome.Retry",
+        "         nack invoices",
+        "      process invoices",
+        "         ack invoices",
+    ],
+    "tasks": [
+        "order-1 is billed, attempt 1",
+        "order-2 is billed, attempt 2",
+        "order-3 is billed, attempt 1",
+        "a price below 0",
+    ],
 }
 
 

@@ -15,7 +15,8 @@ UNPACKED_BYTES_MAX = 64 * 1024 * 1024
 def outgoing(
     message: Message, topic: v2.Resource, message_id: str, now_ms: int, *, packed: bool = False
 ) -> v2.Message:
-    """`packed`: the body is compressed. Raises `ValueError` for a message that names two times."""
+    """`packed`: the body is compressed. A property `traceparent` goes into the protocol's own field
+    too. Raises `ValueError` for a message that names two times."""
     due_ms = _due_ms(message, now_ms)
     kind = v2.NORMAL if message.message_group is None else v2.FIFO
     system = v2.SystemProperties(
@@ -31,6 +32,8 @@ def outgoing(
         system.delivery_timestamp.FromMilliseconds(due_ms)
     if message.message_group is not None:
         system.message_group = message.message_group
+    if message.properties and "traceparent" in message.properties:
+        system.trace_context = message.properties["traceparent"]
     return v2.Message(
         topic=topic,
         user_properties=message.properties,
@@ -78,6 +81,7 @@ def incoming(
         receipt_handle=system.receipt_handle,
         body_error=body_error,
         holder=holder,
+        trace_context=system.trace_context,
     )
 
 
