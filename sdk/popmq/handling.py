@@ -244,7 +244,12 @@ class Handling:
         task.add_done_callback(self._tasks.discard)
 
     async def _handle(self, message: ReceivedMessage, lane: Lane | None) -> None:
-        outcome = await self._outcome(message)
+        if (observer := self._client.observer) is None:
+            outcome = await self._outcome(message)
+        else:
+            with observer.process((message,)) as process:
+                outcome = await self._outcome(message)
+                process.ended(outcome)
         failed = outcome is not None and not isinstance(outcome, Reject)
         self._give_back(self._lanes.finished(lane, drop=failed))
         self._settling += 1
@@ -265,11 +270,7 @@ class Handling:
         if message.body_error:
             return Reject(message.body_error)
         try:
-            if (observer := self._client.observer) is None:
-                await self._call(message)
-            else:
-                with observer.process((message,)):
-                    await self._call(message)
+            await self._call(message)
         except (Retry, Reject, asyncio.CancelledError) as said:
             return said
         except Exception as failed:

@@ -59,6 +59,13 @@ class Receives(Block, Protocol):
         """What the caller gets."""
 
 
+class Processes(Block, Protocol):
+    """One call of a handler."""
+
+    def ended(self, error: BaseException | None) -> None:
+        """With an error that does not leave the block, if it does not."""
+
+
 class Observer(Protocol):
     """Of one client."""
 
@@ -68,7 +75,7 @@ class Observer(Protocol):
 
     def receive(self, topic: str, group: str) -> Receives: ...
 
-    def process(self, messages: Sequence[ReceivedMessage]) -> Block:
+    def process(self, messages: Sequence[ReceivedMessage]) -> Processes:
         """A handler has these, at least one, all of one topic and group."""
 
     def settle(self, message: ReceivedMessage, how: Settlement) -> Block: ...

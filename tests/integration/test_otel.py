@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 
 import grpc
@@ -218,6 +219,32 @@ async def test_what_a_handler_ends_with_is_recorded(
     }
     assert (len(told.spans("nack orders")), len(told.spans("reject orders"))) == (2, 1)
     assert told.measured("messaging.process.duration") == {("process", error): 1 for error in ends}
+
+
+async def test_what_is_logged_of_a_handler_is_logged_within_its_span(
+    popmq_broker: PopmqBroker, told: Telling
+) -> None:
+    """So that whatever writes trace ids into logs writes the handler's."""
+    app = App(popmq_broker.endpoint, instrumentation=told.otel)
+    seen: list[int] = []
+
+    class SpanIds(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            seen.append(trace.get_current_span().get_span_context().span_id)
+
+    @app.handler("orders", "billing", retry=[3600])
+    async def bill(message: ReceivedMessage) -> None:
+        raise ValueError("no such customer")
+
+    popmq_broker.send("orders", "1")
+    handler = SpanIds()
+    logging.getLogger("popmq.handling").addHandler(handler)
+    try:
+        async with running(app):
+            await until(lambda: bool(told.spans("nack orders")))
+    finally:
+        logging.getLogger("popmq.handling").removeHandler(handler)
+    assert seen == [context_id(told.span("process orders"))[1]]
 
 
 async def test_a_send_that_fails_says_why(popmq_broker: PopmqBroker, told: Telling) -> None:

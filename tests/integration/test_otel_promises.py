@@ -1,15 +1,18 @@
 """What `popmq.otel` promises: the conventions' names, no cost without it, and what to install."""
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 from harness.telling import Telling, attributes
 from opentelemetry.semconv._incubating.attributes import messaging_attributes
 from opentelemetry.semconv._incubating.metrics import messaging_metrics
 from opentelemetry.semconv.attributes import error_attributes, server_attributes
 
-from popmq import Client, Message
+from popmq import App, Client, Message
 from popmq.testing import PopmqBroker
 
 
@@ -37,6 +40,16 @@ async def test_the_names_are_those_of_the_conventions(popmq_broker: PopmqBroker)
     ):
         assert name in vars(messaging_metrics).values(), name
         assert told.measured(name), name
+
+
+def test_the_lines_of_the_docs_run() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "observability.md").read_text()
+    found = re.search(r"```python\n(from opentelemetry.*?)```", text, re.DOTALL)
+    assert found is not None
+    names: dict[str, Any] = {}
+    exec(found[1], names)
+    names["provider"].shutdown()
+    assert isinstance(names["app"], App)
 
 
 COUNTING = """

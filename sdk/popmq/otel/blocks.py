@@ -192,6 +192,7 @@ class ProcessBlock:
     def __init__(self, kit: Kit, messages: Sequence[ReceivedMessage]) -> None:
         self._doing = _Doing(kit, "process", messages[0].topic, messages[0].group)
         self._messages = messages
+        self._error: BaseException | None = None
 
     def __enter__(self) -> Self:
         doing, kit, messages = self._doing, self._doing.kit, self._messages
@@ -214,6 +215,9 @@ class ProcessBlock:
             message.observed = inside
         return self
 
+    def ended(self, error: BaseException | None) -> None:
+        self._error = error
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -221,6 +225,7 @@ class ProcessBlock:
         trace: TracebackType | None,
     ) -> None:
         contexts.detach(self._token)
+        error = error or self._error
         if isinstance(error, Exception):
             self._span.record_exception(error)
         took_s = self._doing.ended(self._span, error)

@@ -9,7 +9,15 @@ from opentelemetry.propagators.textmap import TextMapPropagator
 from opentelemetry.trace import TracerProvider
 
 from popmq.message import Message, ReceivedMessage
-from popmq.observer import Block, ClientFacts, Observer, Receives, Sends, Settlement
+from popmq.observer import (
+    Block,
+    ClientFacts,
+    Observer,
+    Processes,
+    Receives,
+    Sends,
+    Settlement,
+)
 from popmq.otel.attributes import SYSTEM, of_client, of_server
 from popmq.otel.blocks import Kit, ProcessBlock, ReceiveBlock, SendBlock, SettleBlock
 from popmq.otel.measures import Measures
@@ -67,7 +75,7 @@ class _Observer:
     def receive(self, topic: str, group: str) -> Receives:
         return ReceiveBlock(self._kit, topic, group)
 
-    def process(self, messages: Sequence[ReceivedMessage]) -> Block:
+    def process(self, messages: Sequence[ReceivedMessage]) -> Processes:
         return ProcessBlock(self._kit, messages)
 
     def settle(self, message: ReceivedMessage, how: Settlement) -> Block:
