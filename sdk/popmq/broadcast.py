@@ -10,11 +10,14 @@ the handler fails on is logged and skipped: there is no retry and no dead letter
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
+from popmq.observer import observed
 from popmq.pull import PullConsumer, Start
 
 log = logging.getLogger(__name__)
@@ -78,9 +81,10 @@ class BroadcastConsumer:
         messages = await self._pull.poll(wait_s=wait_s)
         for message in messages:
             try:
-                await handle(message)
-            except Exception:
+                await observed(self._pull.observer, (message,), partial(handle, message))()
+            except Exception as failed:
                 self.failed += 1
-                log.exception("skipped %s, offset %s", message.message_id, message.queue_offset)
+                place, more = (message.message_id, message.queue_offset), fields(message, failed)
+                log.exception("skipped %s, offset %s", *place, extra=more)
             self._pull.done(message)
         return len(messages)

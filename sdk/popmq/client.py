@@ -21,6 +21,14 @@ from popmq.endpoints import Tls
 from popmq.errors import PopMQClientError, check
 from popmq.lease import Leases
 from popmq.message import Message, ReceivedMessage, SendReceipt
+from popmq.observed import (
+    ObservedProducer,
+    ObservedReceiving,
+    ObservedSending,
+    ObservedSettling,
+    ObservedTransactions,
+)
+from popmq.observer import ClientFacts, Instrumentation, Observer
 from popmq.producer import Bytes, Producer, ProducerBounds
 from popmq.receiving import Receiving, Wanted
 from popmq.sending import Sending
@@ -47,10 +55,12 @@ class Client:
         credentials: Credentials | None = None,
         request_timeout_s: float = 3.0,
         send_attempts: int = ATTEMPTS,
+        instrumentation: Instrumentation | None = None,
     ) -> None:
         """`endpoint`: host:port, or several with `;` between them: one is used, and the next one
         when it does not answer. `send_attempts`: how often `send` is tried when no answer comes; a
-        try whose answer was lost leaves the message twice, with one id."""
+        try whose answer was lost leaves the message twice, with one id. `instrumentation`: traces
+        and metrics, as `popmq.otel.OpenTelemetry`."""
         connection = self.connection = Connection(
             endpoint,
             tls=tls,
@@ -59,13 +69,31 @@ class Client:
             timeout_s=request_timeout_s,
         )
         self._send_attempts = send_attempts
-        self._telemetry = Telemetry(connection.stub, connection.metadata)
-        self.sending = Sending(connection, self._telemetry)
-        self.receiving = Receiving(connection, self._telemetry)
+        telemetry = self._telemetry = Telemetry(connection.stub, connection.metadata)
+        self.sending = Sending(connection, telemetry)
+        self.receiving = Receiving(connection, telemetry)
         self.leases = Leases(connection)
         self.settling = Settling(connection, self.leases)
-        self.transactions = Transactions(connection, self._telemetry, self.sending.ids)
+        self.transactions = Transactions(connection, telemetry, self.sending.ids)
         self._producers: list[Producer[Any]] = []
+        self.observer: Observer | None = None
+        """Is told of what is done; of the `instrumentation`."""
+        if instrumentation is not None:
+            self._observe(instrumentation)
+
+    def _observe(self, instrumentation: Instrumentation) -> None:
+        """Nothing has been done yet: its parts may be replaced."""
+        connection, telemetry = self.connection, self._telemetry
+        facts = ClientFacts(
+            client_id=connection.client_id,
+            addresses=connection.addresses,
+            namespace=connection.namespace,
+        )
+        observer = self.observer = instrumentation.observer(facts)
+        self.sending = ObservedSending(observer, connection, telemetry)
+        self.receiving = ObservedReceiving(observer, connection, telemetry)
+        self.settling = ObservedSettling(observer, connection, self.leases)
+        self.transactions = ObservedTransactions(observer, connection, telemetry, self.sending.ids)
 
     async def __aenter__(self) -> Self:
         return self
@@ -101,7 +129,12 @@ class Client:
         self, serializer: Serializer[Any] | None = None, **bounds: Unpack[ProducerBounds]
     ) -> Producer[Any]:
         """Many sends in few requests. `bounds`: as of `Producer`. Closed with the client."""
-        made: Producer[Any] = Producer(self.sending, serializer or Bytes(), **bounds)
+        kind = serializer or Bytes()
+        made: Producer[Any]
+        if self.observer is None:
+            made = Producer(self.sending, kind, **bounds)
+        else:
+            made = ObservedProducer(self.observer, self.sending, kind, **bounds)
         self._producers.append(made)
         return made
 

@@ -62,9 +62,9 @@ class Connection:
         self.endpoint = endpoint
         self.timeout_s = timeout_s
         self.tls = (tls if isinstance(tls, Tls) else Tls()) if tls else None
-        self._namespace = namespace
+        self.namespace = namespace
         self._credentials = credentials
-        self._client_id = f"{socket.gethostname()}@{os.getpid()}@{uuid.uuid4().hex[:12]}"
+        self.client_id = f"{socket.gethostname()}@{os.getpid()}@{uuid.uuid4().hex[:12]}"
         self.addresses = addresses(endpoint)
         self._servers = InTurn(self.addresses, self._open)
         self.stub: Any = _Calls(lambda: self._servers.current().stub)
@@ -120,13 +120,13 @@ class Connection:
 
     def resource(self, name: str) -> v2.Resource:
         """A topic or group in this client's namespace."""
-        return v2.Resource(resource_namespace=self._namespace, name=name)
+        return v2.Resource(resource_namespace=self.namespace, name=name)
 
     def metadata(self) -> Any:
         """The metadata of one request; any thread may ask."""
         return metadata(
-            client_id=self._client_id,
-            namespace=self._namespace,
+            client_id=self.client_id,
+            namespace=self.namespace,
             request_id=str(uuid.uuid4()),
             date_time=datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"),
             version=_version(),

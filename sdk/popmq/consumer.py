@@ -21,6 +21,7 @@ from typing import Final, Self, TypedDict
 from popmq._core.backoff import Backoff
 from popmq.errors import ClientClosed, PopMQClientError
 from popmq.lease import Leases
+from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
 from popmq.receiving import Receiving, Wanted
 from popmq.settling import Settling
@@ -140,7 +141,9 @@ class Consumer:
                 if not failed.retriable:
                     raise
                 failures += 1
-                log.warning("%s: %s", self._wanted.topic, failed)
+                topic, group = self._wanted.topic, self._wanted.group
+                more = fields(None, failed, topic=topic, group=group)
+                log.warning("%s: %s", topic, failed, extra=more)
                 await asyncio.sleep(BACKOFF.after(failures, random.random()))
 
     async def ack(self, message: ReceivedMessage) -> None:
@@ -183,13 +186,13 @@ class Consumer:
         self._settled.set()
         for receiving in list(self._receives):
             receiving.cancel()
-        given_back = [
-            self._settling.nack(message, 0, counted=False, reason="")
-            for message in self._held.values()
-        ]
-        for failed in await asyncio.gather(*given_back, return_exceptions=True):
+        held = list(self._held.values())
+        given_back = [self._settling.nack(message, 0, counted=False, reason="") for message in held]
+        results = await asyncio.gather(*given_back, return_exceptions=True)
+        for message, failed in zip(held, results, strict=True):
             if isinstance(failed, Exception):
-                log.info("a message comes again when its lease ends: %s", failed)
+                text = "message %s comes again when its lease ends: %s"
+                log.info(text, message.message_id, failed, extra=fields(message, failed))
         self._held.clear()
         self._ready.clear()
 

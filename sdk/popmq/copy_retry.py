@@ -17,6 +17,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from popmq.client import Client
+from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
 
 COUNT, GROUP, ORIGIN, REASON = (
@@ -76,7 +77,8 @@ class CopyRetry:
         attempt = self.attempt(message)
         dead = attempt >= self._max_attempts
         topic = self._dead_topic if dead else self._retry_topic
-        log.warning("attempt %d of %s failed: %s", attempt, message.message_id, reason)
+        more = fields(message, reason) | {"attempt": attempt}
+        log.warning("attempt %d of %s failed: %s", attempt, message.message_id, reason, extra=more)
         await self._client.send(
             topic,
             message.body,

@@ -9,6 +9,7 @@ polled on its own; together the polls ask for no more than there is room for.
 
 import asyncio
 import contextlib
+import contextvars
 import inspect
 import logging
 import random
@@ -17,12 +18,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq._core.backoff import Backoff, attempt_delay_s
 from popmq._core.lanes import Lane, Lanes
 from popmq.errors import PopMQClientError
+from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
 from popmq.outcome import Reject, Retry
 from popmq.receiving import Wanted
@@ -97,9 +99,10 @@ class Handling:
         self._stopped = False
         self._received = False
         self._wrong: PopMQClientError | None = None
-        self._is_async = inspect.iscoroutinefunction(subscription.handler)
+        self._call: Callable[[ReceivedMessage], Any] = subscription.handler
         self._threads: ThreadPoolExecutor | None = None
-        if not self._is_async:
+        if not inspect.iscoroutinefunction(subscription.handler):
+            self._call = self._in_thread
             self._threads = ThreadPoolExecutor(
                 subscription.concurrency, thread_name_prefix=f"popmq-{subscription.group}"
             )
@@ -217,7 +220,10 @@ class Handling:
         failures = self._failures[name] = self._failures.get(name, 0) + 1
         after_s = BACKOFF.after(failures, random.random())
         self._not_before[name] = time.monotonic() + after_s
-        log.warning("%s of %s: %s", self._how.topic, name, failed)
+        log.warning("%s of %s: %s", self._how.topic, name, failed, extra=self._said(failed, name))
+
+    def _said(self, failed: PopMQClientError, broker: str = "") -> dict[str, object]:
+        return fields(None, failed, topic=self._how.topic, group=self._how.group, broker=broker)
 
     async def _watch_route(self) -> None:
         failures = 0
@@ -233,7 +239,7 @@ class Handling:
                     self._wrong = failed
                     self._changed.set()
                 failures += 1
-                log.warning("%s: %s", self._how.topic, failed)
+                log.warning("%s: %s", self._how.topic, failed, extra=self._said(failed))
                 await asyncio.sleep(BACKOFF.after(failures, random.random()))
 
     # handling
@@ -251,7 +257,7 @@ class Handling:
         until_s = time.monotonic() + SLICE_S
         while not self._stopped and (next_one := self._lanes.start()) is not None:
             message, lane = next_one
-            outcome = await InContext(self._outcome(message), self._start)
+            outcome = await InContext(self._observed(message), self._start)
             self._handled(message, lane, outcome)
             if isinstance(outcome, asyncio.CancelledError) or (task and task.cancelling()):
                 return  # the handler was cancelled, not what comes behind it
@@ -291,24 +297,35 @@ class Handling:
         self._settling -= 1
         self._changed.set()
         if wrong is not None:
-            log.warning("message %s comes again: %s", message.message_id, wrong)
+            more = fields(message, wrong)
+            log.warning("message %s comes again: %s", message.message_id, wrong, extra=more)
+
+    async def _observed(self, message: ReceivedMessage) -> BaseException | None:
+        if (observer := self._client.observer) is None:
+            return await self._outcome(message)
+        with observer.process((message,)) as process:
+            outcome = await self._outcome(message)
+            process.ended(outcome)
+        return outcome
 
     async def _outcome(self, message: ReceivedMessage) -> BaseException | None:
         """None: it is handled."""
         if message.body_error:
             return Reject(message.body_error)
         try:
-            if self._threads is None:
-                await self._how.handler(message)  # type: ignore[misc]
-            else:
-                loop = asyncio.get_running_loop()
-                await loop.run_in_executor(self._threads, self._how.handler, message)
+            await self._call(message)
         except (Retry, Reject, asyncio.CancelledError) as said:
             return said
         except Exception as failed:
-            log.exception("message %s of %s", message.message_id, self._how.topic)
+            more = fields(message, failed)
+            log.exception("message %s of %s", message.message_id, self._how.topic, extra=more)
             return failed
         return None
+
+    async def _in_thread(self, message: ReceivedMessage) -> None:
+        run = contextvars.copy_context().run  # what is done there belongs to what is done here
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._threads, run, self._how.handler, message)
 
     async def _settle(self, message: ReceivedMessage, outcome: BaseException | None) -> None:
         wrong = None
@@ -349,7 +366,9 @@ class Handling:
         try:
             await self._client.settling.nack(message, 0.0, "", counted=False)
         except PopMQClientError as failed:
-            log.info("message %s comes again when its lease ends: %s", message.message_id, failed)
+            more = fields(message, failed)
+            text = "message %s comes again when its lease ends: %s"
+            log.info(text, message.message_id, failed, extra=more)
 
 
 def _comes_again(_: ReceivedMessage) -> None:

@@ -23,6 +23,7 @@ from popmq._core.renewals import Held, Renewals
 from popmq.connection import Connection
 from popmq.endpoints import InTurn, channel
 from popmq.errors import InvalidReceiptHandle, PopMQClientError, check
+from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
 
 log = logging.getLogger(__name__)
@@ -203,11 +204,15 @@ class Leases:
         if lost is not None and not waiting:
             self._tell(lost, f"is no longer held: {wrong}")
         elif wrong is not None:
-            log.info("the lease of %s was not renewed yet: %s", message.message_id, wrong)
+            more = fields(message, wrong)
+            log.info(
+                "the lease of %s was not renewed yet: %s", message.message_id, wrong, extra=more
+            )
 
     def _tell(self, kept: Kept, what: str) -> None:
         message, terms = kept
-        log.warning("message %s %s; it comes again", message.message_id, what)
+        more = fields(message, what)
+        log.warning("message %s %s; it comes again", message.message_id, what, extra=more)
         _in_loop(terms.loop, terms.over, message)
 
 

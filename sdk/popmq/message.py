@@ -86,6 +86,10 @@ class ReceivedMessage:
     holder: Holder | None = field(default=None, repr=False, compare=False)
     held_until_s: float = field(default=0.0, repr=False, compare=False)
     """When the lease is over if nothing renews it, by `time.monotonic`; 0: unknown."""
+    trace_context: str = ""
+    """The protocol's own field for a W3C traceparent, if its sender has filled it."""
+    observed: object = field(default=None, repr=False, compare=False)
+    """What the client's observer keeps with it."""
 
     async def ack(self) -> None:
         """Done with it. Raises `InvalidReceiptHandle` when somebody else may hold it by now."""

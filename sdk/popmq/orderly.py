@@ -18,7 +18,9 @@ from types import TracebackType
 from typing import Self
 
 from popmq.errors import PopMQClientError
+from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
+from popmq.observer import observed
 from popmq.pull import PullConsumer, Start
 from popmq.queue_lock import Locked
 from popmq.queue_tasks import PAUSE_S, QueueTasks, ended, entered, tried, unless
@@ -143,7 +145,8 @@ class OrderlyConsumer:
         try:
             return await unless(lost, pull.poll_queue(queue, BATCH_MAX, self._poll_s)) or []
         except PopMQClientError as failed:
-            log.warning("%s %s: %s", pull.topic, queue, failed)
+            more = fields(None, failed, topic=pull.topic, group=pull.group, broker=queue.broker)
+            log.warning("%s %s: %s", pull.topic, queue, failed, extra=more)
             await unless(lost, asyncio.sleep(PAUSE_S))
             return []
 
@@ -158,7 +161,8 @@ class OrderlyConsumer:
         """False: the queue was lost before it was dealt with."""
         queue = Queue(message.broker, message.queue_id)
         while not lost.is_set() and lock.holds(queue):
-            failure = await attempt(lambda: handle(message), self._handler_timeout_s)
+            work = observed(pull.observer, (message,), lambda: handle(message))
+            failure = await attempt(work, self._handler_timeout_s)
             if failure is None or await self._is_dead(pull, message, failure):
                 pull.done(message)
                 return True
@@ -172,7 +176,8 @@ class OrderlyConsumer:
         """True: it is among the dead letters, and its order goes on."""
         self.failed += 1
         number, limit = message.delivery_attempt, self._max_attempts
-        log.warning("attempt %d of %s: %s", number, message.message_id, failure.reason)
+        more = fields(message, failure.reason)
+        log.warning("attempt %d of %s: %s", number, message.message_id, failure.reason, extra=more)
         last = failure.counted and limit is not None and number >= limit
         if not failure.dead and not last:
             return False

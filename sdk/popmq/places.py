@@ -13,6 +13,7 @@ from popmq._core import local_offsets
 from popmq._core.local_offsets import LocalQueue, NoOffsets
 from popmq.connection import Connection
 from popmq.errors import PopMQClientError, check
+from popmq.log_fields import fields
 from popmq.shares import Queue
 
 log = logging.getLogger(__name__)
@@ -57,7 +58,9 @@ class AtBroker:
             )
             response = await self._connection.ask(self._connection.stub.UpdateOffset, request)
             if response.status.code == v2.ILLEGAL_OFFSET:  # the next pull learns where to go on
-                log.info("not committed: %s", response.status.message)
+                reason, broker = response.status.message, queue.broker
+                more = fields(None, reason, topic=self._topic, group=self._group, broker=broker)
+                log.info("not committed: %s", reason, extra=more)
                 continue
             check(response.status)
 

@@ -26,6 +26,7 @@ from popmq._core import convert
 from popmq._core.progress import Progress
 from popmq.client import Client
 from popmq.errors import PopMQClientError, check
+from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
 from popmq.places import AtBroker, InFile, Places, message_queue
 from popmq.queue_lock import Locked
@@ -75,6 +76,7 @@ class PullConsumer:
         each queue that it loses must be given up. `options`: as of `Client`."""
         self._client = Client(endpoint, **options)  # type: ignore[arg-type]
         connection = self.connection = self._client.connection
+        self.observer = self._client.observer
         self._places: Places = AtBroker(connection, topic, group)
         if offsets_file is not None:
             self._places = InFile(offsets_file, topic)
@@ -84,7 +86,7 @@ class PullConsumer:
         self.lock = Locked(connection, topic, group, self._shares) if ordered else None
         if self.lock is not None:
             self._shares = self.lock
-        self.topic, self._group = topic, group
+        self.topic, self.group = topic, group
         self._filter = v2.FilterExpression(type=v2.SQL if sql else v2.TAG, expression=sql or filter)
         self._start = start
         self._commit_s, self._balance_s = commit_s, balance_s
@@ -110,7 +112,8 @@ class PullConsumer:
                 await self.commit()
             await self._shares.leave()
         except PopMQClientError as failed:
-            log.warning("left without a word: %s", failed)
+            more = fields(None, failed, topic=self.topic, group=self.group)
+            log.warning("left without a word: %s", failed, extra=more)
         await self._client.__aexit__(kind, error, trace)
 
     @property
@@ -124,6 +127,14 @@ class PullConsumer:
 
     async def poll(self, max_messages: int = 32, wait_s: float = 5.0) -> list[ReceivedMessage]:
         """Messages of one of its queues, in their order; an empty list when none came in time."""
+        if self.observer is None:
+            return await self._poll(max_messages, wait_s)
+        with self.observer.receive(self.topic, self.group) as receives:
+            found = await self._poll(max_messages, wait_s)
+            receives.found(found)
+        return found
+
+    async def _poll(self, max_messages: int, wait_s: float) -> list[ReceivedMessage]:
         deadline = time.monotonic() + wait_s
         while True:
             await self.keep_up()
@@ -188,7 +199,7 @@ class PullConsumer:
         """What the server has; nothing is handed out yet."""
         progress = self._progress[queue]
         request = consumer.PullRequest(
-            group=self.connection.resource(self._group),
+            group=self.connection.resource(self.group),
             message_queue=message_queue(self.connection, self.topic, queue),
             offset=progress.next_offset,
             batch_size=max_messages,
@@ -199,14 +210,16 @@ class PullConsumer:
             self.connection.consumer.Pull, request, wait_s=wait_s
         )
         if response.status.code == v2.ILLEGAL_OFFSET:
-            log.info("%s: %s", queue, response.status.message)
+            reason, broker = response.status.message, queue.broker
+            more = fields(None, reason, topic=self.topic, group=self.group, broker=broker)
+            log.info("%s: %s", queue, reason, extra=more)
         elif response.status.code != v2.MESSAGE_NOT_FOUND:
             check(response.status)
         return response
 
     def _take(self, queue: Queue, response: consumer.PullResponse) -> list[ReceivedMessage] | None:
         """None: the queue goes on elsewhere, from now on."""
-        found = [convert.incoming(one, self._group, queue.broker) for one in response.messages]
+        found = [convert.incoming(one, self.group, queue.broker) for one in response.messages]
         if response.status.code == v2.ILLEGAL_OFFSET:
             self._begin(queue, response.next_offset)
             return None

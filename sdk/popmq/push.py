@@ -21,7 +21,9 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from popmq.errors import PopMQClientError
+from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
+from popmq.observer import observed
 from popmq.pull import PullConsumer, Start
 from popmq.queue_tasks import PAUSE_S, QueueTasks, ended, entered, tried, unless
 from popmq.room import Room
@@ -176,7 +178,8 @@ class PushConsumer:
             try:
                 found = await unless(lost, self._pulled(pull, queue)) or []
             except PopMQClientError as failed:
-                log.warning("%s %s: %s", pull.topic, queue, failed)
+                more = fields(None, failed, topic=pull.topic, group=pull.group, broker=queue.broker)
+                log.warning("%s %s: %s", pull.topic, queue, failed, extra=more)
                 await unless(lost, asyncio.sleep(PAUSE_S))
                 continue
             for message in found:
@@ -200,15 +203,18 @@ class PushConsumer:
                 self._busy.discard(me)
 
     async def _handle(self, handle: BatchHandler, chunk: _Chunk) -> None:
-        failure = await attempt(lambda: handle(chunk.messages), self._handler_timeout_s)
+        work = observed(chunk.pull.observer, chunk.messages, lambda: handle(chunk.messages))
+        failure = await attempt(work, self._handler_timeout_s)
         if failure is None:
             self._done(chunk)
             return
         self.failed += len(chunk.messages)
         kept = []
         for message in chunk.messages:
-            number = message.delivery_attempt
-            log.warning("attempt %d of %s: %s", number, message.message_id, failure.reason)
+            number, more = message.delivery_attempt, fields(message, failure.reason)
+            log.warning(
+                "attempt %d of %s: %s", number, message.message_id, more["reason"], extra=more
+            )
             if await self._sent(chunk.pull, message, failure):
                 self._done(_Chunk(chunk.pull, [message]))
             else:
@@ -226,10 +232,12 @@ class PushConsumer:
                 pull.connection, pull.topic, message, failure, max_attempts=self._max_attempts
             )
         except PopMQClientError as failed:
-            log.warning("not sent back: %s: %s", message.message_id, failed)
+            more = fields(message, failed)
+            log.warning("not sent back: %s: %s", message.message_id, failed, extra=more)
             return False
         if dead:
-            log.error("dead: %s: %s", message.message_id, failure.reason)
+            more = fields(message, failure.reason)
+            log.error("dead: %s: %s", message.message_id, failure.reason, extra=more)
         return True
 
     def _done(self, chunk: _Chunk) -> None:

@@ -15,6 +15,7 @@ from apache.rocketmq.v2 import service_pb2 as service
 from popmq._core import convert
 from popmq.connection import ATTEMPTS, Connection
 from popmq.errors import BrokerUnavailable, ServerUnreachable, check
+from popmq.log_fields import fields
 from popmq.message import Holder, ReceivedMessage
 from popmq.telemetry import Telemetry
 
@@ -78,7 +79,9 @@ class Receiving:
             try:
                 found = await self.receive_at(queue, wanted, max_messages, 0.0, holder)
             except BrokerUnavailable as down:  # the others may have something
-                log.info("%s was passed over: %s", queue.broker.name, down)
+                name, topic, group = queue.broker.name, wanted.topic, wanted.group
+                more = fields(None, down, topic=topic, group=group, broker=name)
+                log.info("%s was passed over: %s", name, down, extra=more)
                 continue
             if found:
                 return found

@@ -31,7 +31,7 @@ class Json:
 class JsonModel(Protocol):
     """What pydantic's `BaseModel` has; pydantic itself is not needed."""
 
-    def model_dump_json(self) -> str: ...
+    def model_dump_json(self, *, by_alias: bool) -> str: ...
     @classmethod
     def model_validate_json(cls, json_data: str | bytes) -> Self: ...
 
@@ -40,13 +40,14 @@ M = TypeVar("M", bound=JsonModel)
 
 
 class Model(Generic[M]):
-    """A pydantic model, or any class with its two methods, as JSON."""
+    """A pydantic model, or any class with its two methods, as JSON. Fields that have an alias are
+    written under it: by default that is all that pydantic reads."""
 
     def __init__(self, kind: type[M]) -> None:
         self._kind = kind
 
     def encode(self, value: M) -> bytes:
-        return value.model_dump_json().encode()
+        return value.model_dump_json(by_alias=True).encode()
 
     def decode(self, body: bytes) -> M:
         return self._kind.model_validate_json(body)

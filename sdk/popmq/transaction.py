@@ -27,6 +27,7 @@ from popmq._core import convert
 from popmq._core.ids import MessageIds
 from popmq.connection import Connection
 from popmq.errors import PopMQClientError, check
+from popmq.log_fields import fields
 from popmq.message import Message, ReceivedMessage
 from popmq.telemetry import Telemetry
 
@@ -159,9 +160,13 @@ class Transactions:
             half = HalfMessage(message.topic, message.message_id, command.transaction_id, self._end)
             await self._end(half, resolution, v2.SOURCE_SERVER_CHECK)
         except PopMQClientError as failed:
-            log.warning("the transaction of %s was not settled: %s", message.message_id, failed)
-        except Exception:
-            log.exception("the transaction of message %s was not settled", message.message_id)
+            more = fields(message, failed)
+            text = "the transaction of message %s was not settled: %s"
+            log.warning(text, message.message_id, failed, extra=more)
+        except Exception as failed:
+            more = fields(message, failed)
+            text = "the transaction of message %s was not settled"
+            log.exception(text, message.message_id, extra=more)
 
     async def close(self) -> None:
         for task in list(self._answering):

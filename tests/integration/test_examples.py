@@ -20,6 +20,8 @@ GROUPS = {
     "leases": "packers",
     "once": "points",
     "replay": "archive",
+    "observed": "accounting",
+    "tasks": "taskiq",
 }
 PRINTS = {
     "hello": ["stored at offset 0", "hello, world attempt 1"],
@@ -33,12 +35,26 @@ PRINTS = {
         "the first one is told that it came too late",
         "done",
     ],
+    "observed": [
+        "POST /invoices",
+        "   send invoices",
+        "      process invoices popmq.outcome.Retry",
+        "         nack invoices",
+        "      process invoices",
+        "         ack invoices",
+    ],
     "once": ["came 3 times, 2 suppressed, anna has 30 points"],
     "replay": [
         "first entry 0 entry 1 entry 2",
         "goes on entry 3",
         "since noon entry 3",
         "from the start entry 0 entry 1 entry 2 entry 3",
+    ],
+    "tasks": [
+        "order-1 is billed, attempt 1",
+        "order-2 is billed, attempt 2",
+        "order-3 is billed, attempt 1",
+        "a price below 0",
     ],
 }
 

@@ -5,10 +5,14 @@ import sys
 from importlib.metadata import requires
 from pathlib import Path
 
-GOOD = """
-from popmq import App, Client, Json, Message, ReceivedMessage, Retry
+import pytest
 
-app = App("127.0.0.1:8081")
+GOOD = """
+from popmq import App, Client, Json, Message, Model, ReceivedMessage, Retry
+from popmq.otel import OpenTelemetry
+from pydantic import BaseModel
+
+app = App("127.0.0.1:8081", instrumentation=OpenTelemetry())
 
 @app.handler("t", "g", concurrency=8, retry=[1, 2.5])
 async def plain(message: ReceivedMessage) -> None:
@@ -28,7 +32,15 @@ class OrderText:
 @app.handler("t", "g", serializer=OrderText())
 async def typed(order: Order, message: ReceivedMessage) -> None: ...
 
+class Invoice(BaseModel):
+    number: str
+    price: int
+
+@app.handler("t", "g", serializer=Model(Invoice))
+async def book(invoice: Invoice, message: ReceivedMessage) -> None: ...
+
 async def use(client: Client) -> None:
+    await client.producer(Model(Invoice)).send("t", Invoice(number="1", price=30))
     await client.producer(requests_max=2).send("t", b"x", keys=["k"])
     await client.producer(OrderText()).send("t", Order())
     await client.producer(Json()).send("t", {"a": 1})
@@ -37,20 +49,38 @@ async def use(client: Client) -> None:
         await message.ack()
 """
 WRONG = {
-    'await client.producer().send("t", "text")': "arg-type",
-    'await client.producer(OrderText()).send("t", b"bytes")': "arg-type",
-    'await client.producer().send_many("t", [b"x"])': "list-item",
-    "client.producer(retries=3)": "call-overload",
-    'client.consumer("t", "g", prefetch_count=3)': "call-arg",
-    'app.handler("t", "g", concurrency="8")(plain)': "call-overload",
-    'app.handler("t", "g")(typed)': "type-var",
-    'app.handler("t", "g", serializer=OrderText())(plain)': "arg-type",
-    'Retry("soon")': "arg-type",
-    "Message(body=3)": "arg-type",
-    "(await client.receive('t', 'g'))[0].ack()": "unused-coroutine",
+    'await client.producer().send("t", "text")': ("arg-type", '"str"; expected "bytes"'),
+    'await client.producer(OrderText()).send("t", b"bytes")': (
+        "arg-type",
+        '"bytes"; expected "Order"',
+    ),
+    'await client.producer(Model(Invoice)).send("t", Order())': (
+        "arg-type",
+        '"Order"; expected "Invoice"',
+    ),
+    "client.producer(Model(Order))": ("type-var", '"Order"'),
+    'await client.producer().send_many("t", [b"x"])': ("list-item", 'expected "Message"'),
+    "client.producer(retries=3)": ("call-overload", '"producer" of "Client"'),
+    'client.consumer("t", "g", prefetch_count=3)': ("call-arg", '"prefetch_count"'),
+    'app.handler("t", "g", concurrency="8")(plain)': ("call-overload", '"handler" of "App"'),
+    'app.handler("t", "g")(typed)': ("type-var", "Callable[[Order, ReceivedMessage]"),
+    'app.handler("t", "g", serializer=OrderText())(plain)': (
+        "arg-type",
+        'expected "Callable[[Order, ReceivedMessage]',
+    ),
+    'app.handler("t", "g", serializer=Model(Invoice))(typed)': (
+        "arg-type",
+        'expected "Callable[[Invoice, ReceivedMessage]',
+    ),
+    'Retry("soon")': ("arg-type", 'expected "float | None"'),
+    "Message(body=3)": ("arg-type", '"int"; expected "bytes"'),
+    "(await client.receive('t', 'g'))[0].ack()": ("unused-coroutine", "must be used"),
+    "Client(instrumentation=3)": ("arg-type", 'expected "Instrumentation | None"'),
 }
+"""A line of a user's → the code of the error, and what its text has in it."""
 
 
+@pytest.mark.timeout(300)
 def test_wrong_types_are_refused_and_right_ones_are_not(tmp_path: Path) -> None:
     lines = GOOD.strip().splitlines()
     first = len(lines) + 2
@@ -66,14 +96,17 @@ def test_wrong_types_are_refused_and_right_ones_are_not(tmp_path: Path) -> None:
         "--hide-error-context",
         str(path),
     ]
-    done = subprocess.run(command, capture_output=True, timeout=110, check=False, cwd=tmp_path)
-    found: dict[int, str] = {}
+    done = subprocess.run(command, capture_output=True, timeout=280, check=False, cwd=tmp_path)
+    found: dict[int, tuple[str, str]] = {}
     for line in done.stdout.decode().splitlines():
         where, _, text = line.partition(": error: ")
         if text:
-            found[int(where.rpartition(":")[2])] = text.rpartition("[")[2].rstrip("]")
-    expected = {first + i: code for i, code in enumerate(WRONG.values())}
-    assert found == expected, done.stdout.decode()
+            said, _, code = text.rpartition("[")
+            found[int(where.rpartition(":")[2])] = (code.rstrip("]"), said)
+    assert found.keys() == set(range(first, first + len(WRONG))), done.stdout.decode()
+    for (user, (code, part)), said_of_it in zip(WRONG.items(), found.values(), strict=True):
+        assert said_of_it[0] == code, (user, said_of_it)
+        assert part in said_of_it[1], (user, said_of_it)
 
 
 def test_importing_the_sdk_needs_grpcio_and_protobuf_alone() -> None:

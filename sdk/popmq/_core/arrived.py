@@ -40,6 +40,7 @@ _LATER: Final[dict[str, Callable[[v2.Message], Any]]] = {
     "born_timestamp_ms": lambda message: _ms(message.system_properties.born_timestamp),
     "store_timestamp_ms": lambda message: _ms(message.system_properties.store_timestamp),
     "queue_id": lambda message: message.system_properties.queue_id,
+    "trace_context": lambda message: message.system_properties.trace_context,
     "queue_offset": lambda message: message.system_properties.queue_offset,
 }
 
@@ -74,6 +75,7 @@ def arrived(wire: v2.Message, group: str, broker: str, body: bytes, body_error: 
     message.receipt_handle = system.receipt_handle
     message.holder = None
     message.held_until_s = 0.0
+    message.observed = None
     if len(body) > LATER_BYTES_MAX:
         for name in _LATER:
             getattr(message, name)

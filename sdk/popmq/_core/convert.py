@@ -7,6 +7,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq._core import compress
 from popmq._core.arrived import arrived
+from popmq._core.encode import TRACEPARENT
 from popmq.message import Holder, Message, ReceivedMessage
 from popmq_consumer.v1 import consumer_pb2 as consumer
 
@@ -15,8 +16,8 @@ UNPACKED_BYTES_MAX = 64 * 1024 * 1024
 
 
 def outgoing(message: Message, topic: v2.Resource, message_id: str, now_ms: int) -> v2.Message:
-    """For a message that goes alone; `encode.py` writes many. Raises `ValueError` for one that
-    names two times."""
+    """For a message that goes alone; `encode.py` writes many. A property `traceparent` goes into
+    the protocol's own field too. Raises `ValueError` for one that names two times."""
     due_at_ms = due_ms(message.delay_s, message.deliver_at, now_ms)
     kind = v2.NORMAL if message.message_group is None else v2.FIFO
     system = v2.SystemProperties(
@@ -32,6 +33,8 @@ def outgoing(message: Message, topic: v2.Resource, message_id: str, now_ms: int)
         system.delivery_timestamp.FromMilliseconds(due_at_ms)
     if message.message_group is not None:
         system.message_group = message.message_group
+    if message.properties and TRACEPARENT in message.properties:
+        system.trace_context = message.properties[TRACEPARENT]
     return v2.Message(
         topic=topic,
         user_properties=message.properties,

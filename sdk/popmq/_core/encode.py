@@ -5,6 +5,7 @@ request and copied again to become bytes. The tests hold both against each other
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -22,6 +23,9 @@ _KINDS = {
     for kind in (v2.NORMAL, v2.FIFO, v2.DELAY)
 }
 _PLAIN = _KINDS[False, v2.NORMAL]
+NONE_OF_THEM = (None,) * 4
+TRACEPARENT: Final = "traceparent"
+"""The property that goes into the protocol's own field too."""
 
 
 class MessageEncoder:
@@ -50,7 +54,9 @@ class MessageEncoder:
         if now_ms != self._born_ms:
             self._born, self._born_ms = _timestamp(b"\x3a", now_ms), now_ms
         written = message_id.encode()
-        if tag is None and message_group is None and due_ms is None and not keys and not packed:
+        trace = properties.get(TRACEPARENT) if properties else None
+        rare = tag, message_group, due_ms, trace
+        if rare == NONE_OF_THEM and not keys and not packed:
             fields = (varint(len(written)), written, _PLAIN, self._born)
             system = b"\x1a%b%b%b%b" % fields
         else:
@@ -66,6 +72,8 @@ class MessageEncoder:
                 parts.append(_timestamp(b"\x5a", due_ms))
             if message_group is not None:
                 parts.append(sized(b"\x8a\x01", message_group.encode()))
+            if trace is not None:
+                parts.append(sized(b"\x92\x01", trace.encode()))
             system = b"".join(parts)
         user = _properties(properties) if properties else b""
         if type(body) is not bytes:

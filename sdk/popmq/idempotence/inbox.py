@@ -40,6 +40,7 @@ from popmq.idempotence.key import (
     message_key,
 )
 from popmq.idempotence.window import RETRIES_S, too_short
+from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
 from popmq.outcome import Reject, Retry
 
@@ -150,7 +151,7 @@ class Inbox(ABC, Generic[T]):
         known. Logs a warning when a duplicate could come later than its key is remembered."""
         warning = too_short(self.window_s, retention_s, self._retries_s)
         if warning is not None:
-            log.warning("%s: %s", type(self).__name__, warning)
+            log.warning("%s: %s", type(self).__name__, warning, extra=fields(None, warning))
 
     async def run(self, message: ReceivedMessage, handle: Handle) -> bool:
         """True: handled now. False: a duplicate; ack it. Raises what `handle` raises, `Retry` when

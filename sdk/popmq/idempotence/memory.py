@@ -14,6 +14,7 @@ from typing import Unpack
 
 from popmq.idempotence.inbox import Claim, Inbox, Options, Turn
 from popmq.idempotence.window import WINDOW_S
+from popmq.log_fields import fields
 
 log = logging.getLogger("popmq.idempotence")
 KEYS_MAX = 100_000  # some 25 MB
@@ -64,11 +65,8 @@ class MemoryInbox(Inbox[Turn]):
                 if len(self._done) < self._keys_max:
                     return
                 if not self.evicted_early:
-                    log.warning(
-                        "MemoryInbox: keys_max=%d is too small for %g s: old keys are forgotten "
-                        "before their time",
-                        self._keys_max,
-                        self.window_s,
-                    )
+                    reason = f"keys_max={self._keys_max} is too small for {self.window_s:g} s"
+                    text = "MemoryInbox: %s: old keys are forgotten before their time"
+                    log.warning(text, reason, extra=fields(None, reason))
                 self.evicted_early += 1
             self._done.popitem(last=False)

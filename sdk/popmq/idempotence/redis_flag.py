@@ -36,6 +36,7 @@ from redis.exceptions import WatchError
 
 from popmq.idempotence.inbox import Claim, Inbox, Options, Turn
 from popmq.idempotence.window import WINDOW_S
+from popmq.log_fields import fields
 from popmq.outcome import Retry
 
 log = logging.getLogger("popmq.idempotence")
@@ -163,12 +164,9 @@ class RedisInbox(Inbox[RedisTurn]):
         arguments: list[str | int] = [turn.claimed, done, self._window_ms]
         if not await self._finish_script(keys=[turn.flag], args=arguments):
             self.counts.late += 1
-            log.warning(
-                "the handler of %r took longer than progress_s=%g: another one may have worked "
-                "on it too",
-                claim.key,
-                self._progress_ms / 1000,
-            )
+            reason = f"it took longer than progress_s={self._progress_ms / 1000:g}"
+            text = "the handler of %r: %s; another one may have worked on it too"
+            log.warning(text, claim.key, reason, extra=fields(None, reason))
 
 
 def _text(value: object) -> str:

@@ -21,6 +21,7 @@ from redis.asyncio import Redis
 
 from popmq.idempotence.counts import Counts
 from popmq.idempotence.inbox import RETRY_DELAY_S
+from popmq.log_fields import fields
 from popmq.outcome import Retry
 
 log = logging.getLogger("popmq.idempotence")
@@ -74,5 +75,6 @@ class RedisLock:
         finally:
             if not await self._leave(keys=[lock], args=[token]):
                 self.counts.late += 1
-                log.warning("%s ran out before its holder was done", lock)
+                reason = f"{lock} ran out before its holder was done"
+                log.warning(reason, extra=fields(None, reason))
         self.counts.handled += 1

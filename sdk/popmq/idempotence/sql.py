@@ -38,6 +38,7 @@ from popmq.idempotence.sql_dialect import (
     insert_new,
     is_contention,
 )
+from popmq.log_fields import fields
 
 log = logging.getLogger("popmq.idempotence")
 TABLE = "popmq_inbox"
@@ -203,7 +204,8 @@ class SqlInbox(Inbox[SqlTurn]):
         try:
             await self.forget_old(batches_max=1)
         except DBAPIError as failed:  # the message is handled; another turn will clean
-            log.warning("%s: old keys were not deleted: %s", self.table.name, failed)
+            more = fields(None, failed)
+            log.warning("%s: old keys were not deleted: %s", self.table.name, failed, extra=more)
 
 
 def _these(table: Table, scope: str, keys: Sequence[str], oldest_ms: int) -> Delete:

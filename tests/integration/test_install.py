@@ -1,0 +1,47 @@
+"""What users get when they install: the wheel alone, in an environment of its own."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NEEDS = {"grpcio", "protobuf", "typing-extensions"}
+"""The third is grpcio's own."""
+
+
+@pytest.mark.timeout(600)
+def test_the_sdk_alone_brings_grpcio_and_protobuf(tmp_path: Path) -> None:
+    def run(*command: str) -> str:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=500, cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path), str(ROOT))
+    (wheel,) = tmp_path.glob("popmq-*.whl")
+    run(sys.executable, "-m", "venv", "fresh")
+    python = str(tmp_path / "fresh" / "bin" / "python")
+    run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", str(wheel))
+    listed = json.loads(run(python, "-m", "pip", "list", "--format", "json"))
+    names = {one["name"].lower().replace("_", "-") for one in listed}
+    assert names - {"pip", "setuptools", "popmq"} == NEEDS
+    assert run(python, "-c", "import popmq, popmq.sync, popmq.idempotence; print(popmq.App)")
+
+
+def test_the_extras_are_told_with_what_they_bring() -> None:
+    """docs/sdk.md has a line for each."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    expected = {
+        extra: {re.split(r"[><=;]", one)[0].strip() for one in requirements}
+        for extra, requirements in project["optional-dependencies"].items()
+    }
+    text = (ROOT / "docs" / "sdk.md").read_text()
+    lines = re.findall(r"^\| `popmq\[(\w+)\]` \| [^|]* \| ([^|]*) \|$", text, re.MULTILINE)
+    told = {extra: set(names.replace("`", "").split(", ")) for extra, names in lines}
+    assert {extra: {name.strip() for name in names} for extra, names in told.items()} == expected
