@@ -52,6 +52,8 @@ EXPECTED = {
     "body_error": "",
     "holder": None,
     "held_until_s": 0.0,
+    "trace_context": "",
+    "observed": None,
 }
 
 
@@ -64,10 +66,10 @@ def test_every_field_is_there() -> None:
 
 
 def test_tag_group_and_time() -> None:
-    sent = wire(tag="", message_group="mg")
+    sent = wire(tag="", message_group="mg", trace_context="00-1")
     sent.system_properties.delivery_timestamp.FromMilliseconds(1_800_000_000_001)
     message = convert.incoming(sent, "g", "b")
-    assert (message.tag, message.message_group) == ("", "mg")
+    assert (message.tag, message.message_group, message.trace_context) == ("", "mg", "00-1")
     assert message.deliver_at_ms == 1_800_000_000_001
 
 

@@ -21,7 +21,7 @@ messages = st.builds(
     body=st.one_of(st.binary(max_size=300), st.just(bytes(70_000))),
     tag=st.none() | texts,
     keys=st.lists(texts, max_size=3),
-    properties=st.dictionaries(texts, texts, max_size=3),
+    properties=st.dictionaries(st.just("traceparent") | texts, texts, max_size=3),
     message_group=st.none() | texts,
     delay_s=st.none() | st.floats(0, 1e6),
 )
