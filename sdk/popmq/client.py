@@ -64,6 +64,7 @@ class Client:
         self.receiving = Receiving(connection, self._telemetry)
         self.leases = Leases(connection)
         self.settling = Settling(connection, self.leases)
+        self.receiving.dropped = self.settling.give_back
         self.transactions = Transactions(connection, self._telemetry, self.sending.ids)
         self._producers: list[Producer[Any]] = []
 

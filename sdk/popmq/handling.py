@@ -294,13 +294,7 @@ class Handling:
     def _give_back(self, messages: list[ReceivedMessage]) -> None:
         """Uncounted and at once; one that cannot be given back comes when its lease ends."""
         for message in messages:
-            self._spawn(self._release(message))
-
-    async def _release(self, message: ReceivedMessage) -> None:
-        try:
-            await self._client.settling.nack(message, 0.0, "", counted=False)
-        except PopMQClientError as failed:
-            log.info("message %s comes again when its lease ends: %s", message.message_id, failed)
+            self._spawn(self._client.settling.release(message))
 
 
 def _comes_again(_: ReceivedMessage) -> None:
