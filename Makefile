@@ -54,8 +54,9 @@ soak: setup ## a cluster under load, killed again and again (MINUTES=10)
 	PYTHONPATH=tests $(BIN)/python -m soak $(MINUTES)
 
 .PHONY: sdk-chaos bench-sdk
-sdk-chaos: setup ## consumers, proxies and the broker stopped and killed while the SDK works (MESSAGES=10000)
-	PYTHONPATH=tests $(BIN)/python -m sdk_chaos $(if $(filter command line environment,$(origin MESSAGES)),$(MESSAGES),10000)
+sdk-chaos: setup ## consumers, proxies and brokers stopped and killed while the SDK works (MESSAGES=10000 ONLY=stop,kill JSON=1)
+	PYTHONPATH=tests $(BIN)/python -m sdk_chaos $(if $(filter command line environment,$(origin MESSAGES)),$(MESSAGES),10000) \
+		$(if $(ONLY),--only $(ONLY)) $(if $(JSON),--json) $(if $(WRITE),--write docs/sdk.md)
 
 bench-sdk: setup ## our SDK beside the official Python client, before one server (SECONDS= ROUNDS= JSON=1 WRITE=1)
 	PYTHONPATH=bench $(BIN)/python -m sdk_compare $(if $(SECONDS),--seconds $(SECONDS)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JSON),--json) $(if $(WRITE),--write)

@@ -80,6 +80,7 @@ class Client:
         """Is told of what is done; of the `instrumentation`."""
         if instrumentation is not None:
             self._observe(instrumentation)
+        self.receiving.dropped = self.settling.give_back
 
     def _observe(self, instrumentation: Instrumentation) -> None:
         """Nothing has been done yet: its parts may be replaced."""

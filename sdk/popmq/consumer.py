@@ -115,6 +115,8 @@ class Consumer:
         except asyncio.CancelledError:
             if self._closed and receiving.cancelled():
                 raise ClientClosed("the consumer was closed") from None
+            if receiving.done() and not receiving.cancelled() and not receiving.exception():
+                self._receiving.dropped(receiving.result())  # they came in the same moment
             raise
         finally:
             receiving.cancel()
@@ -184,8 +186,9 @@ class Consumer:
         """What is held goes back at once, not counted."""
         self._closed = True
         self._settled.set()
-        for receiving in list(self._receives):
+        for receiving in self._receives:
             receiving.cancel()
+        await asyncio.gather(*self._receives, return_exceptions=True)
         held = list(self._held.values())
         given_back = [self._settling.nack(message, 0, counted=False, reason="") for message in held]
         results = await asyncio.gather(*given_back, return_exceptions=True)

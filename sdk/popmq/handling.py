@@ -360,15 +360,7 @@ class Handling:
     def _give_back(self, messages: list[ReceivedMessage]) -> None:
         """Uncounted and at once; one that cannot be given back comes when its lease ends."""
         for message in messages:
-            self._spawn(self._release(message))
-
-    async def _release(self, message: ReceivedMessage) -> None:
-        try:
-            await self._client.settling.nack(message, 0.0, "", counted=False)
-        except PopMQClientError as failed:
-            more = fields(message, failed)
-            text = "message %s comes again when its lease ends: %s"
-            log.info(text, message.message_id, failed, extra=more)
+            self._spawn(self._client.settling.release(message))
 
 
 def _comes_again(_: ReceivedMessage) -> None:

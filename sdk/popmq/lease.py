@@ -183,6 +183,8 @@ class Leases:
                 self._servers.failed(address)
         with self._lock:
             message.receipt_handle = handle
+            unanswered = isinstance(wrong, grpc.RpcError) or getattr(wrong, "retriable", False)
+            message.unanswered_s = held.lease_s if unanswered else None
             self._under_way -= 1
             now_s = time.monotonic()
             if wrong is None:

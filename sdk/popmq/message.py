@@ -84,6 +84,9 @@ class ReceivedMessage:
     body_error: str = ""
     """Why the body could not be unpacked; it is then as it came. Empty: nothing is wrong."""
     holder: Holder | None = field(default=None, repr=False, compare=False)
+    unanswered_s: float | None = field(default=None, repr=False, compare=False)
+    """So long a change of its invisible time was to hold it, whose answer did not come: the handle
+    may be void by now. None: there is no such change."""
     held_until_s: float = field(default=0.0, repr=False, compare=False)
     """When the lease is over if nothing renews it, by `time.monotonic`; 0: unknown."""
     trace_context: str = ""

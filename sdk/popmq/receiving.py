@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Final
 
 import grpc
 
@@ -18,11 +19,14 @@ from popmq.errors import BrokerUnavailable, ServerUnreachable, check
 from popmq.log_fields import fields
 from popmq.message import Holder, ReceivedMessage
 from popmq.telemetry import Telemetry
+from popmq_consumer.v1 import consumer_pb2 as consumer
 
 log = logging.getLogger(__name__)
 ROUTE_KEPT_S = 30.0
 STREAM_BATCH_MAX = 32
 """What RocketMQ's servers give in one receive; they refuse who asks for more."""
+END_S: Final = 1.0
+"""How long a receive that is cancelled waits for what is on the way to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,8 @@ class Receiving:
         self._lost: dict[tuple[str, str, str], str] = {}
         """(topic, group, broker) of a receive whose answer did not come → its attempt id: asked
         again under it, a FIFO group's broker gives the same messages."""
+        self.dropped: Callable[[list[ReceivedMessage]], None] = lambda _: None
+        """Gets what had come to a receive when its caller was cancelled."""
         self._turn = random.randrange(1 << 16)
         self._whole = True
         """The server gives all messages in one response; PopMQ does, and it is far cheaper to read.
@@ -98,7 +104,7 @@ class Receiving:
         attempts: int = ATTEMPTS,
         dropped: Callable[[list[ReceivedMessage]], None] | None = None,
     ) -> list[ReceivedMessage]:
-        """From one broker. `dropped` gets what had come when the caller was cancelled."""
+        """From one broker. `dropped`: as `self.dropped`, for this receive."""
         request = service.ReceiveMessageRequest(
             group=self._connection.resource(wanted.group),
             message_queue=queue,
@@ -118,13 +124,10 @@ class Receiving:
             self._lost[place] = request.attempt_id
             raise
         except asyncio.CancelledError:
-            if found and dropped is not None:
-                dropped(found)
+            if found:
+                (dropped or self.dropped)(_held(found, wanted.invisible_s))
             raise
-        until_s = time.monotonic() + wanted.invisible_s
-        for message in found:
-            message.held_until_s = until_s
-        return found
+        return _held(found, wanted.invisible_s)
 
     async def _receive_once(
         self,
@@ -138,16 +141,20 @@ class Receiving:
         broker, group = request.message_queue.broker.name, request.group.name
         options = {"timeout": wait_s + connection.timeout_s, "metadata": connection.metadata()}
         if self._whole:
+            whole = asyncio.ensure_future(_answer(connection.consumer.Receive(request, **options)))
             try:
-                whole = await connection.consumer.Receive(request, **options)
+                await self._ended_if_cancelled(whole, request.attempt_id)
             except grpc.aio.AioRpcError as failed:
                 if failed.code() is not grpc.StatusCode.UNIMPLEMENTED:
                     raise
                 self._whole = False
-            else:
-                if whole.status.code != v2.MESSAGE_NOT_FOUND:
-                    check(whole.status)
-                found += [convert.incoming(one, group, broker, holder) for one in whole.messages]
+            finally:
+                if whole.done() and not whole.cancelled() and whole.exception() is None:
+                    messages = whole.result().messages
+                    found.extend(convert.incoming(one, group, broker, holder) for one in messages)
+            if self._whole:
+                if whole.result().status.code != v2.MESSAGE_NOT_FOUND:
+                    check(whole.result().status)
                 return
         request.batch_size = min(request.batch_size, STREAM_BATCH_MAX)
         async for response in connection.stub.ReceiveMessage(request, **options):
@@ -156,6 +163,28 @@ class Receiving:
                 found.append(convert.incoming(response.message, group, broker, holder))
             elif kind == "status" and response.status.code != v2.MESSAGE_NOT_FOUND:
                 check(response.status)
+
+    async def _ended_if_cancelled(self, whole: "asyncio.Future[Any]", attempt_id: str) -> None:
+        """Wait for an answer. Who cancels the wait has the server answer now: what it gave by then
+        comes as well, instead of being lost on the way."""
+        try:
+            await asyncio.shield(whole)
+        except asyncio.CancelledError:
+            if not whole.done():
+                await self._end(whole, attempt_id)
+            raise
+
+    async def _end(self, whole: "asyncio.Future[Any]", attempt_id: str) -> None:
+        connection = self._connection
+        request = consumer.EndPollsRequest(attempt_ids=[attempt_id])
+        try:
+            async with asyncio.timeout(END_S):
+                await connection.consumer.EndPolls(request, metadata=connection.metadata())
+                await asyncio.wait([whole])
+        except (TimeoutError, grpc.aio.AioRpcError) as failed:
+            log.debug("a receive was cancelled, not ended: %r", failed)
+        finally:
+            whole.cancel()
 
     async def brokers(self, topic: str) -> list[v2.MessageQueue]:
         """One readable queue of each broker; a receive on it serves the whole broker."""
@@ -175,3 +204,14 @@ class Receiving:
         }
         self._routes[topic] = (now_s, list(readable.values()))
         return self._routes[topic][1]
+
+
+async def _answer(call: Any) -> Any:
+    return await call
+
+
+def _held(found: list[ReceivedMessage], invisible_s: float) -> list[ReceivedMessage]:
+    until_s = time.monotonic() + invisible_s
+    for message in found:
+        message.held_until_s = until_s
+    return found

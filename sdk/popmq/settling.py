@@ -6,6 +6,8 @@ find the handle void: then the one before it was done, or the lease was over.
 """
 
 import asyncio
+import logging
+import random
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,13 +18,15 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq._core import convert
 from popmq._core.gather import Bounds
 from popmq.batching import Batches
-from popmq.connection import Connection
-from popmq.errors import RefusedByServer, ServerUnreachable, check
+from popmq.connection import BACKOFF, Connection
+from popmq.errors import PopMQClientError, RefusedByServer, ServerUnreachable, check
 from popmq.lease import Leases
+from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
 from popmq.repeating import ask_each
 from popmq_consumer.v1 import consumer_pb2 as consumer
 
+log = logging.getLogger(__name__)
 REASON_CHARS_MAX = 1_000  # the server keeps no more
 BOUNDS = Bounds(items_max=512, bytes_max=1 << 62, wait_s=0.05, under_way_max=4)
 """Of acks; the server takes 1,024 in a request."""
@@ -50,18 +54,19 @@ class Settling:
         self._connection = connection
         self._leases = leases
         self._acks: dict[tuple[str, str], Batches[ReceivedMessage, None]] = {}
+        self._releasing: set[asyncio.Task[None]] = set()
         self._nacks: dict[_Line, Batches[ReceivedMessage, None]] = {}
 
     async def ack(self, message: ReceivedMessage) -> None:
         """Raises the errors of `popmq.errors`."""
-        if not self._leases.end_now(message):
-            await self._leases.end(message)
+        if not self._leases.end_now(message) or message.unanswered_s is not None:
+            await self._end_lease(message)
         await self._acks_with(message).one(message)
 
     def ack_now(self, message: ReceivedMessage, tell: Callable[[Exception | None], None]) -> bool:
-        """Nobody waits for it; `tell` learns what came of it. False: a renewal is under way, and
-        `ack` has to wait for that."""
-        if not self._leases.end_now(message):
+        """Nobody waits for it; `tell` learns what came of it. False: a change of its lease is not
+        answered, and `ack` has to wait for that."""
+        if not self._leases.end_now(message) or message.unanswered_s is not None:
             return False
         self._acks_with(message).put(message, 0, tell)
         return True
@@ -85,23 +90,62 @@ class Settling:
     async def reject(self, message: ReceivedMessage, reason: str) -> None:
         await self._nack(message, consumer.NACK_KIND_FATAL, None, reason)
 
+    def give_back(self, messages: list[ReceivedMessage]) -> None:
+        """At once and uncounted, while the caller goes on; nobody is told when it fails."""
+        for message in messages:
+            task = asyncio.create_task(self.release(message))
+            self._releasing.add(task)
+            task.add_done_callback(self._releasing.discard)
+
+    async def release(self, message: ReceivedMessage) -> None:
+        """Give it back at once, uncounted; if that fails it comes when its lease ends."""
+        try:
+            await self.nack(message, 0.0, "", counted=False)
+        except PopMQClientError as failed:
+            text = "message %s comes again when its lease ends: %s"
+            log.info(text, message.message_id, failed, extra=fields(message, failed))
+
     async def extend(self, message: ReceivedMessage, seconds: float) -> None:
-        """Tried once: afterwards the old handle is void, or not. Updates the message's handle."""
+        """Tried once; if no answer came, the next call about the message finds out whether it was
+        done. Updates the message's handle."""
         renewed = await self._leases.end(message)
-        connection = self._connection
-        group, topic = connection.resource(message.group), connection.resource(message.topic)
-        request = convert.change(message, group, topic, seconds)
-        response = await connection.ask(
-            connection.stub.ChangeInvisibleDuration, request, attempts=1
-        )
-        check(response.status)
-        message.receipt_handle = response.receipt_handle
-        message.held_until_s = time.monotonic() + seconds
+        await self._change(message, seconds)
         if renewed is not None and seconds > 0:
             self._leases.hold([message], seconds, renewed.longest_s, renewed.over)
 
+    async def _change(self, message: ReceivedMessage, seconds: float) -> None:
+        connection = self._connection
+        group, topic = connection.resource(message.group), connection.resource(message.topic)
+        request = convert.change(message, group, topic, seconds)
+        try:
+            response = await connection.ask(
+                connection.stub.ChangeInvisibleDuration, request, attempts=1
+            )
+            check(response.status)
+        except PopMQClientError as failed:
+            message.unanswered_s = seconds if failed.retriable else None
+            raise
+        message.unanswered_s = None
+        message.receipt_handle = response.receipt_handle
+        message.held_until_s = time.monotonic() + seconds
+
+    async def _end_lease(self, message: ReceivedMessage) -> None:
+        """It is renewed no more, and its handle is the newest one. A change that was not answered
+        is asked for again: the server answers the handle that it made."""
+        await self._leases.end(message)
+        deadline_s, failures = time.monotonic() + _patience_s([message]), 0
+        while message.unanswered_s is not None:
+            try:
+                await self._change(message, message.unanswered_s)
+            except PopMQClientError as failed:
+                if not failed.retriable or time.monotonic() >= deadline_s:
+                    return  # the ack says what is wrong
+                failures += 1
+                await asyncio.sleep(BACKOFF.after(failures, random.random()))
+
     async def drain(self) -> None:
         """Until everything that was said is answered."""
+        await asyncio.gather(*self._releasing)
         await asyncio.gather(
             *(batches.drain() for batches in (*self._acks.values(), *self._nacks.values()))
         )
@@ -117,7 +161,7 @@ class Settling:
         delay_s: float | None,
         reason: str,
     ) -> None:
-        await self._leases.end(message)
+        await self._end_lease(message)
         line = _Line(message.topic, message.group, kind, delay_s, reason[:REASON_CHARS_MAX])
         batches = self._nacks.get(line)
         if batches is None:

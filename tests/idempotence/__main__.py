@@ -10,120 +10,49 @@ run without idempotence shows no duplicates.
 """
 
 import argparse
-import asyncio
 import json
 import logging
 import random
 import re
 import sys
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
+import time
+from contextlib import ExitStack
 from pathlib import Path
 
-from harness.processes import Server, standalone
+from harness.processes import standalone
 from idempotence import servers
-from idempotence.death import MortalRedis
-from idempotence.killed import with_kills
-from idempotence.ledger import connect, prepare
 from idempotence.outcome import Outcome, table
-from idempotence.simulator import WORKERS, WORKERS_SQLITE, simulate
-from idempotence.strategies import ONCE, REDIS, SQL, InMemory, Stores, Strategy
+from idempotence.runs import STORES, Places, made, planned
 
-STORES = ("sqlite", "postgres", "mariadb", "redis")
-BROKER_SHARE = 10
-TITLES = {"sqlite": "SQLite", "postgres": "PostgreSQL", "mariadb": "MariaDB", "redis": "Redis"}
 TABLE = re.compile(r"(<!-- torture -->\n).*(<!-- end of torture -->)", re.DOTALL)
+ENV = {"POPMQ_PROXY_INVISIBLE_MS_MIN": "50"}
 
 
-@dataclass(frozen=True, slots=True)
-class Torture:
-    messages: int
-    seed: int
-    kills: int
-    server: Server
-    redis: str
-    folder: Path
-
-    @asynccontextmanager
-    async def stores(self, url: str) -> AsyncIterator[Stores]:
-        engine, redis = connect(url), MortalRedis.from_url(self.redis)
-        try:
-            await prepare(engine)
-            yield Stores(engine, redis)
-        finally:
-            await engine.dispose()
-            await redis.aclose()
-
-    async def at(self, store: str, url: str, kinds: list[type[Strategy]]) -> list[Outcome]:
-        workers = WORKERS_SQLITE if url.startswith("sqlite") else WORKERS
-        outcomes = []
-        async with self.stores(url) as stores:
-            for i, kind in enumerate(kinds):
-                for deaths in (True, False) if kind is InMemory else (True,):
-                    strategy = kind(stores, f"{store}-{i}-{deaths:d}-s")
-                    outcome = await simulate(
-                        strategy,
-                        self.messages,
-                        self.seed,
-                        workers=workers,
-                        store=TITLES[store],
-                        deaths=deaths,
-                    )
-                    outcomes.append(told(outcome))
-                if not self.kills:
-                    continue
-                outcome = await with_kills(
-                    kind(stores, f"{store}-{i}-k"),
-                    max(1, self.messages // BROKER_SHARE),
-                    self.seed,
-                    self.kills,
-                    server=self.server,
-                    urls=(url, self.redis),
-                    store=TITLES[store],
-                    folder=self.folder,
-                )
-                outcomes.append(told(outcome))
-        return outcomes
-
-
-def told(outcome: Outcome) -> Outcome:
+def told(outcome: Outcome) -> None:
     text = (
         f"{outcome.strategy}, {outcome.store}, {outcome.delivery}: "
-        f"{outcome.deliveries} deliveries, "
-        f"{outcome.deaths} deaths, {outcome.duplicates} duplicates in {outcome.seconds} s: "
-        f"{outcome.failure or 'as promised'}"
+        f"{outcome.deliveries} deliveries, {outcome.deaths} deaths, "
+        f"{outcome.duplicates} duplicates in {outcome.seconds} s, of CPU time "
+        f"{outcome.cpu_s or 'unknown'}: {outcome.failure or 'as promised'}"
     )
     print(text, file=sys.stderr, flush=True)
-    return outcome
 
 
 def run(arguments: argparse.Namespace) -> list[Outcome]:
-    wanted = arguments.only.split(",")
-    outcomes: list[Outcome] = []
+    wanted = [store for store in STORES if store in arguments.only.split(",")]
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
-        server = stack.enter_context(standalone(folder, {"POPMQ_PROXY_INVISIBLE_MS_MIN": "50"}))
+        server = stack.enter_context(standalone(folder, ENV))
+        databases = {}
+        if "postgres" in wanted:
+            databases["postgres"] = stack.enter_context(servers.postgres())
+        if "mariadb" in wanted:
+            databases["mariadb"] = stack.enter_context(servers.mariadb())
         redis = stack.enter_context(servers.redis_server())
-        torture = Torture(
-            arguments.messages, arguments.seed, arguments.kills, server, redis, folder
-        )
-        sqlite = f"sqlite+aiosqlite:///{folder}/torture.db"
-        once = "postgres"
-        for store in (store for store in STORES if store in wanted):
-            kinds = [*SQL, *ONCE] if store == once else SQL
-            match store:
-                case "redis":
-                    url, kinds = sqlite, REDIS
-                case "sqlite":
-                    url = sqlite
-                case "postgres":
-                    url = stack.enter_context(servers.postgres())
-                case _:
-                    url = stack.enter_context(servers.mariadb())
-            outcomes += asyncio.run(torture.at(store, url, kinds))
-    return outcomes
+        places = Places(server.endpoint, redis, databases, folder)
+        runs = planned(wanted, arguments.messages, arguments.seed, arguments.kills)
+        return made(runs, places, told)
 
 
 def main() -> int:
@@ -137,7 +66,9 @@ def main() -> int:
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)
     print(f"seed {arguments.seed}", file=sys.stderr)
+    began_s = time.monotonic()
     outcomes = run(arguments)
+    print(f"{len(outcomes)} runs in {time.monotonic() - began_s:.0f} s", file=sys.stderr)
     if arguments.json:
         print(json.dumps([outcome.as_json() for outcome in outcomes], indent=1))
     else:

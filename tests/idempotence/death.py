@@ -15,15 +15,19 @@ class Died(BaseException):
     """A database rolls back what it held, as when the connection of a dead process ends."""
 
 
-_dead: ContextVar[bool] = ContextVar("dead", default=False)
+_fate: ContextVar["Fate | None"] = ContextVar("fate", default=None)
 
 
 class MortalRedis(Redis):
-    """Sends nothing for the dead: no clean-up that a dead process would not have done."""
+    """Sends nothing for the dead: no clean-up that a dead process would not have done. What those
+    that pause say leaves when they go on: nothing renews their claims meanwhile."""
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
-        if _dead.get():
-            raise Died
+        fate = _fate.get()
+        if fate is not None:
+            await fate.awake.wait()
+            if fate.dead:
+                raise Died
         return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
 
 
@@ -39,7 +43,9 @@ class Fate:
         dying: Callable[[], None] | None = None,
     ) -> None:
         """`dying`: called right before."""
-        _dead.set(False)
+        self.dead, self.awake = False, asyncio.Event()
+        self.awake.set()
+        _fate.set(self)
         self._action, self._pause_s, self._killed = action, pause_s, killed
         self._dying = dying
 
@@ -53,7 +59,9 @@ class Fate:
         if self._action is Action.DIES_INSIDE:
             self._die()
         if self._action is Action.SLOW:
+            self.awake.clear()
             await asyncio.sleep(self._pause_s)
+            self.awake.set()
 
     async def after(self) -> None:
         """All is done but the ack."""
@@ -65,5 +73,5 @@ class Fate:
             self._dying()
         if self._killed:
             os.kill(os.getpid(), signal.SIGKILL)
-        _dead.set(True)
+        self.dead = True
         raise Died

@@ -85,17 +85,16 @@ async def _send(
 
 async def with_kills(
     strategy: Strategy,
-    messages: int,
+    outcome: Outcome,
     seed: int,
     kills: int,
     *,
     server: Server,
     urls: tuple[str, str],
-    store: str,
     folder: Path,
 ) -> Outcome:
     """`urls`: of the database and of Redis."""
-    outcome = Outcome(strategy.name, store, "broker, kill -9", strategy.promise, messages)
+    messages = outcome.messages
     await strategy.prepare(messages)
     group = strategy.run
     server.cli("group", "create", group, "--from", "first")

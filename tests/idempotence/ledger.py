@@ -33,6 +33,7 @@ effect = Table(
     Column("run", String(80), nullable=False, index=True),
     Column("message", String(120), nullable=False),
 )
+_ADD = insert(effect).inline()
 entity = Table(
     "entity",
     metadata,
@@ -79,7 +80,7 @@ async def add_entities(engine: AsyncEngine, run: str, messages: int, *, per_mess
 
 async def add_effect(connection: AsyncConnection, key: str) -> None:
     run = key.rpartition(":")[0]
-    await connection.execute(insert(effect).values(run=run, message=key))
+    await connection.execute(_ADD, {"run": run, "message": key})
 
 
 async def effects_in_sql(engine: AsyncEngine, run: str) -> Counter[str]:

@@ -29,7 +29,11 @@ class Outcome:
     missing: int = 0
     unknown: int = 0
     seconds: float = 0.0
-    counts: dict[str, int] = field(default_factory=dict)
+    cpu_s: float = 0.0
+    """Of the simulator's process; the server of the effects has its own."""
+    error: str = ""
+    """What broke the run."""
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def judge(self, effects: Counter[str], wanted: set[str]) -> None:
         self.effects = effects.total()
@@ -41,6 +45,8 @@ class Outcome:
     def failure(self) -> str | None:
         """What was promised and not kept; and a run without idempotence that shows no duplicates
         proves nothing."""
+        if self.error:
+            return f"the run broke:\n{self.error}"
         if self.missing or self.unknown:
             return f"{self.missing} effects are missing, {self.unknown} are of no message"
         match self.promise:

@@ -19,6 +19,7 @@ WORKERS = 24
 WORKERS_SQLITE = 6  # it has one writer at a time, and its waiters sleep
 TURNED_AWAY_S = 0.05
 AGAIN_WITHIN = 100  # the next delivery comes among so many others
+IDLE_S = 0.005  # all that is left waits for its time
 PLACES_BACK = 200  # one turned away goes behind those: what it waits for is among them
 DELIVERIES_PER_MESSAGE_MAX = 200  # more than that: it hangs
 
@@ -39,7 +40,7 @@ class Simulator:
     async def _work(self) -> None:
         while self._waiting or self._under_way:
             if not self._waiting:
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(IDLE_S)
                 continue
             copy, number = self._waiting.popleft()
             self._under_way += 1
@@ -85,15 +86,14 @@ class Simulator:
 
 
 async def simulate(
-    strategy: Strategy, messages: int, seed: int, *, workers: int, store: str, deaths: bool = True
+    strategy: Strategy, outcome: Outcome, seed: int, *, workers: int, deaths: bool = True
 ) -> Outcome:
-    delivery = "simulator" if deaths else "simulator, no deaths"
-    outcome = Outcome(strategy.name, store, delivery, strategy.promise, messages)
-    await strategy.prepare(messages)
-    copies = make(strategy.run, seed, messages, deaths=deaths)
-    began_s = time.monotonic()
+    await strategy.prepare(outcome.messages)
+    copies = make(strategy.run, seed, outcome.messages, deaths=deaths)
+    began_s, cpu_s = time.monotonic(), time.process_time()
     await Simulator(strategy, copies, outcome, seed).run(workers)
     outcome.seconds = round(time.monotonic() - began_s, 1)
+    outcome.cpu_s = round(time.process_time() - cpu_s, 1)
     for holder in ("inbox", "guard", "lock", "rows"):
         counts = getattr(getattr(strategy, holder, None), "counts", None)
         if counts is not None:

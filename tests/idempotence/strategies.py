@@ -17,7 +17,7 @@ from idempotence.ledger import (
     entity,
 )
 from redis.asyncio import Redis
-from sqlalchemy import update
+from sqlalchemy import bindparam, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from popmq import ReceivedMessage
@@ -33,6 +33,7 @@ from popmq.idempotence.version import OptimisticVersion
 PROGRESS_S = 0.4  # of claims and locks in Redis; a crashed holder's key waits so long
 PAUSE_S = 0.6  # longer than a claim or lock in Redis lasts
 RETRY_DELAY_S = 0.05
+PAY = update(entity).where(entity.c.id == bindparam("row")).values(paid=True)
 
 
 class Promise(Enum):
@@ -231,9 +232,7 @@ class Locked(Strategy):
                 return False
             await add_effect(held.connection, key)
             await fate.inside()
-            await held.connection.execute(
-                update(entity).where(entity.c.id == key).values(paid=True)
-            )
+            await held.connection.execute(PAY, {"row": key})
         return True
 
 
@@ -275,7 +274,7 @@ class Unfenced(Fenced):
             await fate.inside()
             async with self.engine.begin() as connection:
                 await add_effect(connection, key)
-                await connection.execute(update(entity).where(entity.c.id == key).values(paid=True))
+                await connection.execute(PAY, {"row": key})
         return True
 
 

@@ -46,7 +46,7 @@ async def test_a_failed_handler_leaves_its_key_free(redis: Redis) -> None:
 
 
 async def test_in_progress_until_it_expires(redis: Redis) -> None:
-    inbox = RedisInbox(redis, progress_s=0.2)
+    inbox = RedisInbox(redis, progress_s=0.2, progress_longest_s=0.0)
     async with inbox.once(message()) as turn:
         assert turn.first
         with pytest.raises(Retry, match="another consumer works on 'order-1'"):
@@ -64,6 +64,25 @@ async def _handled(inbox: RedisInbox) -> bool:
         return await inbox.run(message(), nothing)
     except Retry:
         return False
+
+
+async def test_claim_and_lock_are_renewed_while_their_holder_works(redis: Redis) -> None:
+    inbox, lock = RedisInbox(redis, progress_s=6), RedisLock(redis, hold_s=6)
+    flag, name = "popmq:inbox:billing:order-1", "popmq:lock:order-1"
+    async with inbox.once(message()) as turn, lock.hold("order-1"):
+        (await turn.effects()).hincrby("points", "a", 30)
+        least_ms = {key: await redis.pttl(key) for key in (flag, name)}
+        while least_ms:  # until it has grown
+            await asyncio.sleep(0.1)
+            for key in list(least_ms):
+                left_ms = await redis.pttl(key)
+                assert left_ms > 0, f"{key} ran out"
+                if left_ms > least_ms[key]:
+                    del least_ms[key]
+                else:
+                    least_ms[key] = left_ms
+    assert (inbox.counts.late, lock.counts.late) == (0, 0)
+    assert int(await redis.hget("points", "a") or 0) == 30
 
 
 async def test_a_slow_handler_does_not_free_the_next_ones_claim(redis: Redis) -> None:

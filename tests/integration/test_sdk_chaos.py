@@ -10,4 +10,6 @@ from sdk_chaos.campaign import Fault, campaign
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("fault", ["stop", "kill"])
 def test_nothing_is_lost(fault: Fault, tmp_path: Path) -> None:
-    assert campaign(tmp_path / fault, fault, 300, rate=60.0, gap_s=0.5) == []
+    findings = campaign(tmp_path / fault, fault, 300, rate=60.0, gap_s=0.5)
+    assert findings.wrong == []
+    assert {row.target for row in findings.rows} >= {"consumer", "proxy", "broker"}

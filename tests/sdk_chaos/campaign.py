@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,20 +18,22 @@ from typing import Literal
 from harness.processes import POPMQ, Server, cluster
 
 from popmq import Client
+from sdk_chaos.findings import Findings, Handled, Sent, Strike, found
 from sdk_chaos.handlers import FILE, GROUP, LEASE_S, TOPIC
 
 Fault = Literal["stop", "kill"]
 TESTS = Path(__file__).resolve().parents[1]
-CONSUMERS = 2
+CONSUMERS, PROXIES, BROKERS = 2, 2, 2
 SENDERS = 32
 STOP_S = 60.0
 START_S = 60.0
 DRAIN_S_MAX = 300.0
 LOOK_S = 0.2
 QUIET_S = 6.0
-"""So long nothing more may come when all has come: duplicates would."""
+"""So long is waited when all has come: duplicates would come then."""
 LEASES: dict[Fault, float] = {"stop": 120.0, "kill": 3.0}
 """A stop must not outlast a lease; after a kill a short one comes again soon."""
+SIGNALS: dict[Fault, signal.Signals] = {"stop": signal.SIGTERM, "kill": signal.SIGKILL}
 ENV = {"POPMQ_PROXY_INVISIBLE_MS_MIN": "100"}
 
 
@@ -66,20 +67,17 @@ class Consumer:
 class Campaign:
     server: Server
     consumers: list[Consumer]
-    file: Path
+    book: "Book"
     fault: Fault
     messages: int
     rate: float
-    sent: set[bytes] = field(default_factory=set)
-    faults: Counter[str] = field(default_factory=Counter)
+    sent: list[Sent] = field(default_factory=list)
+    strikes: list[Strike] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
     @property
     def endpoint(self) -> str:
         return endpoints(self.server)
-
-    def handled(self) -> Counter[bytes]:
-        return Counter(self.file.read_bytes().split(b"\n")[:-1])
 
     async def run(self, gap_s: float, rounds: int) -> None:
         """`rounds` of faults while messages flow, and until all are sent; then all that was
@@ -98,20 +96,21 @@ class Campaign:
         return [name for name in self.server.processes if name != "nameserver"]
 
     def _strike(self, name: str) -> None:
-        self.faults[name.partition("-")[0]] += 1
+        began_s = time.monotonic()
         if name.startswith("consumer"):
             consumer = self.consumers[int(name.partition("-")[2])]
-            code = consumer.end(signal.SIGTERM if self.fault == "stop" else signal.SIGKILL)
-            if self.fault == "stop" and code:
-                self.wrong.append(f"{name} ended with {code} after SIGTERM")
-            consumer.start()
-            return
-        process = self.server.processes[name]
-        if self.fault == "kill":
-            process.kill()
+            code = consumer.end(SIGNALS[self.fault])
+            restart = consumer.start
         else:
-            process.stop()
-        process.start()
+            process = self.server.processes[name]
+            assert process.running is not None
+            process.running.send_signal(SIGNALS[self.fault])
+            code = process.running.wait(STOP_S)
+            restart = process.start
+        if self.fault == "stop" and code:
+            self.wrong.append(f"{name} ended with {code} after SIGTERM")
+        restart()
+        self.strikes.append(Strike(name.partition("-")[0], began_s, time.monotonic()))
 
     async def _send(self) -> None:
         began = time.monotonic()
@@ -120,39 +119,56 @@ class Campaign:
 
             async def some() -> None:
                 for number in numbers:
-                    body = b"%d" % number
-                    await producer.send(TOPIC, body)
-                    self.sent.add(body)
+                    began_s = time.monotonic()
+                    await producer.send(TOPIC, b"%d" % number)
+                    self.sent.append(Sent(number, began_s, time.monotonic()))
                     early_s = number / self.rate - (time.monotonic() - began)
                     await asyncio.sleep(max(0.0, early_s))
 
             await asyncio.gather(*(some() for _ in range(SENDERS)))
 
     async def _drain(self) -> None:
+        numbers = {sent.number for sent in self.sent}
         for _ in range(int(DRAIN_S_MAX / LOOK_S)):
-            if not self.sent - set(self.handled()):
+            self.book.read()
+            if numbers <= self.book.numbers:
                 break
             await asyncio.sleep(LOOK_S)
         await asyncio.sleep(QUIET_S)
+        self.book.read()
 
-    def verdict(self) -> list[str]:
-        handled = self.handled()
-        lost = self.sent - set(handled)
-        again = sum(count - 1 for count in handled.values())
-        print(
-            f"{self.fault}: {len(self.sent)} of {self.messages} sent OK, {len(lost)} lost, "
-            f"{again} handled again, faults {dict(self.faults)}",
-            flush=True,
-        )
-        wrong = list(self.wrong)
-        if lost:
-            wrong.append(f"{len(lost)} lost: {sorted(lost)[:10]}")
-        if len(self.sent) != self.messages:
-            wrong.append(f"{self.messages - len(self.sent)} were not sent")
-        if self.fault == "stop" and again:
-            twice = sorted(body for body, count in handled.items() if count > 1)
-            wrong.append(f"{again} handled again: {twice[:10]}")
-        return wrong
+    def findings(self) -> Findings:
+        findings = found(self.fault, self.messages, self.strikes, self.sent, self.book.handled)
+        wrong = findings.wrong = list(self.wrong)
+        if findings.lost:
+            wrong.append(f"{len(findings.lost)} lost: {sorted(findings.lost)[:10]}")
+        if findings.sent != self.messages:
+            wrong.append(f"{self.messages - findings.sent} were not sent")
+        if self.fault == "stop" and findings.again:
+            again = set(sorted(findings.again)[:10])
+            told = [one for one in self.book.handled if one.number in again]
+            wrong.append(f"{len(findings.again)} handled again: {sorted(told)}")
+        return findings
+
+
+class Book:
+    """What the handlers wrote down."""
+
+    def __init__(self, file: Path) -> None:
+        self.handled: list[Handled] = []
+        self.numbers: set[int] = set()
+        self._file = file
+        self._read_bytes = 0
+
+    def read(self) -> None:
+        """What is new; a line is written in one piece."""
+        with open(self._file, "rb") as book:
+            book.seek(self._read_bytes)
+            for line in book.read().splitlines(keepends=True):
+                one = Handled.read(line)
+                self._read_bytes += len(line)
+                self.handled.append(one)
+                self.numbers.add(one.number)
 
 
 def endpoints(server: Server) -> str:
@@ -181,13 +197,14 @@ def consumers(server: Server, folder: Path, fault: Fault) -> Iterator[list[Consu
 
 def campaign(
     folder: Path, fault: Fault, messages: int, *, rate: float, gap_s: float, rounds: int = 1
-) -> list[str]:
-    """What went wrong. `rate`: messages a second; `gap_s`: between faults."""
+) -> Findings:
+    """`rate`: messages a second; `gap_s`: between strikes."""
     folder.mkdir(parents=True, exist_ok=True)
-    with cluster(folder, ENV, brokers=1, proxies=2) as server:
+    with cluster(folder, ENV, brokers=BROKERS, proxies=PROXIES) as server:
         server.cli("topic", "create", TOPIC, "--queues", "4")
         server.cli("group", "create", GROUP, "--from", "first", "--max-attempts", "100")
         with consumers(server, folder, fault) as running:
-            work = Campaign(server, running, folder / "handled", fault, messages, rate)
+            book = Book(folder / "handled")
+            work = Campaign(server, running, book, fault, messages, rate)
             asyncio.run(work.run(gap_s, rounds))
-            return work.verdict()
+            return work.findings()

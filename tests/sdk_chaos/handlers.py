@@ -3,8 +3,10 @@
 import asyncio
 import os
 import random
+import time
 
 from popmq import App, ReceivedMessage
+from sdk_chaos.findings import Handled
 
 TOPIC, GROUP = "chaos", "chaos-group"
 LEASE_S = "SDK_CHAOS_LEASE_S"
@@ -16,4 +18,12 @@ out = os.open(os.environ.get(FILE, os.devnull), os.O_WRONLY | os.O_APPEND | os.O
 @app.handler(TOPIC, GROUP, concurrency=8, lease_s=float(os.environ.get(LEASE_S, "30")))
 async def handle(message: ReceivedMessage) -> None:
     await asyncio.sleep(random.uniform(0, 0.02))
-    os.write(out, message.body + b"\n")
+    handled = Handled(
+        number=int(message.body),
+        at_s=time.monotonic(),
+        attempt=message.delivery_attempt,
+        message_id=message.message_id,
+        place=f"{message.broker}/{message.queue_id}/{message.queue_offset}",
+        consumer=os.getpid(),
+    )
+    os.write(out, handled.line())

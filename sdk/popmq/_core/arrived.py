@@ -75,6 +75,7 @@ def arrived(wire: v2.Message, group: str, broker: str, body: bytes, body_error: 
     message.receipt_handle = system.receipt_handle
     message.holder = None
     message.held_until_s = 0.0
+    message.unanswered_s = None
     message.observed = None
     if len(body) > LATER_BYTES_MAX:
         for name in _LATER:

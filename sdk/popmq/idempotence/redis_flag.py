@@ -9,9 +9,10 @@
 Promise with `effects`: they and the mark "done" are one MULTI … EXEC, and nothing happens if this
 consumer's claim has run out: each key's effects come once as long as Redis keeps its data and the
 key is remembered (72 hours). Promise without: deliveries that overlap, and those after the mark,
-are kept from the handler. A crash between an effect elsewhere and the mark, or a handler that takes
-longer than `progress_s`, lets the effect come again: at least once. For exactly once there,
-`SqlInbox`.
+are kept from the handler. A crash between an effect elsewhere and the mark, or a pause longer than
+`progress_s`, lets the effect come again: at least once. For exactly once there, `SqlInbox`.
+
+A claim is renewed while its handler runs (`redis_renewal.py`); a dead consumer's ends by itself.
 
 Limits: Redis answers before its data is on disk unless it runs with `appendfsync always`, and a
 failover may lose the last flags. A server that evicts keys (maxmemory-policy) forgets flags. MULTI
@@ -26,7 +27,7 @@ tag.
 import logging
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Unpack
 
@@ -35,13 +36,14 @@ from redis.asyncio.client import Pipeline
 from redis.exceptions import WatchError
 
 from popmq.idempotence.inbox import Claim, Inbox, Options, Turn
+from popmq.idempotence.redis_renewal import LONGEST_S, RENEW, renewed
 from popmq.idempotence.window import WINDOW_S
 from popmq.log_fields import fields
 from popmq.outcome import Retry
 
 log = logging.getLogger("popmq.idempotence")
 PREFIX = "popmq:inbox:"
-PROGRESS_S = 300.0
+PROGRESS_S = 60.0
 
 _CLAIM = """
 local there = redis.call('GET', KEYS[1])
@@ -78,25 +80,27 @@ class RedisTurn(Turn):
     _effects: Pipeline | None = field(default=None, repr=False)
 
     async def effects(self) -> Pipeline:
-        """Commands for Redis that are done at the end, together with the mark, or not at all.
-        Holds one connection of the pool until then."""
+        """Commands for Redis that are done at the end, together with the mark, or not at all. Do
+        not watch keys of your own with it."""
         if self._effects is None:
-            pipeline = self._redis.pipeline(transaction=True)
-            self._effects = pipeline
-            if self.claimed:
-                await pipeline.watch(self.flag)
-                if _text(await pipeline.get(self.flag)) != self.claimed:
-                    raise ClaimLost
-                pipeline.multi()
+            self._effects = self._redis.pipeline(transaction=True)
         return self._effects
 
     async def finish(self, done: str, window_ms: int) -> bool:
-        """False: there are no effects, so the mark is not made yet. Raises `WatchError`."""
-        if self._effects is None:
+        """False: there are no effects, so the mark is not made yet. Raises `ClaimLost`,
+        `WatchError`: then none were made."""
+        effects = self._effects
+        if effects is None:
             return False
         if self.claimed:
-            self._effects.set(self.flag, done, px=window_ms)
-        await self._effects.execute()
+            queued, effects.command_stack = effects.command_stack, []
+            await effects.watch(self.flag)
+            if _text(await effects.get(self.flag)) != self.claimed:
+                raise ClaimLost
+            effects.multi()
+            effects.command_stack = queued
+            effects.set(self.flag, done, px=window_ms)
+        await effects.execute()
         return True
 
     async def close(self) -> None:
@@ -111,17 +115,21 @@ class RedisInbox(Inbox[RedisTurn]):
         *,
         window_s: float = WINDOW_S,
         progress_s: float = PROGRESS_S,
+        progress_longest_s: float = LONGEST_S,
         prefix: str = PREFIX,
         **options: Unpack[Options],
     ) -> None:
-        """`progress_s`: longer than any handler takes; a crashed consumer's key waits so long."""
+        """`progress_s`: so long a crashed consumer's key waits; a handler may take longer, it is
+        renewed, for `progress_longest_s` at most."""
         super().__init__(window_s=window_s, **options)
         self._redis = redis
         self._prefix = prefix
+        self._progress_s, self._longest_s = progress_s, progress_longest_s
         self._window_ms, self._progress_ms = int(window_s * 1000), int(progress_s * 1000)
         self._claim_script = redis.register_script(_CLAIM)
         self._finish_script = redis.register_script(_FINISH)
         self._release_script = redis.register_script(_RELEASE)
+        self._renew_script = redis.register_script(RENEW)
 
     @asynccontextmanager
     async def _turn(self, claim: Claim) -> AsyncIterator[RedisTurn]:
@@ -130,7 +138,8 @@ class RedisInbox(Inbox[RedisTurn]):
             yield turn
             return
         try:
-            yield turn
+            async with self._renewed(turn):
+                yield turn
             await self._finish(turn, claim)
         except (ClaimLost, WatchError) as lost:
             self.counts.late += 1
@@ -142,6 +151,16 @@ class RedisInbox(Inbox[RedisTurn]):
             raise
         finally:
             await turn.close()
+
+    def _renewed(self, turn: RedisTurn) -> AbstractAsyncContextManager[None]:
+        if not turn.claimed:
+            return nullcontext()
+        return renewed(
+            lambda: self._renew_script(keys=[turn.flag], args=[turn.claimed, self._progress_ms]),
+            turn.flag,
+            self._progress_s,
+            self._longest_s,
+        )
 
     async def _begin(self, claim: Claim) -> RedisTurn:
         if claim.key is None:
@@ -164,7 +183,7 @@ class RedisInbox(Inbox[RedisTurn]):
         arguments: list[str | int] = [turn.claimed, done, self._window_ms]
         if not await self._finish_script(keys=[turn.flag], args=arguments):
             self.counts.late += 1
-            reason = f"it took longer than progress_s={self._progress_ms / 1000:g}"
+            reason = f"it was held up for longer than progress_s={self._progress_s:g}"
             text = "the handler of %r: %s; another one may have worked on it too"
             log.warning(text, claim.key, reason, extra=fields(None, reason))
 

@@ -3,10 +3,11 @@
     async with RedisLock(redis).hold("order-7") as held:
         held.token
 
-Promise: as long as a holder is done within `hold_s` it is alone. Limits: a process that stops for
-longer (a pause of the machine, a slow disk) goes on when another holds the lock; no lock that
-expires can prevent that. Therefore the store of the effect must check the token: `FencedRows`. And
-the lock does not know duplicates: the row must tell what is done.
+Promise: a holder is alone, however long it works: the lock is renewed (`redis_renewal.py`). Limits:
+a process that stops for longer than `hold_s` (a pause of the machine, code without an `await`) goes
+on when another holds the lock; no lock that expires can prevent that. Therefore the store of the
+effect must check the token: `FencedRows`. And the lock does not know duplicates: the row must tell
+what is done.
 
 The token is the server's clock in µs or the last token + 1, whichever is higher: it grows also when
 Redis has lost its data. Needs Redis 5 or newer.
@@ -21,6 +22,7 @@ from redis.asyncio import Redis
 
 from popmq.idempotence.counts import Counts
 from popmq.idempotence.inbox import RETRY_DELAY_S
+from popmq.idempotence.redis_renewal import LONGEST_S, RENEW, renewed
 from popmq.log_fields import fields
 from popmq.outcome import Retry
 
@@ -54,13 +56,23 @@ class HeldLock:
 
 
 class RedisLock:
-    def __init__(self, redis: Redis, *, hold_s: float = HOLD_S, prefix: str = PREFIX) -> None:
-        """`hold_s`: after so long others may take it."""
+    def __init__(
+        self,
+        redis: Redis,
+        *,
+        hold_s: float = HOLD_S,
+        hold_longest_s: float = LONGEST_S,
+        prefix: str = PREFIX,
+    ) -> None:
+        """`hold_s`: so long after its holder died others may take it. `hold_longest_s`: it is
+        renewed for so long."""
         self.counts = Counts()
+        self._hold_s, self._longest_s = hold_s, hold_longest_s
         self._hold_ms = int(hold_s * 1000)
         self._prefix = prefix
         self._take = redis.register_script(_TAKE)
         self._leave = redis.register_script(_LEAVE)
+        self._renew = redis.register_script(RENEW)
 
     @asynccontextmanager
     async def hold(self, name: str) -> AsyncIterator[HeldLock]:
@@ -71,7 +83,13 @@ class RedisLock:
             self.counts.in_progress += 1
             raise Retry(RETRY_DELAY_S, f"{lock} is held by another consumer", counted=False)
         try:
-            yield HeldLock(token)
+            async with renewed(
+                lambda: self._renew(keys=[lock], args=[token, self._hold_ms]),
+                lock,
+                self._hold_s,
+                self._longest_s,
+            ):
+                yield HeldLock(token)
         finally:
             if not await self._leave(keys=[lock], args=[token]):
                 self.counts.late += 1

@@ -25,7 +25,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Unpack
 
-from sqlalchemy import BigInteger, Column, Delete, MetaData, String, Table, delete, select
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Delete,
+    MetaData,
+    String,
+    Table,
+    bindparam,
+    delete,
+    select,
+)
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
@@ -97,6 +107,9 @@ class SqlInbox(Inbox[SqlTurn]):
     ) -> None:
         super().__init__(window_s=window_s, **options)
         self.table = inbox_table(MetaData(), table)
+        self._known_payload = select(self.table.c.payload).where(
+            self.table.c.scope == bindparam("of"), self.table.c.message_key == bindparam("key")
+        )
         self._engine = engine
         self._wait_s = wait_s
         self._since_cleaned = 0
@@ -187,10 +200,8 @@ class SqlInbox(Inbox[SqlTurn]):
         }
         if await insert_new(connection, self.table, row):
             return True
-        known = select(self.table.c.payload).where(
-            self.table.c.scope == claim.scope, self.table.c.message_key == claim.key
-        )
-        payload = (await connection.execute(known)).scalar_one_or_none()
+        place = {"of": claim.scope, "key": claim.key}
+        payload = (await connection.execute(self._known_payload, place)).scalar_one_or_none()
         if payload is None:  # deleted meanwhile, or not visible to this transaction yet
             raise self._busy(claim)
         self._known(claim, payload)

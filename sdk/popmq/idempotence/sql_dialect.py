@@ -3,9 +3,10 @@
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import String, Table
+from sqlalchemy import Insert, String, Table
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -20,6 +21,9 @@ _CONTENTION_SQLSTATES = {"55P03", "40P01", "40001"}  # lock time-out, deadlock, 
 _CONTENTION_MYSQL = {1205, 1213, 1020, 3572}  # lock time-out, deadlock, changed since read, NOWAIT
 _CONTENTION_SQLITE = {"database is locked", "database table is locked"}
 _MYSQL = ("mysql", "mariadb")
+_PASSES_OVER: dict[str, Any] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
+"""Databases that can insert a row unless it is there."""
+STATEMENTS_MAX = 64
 
 
 def exact_text(chars: int) -> TypeEngine[str]:
@@ -33,22 +37,29 @@ async def insert_new(connection: AsyncConnection, table: Table, row: dict[str, A
     """False: a row with this primary key is there; one of a transaction that is under way was
     waited for. The transaction goes on in either case."""
     name = connection.dialect.name
-    keys = [column.name for column in table.primary_key]
-    if name == "postgresql":
-        new = postgresql.insert(table).values(row).on_conflict_do_nothing(index_elements=keys)
-        return (await connection.execute(new)).rowcount == 1
-    if name == "sqlite":
-        also = sqlite.insert(table).values(row).on_conflict_do_nothing(index_elements=keys)
-        return (await connection.execute(also)).rowcount == 1
+    new = _new_row(table, name)
+    if name in _PASSES_OVER:
+        return (await connection.execute(new, row)).rowcount == 1
     try:
         if name in _MYSQL:  # it takes back the statement alone; a deadlock all, savepoints too
-            await connection.execute(table.insert().values(row))
+            await connection.execute(new, row)
         else:
             async with connection.begin_nested():
-                await connection.execute(table.insert().values(row))
+                await connection.execute(new, row)
     except IntegrityError:
         return False
     return True
+
+
+@lru_cache(STATEMENTS_MAX)
+def _new_row(table: Table, dialect: str) -> Insert:
+    """Made once: SQLAlchemy takes longer to look at a new statement than to find one it knows."""
+    insert = _PASSES_OVER.get(dialect)
+    if insert is None:
+        return table.insert()
+    keys = [column.name for column in table.primary_key]
+    passes_over: Insert = insert(table).on_conflict_do_nothing(index_elements=keys)
+    return passes_over
 
 
 async def bound_lock_wait(connection: AsyncConnection, wait_s: float) -> None:

@@ -5,7 +5,9 @@ Nothing hinges on it: a client that is unknown here, after a restart say, is ser
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Container
 from dataclasses import dataclass, field
+from typing import Any
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
@@ -19,7 +21,8 @@ class Session:
     client_id: str
     seen_ms: int
     settings: v2.Settings | None = None
-    polls: "set[asyncio.Task[object]]" = field(default_factory=set)
+    polls: "dict[asyncio.Task[Any], str]" = field(default_factory=dict)
+    """Open long polls → the attempt id of their receive; empty: it has none."""
     stream: "Answers | None" = None
     renews: bool = False
     """Brokers renew leases of it: it must be told of."""
@@ -53,6 +56,14 @@ class Sessions:
         if session is not None:
             for poll in session.polls:
                 poll.cancel()
+
+    def end_polls(self, client_id: str, attempt_ids: Container[str]) -> None:
+        """These open polls of the client end with nothing."""
+        session = self._sessions.get(client_id)
+        if session is not None:
+            for poll, attempt_id in session.polls.items():
+                if attempt_id and attempt_id in attempt_ids:
+                    poll.cancel()
 
     def alive(self, since_ms: int) -> list[str]:
         """Clients whose leases are renewed and who gave a sign of life at `since_ms` or later."""

@@ -41,3 +41,20 @@ def test_the_ones_silent_longest_make_room() -> None:
     sessions = sessions_with("a", "b", "c", count_max=2)
     assert sessions.get("a") is None
     assert len(sessions) == 2
+
+
+async def test_a_client_ends_its_own_polls_by_their_attempt_ids() -> None:
+    sessions = sessions_with("a", "b")
+    polls: dict[tuple[str, str], asyncio.Task[None]] = {}
+    for client_id in ("a", "b"):
+        session = sessions.get(client_id)
+        assert session is not None
+        for attempt_id in ("1", "2", ""):
+            poll = polls[client_id, attempt_id] = asyncio.create_task(asyncio.sleep(60))
+            session.polls[poll] = attempt_id
+    sessions.end_polls("a", {"1", "", "other"})
+    sessions.end_polls("nobody", {"2"})
+    await asyncio.sleep(0)
+    assert [place for place, poll in polls.items() if poll.done()] == [("a", "1")]
+    for poll in polls.values():
+        poll.cancel()

@@ -52,6 +52,7 @@ EXPECTED = {
     "body_error": "",
     "holder": None,
     "held_until_s": 0.0,
+    "unanswered_s": None,
     "trace_context": "",
     "observed": None,
 }

@@ -308,6 +308,50 @@ class ReceiveResponse(_message.Message):
 Global___ReceiveResponse: _TypeAlias = ReceiveResponse  # noqa: Y015
 
 @_typing.final
+class EndPollsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ATTEMPT_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def attempt_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """of the receives, up to 64"""
+
+    def __init__(
+        self,
+        *,
+        attempt_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_ids", b"attempt_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EndPollsRequest: _TypeAlias = EndPollsRequest  # noqa: Y015
+
+@_typing.final
+class EndPollsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def status(self) -> _definition_pb2.Status:
+        """OK also for receives that do not wait"""
+
+    def __init__(
+        self,
+        *,
+        status: _definition_pb2.Status | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EndPollsResponse: _TypeAlias = EndPollsResponse  # noqa: Y015
+
+@_typing.final
 class JoinRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -50,6 +50,11 @@ class ConsumerStub:
                 request_serializer=apache_dot_rocketmq_dot_v2_dot_service__pb2.ReceiveMessageRequest.SerializeToString,
                 response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.ReceiveResponse.FromString,
                 _registered_method=True)
+        self.EndPolls = channel.unary_unary(
+                '/popmq.consumer.v1.Consumer/EndPolls',
+                request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.EndPollsRequest.SerializeToString,
+                response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.EndPollsResponse.FromString,
+                _registered_method=True)
         self.Join = channel.unary_unary(
                 '/popmq.consumer.v1.Consumer/Join',
                 request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.JoinRequest.SerializeToString,
@@ -87,6 +92,14 @@ class ConsumerServicer:
     def Receive(self, request, context):
         """ReceiveMessage of apache.rocketmq.v2 with all it gives in one response: a client in Python
         takes several times longer to read a stream.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EndPolls(self, request, context):
+        """Receives of this client that wait are answered now, most often with nothing. Who cancels one
+        loses what is on the way to it until the lease is over; who ends it can give that back.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -130,6 +143,11 @@ def add_ConsumerServicer_to_server(servicer, server):
                     servicer.Receive,
                     request_deserializer=apache_dot_rocketmq_dot_v2_dot_service__pb2.ReceiveMessageRequest.FromString,
                     response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.ReceiveResponse.SerializeToString,
+            ),
+            'EndPolls': grpc.unary_unary_rpc_method_handler(
+                    servicer.EndPolls,
+                    request_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.EndPollsRequest.FromString,
+                    response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.EndPollsResponse.SerializeToString,
             ),
             'Join': grpc.unary_unary_rpc_method_handler(
                     servicer.Join,
@@ -228,6 +246,33 @@ class Consumer:
             '/popmq.consumer.v1.Consumer/Receive',
             apache_dot_rocketmq_dot_v2_dot_service__pb2.ReceiveMessageRequest.SerializeToString,
             popmq__consumer_dot_v1_dot_consumer__pb2.ReceiveResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EndPolls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.consumer.v1.Consumer/EndPolls',
+            popmq__consumer_dot_v1_dot_consumer__pb2.EndPollsRequest.SerializeToString,
+            popmq__consumer_dot_v1_dot_consumer__pb2.EndPollsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -42,6 +42,10 @@ class ConsumerStub:
     """ReceiveMessage of apache.rocketmq.v2 with all it gives in one response: a client in Python
     takes several times longer to read a stream.
     """
+    EndPolls: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.EndPollsRequest, _consumer_pb2.EndPollsResponse]
+    """Receives of this client that wait are answered now, most often with nothing. Who cancels one
+    loses what is on the way to it until the lease is over; who ends it can give that back.
+    """
     Join: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.JoinRequest, _consumer_pb2.JoinResponse]
     """A consumer that pulls says that it lives, and learns which queues are its own."""
     SendBack: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.SendBackRequest, _consumer_pb2.SendBackResponse]
@@ -59,6 +63,10 @@ class ConsumerAsyncStub(ConsumerStub):
     Receive: _aio.UnaryUnaryMultiCallable[_service_pb2.ReceiveMessageRequest, _consumer_pb2.ReceiveResponse]  # type: ignore[assignment]
     """ReceiveMessage of apache.rocketmq.v2 with all it gives in one response: a client in Python
     takes several times longer to read a stream.
+    """
+    EndPolls: _aio.UnaryUnaryMultiCallable[_consumer_pb2.EndPollsRequest, _consumer_pb2.EndPollsResponse]  # type: ignore[assignment]
+    """Receives of this client that wait are answered now, most often with nothing. Who cancels one
+    loses what is on the way to it until the lease is over; who ends it can give that back.
     """
     Join: _aio.UnaryUnaryMultiCallable[_consumer_pb2.JoinRequest, _consumer_pb2.JoinResponse]  # type: ignore[assignment]
     """A consumer that pulls says that it lives, and learns which queues are its own."""
@@ -92,6 +100,16 @@ class ConsumerServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_consumer_pb2.ReceiveResponse, _abc.Awaitable[_consumer_pb2.ReceiveResponse]]:
         """ReceiveMessage of apache.rocketmq.v2 with all it gives in one response: a client in Python
         takes several times longer to read a stream.
+        """
+
+    @_abc_1.abstractmethod
+    def EndPolls(
+        self,
+        request: _consumer_pb2.EndPollsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_consumer_pb2.EndPollsResponse, _abc.Awaitable[_consumer_pb2.EndPollsResponse]]:
+        """Receives of this client that wait are answered now, most often with nothing. Who cancels one
+        loses what is on the way to it until the lease is over; who ends it can give that back.
         """
 
     @_abc_1.abstractmethod

@@ -26,6 +26,9 @@ class Grant:
     """For how long, each time."""
     counted: bool = True
     """Whether its end without an ack counts as an attempt."""
+    changed_from: tuple[int, int] | None = None
+    """Generation and pop time of the lease that a change replaced by this one; None: nobody holds
+    an older handle, or it is too old."""
     nack: Nack | None = None
     """Its consumer gave the message back: what becomes of it when it is due."""
 

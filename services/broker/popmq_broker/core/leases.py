@@ -4,7 +4,8 @@ One `GroupQueue` per group and queue holds the position (the next offset to hand
 leases. States of one message for one group, and what moves it:
 
     ready ──pop──► leased ──ack──► acked
-      ▲              │ ├──change──► leased again, one generation higher; old handles superseded
+      ▲              │ ├──change──► leased again, one generation higher; old handles superseded,
+      │              │ │            but for the same change once more: its answer may be lost
       │              │ └──move───► dropped (reset, topic deleted): fenced
       └── a copy ────┘ time runs out, or given back: expired
           in the retry topic, or the dead letters
@@ -89,6 +90,14 @@ class GroupQueue:
         if ref.generation > grant.generation or ref.pop_time_ms != grant.pop_time_ms:
             return Outcome.UNKNOWN
         return Outcome.DONE if now_ms < grant.pop_time_ms + grant.invisible_ms else Outcome.EXPIRED
+
+    def repeats_change(self, ref: Receipt, now_ms: int) -> bool:
+        """`ref` is the handle by which the newest live lease was made, in a change. So its answer
+        may have been lost: whoever asks again with it knows no newer handle."""
+        lease = self.leases.get(ref.queue_offset)
+        if lease is None or lease.grant.due_ms <= now_ms or ref.pop_time_ms < self.fenced_ms:
+            return False
+        return lease.grant.changed_from == (ref.generation, ref.pop_time_ms)
 
     def _judge_ended(self, ref: Receipt, now_ms: int) -> Outcome:
         if ref.queue_offset >= self.position:

@@ -11,6 +11,7 @@ Differs: the outcome is typed, and an ack that cannot be stored is an error, not
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from popmq_broker.core.grant import NOT_STORED, Grant, Lease
 from popmq_broker.core.leases import GroupQueue, Outcome
@@ -18,6 +19,7 @@ from popmq_broker.core.nack import Nack
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.engine import journal
 from popmq_broker.engine.pop_buffer import append_behind, before_end
+from popmq_broker.engine.prolong import prolong, prolonging
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.state import BrokerState
 from popmq_common import properties as names
@@ -66,15 +68,19 @@ class Ack:
         return link.AckReply(outcomes=[OUTCOMES[outcome] for outcome in outcomes])
 
     async def change(self, request: link.ChangeInvisible) -> link.ChangeInvisibleReply:
-        """A new lease from now for `invisible_ms`; 0: due at once. Raises `DiskFull`."""
+        """A new lease from now for `invisible_ms`; 0: due at once. Asked again with the same
+        handle, because the answer was lost, it answers the same new one. Raises `DiskFull`."""
         state = self._state
         now_ms = state.clock.now_ms()
         old = receipt.decode(request.handle)
         queue, outcome = self.judge(request.group, request.topic, old, now_ms)
+        repeated = queue is not None and queue.repeats_change(old, now_ms)
+        outcome = Outcome.DONE if repeated else outcome
         state.stats.changed[request.topic, request.group, outcome.value] += 1
         if outcome is not Outcome.DONE or queue is None:
             return link.ChangeInvisibleReply(outcome=OUTCOMES[outcome])
-        new = self.renew(queue, old.queue_offset, request.invisible_ms, now_ms)
+        change = self._change_again if repeated else self.renew
+        new = change(queue, old.queue_offset, request.invisible_ms, now_ms)
         await state.store.durable(state.store.log_end)
         fresh = old._replace(
             start_offset=new.start_offset,
@@ -154,6 +160,24 @@ class Ack:
             state.wake_for_order(queue)
         return bool(drafts)
 
+    def _change_again(
+        self, queue: GroupQueue, offset: int, invisible_ms: int, now_ms: int
+    ) -> Grant:
+        """The lease that the first change made gets the time that is asked for now. It keeps its
+        handle when that is longer: one that is answered late after all stays true."""
+        state, old = self._state, queue.leases[offset].grant
+        if now_ms + invisible_ms < old.due_ms:
+            shorter = self.renew(queue, offset, invisible_ms, now_ms)
+            shorter.changed_from = old.changed_from
+            return shorter
+        longer = replace(old, invisible_ms=now_ms + invisible_ms - old.pop_time_ms)
+        draft = prolonging(state, queue, longer, [offset], now_ms)
+        (place,) = state.store.append([draft], now_ms, system=True)
+        longer.revive_offset = place.queue_offset
+        prolong(state, queue, longer, [offset])
+        self._revive.look_again()
+        return longer
+
     def renew(
         self,
         queue: GroupQueue,
@@ -174,6 +198,7 @@ class Ack:
             revive_queue=old.grant.revive_queue,
             revive_offset=NOT_STORED,
             generation=old.grant.generation + 1,
+            changed_from=None if nack else (old.grant.generation, old.grant.pop_time_ms),
             nack=nack,
         )
         checkpoint = journal.grant_record(

@@ -13,14 +13,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from popmq_broker.core.grant import Grant, Lease
-from popmq_broker.core.leases import GroupQueue
 from popmq_broker.core.renewal import renewed, returned
-from popmq_broker.engine import journal
 from popmq_broker.engine.consumers import Consumers
+from popmq_broker.engine.prolong import prolong, prolonging
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.state import BrokerState
-from popmq_broker.store.store import Draft
 from popmq_common.errors import BadRequest
 from popmq_internal.v1 import link_pb2 as link
 
@@ -77,43 +74,16 @@ class Renew:
         queues = [state.leases.queues[held.key] for held in due]
         grants = [renewed(held.grant, now_ms, lease_ms_max) for held in due]
         drafts = [
-            self._draft(queue, grant, held.offsets, now_ms)
+            prolonging(state, queue, grant, held.offsets, now_ms)
             for queue, grant, held in zip(queues, grants, due, strict=True)
         ]
         appended = state.store.append(drafts, now_ms, system=True)
         for queue, grant, held, place in zip(queues, grants, due, appended, strict=True):
-            self._apply(queue, replace(grant, revive_offset=place.queue_offset), held.offsets)
+            grant = replace(grant, revive_offset=place.queue_offset)
+            prolong(state, queue, grant, held.offsets)
+            state.stats.renewed[queue.key.topic, queue.key.group] += len(held.offsets)
         self._revive.look_again()
         return appended[-1].end_offset
-
-    def _draft(
-        self, queue: GroupQueue, grant: Grant, offsets: tuple[int, ...], now_ms: int
-    ) -> Draft:
-        entries = [] if queue.order is None else [queue.order.entries[i] for i in offsets]
-        record = journal.grant_record(
-            self._state,
-            queue.key,
-            grant,
-            offsets,
-            attempts=tuple(entry.attempts for entry in entries),
-            attempt_id=entries[0].attempt_id if entries else "",
-            reasons=tuple(entry.reason for entry in entries),
-        )
-        return journal.checkpoint(self._state, record, grant.revive_queue, now_ms)
-
-    def _apply(self, queue: GroupQueue, grant: Grant, offsets: tuple[int, ...]) -> None:
-        state = self._state
-        older: list[Lease] = [queue.leases[offset] for offset in offsets]
-        leases = {
-            offset: lease._replace(grant=grant)
-            for offset, lease in zip(offsets, older, strict=True)
-        }
-        state.progress.opened(grant.revive_queue, grant.revive_offset, len(leases))
-        state.leases.add(queue, leases)
-        if queue.order is not None:
-            queue.order.regrant(leases)
-        state.close(older)
-        state.stats.renewed[queue.key.topic, queue.key.group] += len(leases)
 
 
 def _check(client_ids: Sequence[str]) -> None:

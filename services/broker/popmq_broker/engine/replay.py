@@ -169,7 +169,19 @@ def _apply_checkpoint(
         older = queue.leases.get(offset)
         if older is not None:
             state.progress.closed(older)
+            grant.changed_from = _changed_from(queue, older.grant, grant)
     state.leases.add(queue, leases)
+
+
+def _changed_from(queue: GroupQueue, older: Grant, newer: Grant) -> tuple[int, int] | None:
+    """In a FIFO group the next delivery is a generation of the same place, not a change alone."""
+    if newer.nack is not None or queue.order is not None:
+        return None
+    if newer.generation == older.generation:
+        return older.changed_from
+    if newer.generation != older.generation + 1:
+        return None
+    return older.generation, older.pop_time_ms
 
 
 def _hold_in_order(

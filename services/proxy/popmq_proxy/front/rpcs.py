@@ -42,6 +42,7 @@ ADMIN_METHODS: dict[str, tuple[Any, str]] = {
 """The request, and which of `Methods` serves it."""
 _CONSUMER_METHODS: dict[str, Any] = {
     "Nack": consumer.NackRequest,
+    "EndPolls": consumer.EndPollsRequest,
     "Pull": consumer.PullRequest,
     "Join": consumer.JoinRequest,
     "SendBack": consumer.SendBackRequest,

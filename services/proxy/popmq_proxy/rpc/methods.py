@@ -72,7 +72,7 @@ def methods(upstream: Upstream) -> Methods:
     signs = SignsOfLife(upstream)
     client = Client(upstream, signs)
     transactions = Transactions(upstream)
-    offsets, pull = Offsets(upstream), Pull(upstream)
+    offsets, pull, receive = Offsets(upstream), Pull(upstream), Receive(upstream)
     unary: dict[str, tuple[Unary, type[Any]]] = {
         "QueryRoute": (route.query_route, service.QueryRouteResponse),
         "QueryAssignment": (route.query_assignment, service.QueryAssignmentResponse),
@@ -96,10 +96,10 @@ def methods(upstream: Upstream) -> Methods:
         "SendBack": (SendBack(upstream).send_back, consumer.SendBackResponse),
         "LockQueues": (QueueLock(upstream).lock_queues, consumer.LockQueuesResponse),
         "Nack": (Consumer(upstream).nack, consumer.NackResponse),
+        "EndPolls": (receive.end_polls, consumer.EndPollsResponse),
         "Heartbeat": (client.heartbeat, service.HeartbeatResponse),
         "NotifyClientTermination": (client.terminate, service.NotifyClientTerminationResponse),
     }
-    receive = Receive(upstream)
     for name, response in UNSUPPORTED_UNARY.items():
         unary[name] = (_unsupported(name), response)
     return Methods(

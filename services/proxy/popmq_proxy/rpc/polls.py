@@ -1,4 +1,4 @@
-"""Long polls end when their client says goodbye, or the proxy drains."""
+"""Long polls end when their client says goodbye or wants them ended, or the proxy drains."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -9,10 +9,12 @@ from popmq_proxy.sessions import Session
 T = TypeVar("T")
 
 
-async def while_it_lives(session: Session, poll: Coroutine[Any, Any, T]) -> T | None:
-    """What the poll brings; None: its client said goodbye, or the proxy drains."""
+async def while_it_lives(
+    session: Session, poll: Coroutine[Any, Any, T], attempt_id: str = ""
+) -> T | None:
+    """What the poll brings; None: its client said goodbye or ended it, or the proxy drains."""
     task = asyncio.ensure_future(poll)
-    session.polls.add(task)
+    session.polls[task] = attempt_id
     try:
         return await task
     except asyncio.CancelledError:
@@ -21,7 +23,7 @@ async def while_it_lives(session: Session, poll: Coroutine[Any, Any, T]) -> T | 
             raise
         return None
     finally:
-        session.polls.discard(task)
+        session.polls.pop(task, None)
 
 
 def _cancelled_from_outside() -> bool:

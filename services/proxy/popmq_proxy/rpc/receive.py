@@ -21,6 +21,7 @@ from popmq_common.errors import (
     PopMQError,
 )
 from popmq_common.names import check_group
+from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core import convert, validate
 from popmq_proxy.core.delivery import DeliveryEncoder
@@ -35,6 +36,8 @@ WHOLE_MAX = 256
 """In one answer to our SDK."""
 WHOLE_FIRST_BYTES_MAX = 1 << 20
 """Records of a first pop that are larger together are all of an answer, which would be huge."""
+ENDED_MAX = 64
+"""Polls ended by one call."""
 GOES_ON_AFTER_FAILURE = {"GO"}
 """Clients whose push consumer goes on with the batch while a failed message of a FIFO group waits
 for its retry in the client: two of one message group in a batch would change places. Seen with
@@ -125,6 +128,16 @@ class Receive:
         responses = [FOUND, *messages, self._timestamp()]
         return Answer(v2.OK, responses, partial(self._give_back, delivery))
 
+    async def end_polls(
+        self, ctx: CallContext, request: consumer.EndPollsRequest
+    ) -> consumer.EndPollsResponse:
+        """Raises `BadRequest`."""
+        if len(request.attempt_ids) > ENDED_MAX:
+            count = len(request.attempt_ids)
+            raise BadRequest(reason=f"{count} attempt ids, up to {ENDED_MAX} allowed")
+        self._upstream.sessions.end_polls(ctx.client_id, set(request.attempt_ids))
+        return consumer.EndPollsResponse(status=ok())
+
     def _timestamp(self) -> bytes:
         now = convert.timestamp(self._upstream.clock.now_ms())
         return service.ReceiveMessageResponse(delivery_timestamp=now).SerializeToString()
@@ -137,7 +150,8 @@ class Receive:
         session = upstream.sessions.seen(ctx.client_id, upstream.clock.now_ms())
         session.renews = session.renews or pop.auto_renew
         timeout_ms = pop.poll_ms + upstream.config.call_timeout_ms
-        reply = await while_it_lives(session, self._pop_at(broker, pop, timeout_ms))
+        poll = self._pop_at(broker, pop, timeout_ms)
+        reply = await while_it_lives(session, poll, pop.attempt_id)
         messages = [] if reply is None else reply.pop.messages
         return Delivery(broker, pop.group, pop.topic, messages, group.fifo)
 

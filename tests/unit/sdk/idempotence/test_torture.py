@@ -31,7 +31,8 @@ async def test_a_strategy(
     try:
         await prepare(engine)
         strategy = kind(Stores(engine, MortalRedis()), "run")
-        outcome = await simulate(strategy, MESSAGES, SEED, workers=4, store="SQLite", deaths=deaths)
+        outcome = Outcome(kind.name, "SQLite", "simulator", kind.promise, MESSAGES)
+        await simulate(strategy, outcome, SEED, workers=4, deaths=deaths)
     finally:
         await engine.dispose()
     assert (outcome.failure, outcome.missing, outcome.unknown) == (None, 0, 0)
