@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := services sdk pipelines bench/compare deploy/monitoring proto/generate.py docs/generate_configuration.py docs/generate_pop.py
+SOURCES := services sdk pipelines bench/compare deploy/monitoring deploy/requirements proto/generate.py docs/generate_configuration.py docs/generate_pop.py
 FAST := tests/unit tests/property tests/scenarios tests/traps tests/tidy tests/sim/test_simulation.py
 .DEFAULT_GOAL := help
 .PHONY: help setup quickstart fmt check test hunt sim faults soak lock-demo it crash disk compat pipelines compose test-all bench proto docs clean
@@ -188,6 +188,10 @@ micro: setup ## CPU time per message of the parts, beside another clone (BEFORE=
 
 proto: setup ## write the stubs in proto/gen anew
 	$(BIN)/python proto/generate.py
+
+.PHONY: pins
+pins: setup ## write anew which versions the images install, in deploy/requirements
+	$(BIN)/python deploy/requirements/pin.py
 
 docs: setup ## write docs/configuration.md and the states in docs/pop.md anew
 	$(BIN)/python docs/generate_configuration.py > docs/configuration.md
