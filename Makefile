@@ -129,9 +129,15 @@ promtool: $(if $(shell command -v promtool),,.tools/usr/bin/promtool) ## Prometh
 monitoring: setup promtool ## rules, alerts and dashboards, judged by Prometheus's own tool
 	$(BIN)/pytest -q tests/monitoring
 
-compose: setup ## the cluster in containers
+compose: setup ## the cluster in containers: official clients, faults, full disks, the audit on Spark
 	@docker info >/dev/null 2>&1 || { echo 'make compose: a Docker engine is needed (https://docs.docker.com/engine/install)'; exit 1; }
 	$(BIN)/pytest -q -s tests/compose
+
+.PHONY: compose-short
+compose-short: setup ## the part of it that CI has time for
+	@docker info >/dev/null 2>&1 || { echo 'make compose-short: a Docker engine is needed (https://docs.docker.com/engine/install)'; exit 1; }
+	$(BIN)/pytest -q -s tests/compose/test_cluster.py tests/compose/test_contained.py tests/compose/test_failures.py \
+		-k 'not test_failures or kill_a_broker or kill_a_proxy or stops_when_told'
 
 ROUNDS ?= 3
 SECONDS ?= 20
