@@ -18,9 +18,11 @@ START_S = 60.0
 async def standalone(image: str, *arguments: str) -> AsyncIterator[Client]:
     """A client of it, by a port of this machine that is not the container's."""
     command = ["standalone", "--host", "0.0.0.0", "--data-dir", "/data", *arguments]
-    contained = {"read_only": True, "tmpfs": {"/tmp": ""}, "mem_limit": "512m", "cap_drop": ["ALL"]}
     container = DockerContainer(image).with_command(command).with_exposed_ports(8081)
-    with container.with_kwargs(**contained):
+    contained = container.with_tmpfs_mount("/tmp").with_kwargs(
+        read_only=True, mem_limit="512m", cap_drop=["ALL"]
+    )
+    with contained:
         endpoint = f"127.0.0.1:{container.get_exposed_port(8081)}"
         async with Client(endpoint) as client:
             await within(START_S, lambda: client.send("started", b"yet?"))

@@ -13,9 +13,12 @@ from compose.cluster import DEPLOY, INSTALL, Cluster, started
 from harness.processes import free_port
 from testcontainers.compose import DockerCompose
 
+from popmq import endpoints
+
 __all__ = ["alone", "binary", "cluster", "docker", "python_driver"]  # fixtures
 
 LOGS_SHOWN = 20_000
+OWN_CONNECTION = ("grpc.use_local_subchannel_pool", 1)
 SHORT = str(DEPLOY.parent / "tests/compose/short.yml")
 
 
@@ -37,6 +40,8 @@ def cluster(docker: None, request: pytest.FixtureRequest) -> Iterator[Cluster]:
         patch.setenv("POPMQ_LINK_SECRET", secrets.token_hex(16))
         for name in ("POPMQ_PORT", "PROMETHEUS_PORT"):
             patch.setenv(name, str(free_port()))
+        # a connection for each client, as if each were a process: gRPC shares them within one
+        patch.setattr(endpoints, "OPTIONS", [*endpoints.OPTIONS, OWN_CONNECTION])
         compose = DockerCompose(str(DEPLOY), ["docker-compose.yml", SHORT])
         everything = DockerCompose(
             str(DEPLOY),

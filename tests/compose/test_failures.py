@@ -72,9 +72,11 @@ async def pause_a_broker(cluster: Cluster, load: Load) -> None:
 async def pause_a_proxy(cluster: Cluster, load: Load) -> None:
     """Its clients go on through the other one while it hangs."""
     proxy = cluster.containers("proxy")[0]
+    failed = len(load.ledger.failures)
     await docker("pause", proxy)
     await asyncio.sleep(PAUSED_S)
     await load.goes_on()
+    assert len(load.ledger.failures) > failed, "nobody was its client: nothing was tried"
     await docker("unpause", proxy)
     await is_back(proxy)
 
@@ -85,8 +87,10 @@ async def cut_a_proxy_from_the_brokers(cluster: Cluster, load: Load) -> None:
     (back,) = [
         name for name in inspect(proxy, ".NetworkSettings.Networks") if name.endswith("_back")
     ]
+    failed = len(load.ledger.failures)
     await docker("network", "disconnect", back, proxy)
     await asyncio.sleep(PAUSED_S)
+    assert len(load.ledger.failures) > failed, "nobody was its client: nothing was tried"
     await docker("network", "connect", "--alias", "proxy", back, proxy)
 
 
