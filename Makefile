@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := services sdk pipelines bench/compare deploy/monitoring proto/generate.py docs/generate_configuration.py docs/generate_pop.py
+SOURCES := services sdk pipelines bench/compare deploy/monitoring deploy/requirements proto/generate.py docs/generate_configuration.py docs/generate_pop.py
 FAST := tests/unit tests/property tests/scenarios tests/traps tests/tidy tests/sim/test_simulation.py
 .DEFAULT_GOAL := help
 .PHONY: help setup quickstart fmt check test hunt sim faults soak lock-demo it crash disk compat pipelines compose test-all bench proto docs clean
@@ -130,9 +130,15 @@ promtool: $(if $(shell command -v promtool),,.tools/usr/bin/promtool) ## Prometh
 monitoring: setup promtool ## rules, alerts and dashboards, judged by Prometheus's own tool
 	$(BIN)/pytest -q tests/monitoring
 
-compose: setup ## the cluster in containers
+compose: setup ## the cluster in containers: official clients, faults, full disks, the audit on Spark
 	@docker info >/dev/null 2>&1 || { echo 'make compose: a Docker engine is needed (https://docs.docker.com/engine/install)'; exit 1; }
 	$(BIN)/pytest -q -s tests/compose
+
+.PHONY: compose-short
+compose-short: setup ## the part of it that CI has time for
+	@docker info >/dev/null 2>&1 || { echo 'make compose-short: a Docker engine is needed (https://docs.docker.com/engine/install)'; exit 1; }
+	$(BIN)/pytest -q -s tests/compose/test_cluster.py tests/compose/test_contained.py tests/compose/test_failures.py \
+		-k 'not test_failures or kill_a_broker or kill_a_proxy or stops_when_told'
 
 ROUNDS ?= 3
 SECONDS ?= 20
@@ -198,6 +204,10 @@ micro: setup ## CPU time per message of the parts, beside another clone (BEFORE=
 
 proto: setup ## write the stubs in proto/gen anew
 	$(BIN)/python proto/generate.py
+
+.PHONY: pins
+pins: setup ## write anew which versions the images install, in deploy/requirements
+	$(BIN)/python deploy/requirements/pin.py
 
 docs: setup ## write docs/configuration.md and the states in docs/pop.md anew
 	$(BIN)/python docs/generate_configuration.py > docs/configuration.md

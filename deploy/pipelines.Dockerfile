@@ -1,21 +1,26 @@
-# The audit: export a broker's files, reconcile them with Spark. It needs Java, the services do not.
+# The audit: export a broker's files, reconcile them with Spark; also a Spark master and its workers.
+# It needs Java, the services do not.
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
 RUN python -m venv --without-pip /opt/popmq
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+COPY deploy/requirements deploy/requirements
+RUN pip --python /opt/popmq/bin/python install --no-deps -r deploy/requirements/pipelines.txt
 COPY pyproject.toml README.md build_compiled.py ./
 COPY proto/gen proto/gen
 COPY services services
 COPY sdk sdk
 COPY pipelines pipelines
-RUN pip --python /opt/popmq/bin/python install --no-cache-dir --disable-pip-version-check '.[pipelines]'
+RUN pip --python /opt/popmq/bin/python install --no-deps .
 
 FROM python:3.11-slim-bookworm
-RUN apt-get update && apt-get install -y --no-install-recommends openjdk-17-jre-headless \
+RUN apt-get update && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \
     && rm -rf /var/lib/apt/lists/*
-COPY --from=build /opt/popmq /opt/popmq
 # The brokers' user: their files are read as what they are. Spark asks for the user's name.
 RUN useradd --uid 10001 --no-create-home popmq && mkdir /audit && chown popmq /audit
+COPY --from=build /opt/popmq /opt/popmq
 COPY --chmod=755 deploy/audit.sh /usr/local/bin/audit
+COPY --chmod=755 deploy/audit-every.sh /usr/local/bin/audit-every
 ENV PATH=/opt/popmq/bin:$PATH PYTHONDONTWRITEBYTECODE=1 SPARK_LOCAL_DIRS=/audit/spark
 USER popmq
 WORKDIR /audit

@@ -6,11 +6,20 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from compose.cluster import DEPLOY, INSTALL, Cluster
+from compat.conftest import alone
+from compat.golang.test_golang_client import binary
+from compat.python.test_python_client import driver as python_driver
+from compose.cluster import DEPLOY, INSTALL, Cluster, started
 from harness.processes import free_port
 from testcontainers.compose import DockerCompose
 
+from popmq import endpoints
+
+__all__ = ["alone", "binary", "cluster", "docker", "python_driver"]  # fixtures
+
 LOGS_SHOWN = 20_000
+OWN_CONNECTION = ("grpc.use_local_subchannel_pool", 1)
+SHORT = str(DEPLOY.parent / "tests/compose/short.yml")
 
 
 @pytest.fixture(scope="session")
@@ -26,17 +35,22 @@ def docker() -> None:
 def cluster(docker: None, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COMPOSE_PROJECT_NAME", f"popmq-test-{secrets.token_hex(4)}")
-        patch.setenv("POPMQ_IMAGE", "popmq-test")
-        patch.setenv("POPMQ_PIPELINES_IMAGE", "popmq-pipelines-test")
+        for name in ("POPMQ_IMAGE", "POPMQ_BALANCER_IMAGE", "POPMQ_PIPELINES_IMAGE"):
+            patch.setenv(name, name.lower().replace("_", "-").replace("image", "test"))
         patch.setenv("POPMQ_LINK_SECRET", secrets.token_hex(16))
-        for name in ("POPMQ_PORT_1", "POPMQ_PORT_2", "PROMETHEUS_PORT"):
+        for name in ("POPMQ_PORT", "PROMETHEUS_PORT"):
             patch.setenv(name, str(free_port()))
-        compose = DockerCompose(str(DEPLOY), "docker-compose.yml", build=True, wait=True)
-        running = Cluster(compose)
+        # a connection for each client, as if each were a process: gRPC shares them within one
+        patch.setattr(endpoints, "OPTIONS", [*endpoints.OPTIONS, OWN_CONNECTION])
+        compose = DockerCompose(str(DEPLOY), ["docker-compose.yml", SHORT])
+        everything = DockerCompose(
+            str(DEPLOY),
+            ["docker-compose.yml", "broker-c.yml"],
+            profiles=["audit", "spark"],
+        )
         try:
-            with compose:
-                yield running
-                if request.session.testsfailed:
-                    print(compose.get_logs()[0][-LOGS_SHOWN:])
+            yield started(compose)
+            if request.session.testsfailed:
+                print(compose.get_logs()[0][-LOGS_SHOWN:])
         finally:
-            running.compose_command("--profile", "audit", "down", "--volumes")
+            everything.stop()

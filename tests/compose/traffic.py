@@ -49,5 +49,13 @@ async def within(seconds: float, attempt: Callable[[], Awaitable[T]]) -> T:
             await asyncio.sleep(PAUSE_S)
 
 
+async def within_true(reached: Callable[[], bool], seconds: float = RECOVER_S) -> None:
+    """Until it holds; it is asked in a thread, for it may take long."""
+    end = time.monotonic() + seconds
+    while not await asyncio.to_thread(reached):
+        assert time.monotonic() < end, f"not within {seconds} s"
+        await asyncio.sleep(PAUSE_S)
+
+
 def bodies(name: str, count: int) -> set[str]:
     return {f"{name}-{i}" for i in range(count)}

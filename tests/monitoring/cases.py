@@ -47,6 +47,7 @@ _COMMITTED = 'popmq_transactions_total{topic="t",outcome="committed",instance="b
 _FORCED = 'popmq_storage_deleted_files_total{reason="forced",instance="b"}'
 _BY_AGE = 'popmq_storage_deleted_files_total{reason="age",instance="b"}'
 _UP = 'up{job="popmq",service="broker",instance="b"}'
+_PROXY = 'up{job="popmq",service="proxy",instance="p-%d"}'
 
 CASES = {
     "ServiceDown": Case({_UP: "1 0x5"}, {_UP: "1x5"}, 3),
@@ -54,6 +55,11 @@ CASES = {
         {'popmq_nameserver_brokers{instance="n"}': "2 1x5"},
         {'popmq_nameserver_brokers{instance="n"}': "2x5"},
         5,
+    ),
+    "ProxiesMissing": Case(
+        {_PROXY % 1: "1x10", _PROXY % 2: "1x3 stale"},
+        {_PROXY % 1: "1x10", _PROXY % 2: "1x10", _PROXY % 3: "_x3 1x7"},
+        8,
     ),
     "ServerErrors": Case(
         {_RPC % 20000: "0+95x10", _RPC % 50001: "0+5x10"},

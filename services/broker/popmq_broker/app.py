@@ -18,8 +18,10 @@ from popmq_broker.engine.register import Announcer, GrpcAnnouncer, Registrar
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import announced
 from popmq_broker.engine.wait import Waiters
+from popmq_broker.rpc.health import health
 from popmq_broker.rpc.link import LinkServer
 from popmq_broker.store.config import StoreConfig
+from popmq_broker.store.files import writing_to
 from popmq_broker.store.open import open_store
 from popmq_broker.store.store import Store
 from popmq_common import logs
@@ -44,7 +46,10 @@ class BrokerServer:
 
 @asynccontextmanager
 async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[BrokerServer]:
-    """The broker with its link, metrics and registrations. Raises `DirectoryInUse`, `Corrupt`."""
+    """The broker with its link, metrics and registrations.
+
+    Raises `DirectoryInUse`, `DirectoryNotWritable`, `Corrupt`.
+    """
     async with engine(config, clock) as broker:
         log = broker.state.log
         link_server = LinkServer(
@@ -60,7 +65,11 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[BrokerServ
         announcers = [GrpcAnnouncer(nameserver) for nameserver in config.nameservers]
         pages = MetricsServer(metrics.registry(broker), config.host, config.metrics_port)
         try:
-            async with registered(broker, address, announcers, clock), pages:
+            async with (
+                registered(broker, address, announcers, clock),
+                pages,
+                health(config.host, config.health_port),
+            ):
                 modes = {"flush": config.flush.value, "pop_buffer": config.pop_buffer.value}
                 log.info("broker.started", link=address, **modes)
                 yield BrokerServer(broker, link_server.port)
@@ -138,30 +147,31 @@ async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
         os._exit(EXIT_DISK)
 
     delays_ms = timer_levels.parse(config.delay_levels)
-    store = await open_store(
-        StoreConfig(
-            data_dir=config.data_dir,
-            segment_bytes=config.segment_bytes,
-            queue_file_bytes=config.queue_file_bytes,
-            sync_flush=config.flush is Flush.SYNC,
-            async_flush_interval_ms=config.async_flush_interval_ms,
-            disk_reserve_bytes=config.disk_reserve_bytes,
-            index=Sizes(slots=config.index_slots, entries=config.index_entries)
-            if config.index
-            else None,
-            disk_clean_percent=config.disk_clean_percent,
-            disk_refuse_percent=config.disk_refuse_percent,
-        ),
-        log,
-        is_first_of_pair=is_first_of_pair,
-        code_of=lambda record: timer_levels.entry_code(record, delays_ms),
-        fatal=fatal,
-    )
-    try:
-        return await _load(store, config, clock, log)
-    except BaseException:  # files that cannot be read: the directory must be free for repair
-        store.abandon()
-        raise
+    with writing_to(config.data_dir):
+        store = await open_store(
+            StoreConfig(
+                data_dir=config.data_dir,
+                segment_bytes=config.segment_bytes,
+                queue_file_bytes=config.queue_file_bytes,
+                sync_flush=config.flush is Flush.SYNC,
+                async_flush_interval_ms=config.async_flush_interval_ms,
+                disk_reserve_bytes=config.disk_reserve_bytes,
+                index=Sizes(slots=config.index_slots, entries=config.index_entries)
+                if config.index
+                else None,
+                disk_clean_percent=config.disk_clean_percent,
+                disk_refuse_percent=config.disk_refuse_percent,
+            ),
+            log,
+            is_first_of_pair=is_first_of_pair,
+            code_of=lambda record: timer_levels.entry_code(record, delays_ms),
+            fatal=fatal,
+        )
+        try:
+            return await _load(store, config, clock, log)
+        except BaseException:  # files that cannot be read: the directory must be free for repair
+            store.abandon()
+            raise
 
 
 async def _load(store: Store, config: BrokerConfig, clock: Clock, log: logs.Log) -> Broker:

@@ -39,6 +39,8 @@ class BrokerConfig:
     """Certificate chain of the link, PEM, naming the host that proxies connect to; none: no TLS."""
     link_tls_key: Path | None = None
     """Private key of link_tls_cert, PEM."""
+    health_port: int = 0
+    """Port of the health service of gRPC, for probes; 0: none."""
     metrics_port: int = 0
     """Port of /metrics; 0: none."""
     log_level: str = "info"

@@ -15,7 +15,7 @@ from popmq_broker.store import checkpoint_file, segments
 from popmq_broker.store.check import Check, Checked, EntryWindows, Progress, open_log
 from popmq_broker.store.checkpoint_file import Marks
 from popmq_broker.store.commit_log import CommitLog, ScanEnd
-from popmq_broker.store.files import OsFiles
+from popmq_broker.store.files import OsFiles, writing_to
 from popmq_broker.store.queue_ends import QUEUE_ENDS_FILE, QueueEnds, QueueId, read_ends
 from popmq_broker.store.queues import folders
 from popmq_broker.store.segments import Segments
@@ -29,11 +29,12 @@ SET_ASIDE: Final = ".set-aside"
 @contextmanager
 def held(data_dir: Path) -> Iterator[OsFiles]:
     """The directory's lock, so that no broker starts meanwhile. Raises `DirectoryInUse`,
-    `BadRequest` for what is no data directory."""
+    `DirectoryNotWritable`, `BadRequest` for what is no data directory."""
     files = OsFiles()
     if not files.names(data_dir / "commitlog"):
         raise BadRequest(reason=f"{data_dir} has no commitlog folder with files in it")
-    lock = files.lock(data_dir / "lock")
+    with writing_to(data_dir):
+        lock = files.lock(data_dir / "lock")
     try:
         yield files
     finally:

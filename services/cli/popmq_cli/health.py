@@ -5,10 +5,9 @@ from http.client import HTTPException
 from urllib.error import HTTPError
 
 import click
-import grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from popmq_cli.output import EXIT_UNREACHABLE, document, fail
+from popmq_cli.probe import serving
 
 TIMEOUT_S = 3.0
 
@@ -44,14 +43,10 @@ def _http(url: str) -> None:
 
 
 def _grpc(address: str) -> None:
-    with grpc.insecure_channel(address) as channel:
-        try:
-            answer = health_pb2_grpc.HealthStub(channel).Check(
-                health_pb2.HealthCheckRequest(), timeout=TIMEOUT_S
-            )
-        except grpc.RpcError as failed:
-            reason = failed.details() if isinstance(failed, grpc.Call) else failed
-            fail(f"{address} does not answer: {reason}", EXIT_UNREACHABLE)
-            return
-    if answer.status != health_pb2.HealthCheckResponse.SERVING:
+    try:
+        well = serving(address, TIMEOUT_S)
+    except OSError as failed:
+        fail(f"{address} does not answer: {failed}", EXIT_UNREACHABLE)
+        return
+    if not well:
         fail(f"{address} is not serving")

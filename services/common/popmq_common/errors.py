@@ -284,6 +284,10 @@ class DirectoryInUse(StorageFault):
     another directory."""
 
 
+class DirectoryNotWritable(StorageFault):
+    """{path} cannot be written by user {user}: {reason}."""
+
+
 class StoreClosed(StorageFault):
     """The broker is shutting down."""
 

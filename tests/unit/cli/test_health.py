@@ -1,3 +1,6 @@
+import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,6 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import HealthServicer
 from harness.processes import free_port
 
+from popmq_broker.rpc.health import health as broker_health
 from popmq_cli.health import health
 from popmq_cli.output import EXIT_FAILED, EXIT_UNREACHABLE
 
@@ -81,3 +85,37 @@ def test_nobody_there_takes_one_line(target: str) -> None:
     result = probe(target.format(free_port()))
     assert result.exit_code == EXIT_UNREACHABLE
     assert result.stderr.count("\n") == 1, result.stderr
+
+
+def test_the_probe_of_containers_has_the_same_exit_codes() -> None:
+    def exit_code(target: str) -> int:
+        command = [sys.executable, "-m", "popmq_cli.probe", target]
+        return subprocess.run(command, capture_output=True, timeout=60).returncode
+
+    with grpc_service(SERVING) as target:
+        assert exit_code(target) == 0
+    with grpc_service(NOT_SERVING) as target:
+        assert exit_code(target) == EXIT_FAILED
+    assert exit_code(target) == EXIT_UNREACHABLE
+
+
+def test_a_server_without_the_health_service_is_not_well() -> None:
+    server = grpc.server(ThreadPoolExecutor(1))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        assert probe(f"127.0.0.1:{port}").exit_code == EXIT_FAILED
+    finally:
+        server.stop(None).wait()
+
+
+async def test_a_broker_is_well_until_it_stops() -> None:
+    async with broker_health("127.0.0.1", free_port()) as port:
+        target = f"127.0.0.1:{port}"
+        assert (await asyncio.to_thread(probe, target)).exit_code == 0
+    assert (await asyncio.to_thread(probe, target)).exit_code == EXIT_UNREACHABLE
+
+
+async def test_a_broker_without_the_port_has_no_such_service() -> None:
+    async with broker_health("127.0.0.1", 0) as port:
+        assert port == 0

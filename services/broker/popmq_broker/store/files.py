@@ -15,15 +15,18 @@ import errno
 import fcntl
 import mmap
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
 import aiofiles
 import aiofiles.os
 
-from popmq_common.errors import DirectoryInUse, DiskFull
+from popmq_common.errors import DirectoryInUse, DirectoryNotWritable, DiskFull
 
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_DENIED: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 class File(Protocol):
@@ -118,6 +121,25 @@ class Files(Protocol):
 def disk_full(wrong: OSError, path: Path) -> DiskFull | None:
     """The typed error for `wrong`, if that is what it means."""
     return DiskFull(path=path) if wrong.errno in _FULL else None
+
+
+@contextmanager
+def writing_to(path: Path) -> Iterator[None]:
+    """Inside, who may not write there learns whose it is. Raises `DirectoryNotWritable`."""
+    try:
+        yield
+    except OSError as wrong:
+        if wrong.errno not in _DENIED:
+            raise
+        denied = Path(wrong.filename or path)
+        reason = "the file system is read-only; mount a disk or a volume there"
+        if wrong.errno != errno.EROFS:
+            there = next(one for one in (denied, *denied.parents) if os.path.lexists(one))
+            owner = there.stat().st_uid
+            reason = (
+                f"{there} belongs to user {owner}; chown -R {os.geteuid()} it, or run as {owner}"
+            )
+        raise DirectoryNotWritable(path=path, user=os.geteuid(), reason=reason) from wrong
 
 
 class OsFile:

@@ -62,6 +62,7 @@ CODES: dict[type[e.PopMQError], "v2.Code.ValueType"] = {
     e.DeadlinePassed: v2.PROXY_TIMEOUT,
     e.Corrupt: v2.INTERNAL_SERVER_ERROR,
     e.DirectoryInUse: v2.INTERNAL_SERVER_ERROR,
+    e.DirectoryNotWritable: v2.INTERNAL_SERVER_ERROR,
     e.StoreClosed: v2.PROXY_TIMEOUT,
     UnknownFailure: v2.INTERNAL_SERVER_ERROR,
 }

@@ -1,14 +1,15 @@
 """The seam: a real disk and the one in memory keep the same promises; only one forgets."""
 
 import errno
+import os
 from pathlib import Path
 from random import Random
 
 import pytest
 from harness.memory_files import SECTOR_BYTES, MemoryFiles
 
-from popmq_broker.store.files import Files, OsFiles, disk_full
-from popmq_common.errors import DirectoryInUse, DiskFull
+from popmq_broker.store.files import Files, OsFiles, disk_full, writing_to
+from popmq_common.errors import DirectoryInUse, DirectoryNotWritable, DiskFull
 
 
 @pytest.fixture(params=["real", "memory"])
@@ -186,3 +187,22 @@ class TestMemory:
         with pytest.raises(DiskFull):
             disk.replace(self.FOLDER / "g", b"12")
         assert not disk.exists(self.FOLDER / "g")
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM])
+def test_who_may_not_write_learns_whose_it_is(tmp_path: Path, number: int) -> None:
+    missing = tmp_path / "commitlog" / "00000000000000000000"
+    with pytest.raises(DirectoryNotWritable) as told, writing_to(tmp_path):
+        raise OSError(number, "Permission denied", str(missing))
+    assert f"{tmp_path} cannot be written by user {os.geteuid()}" in str(told.value)
+    assert f"{tmp_path} belongs to user {tmp_path.stat().st_uid}; chown" in str(told.value)
+
+
+def test_a_read_only_disk_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DirectoryNotWritable, match="read-only"), writing_to(tmp_path):
+        raise OSError(errno.EROFS, "Read-only file system", str(tmp_path / "lock"))
+
+
+def test_other_errors_of_the_disk_stay_what_they_are(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="Input/output"), writing_to(tmp_path):
+        raise OSError(errno.EIO, "Input/output error", str(tmp_path))

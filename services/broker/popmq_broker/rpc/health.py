@@ -1,0 +1,33 @@
+"""grpc.health.v1 on a port of its own: the link is no gRPC, and probes know nothing else."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1._async import HealthServicer
+
+GRACE_S = 0.5
+
+
+@asynccontextmanager
+async def health(host: str, port: int) -> AsyncIterator[int]:
+    """The port, which says SERVING while the context lasts, to whoever asks; port 0: none does.
+
+    Answered on the event loop: a broker that does not get on does not answer. Raises
+    `RuntimeError` when the port is taken.
+    """
+    if not port:
+        yield 0
+        return
+    servicer = HealthServicer()
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    bound = server.add_insecure_port(f"{host}:{port}")
+    await server.start()
+    await servicer.set("", health_pb2.HealthCheckResponse.SERVING)
+    try:
+        yield bound
+    finally:
+        await servicer.enter_graceful_shutdown()
+        await server.stop(GRACE_S)

@@ -1,0 +1,61 @@
+"""Senders and receivers from outside while something breaks; nothing answered OK may be lost."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from compose.cluster import Cluster
+from compose.traffic import RECOVER_S
+from harness.traffic import GROUP, TOPIC, Ledger, receive, send
+
+SENDERS = RECEIVERS = 2
+INVISIBLE_S = 2.0
+QUIET_S = 6.0
+"""Several invisible times, and a poll."""
+STEP = 20
+
+
+@dataclass
+class Load:
+    ledger: Ledger
+
+    async def goes_on(self, within_s: float = RECOVER_S) -> float:
+        """Until as much as `STEP` was sent and acked anew; how long that took, in seconds."""
+        began = time.monotonic()
+        sent, acked = len(self.ledger.sent_ok), len(self.ledger.acked_at)
+        while len(self.ledger.sent_ok) < sent + STEP or len(self.ledger.acked_at) < acked + STEP:
+            assert time.monotonic() < began + within_s, self.ledger.failures[-5:]
+            await asyncio.sleep(0.1)
+        return time.monotonic() - began
+
+
+@asynccontextmanager
+async def loaded(cluster: Cluster, what: str) -> AsyncIterator[Load]:
+    """Load inside; then everything is drained and held against what clients were told."""
+    ledger = Ledger()
+    stop, done = asyncio.Event(), asyncio.Event()
+    rng = random.Random(7)
+    cluster.group(GROUP)
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(RECEIVERS):
+            tasks.create_task(
+                receive(cluster.endpoint, ledger, rng, done, invisible_s=INVISIBLE_S, acked=1.0)
+            )
+        for _ in range(SENDERS):
+            number = rng.getrandbits(60)  # bodies of another test may still lie there
+            tasks.create_task(send(cluster.endpoint, ledger, number, stop))
+        load = Load(ledger)
+        await load.goes_on()
+        yield load
+        seconds = await load.goes_on()
+        stop.set()
+        await ledger.until_quiet(QUIET_S)
+        done.set()
+    print(
+        f"\n{what}: {len(ledger.sent_ok)} sent, {len(ledger.failures)} calls failed, "
+        f"{seconds:.1f} s to go on afterwards; topic {TOPIC}"
+    )
+    ledger.check(what)

@@ -1,0 +1,58 @@
+"""The images hold what they need and no more."""
+
+import pytest
+from compose.alone import standalone
+from compose.cluster import BUILD_S, DEPLOY, Cluster, run
+
+BASE = "python:3.11-slim-bookworm"
+PACKAGES = "/opt/popmq/lib/python3.11/site-packages"
+MiB = 1 << 20
+SERVICES_BYTES_MAX = 60 * MiB
+ENVOY_BYTES_MAX = 165 * MiB
+"""Envoy itself is 100 MiB."""
+pytestmark = [pytest.mark.compose, pytest.mark.timeout(1200)]
+
+
+def above_base_bytes(image: str) -> int:
+    def size_bytes(name: str) -> int:
+        return int(run("docker", "image", "inspect", name, "--format", "{{.Size}}"))
+
+    return size_bytes(image) - size_bytes(BASE)
+
+
+def inside(image: str, command: str) -> str:
+    shell = ["docker", "run", "--rm", "--read-only", "--entrypoint", "sh", image, "-c", command]
+    return run(*shell)
+
+
+def test_the_image_holds_the_services_and_no_more(cluster: Cluster) -> None:
+    size_bytes = above_base_bytes("popmq-test")
+    print(f"\nservices: {size_bytes / MiB:.1f} MiB above {BASE}")
+    assert size_bytes < SERVICES_BYTES_MAX
+    assert inside("popmq-test", "id -u").strip() == "10001"
+    packages = inside("popmq-test", f"ls {PACKAGES}").split()
+    assert not {"pip", "pyspark", "pyarrow", "pytest", "mypy", "grpc_tools"} & set(packages)
+
+
+def test_its_packages_are_the_pinned_ones(cluster: Cluster) -> None:
+    listing = (
+        "import importlib.metadata as m; "
+        f"print(*(d.name + '==' + d.version for d in m.distributions(path=['{PACKAGES}'])))"
+    )
+    installed = plain(inside("popmq-test", f'python -c "{listing}"'))
+    pinned = plain((DEPLOY / "requirements/server.txt").read_text())
+    assert {one for one in installed if not one.startswith("popmq==")} == pinned
+
+
+def plain(text: str) -> set[str]:
+    return set(text.lower().replace("_", "-").split())
+
+
+async def test_the_image_with_envoy_serves_through_it(cluster: Cluster) -> None:
+    build = ["docker", "build", "--quiet", "--build-arg", "EXTRA=envoy", "-t", "popmq-envoy-test"]
+    run(*build, "-f", str(DEPLOY / "Dockerfile"), str(DEPLOY.parent), timeout_s=BUILD_S)
+    size_bytes = above_base_bytes("popmq-envoy-test")
+    print(f"\nwith Envoy: {size_bytes / MiB:.1f} MiB above {BASE}")
+    assert size_bytes < ENVOY_BYTES_MAX
+    async with standalone("popmq-envoy-test", "--front", "envoy") as client:
+        await client.send("through-envoy", b"one")
