@@ -23,6 +23,8 @@ from popmq_consumer.v1 import consumer_pb2_grpc as consumer_grpc
 
 T = TypeVar("T")
 ATTEMPTS = 3
+NO_ANSWER = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+"""Another server may give one: this one is away, or it is paused or cut off."""
 BACKOFF = Backoff(first_s=0.1, longest_s=1.0)
 
 
@@ -105,13 +107,17 @@ class Connection:
             try:
                 return await attempt()
             except grpc.aio.AioRpcError as failed:
-                if failed.code() is grpc.StatusCode.UNAVAILABLE:
+                if failed.code() in NO_ANSWER:
                     self._servers.failed(address)
                 if number == attempts:
                     text = f"{address}: {failed.details() or failed.code().name}"
                     raise ServerUnreachable(text) from failed
                 await asyncio.sleep(BACKOFF.after(number, random.random()))
         raise AssertionError("at least one attempt is made")
+
+    def go_elsewhere(self) -> None:
+        """On to the next server, if there are several: from there a broker may be reached."""
+        self._servers.failed(self._servers.name)
 
     def resource(self, name: str) -> v2.Resource:
         """A topic or group in this client's namespace."""

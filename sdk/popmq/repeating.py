@@ -18,11 +18,12 @@ async def ask_each(
     ask: Callable[[list[T]], Awaitable[Any]],
     done: Callable[[Any], Result],
     patience_s: float,
+    again: Callable[[], None],
 ) -> list[Result | Exception]:
     """Per item what `done` makes of its entry, or what went wrong with it.
 
     `ask` makes a request and returns a response with a status and entries that have one each.
-    What went wrong and is worth another try is tried for `patience_s`.
+    What went wrong and is worth another try is tried for `patience_s`; `again` is called before.
     """
     results: list[Result | Exception] = []
     left = list(range(len(items)))
@@ -39,6 +40,7 @@ async def ask_each(
             return results
         failures += 1
         await asyncio.sleep(BACKOFF.after(failures, random.random()))
+        again()
 
 
 async def _once(
