@@ -1,6 +1,5 @@
 """Two nameservers, two brokers behind forwarders, two proxies, and three kinds of clients."""
 
-import json
 import os
 import signal
 import subprocess
@@ -10,12 +9,16 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from harness.processes import POPMQ, Process, free_port
+import grpc
+from harness.processes import Process, free_port
 from harness.small_disk import SmallDisk, small_disk
 
 from chaos import load
 from chaos.forwarder import Forwarder, Network, Pids
+from popmq_admin.v1 import admin_pb2 as admin
+from popmq_admin.v1.admin_pb2_grpc import AdminStub
 
 MiB = 1 << 20
 TESTS = Path(__file__).resolve().parents[1]
@@ -25,6 +28,8 @@ QUEUES = 4
 DISK_BYTES = 256 * MiB
 RESERVE_BYTES = 8 * MiB
 STOP_S = 60.0
+ADMIN_S = 20.0
+ADMIN_TRIES = 5
 BROKER_ENV = {
     "POPMQ_BROKER_SEGMENT_BYTES": str(4 * MiB),
     "POPMQ_BROKER_INDEX_SLOTS": "10000",
@@ -137,18 +142,37 @@ class Chaos:
                 if name.startswith("proxy") and process.running is not None
             }
 
-    def cli(self, *arguments: str) -> object:
-        """At the first proxy that answers."""
+    def ask(self, method: str, request: Any) -> None:
+        """An admin call, at the first proxy that answers. Raises `AssertionError`."""
         wrong = ""
-        for name in ("proxy-1", "proxy-2") * 3:
+        for name in ("proxy-1", "proxy-2") * ADMIN_TRIES:
             endpoint = f"127.0.0.1:{self.processes[name].port}"
-            command = [POPMQ, *arguments, "--endpoint", endpoint, "--json"]
-            done = subprocess.run(command, capture_output=True, timeout=60, check=False)
-            if done.returncode == 0:
-                return json.loads(done.stdout)
-            wrong = done.stderr.decode()
-            time.sleep(1.0)
+            with grpc.insecure_channel(endpoint) as channel:
+                try:
+                    getattr(AdminStub(channel), method)(request, timeout=ADMIN_S)
+                except grpc.RpcError as failed:
+                    wrong = str(failed)
+                    time.sleep(1.0)
+                    continue
+                return
         raise AssertionError(wrong)
+
+    def make_topics(self) -> None:
+        """Those of all kinds of clients, at every broker; again for a new one."""
+        for kind in KINDS:
+            for name, message_type in zip(topics(kind), ("NORMAL", "FIFO"), strict=True):
+                topic = admin.Topic(name=name, queues=QUEUES, message_type=message_type)
+                self.ask("CreateTopic", admin.CreateTopicRequest(topic=topic))
+
+    def make_groups(self) -> None:
+        for kind in KINDS:
+            for name, fifo in zip(topics(kind), (False, True), strict=True):
+                group = admin.Group(name=name, fifo=fifo, max_attempts=1_000, consume_from="FIRST")
+                self.ask("CreateGroup", admin.CreateGroupRequest(group=group))
+
+    def permit(self, broker: str, permission: str) -> None:
+        request = admin.SetPermissionRequest(broker=broker, permission=permission)
+        self.ask("SetPermission", request)
 
     def add_broker(self, name: str) -> None:
         nameservers = ",".join(
@@ -210,13 +234,8 @@ def chaos_cluster(folder: Path) -> Iterator[Chaos]:
         for process in processes.values():
             process.start()
         found.watch_pids()
-        for kind in KINDS:
-            free, fifo = topics(kind)
-            found.cli("topic", "create", free, "--queues", str(QUEUES))
-            found.cli("topic", "create", fifo, "--queues", str(QUEUES), "--type", "FIFO")
-            group = ["--from", "first", "--max-attempts", "1000"]
-            found.cli("group", "create", free, *group)
-            found.cli("group", "create", fifo, "--fifo", *group)
+        found.make_topics()
+        found.make_groups()
         yield found
 
 

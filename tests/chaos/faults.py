@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from chaos.cluster import KINDS, QUEUES, RESERVE_BYTES, Chaos, topics
+from chaos.cluster import RESERVE_BYTES, Chaos
 from chaos.forwarder import Network
 
 HOLD_S = 6.0
@@ -102,17 +102,14 @@ def fill_disk(chaos: Chaos) -> None:
 
 def add_broker(chaos: Chaos) -> None:
     chaos.add_broker("broker-c")
-    for kind in KINDS:
-        free, fifo = topics(kind)
-        chaos.cli("topic", "create", free, "--queues", str(QUEUES))
-        chaos.cli("topic", "create", fifo, "--queues", str(QUEUES), "--type", "FIFO")
+    chaos.make_topics()
     time.sleep(HOLD_S)
 
 
 def make_read_only(chaos: Chaos) -> None:
-    chaos.cli("permission", "broker-a", "read")
+    chaos.permit("broker-a", "read")
     time.sleep(HOLD_S)
-    chaos.cli("permission", "broker-a", "read-write")
+    chaos.permit("broker-a", "read-write")
 
 
 def roll_proxies(chaos: Chaos) -> None:

@@ -56,6 +56,7 @@ class Load:
             await asyncio.sleep(GAP_S)
 
     async def send_in_order(self, client: Client, line: int) -> None:
+        producer = client.producer()
         number = 0
         while not self.draining.is_set():
             body = f"sdk/f{line}/{number}"

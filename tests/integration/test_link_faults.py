@@ -56,7 +56,7 @@ async def test_a_stopping_broker_finishes_what_runs_and_takes_nothing_new() -> N
         stopping = asyncio.create_task(server.stop(grace_s=30))
         with pytest.raises(BrokerUnreachable, match="it is stopping"):
             await pop  # a poll does not hold up the stop
-        with pytest.raises(BrokerUnreachable, match="it is stopping"):
+        with pytest.raises(BrokerUnreachable):
             await brokers.call("b", link.Call(send=link.Send()), 5_000)
         assert waiting == ["pop"]
         assert not stopping.done()

@@ -108,7 +108,7 @@ class Receive:
             try:
                 return broker, await self._pop_at(ctx, broker, pop, last=False)
             except (BrokerDown, NoPermission) as away:
-                self._upstream.log.info("poll.moved", broker=broker, reason=str(away))
+                self._upstream.log.debug("poll.moved", broker=broker, reason=str(away))
             pop.poll_ms = max(0, int((until_s - time.monotonic()) * 1000))
         return brokers[-1], await self._pop_at(ctx, brokers[-1], pop, last=True)
 
