@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from popmq.connection import BACKOFF
-from popmq.errors import PopMQClientError, check
+from popmq.errors import BrokerUnavailable, PopMQClientError, check
 
 T = TypeVar("T")
 Result = TypeVar("Result")
@@ -18,12 +18,13 @@ async def ask_each(
     ask: Callable[[list[T]], Awaitable[Any]],
     done: Callable[[Any], Result],
     patience_s: float,
-    again: Callable[[], None],
+    elsewhere: Callable[[], None],
 ) -> list[Result | Exception]:
     """Per item what `done` makes of its entry, or what went wrong with it.
 
     `ask` makes a request and returns a response with a status and entries that have one each.
-    What went wrong and is worth another try is tried for `patience_s`; `again` is called before.
+    What went wrong and is worth another try is tried for `patience_s`: through another server, by
+    `elsewhere`, when this one says that it does not reach a broker.
     """
     results: list[Result | Exception] = []
     left = list(range(len(items)))
@@ -40,7 +41,8 @@ async def ask_each(
             return results
         failures += 1
         await asyncio.sleep(BACKOFF.after(failures, random.random()))
-        again()
+        if any(isinstance(results[i], BrokerUnavailable) for i in left):
+            elsewhere()
 
 
 async def _once(

@@ -60,7 +60,9 @@ class Load:
         number = 0
         while not self.draining.is_set():
             body = f"sdk/f{line}/{number}"
-            send = partial(client.send, self.fifo_topic, body.encode(), message_group=f"sdk-{line}")
+            send = partial(
+                producer.send, self.fifo_topic, body.encode(), message_group=f"sdk-{line}"
+            )
             if await self.call("send", body, send):
                 number += 1
             await asyncio.sleep(FIFO_GAP_S)

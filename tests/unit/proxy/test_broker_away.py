@@ -10,6 +10,7 @@ from popmq_common import logs
 from popmq_common.clock import VirtualClock
 from popmq_common.errors import (
     BrokerUnreachable,
+    GroupNotFound,
     NameserverDown,
     NoBroker,
     PopMQError,
@@ -22,6 +23,7 @@ from popmq_proxy.config import ProxyConfig
 from popmq_proxy.rpc.context import CallContext, Upstream
 
 ACK = link.Call(ack=link.Ack())
+EPOCH_MS = 1_700_000_000_000
 
 
 class Brokers:
@@ -32,6 +34,7 @@ class Brokers:
         self.silent: set[str] = set()
         self.asked: list[str] = []
         self.topics: dict[str, link.TopicConfig] = {}
+        self.groups: dict[str, dict[str, link.GroupConfig]] = {"a": {}, "b": {}}
 
     async def call(self, broker: str, call: link.Call, timeout_ms: int) -> link.Reply:
         self.asked.append(broker)
@@ -45,7 +48,20 @@ class Brokers:
                 raise TopicNotFound(topic=call.describe.topic)
             status = link.TopicStatus(config=topic)
             return link.Reply(describe=link.DescribeReply(topics=[status]))
+        groups = self.groups.setdefault(broker, {})
+        if call.HasField("put_group"):
+            groups[call.put_group.group.name] = call.put_group.group
+        if call.HasField("get_group"):
+            return self._get_group(groups, call.get_group)
         return link.Reply(done=link.Done())
+
+    def _get_group(self, groups: dict[str, link.GroupConfig], request: link.GetGroup) -> link.Reply:
+        name = request.group
+        if request.create:
+            groups.setdefault(name, link.GroupConfig(name=name, consume_from="LAST"))
+        if name not in groups:
+            raise GroupNotFound(group=name)
+        return link.Reply(get_group=link.GetGroupReply(group=groups[name]))
 
     def answers(self, broker: str) -> bool:
         return broker not in self.away | self.silent
@@ -66,7 +82,7 @@ class Nameservers:
     async def brokers(self) -> list[ns.BrokerInfo]:
         if self.down:
             raise NameserverDown(reason="a test")
-        return [ns.BrokerInfo(name=name, address="h:1") for name in ("a", "b")]
+        return [ns.BrokerInfo(name=name, address="h:1", epoch_ms=EPOCH_MS) for name in ("a", "b")]
 
     async def close(self) -> None:
         return
@@ -179,3 +195,39 @@ async def test_a_proxy_that_never_heard_of_a_broker_says_that_nameservers_are_do
     except PopMQError as error:
         failed = error
     assert isinstance(failed, NameserverDown)
+
+
+async def test_a_group_is_made_with_the_defaults_when_nobody_has_it(proxy: Proxy) -> None:
+    assert (await proxy.upstream.group("g")).consume_from == "LAST"
+    assert all("g" in groups for groups in proxy.brokers.groups.values())
+
+
+@pytest.mark.parametrize(
+    ("known", "begins"),
+    [
+        (link.GroupConfig(consume_from="FIRST"), ("FIRST", 0)),
+        (link.GroupConfig(consume_from="TIME", consume_from_ms=7), ("TIME", 7)),
+        (link.GroupConfig(consume_from="LAST"), ("TIME", EPOCH_MS)),
+    ],
+    ids=["first", "time", "last"],
+)
+async def test_a_broker_that_was_added_gets_a_group_as_the_others_have_it(
+    proxy: Proxy, known: link.GroupConfig, begins: tuple[str, int]
+) -> None:
+    """Made with the defaults, it would pass over what clients have sent to that broker already."""
+    known.name, known.fifo, known.max_attempts = "g", True, 1_000
+    proxy.brokers.groups["a"]["g"] = known
+    assert await proxy.upstream.group("g") == known
+    made = proxy.brokers.groups["b"]["g"]
+    assert (made.fifo, made.max_attempts) == (True, 1_000)
+    assert (made.consume_from, made.consume_from_ms) == begins
+
+
+async def test_a_broker_that_is_away_gets_the_group_when_it_is_back(proxy: Proxy) -> None:
+    proxy.brokers.groups["a"]["g"] = link.GroupConfig(name="g", fifo=True, consume_from="FIRST")
+    proxy.brokers.away = {"b"}
+    assert (await proxy.upstream.group("g")).fifo
+    proxy.brokers.away.clear()
+    proxy.upstream.forget_group("g")
+    await proxy.upstream.group("g")
+    assert proxy.brokers.groups["b"]["g"].fifo

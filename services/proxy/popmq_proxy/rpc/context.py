@@ -10,6 +10,7 @@ from popmq_common.clock import Clock
 from popmq_common.errors import (
     BrokerUnreachable,
     ClientIdRequired,
+    GroupNotFound,
     NameserverDown,
     NoBroker,
     TopicNotFound,
@@ -235,14 +236,36 @@ class Upstream:
         kept = self._groups.get(group)
         if kept is not None and now_s - kept[0] < GROUP_KEPT_S:
             return kept[1]
-        replies = await self.on_reachable_brokers(
-            link.Call(get_group=link.GetGroup(group=group, create=True))
-        )
-        config = next(iter(replies.values())).get_group.group
+        config = await self._group_everywhere(group)
         if len(self._groups) >= GROUPS_KEPT_MAX:
             self._groups.clear()
         self._groups[group] = (now_s, config)
         return config
+
+    async def _group_everywhere(self, group: str) -> link.GroupConfig:
+        """A broker that was added, or was away when the group was made, gets it as the others have
+        it. With the defaults it would pass over what it has stored already."""
+        known, lacking = [], []
+        infos = await self.routes.brokers()
+        for info in [one for one in infos if self.brokers.answers(one.name)] or infos:
+            call = link.Call(get_group=link.GetGroup(group=group))
+            try:
+                known.append((await self.call(info.name, call)).get_group.group)
+            except GroupNotFound:
+                lacking.append(info)
+            except Unavailable as down:
+                self.log.warning("broker.passed_over", broker=info.name, reason=str(down))
+        if not known:
+            create = link.Call(get_group=link.GetGroup(group=group, create=True))
+            replies = await self.on_reachable_brokers(create)
+            return next(iter(replies.values())).get_group.group
+        for info in lacking:
+            put = link.Call(put_group=link.PutGroup(group=_as_of_start(known[0], info)))
+            try:
+                await self.call(info.name, put)
+            except Unavailable as down:
+                self.log.warning("broker.passed_over", broker=info.name, reason=str(down))
+        return known[0]
 
     def forget_unused(self) -> None:
         """Sessions, groups and routes that nobody has used for long; called now and then."""
@@ -254,3 +277,13 @@ class Upstream:
 
     def forget_group(self, group: str) -> None:
         self._groups.pop(group, None)
+
+
+def _as_of_start(known: link.GroupConfig, info: ns.BrokerInfo) -> link.GroupConfig:
+    """For a broker that lacks the group: while it was not there, or away, the group began
+    elsewhere. Whatever it has stored since its process runs is later than that."""
+    config = link.GroupConfig()
+    config.CopyFrom(known)
+    if config.consume_from == "LAST" and info.epoch_ms:
+        config.consume_from, config.consume_from_ms = "TIME", info.epoch_ms
+    return config

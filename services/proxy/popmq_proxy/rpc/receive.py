@@ -124,8 +124,8 @@ class Receive:
             else:
                 reply = await upstream.call(broker, call, timeout_ms)
         except GroupNotFound:
-            create = link.GetGroup(group=pop.group, create=True)
-            await upstream.call(broker, link.Call(get_group=create))
+            upstream.forget_group(pop.group)
+            await upstream.group(pop.group)
             reply = await upstream.call(broker, call, timeout_ms)
         return reply.pop.messages
 
