@@ -61,6 +61,11 @@ sdk-chaos: setup ## consumers, proxies and brokers stopped and killed while the 
 bench-sdk: setup ## our SDK beside the official Python client, before one server (SECONDS= ROUNDS= JSON=1 WRITE=1)
 	PYTHONPATH=bench $(BIN)/python -m sdk_compare $(if $(SECONDS),--seconds $(SECONDS)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JSON),--json) $(if $(WRITE),--write)
 
+.PHONY: chaos
+chaos: setup ## one fault after the other, under load of our SDK and the official Go and Python clients (ONLY= JSON=1 WRITE=1)
+	PYTHONPATH=tests $(BIN)/python -m chaos $(if $(ONLY),--only '$(ONLY)') $(if $(JSON),--json) $(if $(KEEP),--keep '$(KEEP)') \
+		$(if $(WRITE),--write docs/failures.md)
+
 lock-demo: setup ## the access lock shown: messages handed out twice without it and with it
 	PYTHONPATH=tests $(BIN)/python -m lock_demo
 

@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 import socket
+import time
 import uuid
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -24,6 +25,10 @@ from popmq_consumer.v1 import consumer_pb2_grpc as consumer_grpc
 
 T = TypeVar("T")
 ATTEMPTS = 3
+NO_ANSWER = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+"""Another server may give one: this one is away, or it is paused or cut off."""
+MOVE_GAP_S = 1.0
+"""Between two moves to another server because this one does not reach a broker."""
 BACKOFF = Backoff(first_s=0.1, longest_s=1.0)
 
 
@@ -67,6 +72,7 @@ class Connection:
         self.client_id = f"{socket.gethostname()}@{os.getpid()}@{uuid.uuid4().hex[:12]}"
         self.addresses = addresses(endpoint)
         self._servers = InTurn(self.addresses, self._open)
+        self._moved_s = float("-inf")
         self.stub: Any = _Calls(lambda: self._servers.current().stub)
         self.consumer: Any = _Calls(lambda: self._servers.current().consumer)
         """What a PopMQ server knows beyond the public protocol."""
@@ -103,20 +109,34 @@ class Connection:
         )
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS) -> T:
-        """Try again what was not answered; the same ids go out each time. Raises
-        `ServerUnreachable`."""
-        for number in range(1, attempts + 1):
+        """Try again what was not answered; the same ids go out each time. Where there are several
+        servers, one that could not be connected to is no attempt, for `timeout_s`: in a rolling
+        restart the other one may be just about to come back. Raises `ServerUnreachable`."""
+        made = failures = 0
+        patience_s = self.timeout_s if len(self.addresses) > 1 else 0.0
+        connect_until_s = time.monotonic() + patience_s
+        while True:
             address = self._servers.name
             try:
                 return await attempt()
             except grpc.aio.AioRpcError as failed:
-                if failed.code() is grpc.StatusCode.UNAVAILABLE:
+                if failed.code() in NO_ANSWER:
                     self._servers.failed(address)
-                if number == attempts:
+                failures += 1
+                may_connect = _never_left(failed) and time.monotonic() < connect_until_s
+                made += not may_connect
+                if made >= attempts:
                     text = f"{address}: {failed.details() or failed.code().name}"
                     raise ServerUnreachable(text) from failed
-                await asyncio.sleep(BACKOFF.after(number, random.random()))
-        raise AssertionError("at least one attempt is made")
+                await asyncio.sleep(BACKOFF.after(failures, random.random()))
+
+    def go_elsewhere(self) -> None:
+        """On to the next server, if there are several: from there a broker may be reached. Callers
+        that fail together go there together."""
+        now_s = time.monotonic()
+        if now_s - self._moved_s >= MOVE_GAP_S:
+            self._moved_s = now_s
+            self._servers.failed(self._servers.name)
 
     def resource(self, name: str) -> v2.Resource:
         """A topic or group in this client's namespace."""
@@ -137,6 +157,12 @@ class Connection:
 def _as_bytes(request: bytes | service.SendMessageRequest) -> bytes:
     """Most sends are written as bytes, by `_core/encode.py`."""
     return request if isinstance(request, bytes) else request.SerializeToString()
+
+
+def _never_left(failed: grpc.aio.AioRpcError) -> bool:
+    """There was no connection to send it on; gRPC says so in its text alone."""
+    unavailable = failed.code() is grpc.StatusCode.UNAVAILABLE
+    return unavailable and "failed to connect" in (failed.details() or "")
 
 
 @cache

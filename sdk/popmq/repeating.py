@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq.connection import BACKOFF
-from popmq.errors import PopMQClientError, check, error_of
+from popmq.errors import BrokerUnavailable, PopMQClientError, check, error_of
 
 T = TypeVar("T")
 Result = TypeVar("Result")
@@ -19,11 +19,13 @@ async def ask_each(
     ask: Callable[[list[T]], Awaitable[Any]],
     done: Callable[[Any], Result],
     patience_s: float,
+    elsewhere: Callable[[], None],
 ) -> list[Result | Exception]:
     """Per item what `done` makes of its entry, or what went wrong with it.
 
     `ask` makes a request and returns a response with a status and entries that have one each.
-    What went wrong and is worth another try is tried for `patience_s`.
+    What went wrong and is worth another try is tried for `patience_s`: through another server, by
+    `elsewhere`, when this one says that it does not reach a broker.
     """
     deadline = time.monotonic() + patience_s
     results = await _once(list(items), ask, done)
@@ -33,6 +35,8 @@ async def ask_each(
             break
         failures += 1
         await asyncio.sleep(BACKOFF.after(failures, random.random()))
+        if any(isinstance(results[i], BrokerUnavailable) for i in left):
+            elsewhere()
         for i, result in zip(left, await _once([items[i] for i in left], ask, done), strict=True):
             results[i] = result
     return results

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -13,8 +14,8 @@ from apache.rocketmq.v2 import service_pb2 as service
 from popmq._core import compress, convert
 from popmq._core.encode import MessageEncoder
 from popmq._core.ids import MessageIds
-from popmq.connection import ATTEMPTS, Connection
-from popmq.errors import PopMQClientError, check, error_of
+from popmq.connection import ATTEMPTS, BACKOFF, Connection
+from popmq.errors import BrokerUnavailable, PopMQClientError, check, error_of
 from popmq.message import Message, SendReceipt
 from popmq.repeating import ask_each
 from popmq.telemetry import Telemetry
@@ -103,19 +104,41 @@ class Sending:
         wrong with the request."""
         encoder = await self.topic(topic)
         drafts = [self.draft(encoder, message) for message in messages]
+        results = await self._receipts(drafts, attempts)
+        for failures in range(1, attempts):
+            again = [i for i, one in enumerate(results) if isinstance(one, BrokerUnavailable)]
+            if not again:
+                break
+            await asyncio.sleep(BACKOFF.after(failures, random.random()))
+            self._connection.go_elsewhere()
+            found = await self._receipts([drafts[i] for i in again], attempts)
+            for i, result in zip(again, found, strict=True):
+                results[i] = result
+        return results
+
+    async def _receipts(
+        self, drafts: list[bytes], attempts: int
+    ) -> list[SendReceipt | PopMQClientError]:
         response = await self._ask(drafts, attempts)
-        if not response.entries:
+        if len(response.entries) == len(drafts):
+            return [
+                _stored(entry) if entry.status.code == v2.OK else error_of(entry.status)
+                for entry in response.entries
+            ]
+        try:
             check(response.status)
-        return [
-            _stored(entry) if entry.status.code == v2.OK else error_of(entry.status)
-            for entry in response.entries
-        ]
+        except BrokerUnavailable as failed:  # of all of them
+            return [failed] * len(drafts)
+        raise PopMQClientError(f"{len(response.entries)} entries were answered of {len(drafts)}")
 
     async def send_drafts(
         self, drafts: list[bytes], patience_s: float
     ) -> list[SendReceipt | Exception]:
         """The same, and what may yet be stored is tried for `patience_s`."""
-        return await ask_each(drafts, lambda left: self._ask(left, 1), _stored, patience_s)
+        elsewhere = self._connection.go_elsewhere
+        return await ask_each(
+            drafts, lambda left: self._ask(left, 1), _stored, patience_s, elsewhere
+        )
 
     async def _ask(self, drafts: list[bytes], attempts: int) -> Any:
         return await self._connection.ask(

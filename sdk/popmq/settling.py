@@ -179,7 +179,7 @@ class Settling:
             request = convert.ack(left, connection.resource(group), connection.resource(topic))
             return await connection.ask(connection.stub.AckMessage, request, attempts=1)
 
-        return await ask_each(held, ask, _done, _patience_s(held))
+        return await ask_each(held, ask, _done, _patience_s(held), connection.go_elsewhere)
 
     async def _nack_batch(self, line: _Line, held: list[ReceivedMessage]) -> list[Exception | None]:
         connection = self._connection
@@ -199,7 +199,7 @@ class Settling:
                 text = f"{connection.endpoint} is no PopMQ: it does not know nack and reject"
                 raise RefusedByServer(v2.NOT_IMPLEMENTED, text) from cause
 
-        return await ask_each(held, ask, _done, _patience_s(held))
+        return await ask_each(held, ask, _done, _patience_s(held), connection.go_elsewhere)
 
 
 def _patience_s(held: list[ReceivedMessage]) -> float:

@@ -16,7 +16,8 @@ from popmq_common.sends import SendCall, SendDone
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.clients.local_brokers import LocalBroker, LocalBrokers
-from popmq_proxy.clients.nameservers import LocalNameservers, RouteCache
+from popmq_proxy.clients.nameservers import LocalNameservers
+from popmq_proxy.clients.route_cache import RouteCache
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.rpc.methods import methods

@@ -34,10 +34,10 @@ class SmallDisk:
 
 
 @contextmanager
-def small_disk(folder: Path) -> Iterator[SmallDisk]:
+def small_disk(folder: Path, size_bytes: int = SIZE_BYTES) -> Iterator[SmallDisk]:
     """Mounted at `folder`. Raises `RuntimeError` where that cannot be done."""
     folder.mkdir()
-    options = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "tmpfs", str(folder)]
+    options = ["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", str(folder)]
     mounted = subprocess.run(options, capture_output=True, text=True, check=False)
     if mounted.returncode:
         raise RuntimeError(f"small disks are mounted by root; this failed: {mounted.stderr}")

@@ -11,7 +11,7 @@ from integration.conftest import Raw
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq_common.clock import SystemClock
-from popmq_common.errors import BrokerDown, BrokerUnreachable, DiskFull, PopMQError
+from popmq_common.errors import BrokerDown, BrokerUnreachable, DiskFull, NoPermission, PopMQError
 from popmq_common.sends import SendCall
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
@@ -43,9 +43,13 @@ class OneDown:
 
     def _stored(self, broker: str, call: link.Call | SendCall) -> link.Reply:
         if broker == "broker-a":
-            raise self._failure(broker=broker, reason="it is down", path="/data")
+            fields = {"path": "/data", "topic": "t", "action": "writable"}
+            raise self._failure(broker=broker, reason="it is down", **fields)
         self.stored += [(broker, call.send.queue_id)] * len(call.send.records)
         return link.Reply(send=link.SendReply(queue_id=call.send.queue_id))
+
+    def answers(self, broker: str) -> bool:
+        return True  # nobody has noticed yet
 
     async def close(self) -> None:
         return
@@ -72,8 +76,10 @@ async def serving(brokers: OneDown) -> AsyncIterator[Raw]:
         yield Raw(service_grpc.MessagingServiceStub(channel), "", None)  # type: ignore[arg-type]
 
 
-async def test_free_messages_go_to_the_broker_that_answers() -> None:
-    brokers = OneDown(BrokerUnreachable)
+@pytest.mark.parametrize("failure", [BrokerUnreachable, DiskFull, NoPermission])
+async def test_free_messages_go_to_the_broker_that_takes_them(failure: type[PopMQError]) -> None:
+    """The other one is away, full, or read only: it has stored nothing."""
+    brokers = OneDown(failure)
     async with serving(brokers) as raw:
         codes = [(await raw.send("t")).status.code for _ in range(8)]
     assert codes == [v2.OK] * 8
@@ -102,7 +108,7 @@ async def test_a_lost_answer_is_not_sent_again() -> None:
 
 async def test_a_full_disk_is_told_as_something_to_try_later() -> None:
     async with serving(OneDown(DiskFull)) as raw:
-        statuses = [(await raw.send("t")).status for _ in range(4)]
+        statuses = [(await raw.send("t", message_group=group)).status for group in "abcdefgh"]
     refused = [status for status in statuses if status.code != v2.OK]
     assert {status.code for status in refused} == {v2.TOO_MANY_REQUESTS}
     assert "nothing was stored" in refused[0].message

@@ -118,3 +118,31 @@ async def test_a_registration_larger_than_grpc_takes_by_default_is_taken() -> No
         assert request.ByteSize() > 4 * 1024 * 1024
         assert await announcer.register(request)
         await announcer.unregister(request.broker)
+
+
+async def test_a_nameserver_that_was_just_started_hides_nothing_that_another_one_knows() -> None:
+    async with AsyncExitStack() as stack:
+        empty, full = [await start(stack, SystemClock()) for _ in range(2)]
+        full.table.register(registration(1, "h:1").broker, [TOPIC], SystemClock().now_ms())
+        client = GrpcNameservers((f"127.0.0.1:{empty.port}", f"127.0.0.1:{full.port}"))
+        assert [route.broker.name for route in await client.lookup("t")] == ["b"]
+        assert [broker.name for broker in await client.brokers()] == ["b"]
+        assert await client.lookup("other") == []
+        await client.close()
+
+
+async def test_a_permission_is_known_at_every_nameserver_when_its_change_is_answered(
+    tmp_path: Path,
+) -> None:
+    async with AsyncExitStack() as stack:
+        names = [await start(stack, SystemClock()) for _ in range(2)]
+        running = await stack.enter_async_context(
+            server(broker_config(tmp_path, *names), SystemClock())
+        )
+        await running.broker.handle(link.Call(put_topic=link.PutTopic(topic=TOPIC)))
+        for perm in (4, 6):
+            change = link.SetPermission(perm=perm)
+            await running.broker.handle(link.Call(set_permission=change))
+            for found in names:
+                (route,) = found.table.lookup("t")
+                assert route.topic.perm == perm

@@ -245,6 +245,9 @@ def test_t46_an_admin_call_names_the_broker_that_does_not_answer(proxy: ProxyDri
         ) -> link.Reply:
             raise BrokerDown(broker=broker, reason="it closed the connection")
 
+        def answers(self, broker: str) -> bool:
+            return True
+
         async def close(self) -> None:
             return
 

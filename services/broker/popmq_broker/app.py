@@ -96,6 +96,7 @@ async def registered(
             ),
             lambda: (state.topics_version, announced(state)),
             state.log,
+            state.config.heartbeat_ms / 1000,
         )
         for announcer in announcers
     ]

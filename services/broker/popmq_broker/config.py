@@ -33,6 +33,9 @@ class BrokerConfig:
     """host:port that proxies reach the link at; empty: host and port."""
     nameservers: tuple[str, ...] = ()
     """Nameservers to register with, host:port separated by commas."""
+    heartbeat_ms: int = 5_000
+    """How often nameservers are told that this broker lives; at least three times in their
+    expiry_ms. RocketMQ's brokers do it every 30,000 ms."""
     link_secret: str = ""
     """Shared secret that proxies must show; empty: none."""
     link_tls_cert: Path | None = None

@@ -17,6 +17,7 @@ COMMANDS = {
     "standalone": ("services", "run_standalone", "Run a whole PopMQ in this process."),
     "quickstart": ("quickstart", "run_quickstart", "Send, receive and ack one message."),
     "topic": ("topics", "topic", "Make, list, show and delete topics."),
+    "permission": ("permission", "permission", "What clients may do at a broker."),
     "group": ("groups", "group", "Make, change, list, show and delete consumer groups."),
     "dlq": ("dead_letters", "dlq", "List, show and send again what a group gave up."),
     "transaction": ("transactions", "transaction", "List and settle open transactions."),
@@ -41,7 +42,7 @@ COMMANDS = {
 SECTIONS = {
     "Servers": ["standalone", "quickstart", "nameserver", "broker", "proxy", "health"],
     "Messages": ["send", "receive", "tail", "recall", "message", "run"],
-    "Operation": ["topic", "group", "dlq", "transaction", "store"],
+    "Operation": ["topic", "group", "dlq", "transaction", "permission", "store"],
     "When something is wrong": ["explain", "doctor", "bench"],
     "The shell": ["completion"],
 }

@@ -34,13 +34,25 @@ def topic() -> None:
     show_default=True,
     help="Queues on each broker.",
 )
+@click.option(
+    "--place-groups-anew",
+    is_flag=True,
+    help="Spread message groups over the brokers there are now; their messages may change places.",
+)
 @client_options
 @running
-async def create(name: str, message_type: str, queues: int, endpoint: str, as_json: bool) -> None:
+async def create(
+    name: str,
+    message_type: str,
+    queues: int,
+    place_groups_anew: bool,
+    endpoint: str,
+    as_json: bool,
+) -> None:
     """Make the topic NAME on every broker, or change it."""
     wanted = admin.Topic(name=name, message_type=message_type.upper(), queues=queues)
     async with AdminClient(endpoint) as stub:
-        request = admin.CreateTopicRequest(topic=wanted)
+        request = admin.CreateTopicRequest(topic=wanted, place_groups_anew=place_groups_anew)
         response = await stub.CreateTopic(request, timeout=TIMEOUT_S)
     if as_json:
         document({"topic": MessageToDict(wanted), "brokers": list(response.brokers)})

@@ -264,6 +264,10 @@ class NameserverDown(Unavailable):
     """No nameserver answers: {reason}."""
 
 
+class BrokerSilent(BrokerDown):
+    """Broker {broker} has not said a word for a while; it may be paused, or cut off."""
+
+
 class BrokerUnreachable(BrokerDown):
     """Broker {broker} cannot be reached: {reason}. Nothing was sent to it."""
 

@@ -14,4 +14,5 @@ class NameserverConfig:
     log_level: str = "info"
     """debug, info, warning or error."""
     expiry_ms: int = 15_000
-    """Silence after which a broker is taken out of the routes: three of its heartbeats."""
+    """Silence after which a broker is taken out of the routes: three of its heartbeats. RocketMQ's
+    nameserver waits 120,000 ms."""

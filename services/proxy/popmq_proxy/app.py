@@ -11,7 +11,8 @@ from popmq_common.clock import Clock
 from popmq_common.link_tls import proxy_context
 from popmq_common.metrics_http import MetricsServer
 from popmq_proxy.clients.brokers import Brokers, LinkBrokers
-from popmq_proxy.clients.nameservers import GrpcNameservers, Nameservers, RouteCache
+from popmq_proxy.clients.nameservers import GrpcNameservers, Nameservers
+from popmq_proxy.clients.route_cache import RouteCache
 from popmq_proxy.config import Front, ProxyConfig
 from popmq_proxy.front import tls
 from popmq_proxy.front.asgi import GrpcApp
@@ -48,6 +49,7 @@ class Handlers:
     def drain(self) -> None:
         """Not healthy any more, and waiting polls and streams end."""
         self.methods.health.stop()
+        self.upstream.stopping.set()
         self.upstream.sessions.end_all()
 
 

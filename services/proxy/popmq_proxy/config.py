@@ -82,6 +82,9 @@ class ProxyConfig:
     """Longest orphaned_transaction_recovery_duration of a message."""
     call_timeout_ms: int = 5_000
     """How long a broker may take to answer, waiting polls apart."""
+    broker_wait_ms: int = 8_000
+    """How long what only one broker can do (an ack, a message of a message group) waits while that
+    broker cannot be reached, if its client waits so long. Longer than a restart."""
     request_bytes_max: int = 130 * MiB
     """Largest request as a whole; it has room for a batch of large messages."""
     received_bytes_max: int = 512 * MiB

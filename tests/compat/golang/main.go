@@ -414,6 +414,7 @@ func main() {
 		"round_trip": roundTrip, "redelivery": redelivery, "change_invisible": changeInvisible,
 		"tag_filter": tagFilter, "sql_filter": sqlFilter, "push": push, "slow_push": slowPush,
 		"fifo": fifo, "fifo_push": fifoPush, "delay": delay, "transaction": transaction,
+		"chaos": chaos,
 	}
 	text, err := json.Marshal(scenarios[scenario]())
 	check(err)

@@ -4,7 +4,7 @@ import pytest
 
 from popmq_common.errors import BrokerUnreachable, NameserverDown, TopicNotFound
 from popmq_internal.v1 import nameserver_pb2 as ns
-from popmq_proxy.clients.nameservers import RouteCache
+from popmq_proxy.clients.route_cache import RouteCache
 
 
 class Names:

@@ -8,7 +8,8 @@ from popmq_common import logs
 from popmq_common.clock import VirtualClock
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
-from popmq_proxy.clients.nameservers import LocalNameservers, RouteCache
+from popmq_proxy.clients.nameservers import LocalNameservers
+from popmq_proxy.clients.route_cache import RouteCache
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.rpc import context
 from popmq_proxy.rpc.context import Upstream
@@ -22,6 +23,9 @@ class OneBroker:
         self.asked += 1
         group = link.GroupConfig(name=call.get_group.group)
         return link.Reply(get_group=link.GetGroupReply(group=group))
+
+    def answers(self, broker: str) -> bool:
+        return True
 
     async def close(self) -> None:
         return

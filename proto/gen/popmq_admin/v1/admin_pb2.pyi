@@ -128,6 +128,11 @@ class CreateTopicRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TOPIC_FIELD_NUMBER: _builtins.int
+    PLACE_GROUPS_ANEW_FIELD_NUMBER: _builtins.int
+    place_groups_anew: _builtins.bool
+    """Spread message groups over the brokers there are now. What a group still has elsewhere may be
+    overtaken.
+    """
     @_builtins.property
     def topic(self) -> Global___Topic:
         """on every broker of the cluster; changes it if it exists"""
@@ -136,10 +141,11 @@ class CreateTopicRequest(_message.Message):
         self,
         *,
         topic: Global___Topic | None = ...,
+        place_groups_anew: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["topic", b"topic"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["place_groups_anew", b"place_groups_anew", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -164,6 +170,46 @@ class CreateTopicResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CreateTopicResponse: _TypeAlias = CreateTopicResponse  # noqa: Y015
+
+@_typing.final
+class SetPermissionRequest(_message.Message):
+    """What clients may do at a broker, whatever its topics say."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BROKER_FIELD_NUMBER: _builtins.int
+    PERMISSION_FIELD_NUMBER: _builtins.int
+    broker: _builtins.str
+    permission: _builtins.str
+    """read, read-write"""
+    def __init__(
+        self,
+        *,
+        broker: _builtins.str = ...,
+        permission: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "permission", b"permission"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetPermissionRequest: _TypeAlias = SetPermissionRequest  # noqa: Y015
+
+@_typing.final
+class SetPermissionResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetPermissionResponse: _TypeAlias = SetPermissionResponse  # noqa: Y015
 
 @_typing.final
 class DeleteTopicRequest(_message.Message):

@@ -119,6 +119,11 @@ class AdminStub:
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.InspectRequest.SerializeToString,
                 response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.InspectResponse.FromString,
                 _registered_method=True)
+        self.SetPermission = channel.unary_unary(
+                '/popmq.admin.v1.Admin/SetPermission',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.SetPermissionRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.SetPermissionResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -226,6 +231,12 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetPermission(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -313,6 +324,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.Inspect,
                     request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.InspectRequest.FromString,
                     response_serializer=popmq__admin_dot_v1_dot_admin__pb2.InspectResponse.SerializeToString,
+            ),
+            'SetPermission': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetPermission,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.SetPermissionRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.SetPermissionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -774,6 +790,33 @@ class Admin:
             '/popmq.admin.v1.Admin/Inspect',
             popmq__admin_dot_v1_dot_admin__pb2.InspectRequest.SerializeToString,
             popmq__admin_dot_v1_dot_admin__pb2.InspectResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetPermission(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/SetPermission',
+            popmq__admin_dot_v1_dot_admin__pb2.SetPermissionRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.SetPermissionResponse.FromString,
             options,
             channel_credentials,
             insecure,

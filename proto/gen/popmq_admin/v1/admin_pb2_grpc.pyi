@@ -50,6 +50,7 @@ class AdminStub:
     ResetOffsets: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ResetOffsetsRequest, _admin_pb2.ResetOffsetsResponse]
     Explain: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ExplainRequest, _admin_pb2.ExplainResponse]
     Inspect: _grpc.UnaryUnaryMultiCallable[_admin_pb2.InspectRequest, _admin_pb2.InspectResponse]
+    SetPermission: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetPermissionRequest, _admin_pb2.SetPermissionResponse]
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -71,6 +72,7 @@ class AdminAsyncStub(AdminStub):
     ResetOffsets: _aio.UnaryUnaryMultiCallable[_admin_pb2.ResetOffsetsRequest, _admin_pb2.ResetOffsetsResponse]  # type: ignore[assignment]
     Explain: _aio.UnaryUnaryMultiCallable[_admin_pb2.ExplainRequest, _admin_pb2.ExplainResponse]  # type: ignore[assignment]
     Inspect: _aio.UnaryUnaryMultiCallable[_admin_pb2.InspectRequest, _admin_pb2.InspectResponse]  # type: ignore[assignment]
+    SetPermission: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetPermissionRequest, _admin_pb2.SetPermissionResponse]  # type: ignore[assignment]
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -191,5 +193,12 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.InspectRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.InspectResponse, _abc.Awaitable[_admin_pb2.InspectResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def SetPermission(
+        self,
+        request: _admin_pb2.SetPermissionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.SetPermissionResponse, _abc.Awaitable[_admin_pb2.SetPermissionResponse]]: ...
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

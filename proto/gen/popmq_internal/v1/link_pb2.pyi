@@ -298,6 +298,8 @@ class Call(_message.Message):
     INSPECT_FIELD_NUMBER: _builtins.int
     SEND_BACK_FIELD_NUMBER: _builtins.int
     LOCK_QUEUES_FIELD_NUMBER: _builtins.int
+    PING_FIELD_NUMBER: _builtins.int
+    SET_PERMISSION_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     @_builtins.property
     def send(self) -> Global___Send: ...
@@ -369,6 +371,10 @@ class Call(_message.Message):
     def send_back(self) -> Global___SendBack: ...
     @_builtins.property
     def lock_queues(self) -> Global___LockQueues: ...
+    @_builtins.property
+    def ping(self) -> Global___Ping: ...
+    @_builtins.property
+    def set_permission(self) -> Global___SetPermission: ...
     def __init__(
         self,
         *,
@@ -407,12 +413,14 @@ class Call(_message.Message):
         inspect: Global___Inspect | None = ...,
         send_back: Global___SendBack | None = ...,
         lock_queues: Global___LockQueues | None = ...,
+        ping: Global___Ping | None = ...,
+        set_permission: Global___SetPermission | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_transaction", b"end_transaction", "explain", b"explain", "find_messages", b"find_messages", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_transaction", b"end_transaction", "explain", b"explain", "find_messages", b"find_messages", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_transaction", b"end_transaction", "explain", b"explain", "find_messages", b"find_messages", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_transaction", b"end_transaction", "explain", b"explain", "find_messages", b"find_messages", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "end_transaction", "poll_checks", "list_transactions", "find_messages", "get_message", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join", "explain", "inspect", "send_back", "lock_queues"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "end_transaction", "poll_checks", "list_transactions", "find_messages", "get_message", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join", "explain", "inspect", "send_back", "lock_queues", "ping", "set_permission"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -420,6 +428,10 @@ Global___Call: _TypeAlias = Call  # noqa: Y015
 
 @_typing.final
 class Reply(_message.Message):
+    """Id 0 answers no call: its failure says that the broker stops and takes no more calls. The proxy
+    closes the connection when those under way are answered.
+    """
+
     DESCRIPTOR: _descriptor.Descriptor
 
     ID_FIELD_NUMBER: _builtins.int
@@ -590,6 +602,45 @@ class Done(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Done: _TypeAlias = Done  # noqa: Y015
+
+@_typing.final
+class Ping(_message.Message):
+    """Are you there? Sent when nothing has come for a while."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Ping: _TypeAlias = Ping  # noqa: Y015
+
+@_typing.final
+class SetPermission(_message.Message):
+    """What clients may do at this broker, whatever its topics say. Kept over restarts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PERM_FIELD_NUMBER: _builtins.int
+    perm: _builtins.int
+    """RocketMQ's bits: 4 read, 2 write"""
+    def __init__(
+        self,
+        *,
+        perm: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["perm", b"perm"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetPermission: _TypeAlias = SetPermission  # noqa: Y015
 
 @_typing.final
 class OutgoingRecord(_message.Message):
@@ -1123,6 +1174,7 @@ class TopicConfig(_message.Message):
     WRITE_QUEUES_FIELD_NUMBER: _builtins.int
     PERM_FIELD_NUMBER: _builtins.int
     MESSAGE_TYPE_FIELD_NUMBER: _builtins.int
+    ORDER_CONF_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     read_queues: _builtins.int
     write_queues: _builtins.int
@@ -1130,6 +1182,10 @@ class TopicConfig(_message.Message):
     """RocketMQ's bits: 4 read, 2 write"""
     message_type: _builtins.str
     """NORMAL, FIFO, DELAY, TRANSACTION, MIXED"""
+    order_conf: _builtins.str
+    """Where message groups are, "broker-a:8;broker-b:8": brokers and their queues, whether they are
+    registered now or not. Empty: the queues of the brokers that are registered.
+    """
     def __init__(
         self,
         *,
@@ -1138,10 +1194,11 @@ class TopicConfig(_message.Message):
         write_queues: _builtins.int = ...,
         perm: _builtins.int = ...,
         message_type: _builtins.str = ...,
+        order_conf: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message_type", b"message_type", "name", b"name", "perm", b"perm", "read_queues", b"read_queues", "write_queues", b"write_queues"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message_type", b"message_type", "name", b"name", "order_conf", b"order_conf", "perm", b"perm", "read_queues", b"read_queues", "write_queues", b"write_queues"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

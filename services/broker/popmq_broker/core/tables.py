@@ -27,6 +27,7 @@ PERM_READ: Final = 4
 PERM_WRITE: Final = 2
 PERM_BOTH: Final = PERM_READ | PERM_WRITE
 MESSAGE_TYPE: Final = "message.type"
+ORDER_CONF: Final = "popmq.order.conf"
 CONSUME_FROM: Final = "popmq.consume.from"
 CONSUME_FROM_MS: Final = "popmq.consume.from.ms"
 LOCK_HOLD: Final = "popmq.lock.hold.ms"
@@ -48,6 +49,8 @@ class TopicConfig:
     write_queues: int
     perm: int = PERM_BOTH
     message_type: str = "NORMAL"
+    order_conf: str = ""
+    """Where message groups are, "broker-a:8;broker-b:8"; empty: at the brokers there are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +69,10 @@ class GroupConfig:
 def encode_topics(topics: Mapping[str, TopicConfig], version: int, now_ms: int) -> str:
     table = {
         topic.name: {
-            "attributes": {MESSAGE_TYPE: topic.message_type},
+            "attributes": {
+                MESSAGE_TYPE: topic.message_type,
+                **({ORDER_CONF: topic.order_conf} if topic.order_conf else {}),
+            },
             "order": False,
             "perm": topic.perm,
             "readQueueNums": topic.read_queues,
@@ -91,6 +97,7 @@ def decode_topics(text: str, *, where: str) -> tuple[dict[str, TopicConfig], int
                 write_queues=int(raw["writeQueueNums"]),
                 perm=int(raw["perm"]),
                 message_type=str((raw.get("attributes") or {}).get(MESSAGE_TYPE, "NORMAL")),
+                order_conf=str((raw.get("attributes") or {}).get(ORDER_CONF, "")),
             )
             for raw in fields["topicConfigTable"].values()
         ]

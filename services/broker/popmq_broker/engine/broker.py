@@ -13,6 +13,7 @@ from popmq_broker.engine.find import Find
 from popmq_broker.engine.inspection import Inspection
 from popmq_broker.engine.nack import Nacks
 from popmq_broker.engine.offsets import Offsets
+from popmq_broker.engine.permission import Permission
 from popmq_broker.engine.pop import Pop
 from popmq_broker.engine.pop_buffer import Storing
 from popmq_broker.engine.positions import Positions
@@ -124,6 +125,8 @@ class Broker:
             "inspect": inspection.inspect,
             "send_back": SendBack(state, self.topics, self.timers.levels).send_back,
             "lock_queues": QueueLock(state).lock_queues,
+            "ping": _ping,
+            "set_permission": Permission(state, self.topics).set_permission,
         }
         state.store.arrivals = self._arrived
         state.store.synced = self._synced
@@ -226,3 +229,7 @@ class Broker:
     def _synced(self, seconds: float, records: int) -> None:
         self.state.stats.fsync_s.observe(seconds)
         self.state.stats.fsync_records.observe(records)
+
+
+async def _ping(_: link.Ping) -> link.Done:
+    return link.Done()

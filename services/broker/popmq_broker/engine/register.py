@@ -70,8 +70,10 @@ class Registrar:
         broker: ns.BrokerInfo,
         topics: Callable[[], tuple[int, list[link.TopicConfig]]],
         log: Log,
+        heartbeat_s: float = HEARTBEAT_S,
     ) -> None:
         """`topics` gives the version of the topic table and its topics."""
+        self._heartbeat_s = heartbeat_s
         self._announcer = announcer
         self._broker = broker
         self._topics = topics
@@ -109,7 +111,7 @@ class Registrar:
         if not self._reachable:
             return RETRY_S
         # refused: another process has the name; perhaps it goes away, but not because we ask often
-        return HEARTBEAT_S if registered or self._refused else AGAIN_S
+        return self._heartbeat_s if registered or self._refused else AGAIN_S
 
     def _topics_are_new(self) -> bool:
         """Dead letter topics appear without anybody waiting for their announcement."""

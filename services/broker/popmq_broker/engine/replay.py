@@ -18,9 +18,11 @@ from popmq_broker.core.leases import GroupQueue, Outcome
 from popmq_broker.core.offsets import OffsetTable, QueueKey
 from popmq_broker.core.order import Entry, Order
 from popmq_broker.core.queue_entry import QueueEntry, tag_of
+from popmq_broker.core.tables import PERM_BOTH
 from popmq_broker.engine import transaction_replay
 from popmq_broker.engine.moves import FORGET
 from popmq_broker.engine.offsets import OFFSETS_FILE
+from popmq_broker.engine.permission import PERMISSION_FILE, decode_permission
 from popmq_broker.engine.pick import message_group_of
 from popmq_broker.engine.state import LOG_END, BrokerState
 from popmq_broker.engine.topics import FLOORS_FILE, GROUPS_FILE, TOPICS_FILE
@@ -42,6 +44,7 @@ def load(state: BrokerState) -> bool:
     if groups is not None:
         state.groups, state.groups_version = groups
     state.floors = state.store.load_config(FLOORS_FILE, _decode_floors) or {}
+    state.perm = state.store.load_config(PERMISSION_FILE, decode_permission) or PERM_BOTH
     ahead = _lower_floors(state)
     state.store.oldest.begin_at(state.floors)
     saved = state.store.load_config(OFFSETS_FILE, partial(offsets.decode, where=OFFSETS_FILE))

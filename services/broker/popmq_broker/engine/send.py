@@ -119,7 +119,7 @@ class Send:
 
     def _drafts(self, request: link.Send | SendCall, half_count: int) -> list[Draft]:
         topic = self._state.topic(request.topic)
-        if not topic.perm & PERM_WRITE:
+        if not topic.perm & self._state.perm & PERM_WRITE:
             raise NoPermission(topic=topic.name, action="writable")
         queue_id = self._queue(topic, request.queue_id)
         if not request.records:

@@ -15,7 +15,7 @@ from popmq_broker.core.pullers import Pullers
 from popmq_broker.core.queue_lock import QueueLocks
 from popmq_broker.core.receives import LastReceives
 from popmq_broker.core.stats import Stats
-from popmq_broker.core.tables import ConsumeFrom, GroupConfig, TopicConfig
+from popmq_broker.core.tables import PERM_BOTH, ConsumeFrom, GroupConfig, TopicConfig
 from popmq_broker.core.transaction_table import HalfTable
 from popmq_broker.engine.wait import Waiters, WaitKey
 from popmq_broker.store.seek import first_stored_at
@@ -46,6 +46,8 @@ class BrokerState:
     receives: LastReceives = field(default_factory=LastReceives)
     topics: dict[str, TopicConfig] = field(default_factory=dict)
     topics_version: int = 0
+    perm: int = PERM_BOTH
+    """What clients may do here at most; a topic may allow less."""
     groups: dict[str, GroupConfig] = field(default_factory=dict)
     groups_version: int = 0
     floors: dict[str, dict[int, int]] = field(default_factory=dict)

@@ -70,6 +70,7 @@ class Topics:
                 write_queues=raw.write_queues,
                 perm=raw.perm or tables.PERM_BOTH,
                 message_type=raw.message_type,
+                order_conf=raw.order_conf,
             )
         )
         await self.save()
@@ -348,7 +349,7 @@ def announced(state: BrokerState) -> list[link.TopicConfig]:
     """What the nameservers are told: topics that clients may use, dead letters, and what groups
     that pull get again."""
     return [
-        topic_message(topic)
+        topic_message(topic, state.perm)
         for topic in state.topics.values()
         if is_user_topic(topic.name)
         or topic.name.startswith(DEAD_LETTER_PREFIX)
@@ -356,13 +357,15 @@ def announced(state: BrokerState) -> list[link.TopicConfig]:
     ]
 
 
-def topic_message(topic: tables.TopicConfig) -> link.TopicConfig:
+def topic_message(topic: tables.TopicConfig, perm: int = tables.PERM_BOTH) -> link.TopicConfig:
+    """`perm`: what its broker allows at most."""
     return link.TopicConfig(
         name=topic.name,
         read_queues=topic.read_queues,
         write_queues=topic.write_queues,
-        perm=topic.perm,
+        perm=topic.perm & perm,
         message_type=topic.message_type,
+        order_conf=topic.order_conf,
     )
 
 

@@ -25,6 +25,8 @@ GREETING_S = 5.0
 GREETING_BYTES_MAX = 64 * KiB
 """What is read of a peer before it has shown the secret."""
 GRACE_S = 5.0
+FAREWELL_S = 1.0
+"""How long proxies that have no calls under way may take to close their connections."""
 Handle = Callable[[link.Call], Awaitable[link.Reply]]
 HandleSends = Callable[
     [Sequence[link.Call | SendCall], Callable[[link.Reply | SendDone], None]], None
@@ -65,16 +67,19 @@ class LinkServer:
     async def stop(self, grace_s: float = GRACE_S) -> None:
         """Take no more connections and calls, let calls finish for a while, then cut them off.
 
-        Waiting pops do not hold it up: they end at once, with nothing taken.
+        Waiting pops do not hold it up: they end at once, with nothing taken. Proxies are told, and
+        hang up themselves: of a call that crosses a connection's end nobody knows what became.
         """
         assert self._server is not None
         self._server.close()
-        draining = [c.drain() for c in self._connections.values() if c is not None]
+        open_ones = [c for c in self._connections.values() if c is not None]
         try:
             async with asyncio.timeout(grace_s):
-                await asyncio.gather(*draining)
+                await asyncio.gather(*(c.drain() for c in open_ones))
         except TimeoutError:
             self._log.warning("link.cut_off", grace_s=grace_s)
+        if open_ones:
+            await asyncio.wait([c.ended for c in open_ones], timeout=FAREWELL_S)
         for task in self._connections:
             task.cancel()
         if self._connections:
@@ -162,9 +167,14 @@ class Connection:
                 task.cancel()
             await asyncio.gather(*calls, return_exceptions=True)
 
+    @property
+    def ended(self) -> "asyncio.Future[None]":
+        return self._frames.ended
+
     async def drain(self) -> None:
         """Refuse new calls, end waiting pops, and wait for the others and their replies."""
         self._stopping = True
+        self._answer(link.Reply(failure=failure_of(self._stops())))
         for call_id in self._pops:
             self._calls[call_id].cancel()
         if self._calls:

@@ -23,6 +23,7 @@ _DECODERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "subscriptionGroup.json": partial(tables.decode_groups, where="subscriptionGroup.json"),
     OFFSETS_FILE: partial(offsets.decode, where=OFFSETS_FILE),
     FLOORS_FILE: json.loads,
+    "permission.json": json.loads,
     QUEUE_ENDS_FILE: queue_ends.decode,
 }
 

@@ -5,12 +5,19 @@ from collections import OrderedDict
 from collections.abc import Callable
 from itertools import count
 
-from popmq_common.errors import BrokerDown, BrokerUnreachable, DeadlinePassed, PopMQError
+from popmq_common.errors import (
+    BrokerDown,
+    BrokerSilent,
+    BrokerUnreachable,
+    DeadlinePassed,
+    PopMQError,
+)
 from popmq_common.frames import FrameConnection
 from popmq_common.sends import SendCall, SendDone
 from popmq_common.wire import error_of
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.deadlines import Deadlines
+from popmq_proxy.core.pulse import TICK_S, Look, Pulse
 
 GIVEN_UP_MAX = 4_096  # pops given up whose reply may still be on its way
 
@@ -23,57 +30,77 @@ class BrokerLink:
     def __init__(self, broker: str, frames: FrameConnection) -> None:
         """The greeting is over."""
         self.broken = False
+        """Or the broker stops: it takes no more calls."""
         self._loop = asyncio.get_running_loop()
         self._broker = broker
         self._frames = frames
         self._ids = count(1)
         self._waiting: dict[int, asyncio.Future[link.Reply]] = {}
+        self._polls: set[int] = set()
+        """Those of the waiting calls that another broker may serve as well."""
         self._sends: dict[int, Told] = {}
         self._deadlines = Deadlines(self._pass_deadline)
         self._given_up: OrderedDict[int, link.Pop] = OrderedDict()
+        now_s = self._loop.time()
+        self._pulse = Pulse(now_s, now_s)
+        self._look_again = self._loop.call_later(TICK_S, self._look)
+        self._stops = ""
+        """Why nothing new is sent, while the rest is answered."""
         frames.begin(self._receive)
         frames.ended.add_done_callback(self._ended)
+
+    @property
+    def silent(self) -> bool:
+        """Nobody has answered for a while: what others can do is better given to others."""
+        return self._pulse.silent
 
     def send(self, call: SendCall, timeout_ms: int, told: Told) -> None:
         """Sets `call.id`. `told` gets the reply, or the error that `call` would have raised, later.
 
         Raises `BrokerUnreachable`, `BadRequest`, `TooManyRequests`: then nothing was sent.
         """
-        if self.broken:
-            raise BrokerUnreachable(broker=self._broker, reason="the connection broke")
-        self._frames.check_room()
+        self._check_takes_calls()
         call_id = call.id = next(self._ids)
         self._frames.put(call)
         self._sends[call_id] = told
         self._deadlines.begin(call_id, timeout_ms)
 
+    def _check_takes_calls(self) -> None:
+        if self.broken:
+            reason = self._stops or "the connection broke"
+            raise BrokerUnreachable(broker=self._broker, reason=reason)
+        self._frames.check_room()
+
     def _pass_deadline(self, call_id: int, timeout_ms: int) -> None:
         told = self._sends.pop(call_id)
         told(DeadlinePassed(broker=self._broker, timeout_ms=timeout_ms))
+        self._close_when_done()
 
     async def call(self, call: link.Call | SendCall, timeout_ms: int) -> link.Reply:
         """Sets `call.id`. Raises the broker's error, `BrokerUnreachable`, `BrokerDown`,
         `DeadlinePassed`, `BadRequest` for a call that no frame can hold, `TooManyRequests`."""
         if isinstance(call, SendCall):
             return await reply_of(lambda told: self.send(call, timeout_ms, told))
-        if self.broken:
-            raise BrokerUnreachable(broker=self._broker, reason="the connection broke")
-        self._frames.check_room()
+        self._check_takes_calls()
         call_id = call.id = next(self._ids)  # the caller may use its object for another call
         self._frames.put(call)
         waiter = self._waiting[call_id] = self._loop.create_future()
+        if call.HasField("pop"):
+            self._polls.add(call_id)
         # a timer of our own: asyncio.timeout costs 4 µs, a twentieth of a send
         timer = self._loop.call_later(
             timeout_ms / 1000, pass_deadline, waiter, self._broker, timeout_ms
         )
         try:
             reply: link.Reply = await waiter
-        except (asyncio.CancelledError, DeadlinePassed):
+        except (asyncio.CancelledError, DeadlinePassed, BrokerSilent):
             self._give_up(call_id, call, waiter)
             raise
         finally:
             timer.cancel()
             del self._waiting[call_id]
+            self._polls.discard(call_id)
+            self._close_when_done()
         if reply.HasField("failure"):
             raise error_of(reply.failure)
         return reply
@@ -110,12 +137,41 @@ class BrokerLink:
         wrong = ended.exception()
         self._break("it closed the connection" if wrong is None else str(wrong))
 
+    def _look(self) -> None:
+        look = self._pulse.look(self._loop.time())
+        if look is Look.LOST:
+            self._break("it has not answered for long")
+            self._frames.abort()
+            return
+        self._look_again = self._loop.call_later(TICK_S, self._look)
+        if look is Look.ASK:
+            self._try_put(link.Call(id=next(self._ids), ping=link.Ping()))
+        elif look is Look.SILENT:
+            for call_id in self._polls:
+                if not (waiter := self._waiting[call_id]).done():
+                    waiter.set_exception(BrokerSilent(broker=self._broker))
+
+    def _stopping(self, failure: link.Failure) -> None:
+        """The broker takes no more calls. Those under way are answered."""
+        self._stops = str(error_of(failure))
+        self.broken = True
+        self._close_when_done()
+
+    def _close_when_done(self) -> None:
+        if self._stops and not self._waiting and not self._sends:
+            self._frames.close()
+
     def _receive(self, frame: link.Frame) -> None:
+        self._pulse.heard(self._loop.time())
         for reply in frame.replies:
+            if not reply.id:
+                self._stopping(reply.failure)
+                continue
             told = self._sends.pop(reply.id, None)
             if told is not None:
                 self._deadlines.end(reply.id)
                 told(outcome_of(reply))
+                self._close_when_done()
                 continue
             waiter = self._waiting.get(reply.id)
             if waiter is not None and not waiter.done():
@@ -125,6 +181,7 @@ class BrokerLink:
 
     def _break(self, reason: str) -> None:
         self.broken = True
+        self._look_again.cancel()
         for waiter in self._waiting.values():
             if not waiter.done():
                 waiter.set_exception(BrokerDown(broker=self._broker, reason=reason))

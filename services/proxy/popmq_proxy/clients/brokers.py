@@ -17,7 +17,7 @@ from popmq_proxy.clients.broker_link import BrokerLink, Told
 
 CONNECT_S = 3.0
 BACKOFF_S = 0.1  # after the first failure to connect, doubled by each further one
-BACKOFF_S_MAX = 1.0
+BACKOFF_S_MAX = 0.5
 FAILURES_MAX = 1_000  # remembered; broker names also come from clients, in receipt handles
 Replying = Coroutine[Any, Any, link.Reply]
 """To be awaited, once."""
@@ -40,6 +40,11 @@ class Brokers(Protocol):
         False: there is no connection yet and nothing was done, `call` makes one. Raises what
         keeps the call from being sent.
         """
+        ...
+
+    def answers(self, broker: str) -> bool:
+        """False: the last that was heard of it is that it is away, or it is silent. What another
+        broker can do is better given to another one."""
         ...
 
     async def close(self) -> None: ...
@@ -84,6 +89,16 @@ class LinkBrokers:
         connected.send(call, timeout_ms, told)
         return True
 
+    def answers(self, broker: str) -> bool:
+        connected = self._links.get(broker)
+        if connected is not None and not connected.broken:
+            return not connected.silent
+        if connected is None and broker not in self._failures:
+            return True  # nobody has tried yet
+        if broker not in self._connecting and self._may_try(broker):
+            self._begin_connecting(broker)  # else nobody might: all go elsewhere
+        return False
+
     async def _first_call(
         self, broker: str, call: link.Call | SendCall, timeout_ms: int
     ) -> link.Reply:
@@ -101,17 +116,23 @@ class LinkBrokers:
         """The attempt that all share who ask at once."""
         task = self._connecting.get(broker)
         if task is None:
-            self._check_may_try(broker)
-            task = self._connecting[broker] = asyncio.create_task(self._connect(broker))
-            task.add_done_callback(_retrieve)
+            if self._closed:
+                raise BrokerUnreachable(broker=broker, reason="the proxy is stopping")
+            if not self._may_try(broker):
+                error = self._failures[broker].error
+                raise type(error)(**error.fields)
+            task = self._begin_connecting(broker)
         return await asyncio.shield(task)
 
-    def _check_may_try(self, broker: str) -> None:
-        if self._closed:
-            raise BrokerUnreachable(broker=broker, reason="the proxy is stopping")
+    def _may_try(self, broker: str) -> bool:
         failure = self._failures.get(broker)
-        if failure is not None and asyncio.get_running_loop().time() < failure.retry_at_s:
-            raise type(failure.error)(**failure.error.fields)
+        now_s = asyncio.get_running_loop().time()
+        return not self._closed and (failure is None or now_s >= failure.retry_at_s)
+
+    def _begin_connecting(self, broker: str) -> "asyncio.Task[BrokerLink]":
+        task = self._connecting[broker] = asyncio.create_task(self._connect(broker))
+        task.add_done_callback(_retrieve)
+        return task
 
     async def _connect(self, broker: str) -> BrokerLink:
         try:

@@ -55,6 +55,9 @@ class LocalBrokers:
         except TimeoutError:
             raise DeadlinePassed(broker=broker, timeout_ms=timeout_ms) from None
 
+    def answers(self, broker: str) -> bool:
+        return broker in self._brokers
+
     def send(self, broker: str, call: SendCall, timeout_ms: int, told: Told) -> bool:
         self._found(broker)
         self._send(broker, call, timeout_ms, told)

@@ -1,24 +1,15 @@
-"""Routes: asked of nameservers, remembered for a while, kept when no nameserver answers."""
+"""Nameservers as a proxy asks them: who has a topic, which brokers there are."""
 
-import asyncio
-import time
-from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
 
 import grpc
 
-from popmq_common.errors import BrokerUnreachable, NameserverDown, TopicNotFound
+from popmq_common.errors import NameserverDown
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
-from popmq_proxy.core.routes import TopicRoutes
 
-REFRESH_S = 20.0
-RETRY_S = 1.0  # between attempts while no nameserver answers and the old answers are used
-MISSING_S = 1.0  # a topic that was missing may have been made a moment ago
-ROUTES_MAX = 20_000
-UNUSED_S = 300.0  # after its last refresh a route is forgotten; use refreshes it
+T = TypeVar("T")
 LOOKUP_S = 3.0
 CHANNEL_OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 200),
@@ -60,7 +51,10 @@ class LocalNameservers:
 
 
 class GrpcNameservers:
-    """Several nameservers, asked in turn; the one that answered last is asked first."""
+    """Several nameservers, asked in turn; the one that answered last is asked first.
+
+    One that knows nothing may have just been started: then the others are asked too.
+    """
 
     def __init__(self, addresses: tuple[str, ...]) -> None:
         self._channels = [
@@ -69,25 +63,34 @@ class GrpcNameservers:
         self._stubs = [ns_grpc.NameserverStub(channel) for channel in self._channels]
 
     async def lookup(self, topic: str) -> list[ns.QueueRoute]:
-        reasons = []
-        for stub in list(self._stubs):
-            try:
-                answer = await stub.Lookup(ns.LookupRequest(topic=topic), timeout=LOOKUP_S)
-            except grpc.aio.AioRpcError as failed:
-                reasons.append(self._failed(stub, failed))
-                continue
-            return list(answer.routes)
-        raise NameserverDown(reason="; ".join(reasons) or "none is configured")
+        request = ns.LookupRequest(topic=topic)
+
+        async def ask(stub: "ns_grpc.NameserverAsyncStub") -> list[ns.QueueRoute]:
+            return list((await stub.Lookup(request, timeout=LOOKUP_S)).routes)
+
+        return await self._first_that_knows(ask)
 
     async def brokers(self) -> list[ns.BrokerInfo]:
-        reasons = []
+        async def ask(stub: "ns_grpc.NameserverAsyncStub") -> list[ns.BrokerInfo]:
+            return list((await stub.ListBrokers(ns.ListBrokersRequest(), timeout=LOOKUP_S)).brokers)
+
+        return await self._first_that_knows(ask)
+
+    async def _first_that_knows(
+        self, ask: "Callable[[ns_grpc.NameserverAsyncStub], Awaitable[list[T]]]"
+    ) -> list[T]:
+        reasons, answered = [], False
         for stub in list(self._stubs):
             try:
-                answer = await stub.ListBrokers(ns.ListBrokersRequest(), timeout=LOOKUP_S)
+                found = await ask(stub)
             except grpc.aio.AioRpcError as failed:
                 reasons.append(self._failed(stub, failed))
                 continue
-            return list(answer.brokers)
+            if found:
+                return found
+            answered = True
+        if answered:
+            return []
         raise NameserverDown(reason="; ".join(reasons) or "none is configured")
 
     def _failed(self, stub: "ns_grpc.NameserverAsyncStub", failed: grpc.aio.AioRpcError) -> str:
@@ -98,120 +101,3 @@ class GrpcNameservers:
     async def close(self) -> None:
         for channel in self._channels:
             await channel.close(None)
-
-
-@dataclass(slots=True)
-class Entry:
-    routes: TopicRoutes
-    fetched_s: float
-    refresh_s: float  # when it is asked again
-
-
-class RouteCache:
-    """Answers from memory; asks again after `REFRESH_S`, and keeps the old answer on failure."""
-
-    def __init__(
-        self, nameservers: Nameservers, now_s: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._nameservers = nameservers
-        self._now_s = now_s
-        self._entries: OrderedDict[str, Entry] = OrderedDict()
-        self._asking: dict[str, asyncio.Task[list[ns.QueueRoute]]] = {}
-        self._brokers: list[ns.BrokerInfo] = []
-        self._brokers_retry_s = 0.0
-        self._down = ""
-        """Why the last answer about brokers is an old one; empty: it is not."""
-
-    def known(self, topic: str) -> TopicRoutes | None:
-        """The routes, if nobody need be asked for them."""
-        entry = self._entries.get(topic)
-        if entry is None or not entry.routes or self._now_s() > entry.refresh_s:
-            return None
-        self._entries.move_to_end(topic)
-        return entry.routes
-
-    async def routes(self, topic: str) -> TopicRoutes:
-        """Raises `TopicNotFound`, `NameserverDown` when nothing is known and nobody answers."""
-        entry = self._entries.get(topic)
-        now_s = self._now_s()
-        if entry is None or (not entry.routes and now_s - entry.fetched_s > MISSING_S):
-            routes = await self._ask(topic)
-        else:
-            routes = entry.routes
-            self._entries.move_to_end(topic)
-            if routes and now_s > entry.refresh_s:
-                entry.refresh_s = now_s + RETRY_S
-                self._start(topic)
-        if not routes:
-            raise TopicNotFound(topic=topic)
-        return routes
-
-    def forget(self, topic: str) -> None:
-        """The topic has just been changed; an answer that is still on its way may be older."""
-        self._entries.pop(topic, None)
-        self._asking.pop(topic, None)
-
-    def forget_unused(self) -> None:
-        """Routes nobody has asked for lately; none while no nameserver answers."""
-        if self._down:
-            return
-        old_s = self._now_s() - UNUSED_S
-        for topic in [name for name, entry in self._entries.items() if entry.refresh_s < old_s]:
-            del self._entries[topic]
-
-    async def brokers(self) -> list[ns.BrokerInfo]:
-        """By name; the last answer while no nameserver gives one. Raises `NameserverDown`."""
-        if self._down and self._now_s() < self._brokers_retry_s:
-            return self._brokers
-        try:
-            self._brokers = await self._nameservers.brokers()
-            self._down = ""
-        except NameserverDown as down:
-            if not self._brokers:
-                raise
-            self._down = str(down)
-            self._brokers_retry_s = self._now_s() + RETRY_S
-        return self._brokers
-
-    async def address(self, broker: str) -> str:
-        """host:port of a broker's link, the last known while no nameserver answers.
-
-        Raises `BrokerUnreachable`.
-        """
-        try:
-            known = await self.brokers()
-        except NameserverDown as down:
-            raise BrokerUnreachable(broker=broker, reason=str(down)) from down
-        for info in known:
-            if info.name == broker:
-                return info.address
-        raise BrokerUnreachable(broker=broker, reason=self._down or "no nameserver knows it")
-
-    async def close(self) -> None:
-        asking = list(self._asking.values())
-        for task in asking:
-            task.cancel()
-        await asyncio.gather(*asking, return_exceptions=True)
-        await self._nameservers.close()
-
-    async def _ask(self, topic: str) -> TopicRoutes:
-        found = await asyncio.shield(self._asking.get(topic) or self._start(topic))
-        return TopicRoutes(found)
-
-    def _start(self, topic: str) -> "asyncio.Task[list[ns.QueueRoute]]":
-        task = self._asking[topic] = asyncio.create_task(self._nameservers.lookup(topic))
-        task.add_done_callback(lambda done: self._asked(topic, done))
-        return task
-
-    def _asked(self, topic: str, task: "asyncio.Task[list[ns.QueueRoute]]") -> None:
-        """A refresh that failed leaves the old routes in place; a later use tries again."""
-        wanted = self._asking.get(topic) is task
-        if wanted:
-            del self._asking[topic]
-        if task.cancelled() or task.exception() is not None or not wanted:
-            return
-        now_s = self._now_s()
-        self._entries[topic] = Entry(TopicRoutes(task.result()), now_s, now_s + REFRESH_S)
-        self._entries.move_to_end(topic)
-        if len(self._entries) > ROUTES_MAX:
-            self._entries.popitem(last=False)

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_internal.v1 import nameserver_pb2 as ns
+from popmq_proxy.core import order_conf
 from popmq_proxy.core.message_types import accepted
 
 PERM_READ = 4
@@ -34,12 +35,25 @@ class TopicRoutes(tuple[ns.QueueRoute, ...]):
         ]
 
     @cached_property
+    def group_places(self) -> list[tuple[str, int]]:
+        """(broker, queue id) that message groups are spread over: also of brokers that are away,
+        or take nothing just now. Raises `BadRequest` for a configuration that is none."""
+        confs = sorted(route.topic.order_conf for route in self if route.topic.order_conf)
+        return order_conf.places(confs[0]) if confs else self.writable
+
+    @cached_property
     def readable_brokers(self) -> list[str]:
         return [route.broker.name for route in self if route.topic.perm & PERM_READ]
 
     @cached_property
     def topic_type(self) -> str:
         return self[0].topic.message_type
+
+
+def with_those_away(found: Routes, before: Routes, away: set[str]) -> list[ns.QueueRoute]:
+    """`found`, and what brokers that are `away` had before; by broker name."""
+    kept = [route for route in before if route.broker.name in away]
+    return sorted([*found, *kept], key=lambda route: route.broker.name)
 
 
 def message_queues(

@@ -33,8 +33,9 @@ class Ack:
             raise BadRequest(reason=f"{len(request.entries)} entries, 1 to {ENTRIES_MAX} allowed")
         group, topic = ctx.stored(request.group), ctx.stored(request.topic)
 
-        async def ask(broker: str, handles: list[str]) -> list[v2.Status]:
-            return await self._ack_at(broker, link.Ack(group=group, topic=topic, handles=handles))
+        async def ask(broker: str, handles: list[str], alone: bool) -> list[v2.Status]:
+            ack = link.Ack(group=group, topic=topic, handles=handles)
+            return await self._ack_at(ctx if alone else None, broker, ack)
 
         handles = [entry.receipt_handle for entry in request.entries]
         done = await at_their_brokers(handles, group, topic, ask)
@@ -48,10 +49,16 @@ class Ack:
             ],
         )
 
-    async def _ack_at(self, broker: str, ack: link.Ack) -> list[v2.Status]:
-        """One status per handle."""
+    async def _ack_at(
+        self, waits: CallContext | None, broker: str, ack: link.Ack
+    ) -> list[v2.Status]:
+        """One status per handle. `waits`: the call, if it may wait for this broker."""
+        call = link.Call(ack=ack)
         try:
-            reply = await self._upstream.call(broker, link.Call(ack=ack))
+            if waits is None:
+                reply = await self._upstream.call(broker, call)
+            else:
+                reply = await self._upstream.call_there(waits, broker, call)
         except PopMQError as error:
             return [status_of(error)] * len(ack.handles)
         return [lease_status(outcome) for outcome in reply.ack.outcomes]
@@ -62,13 +69,17 @@ class Ack:
         """The new handle, or the old one beside a status that is not OK."""
         group, topic = ctx.stored(request.group), ctx.stored(request.topic)
         try:
-            handle, status = await self._change(group, topic, request)
+            handle, status = await self._change(ctx, group, topic, request)
         except PopMQError as error:
             handle, status = request.receipt_handle, status_of(error)
         return service.ChangeInvisibleDurationResponse(status=status, receipt_handle=handle)
 
     async def _change(
-        self, group: str, topic: str, request: service.ChangeInvisibleDurationRequest
+        self,
+        ctx: CallContext,
+        group: str,
+        topic: str,
+        request: service.ChangeInvisibleDurationRequest,
     ) -> tuple[str, v2.Status]:
         invisible_ms = request.invisible_duration.ToMilliseconds()
         limit_ms = self._upstream.config.invisible_ms_max
@@ -80,7 +91,7 @@ class Ack:
         change = link.ChangeInvisible(
             group=group, topic=topic, handle=request.receipt_handle, invisible_ms=invisible_ms
         )
-        reply = await self._upstream.call(broker, link.Call(change_invisible=change))
+        reply = await self._upstream.call_there(ctx, broker, link.Call(change_invisible=change))
         status = lease_status(reply.change_invisible.outcome)
         if reply.change_invisible.outcome != link.LEASE_OUTCOME_DONE:
             if status.code == v2.OK:  # acked meanwhile: nothing is left to change
@@ -101,12 +112,13 @@ class Ack:
             reason=f"forwarded by the consumer after {request.delivery_attempt} attempts",
         )
         if request.receipt_handle:
-            brokers = [receipt.broker_of(request.receipt_handle, group, topic)]
+            broker = receipt.broker_of(request.receipt_handle, group, topic)
             forward.handle = request.receipt_handle
+            call = link.Call(forward_dead_letter=forward)
+            await self._upstream.call_there(ctx, broker, call)
         else:
-            brokers = (await self._upstream.topic_routes(topic)).readable_brokers
-        for broker in brokers:
-            await self._upstream.call(broker, link.Call(forward_dead_letter=forward))
+            for broker in (await self._upstream.topic_routes(topic)).readable_brokers:
+                await self._upstream.call(broker, link.Call(forward_dead_letter=forward))
         return service.ForwardMessageToDeadLetterQueueResponse(status=ok())
 
 
@@ -114,9 +126,10 @@ async def at_their_brokers(
     handles: Sequence[str],
     group: str,
     topic: str,
-    ask: Callable[[str, list[str]], Awaitable[list[v2.Status]]],
+    ask: Callable[[str, list[str], bool], Awaitable[list[v2.Status]]],
 ) -> list[v2.Status]:
-    """One status per handle, in order; `ask` gets all handles of a broker in one call."""
+    """One status per handle, in order; `ask` gets all handles of a broker in one call, and whether
+    that is the only one: then nobody else is held up by it."""
     statuses: list[v2.Status | None] = [None] * len(handles)
     by_broker: dict[str, list[int]] = {}
     for i, handle in enumerate(handles):
@@ -125,7 +138,7 @@ async def at_their_brokers(
         except InvalidReceiptHandle as error:
             statuses[i] = status_of(error)
     for broker, numbers in by_broker.items():
-        found = await ask(broker, [handles[i] for i in numbers])
+        found = await ask(broker, [handles[i] for i in numbers], len(by_broker) == 1)
         for i, status in zip(numbers, found, strict=True):
             statuses[i] = status
     return [status for status in statuses if status is not None]

@@ -1,13 +1,15 @@
 """popmq.admin.v1: topics and groups, on all brokers of the cluster."""
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_common.errors import GroupNotFound, TopicNotFound
+from popmq_common.errors import BadRequest, GroupNotFound, TopicNotFound
 from popmq_common.names import is_user_topic
 from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.core import order_conf
 from popmq_proxy.rpc.context import CallContext, Upstream
 
 QUEUES_DEFAULT = 8
 MAX_ATTEMPTS_DEFAULT = 16
+PERMISSIONS = {"read": 4, "read-write": 6}
 
 
 class Admin:
@@ -18,17 +20,38 @@ class Admin:
         self, ctx: CallContext, request: admin.CreateTopicRequest
     ) -> admin.CreateTopicResponse:
         queues = request.topic.queues or QUEUES_DEFAULT
+        routes = self._upstream.routes
+        brokers = [info.name for info in await routes.brokers()]
         config = link.TopicConfig(
             name=request.topic.name,
             read_queues=queues,
             write_queues=queues,
             perm=6,
             message_type=request.topic.message_type or "NORMAL",
+            order_conf=order_conf.conf_for(
+                await routes.newest(request.topic.name),
+                brokers,
+                queues,
+                anew=request.place_groups_anew,
+            ),
         )
         call = link.Call(put_topic=link.PutTopic(topic=config))
         replies = await self._upstream.on_all_brokers(call)
         self._upstream.routes.forget(config.name)
         return admin.CreateTopicResponse(brokers=sorted(replies))
+
+    async def set_permission(
+        self, ctx: CallContext, request: admin.SetPermissionRequest
+    ) -> admin.SetPermissionResponse:
+        """Raises `BadRequest`, `BrokerUnreachable` for a broker that is none."""
+        perm = PERMISSIONS.get(request.permission)
+        if perm is None:
+            reason = f"permission {request.permission!r}, one of {', '.join(PERMISSIONS)}"
+            raise BadRequest(reason=reason)
+        call = link.Call(set_permission=link.SetPermission(perm=perm))
+        await self._upstream.call(request.broker, call)
+        self._upstream.routes.make_stale()
+        return admin.SetPermissionResponse()
 
     async def delete_topic(
         self, ctx: CallContext, request: admin.DeleteTopicRequest

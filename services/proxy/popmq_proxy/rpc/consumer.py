@@ -24,7 +24,7 @@ class Consumer:
         """
         nack = self._checked(ctx, request)
 
-        async def ask(broker: str, handles: list[str]) -> list[v2.Status]:
+        async def ask(broker: str, handles: list[str], alone: bool) -> list[v2.Status]:
             nack.handles[:] = handles
             return await self._nack_at(broker, nack)
 

@@ -1,19 +1,30 @@
 """What a handler knows besides its request, and what all handlers share."""
 
+import asyncio
 import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_common.clock import Clock
-from popmq_common.errors import ClientIdRequired, NoBroker, TopicNotFound, Unavailable
+from popmq_common.errors import (
+    BrokerUnreachable,
+    ClientIdRequired,
+    GroupNotFound,
+    NameserverDown,
+    NoBroker,
+    TopicNotFound,
+    Unavailable,
+)
 from popmq_common.logs import Log
 from popmq_common.names import check_topic
 from popmq_common.sends import SendCall
 from popmq_internal.v1 import link_pb2 as link
+from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.clients.brokers import Brokers, Replying
-from popmq_proxy.clients.nameservers import RouteCache
+from popmq_proxy.clients.route_cache import RouteCache
 from popmq_proxy.config import ProxyConfig
+from popmq_proxy.core import order_conf
 from popmq_proxy.core.resource import stored_name
 from popmq_proxy.core.routes import TopicRoutes
 from popmq_proxy.producers import Producers
@@ -21,6 +32,11 @@ from popmq_proxy.sessions import Sessions
 
 GROUP_KEPT_S = 20.0
 GROUPS_KEPT_MAX = 20_000
+WAITING_MAX = 4_096
+"""Calls at a time that wait for a broker that is away; more are refused at once."""
+WAIT_STEP_S = 0.1
+ANSWER_MS = 300
+"""Of a client's time, kept for the answer that nothing was done."""
 
 
 class CallContext(NamedTuple):
@@ -72,7 +88,10 @@ class Upstream:
         """Where clients without TLS come in; the real one once the front is bound."""
         self.producers = Producers()
         self.sessions = Sessions(config.sessions_max, config.session_expiry_ms)
+        self.stopping = asyncio.Event()
+        """The proxy drains: nothing waits for a broker any more."""
         self._groups: dict[str, tuple[float, link.GroupConfig]] = {}
+        self._waiting_count = 0
 
     async def topic_routes(self, topic: str) -> TopicRoutes:
         """Routes of a user's topic, made on first use if the configuration says so.
@@ -84,20 +103,54 @@ class Upstream:
             return known
         check_topic(topic)
         try:
-            return await self.routes.routes(topic)
+            return await self._find_routes(topic)
         except TopicNotFound:
             if not self.config.create_topics or topic.startswith("%"):
                 raise
         count = self.config.create_topic_queues
+        brokers = [info.name for info in await self.routes.brokers()]
         config = link.TopicConfig(
-            name=topic, read_queues=count, write_queues=count, perm=6, message_type="MIXED"
+            name=topic,
+            read_queues=count,
+            write_queues=count,
+            perm=6,
+            message_type="MIXED",
+            order_conf=order_conf.conf_of(brokers, count),
         )
         # No route may mean that its broker is just starting and has it: it must stay as it is.
         put = link.PutTopic(topic=config, only_new=True)
         await self.on_reachable_brokers(link.Call(put_topic=put))
         self.log.info("topic.created", topic=topic, queues=count, message_type="MIXED")
         self.routes.forget(topic)
-        return await self.routes.routes(topic)
+        return await self._find_routes(topic)
+
+    async def _find_routes(self, topic: str) -> TopicRoutes:
+        """The brokers know their topics too, when no nameserver answers."""
+        try:
+            return await self.routes.routes(topic)
+        except NameserverDown:
+            found = await self._ask_brokers(topic)
+            if not found:
+                raise TopicNotFound(topic=topic) from None
+            return self.routes.learn(topic, found)
+
+    async def _ask_brokers(self, topic: str) -> list[ns.QueueRoute]:
+        """Raises `NameserverDown` when no broker is known, `Unavailable` when none answers."""
+        found, answered = [], False
+        for info in await self.routes.brokers():
+            call = link.Call(describe=link.Describe(topic=topic))
+            try:
+                (status,) = (await self.call(info.name, call)).describe.topics
+            except TopicNotFound:
+                answered = True
+            except Unavailable as down:
+                self.log.warning("broker.passed_over", broker=info.name, reason=str(down))
+            else:
+                answered = True
+                found.append(ns.QueueRoute(broker=info, topic=status.config))
+        if not answered:
+            raise NoBroker()
+        return found
 
     async def on_all_brokers(self, call: link.Call) -> dict[str, link.Reply]:
         """The same call to every broker that is registered; the first failure is raised."""
@@ -118,13 +171,14 @@ class Upstream:
         """
         replies: dict[str, link.Reply] = {}
         failed: Unavailable | None = None
-        for info in await self.routes.brokers():
+        brokers = [info.name for info in await self.routes.brokers()]
+        for broker in [one for one in brokers if self.brokers.answers(one)] or brokers:
             own = link.Call()
             own.CopyFrom(call)
             try:
-                replies[info.name] = await self.call(info.name, own)
+                replies[broker] = await self.call(broker, own)
             except Unavailable as down:
-                self.log.warning("broker.passed_over", broker=info.name, reason=str(down))
+                self.log.warning("broker.passed_over", broker=broker, reason=str(down))
                 failed = down
         if not replies:
             raise failed or NoBroker()
@@ -135,6 +189,44 @@ class Upstream:
     ) -> Replying:
         return self.brokers.call(broker, call, timeout_ms or self.config.call_timeout_ms)
 
+    async def call_there(
+        self,
+        ctx: CallContext,
+        broker: str,
+        call: link.Call | SendCall,
+        timeout_ms: int | None = None,
+    ) -> link.Reply:
+        """What that broker alone can do: while it cannot be reached, in a restart say, the call
+        waits for it, as long as its client does, `broker_wait_ms` at most. Nothing is sent
+        twice: unreachable means that nothing was."""
+        until_s = time.monotonic() + self._wait_ms(ctx) / 1000
+        while True:
+            try:
+                return await self.call(broker, call, timeout_ms)
+            except BrokerUnreachable:
+                known, left_s = self.routes.knows(broker), until_s - time.monotonic()
+                if not known or left_s <= 0 or self._waiting_count >= WAITING_MAX:
+                    raise
+                if not await self._wait(min(WAIT_STEP_S, left_s)):
+                    raise
+
+    def _wait_ms(self, ctx: CallContext) -> int:
+        left_ms = ctx.remaining_ms()
+        most_ms = self.config.broker_wait_ms
+        return most_ms if left_ms is None else max(0, min(most_ms, left_ms - ANSWER_MS))
+
+    async def _wait(self, seconds: float) -> bool:
+        """False: the proxy stops, there is no more waiting."""
+        self._waiting_count += 1
+        try:
+            async with asyncio.timeout(seconds):
+                await self.stopping.wait()
+        except TimeoutError:
+            return True
+        finally:
+            self._waiting_count -= 1
+        return False
+
     async def group(self, group: str) -> link.GroupConfig:
         """The group's settings, made with the defaults on first use, on every broker.
 
@@ -144,14 +236,36 @@ class Upstream:
         kept = self._groups.get(group)
         if kept is not None and now_s - kept[0] < GROUP_KEPT_S:
             return kept[1]
-        replies = await self.on_reachable_brokers(
-            link.Call(get_group=link.GetGroup(group=group, create=True))
-        )
-        config = next(iter(replies.values())).get_group.group
+        config = await self._group_everywhere(group)
         if len(self._groups) >= GROUPS_KEPT_MAX:
             self._groups.clear()
         self._groups[group] = (now_s, config)
         return config
+
+    async def _group_everywhere(self, group: str) -> link.GroupConfig:
+        """A broker that was added, or was away when the group was made, gets it as the others have
+        it. With the defaults it would pass over what it has stored already."""
+        known, lacking = [], []
+        infos = await self.routes.brokers()
+        for info in [one for one in infos if self.brokers.answers(one.name)] or infos:
+            call = link.Call(get_group=link.GetGroup(group=group))
+            try:
+                known.append((await self.call(info.name, call)).get_group.group)
+            except GroupNotFound:
+                lacking.append(info)
+            except Unavailable as down:
+                self.log.warning("broker.passed_over", broker=info.name, reason=str(down))
+        if not known:
+            create = link.Call(get_group=link.GetGroup(group=group, create=True))
+            replies = await self.on_reachable_brokers(create)
+            return next(iter(replies.values())).get_group.group
+        for info in lacking:
+            put = link.Call(put_group=link.PutGroup(group=_as_of_start(known[0], info)))
+            try:
+                await self.call(info.name, put)
+            except Unavailable as down:
+                self.log.warning("broker.passed_over", broker=info.name, reason=str(down))
+        return known[0]
 
     def forget_unused(self) -> None:
         """Sessions, groups and routes that nobody has used for long; called now and then."""
@@ -163,3 +277,13 @@ class Upstream:
 
     def forget_group(self, group: str) -> None:
         self._groups.pop(group, None)
+
+
+def _as_of_start(known: link.GroupConfig, info: ns.BrokerInfo) -> link.GroupConfig:
+    """For a broker that lacks the group: while it was not there, or away, the group began
+    elsewhere. Whatever it has stored since its process runs is later than that."""
+    config = link.GroupConfig()
+    config.CopyFrom(known)
+    if config.consume_from == "LAST" and info.epoch_ms:
+        config.consume_from, config.consume_from_ms = "TIME", info.epoch_ms
+    return config

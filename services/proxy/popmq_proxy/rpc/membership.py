@@ -72,7 +72,7 @@ class Membership:
         brokers = {info.name for info in await routes.brokers()}
         told = await self._tell_all(brokers, join)
         known = routes.known(join.topic)
-        if known is not None and brokers - set(known.readable_brokers):
+        if known is None or brokers - set(known.readable_brokers):
             routes.forget(join.topic)
         return told
 

@@ -23,6 +23,7 @@ CHANGES: Final = frozenset(
         "RedriveDeadLetters",
         "SettleTransaction",
         "ResetOffsets",
+        "SetPermission",
     }
 )
 LOOKS: Final = frozenset(

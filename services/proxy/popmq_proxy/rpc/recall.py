@@ -24,10 +24,10 @@ class Recall:
         topic = ctx.stored(request.topic)
         await self._upstream.topic_routes(topic)
         handle = recall_handle.decode(request.recall_handle, topic)
-        known = {info.name for info in await self._upstream.routes.brokers()}
-        if handle.broker not in known:
+        await self._upstream.routes.brokers()
+        if not self._upstream.routes.knows(handle.broker):  # one in a restart is known
             reason = f"it is of broker {handle.broker!r}, which is not registered"
             raise InvalidRecallHandle(reason=reason)
         recall = link.Recall(topic=topic, message_id=handle.message_id, due_ms=handle.due_ms)
-        await self._upstream.call(handle.broker, link.Call(recall=recall))
+        await self._upstream.call_there(ctx, handle.broker, link.Call(recall=recall))
         return service.RecallMessageResponse(status=ok(), message_id=handle.message_id)

@@ -6,6 +6,7 @@ has of an answer that did not end.
 """
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +16,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common.errors import (
     BadRequest,
+    BrokerDown,
     GroupNotFound,
     IllegalFilter,
     NoPermission,
@@ -91,9 +93,11 @@ class Receive:
         full = len(first.messages) == BATCH_MAX < request.batch_size
         if first.fifo or not full or taken_bytes > WHOLE_FIRST_BYTES_MAX:
             return first
-        return await self._more(first, pop, request.batch_size)
+        return await self._more(ctx, first, pop, request.batch_size)
 
-    async def _more(self, first: Delivery, pop: link.Pop, wanted: int) -> Delivery:
+    async def _more(
+        self, ctx: CallContext, first: Delivery, pop: link.Pop, wanted: int
+    ) -> Delivery:
         """What else is there, of the same broker, in pops beside each other that do not wait. One
         that fails brings nothing: the next receive will tell."""
         pops = []
@@ -102,8 +106,9 @@ class Receive:
             more.CopyFrom(pop)
             more.batch_size, more.poll_ms, more.attempt_id = min(missing, BATCH_MAX), 0, ""
             pops.append(more)
-        timeout_ms = self._upstream.config.call_timeout_ms
-        asked = [asyncio.ensure_future(self._pop_at(first.broker, one, timeout_ms)) for one in pops]
+        asked = [
+            asyncio.ensure_future(self._pop_at(ctx, first.broker, one, last=False)) for one in pops
+        ]
         try:
             await asyncio.wait(asked)
         except asyncio.CancelledError:
@@ -146,23 +151,44 @@ class Receive:
         upstream = self._upstream
         found = await upstream.topic_routes(pop.topic)
         group = await upstream.group(pop.group)  # made on first use
-        broker = self._broker(asked_broker, pop.topic, found.readable_brokers)
+        brokers = self._brokers(asked_broker, pop.topic, found.readable_brokers)
         session = upstream.sessions.seen(ctx.client_id, upstream.clock.now_ms())
         session.renews = session.renews or pop.auto_renew
-        timeout_ms = pop.poll_ms + upstream.config.call_timeout_ms
-        poll = self._pop_at(broker, pop, timeout_ms)
-        reply = await while_it_lives(session, poll, pop.attempt_id)
-        messages = [] if reply is None else reply.pop.messages
+        poll = self._pop_at_one(ctx, brokers, pop)
+        taken = await while_it_lives(session, poll, pop.attempt_id)
+        broker, messages = (brokers[0], []) if taken is None else taken
         return Delivery(broker, pop.group, pop.topic, messages, group.fifo)
 
-    async def _pop_at(self, broker: str, pop: link.Pop, timeout_ms: int) -> link.Reply:
+    async def _pop_at_one(
+        self, ctx: CallContext, brokers: list[str], pop: link.Pop
+    ) -> tuple[str, Sequence[link.PoppedMessage]]:
+        """(broker, what came). One that goes away while the poll waits there has given nothing:
+        the poll goes on at the next one, for the rest of its time. The last one is waited for."""
+        until_s = time.monotonic() + pop.poll_ms / 1000
+        for broker in brokers[:-1]:
+            try:
+                return broker, await self._pop_at(ctx, broker, pop, last=False)
+            except (BrokerDown, NoPermission) as away:
+                self._upstream.log.debug("poll.moved", broker=broker, reason=str(away))
+            pop.poll_ms = max(0, int((until_s - time.monotonic()) * 1000))
+        return brokers[-1], await self._pop_at(ctx, brokers[-1], pop, last=True)
+
+    async def _pop_at(
+        self, ctx: CallContext, broker: str, pop: link.Pop, *, last: bool
+    ) -> Sequence[link.PoppedMessage]:
         """A broker that was down when the group was made gets it now."""
+        upstream, call = self._upstream, link.Call(pop=pop)
+        timeout_ms = pop.poll_ms + upstream.config.call_timeout_ms
         try:
-            return await self._upstream.call(broker, link.Call(pop=pop), timeout_ms)
+            if last:
+                reply = await upstream.call_there(ctx, broker, call, timeout_ms)
+            else:
+                reply = await upstream.call(broker, call, timeout_ms)
         except GroupNotFound:
-            create = link.GetGroup(group=pop.group, create=True)
-            await self._upstream.call(broker, link.Call(get_group=create))
-            return await self._upstream.call(broker, link.Call(pop=pop), timeout_ms)
+            upstream.forget_group(pop.group)
+            await upstream.group(pop.group)
+            reply = await upstream.call(broker, call, timeout_ms)
+        return reply.pop.messages
 
     def _pop_call(self, ctx: CallContext, request: service.ReceiveMessageRequest) -> link.Pop:
         topic, group = ctx.stored(request.message_queue.topic), ctx.stored(request.group)
@@ -200,13 +226,15 @@ class Receive:
         )
         return invisible_ms
 
-    def _broker(self, asked: str, topic: str, readable: list[str]) -> str:
-        """The broker the client names; any, in turn, when it names none that has the topic."""
-        if asked in readable:
-            return asked
+    def _brokers(self, asked: str, topic: str, readable: list[str]) -> list[str]:
+        """Where to ask, in this order: the broker the client names, or one in turn when it names
+        none that has the topic; those that do not answer just now come last."""
         if not readable:
             raise NoPermission(topic=topic, action="readable")
-        return readable[next(self._turn) % len(readable)]
+        named = asked in readable
+        first = readable.index(asked) if named else next(self._turn) % len(readable)
+        in_turn = readable[first:] + readable[:first]
+        return sorted(in_turn, key=lambda broker: not self._upstream.brokers.answers(broker))
 
     async def _give_back(self, delivery: Delivery) -> None:
         """Visible again at once, uncounted: the client went before it had them."""
@@ -220,12 +248,14 @@ class Receive:
             )
 
 
-def _joined(first: Delivery, more: Sequence["asyncio.Future[link.Reply]"]) -> Delivery:
+def _joined(
+    first: Delivery, more: Sequence["asyncio.Future[Sequence[link.PoppedMessage]]"]
+) -> Delivery:
     """With what came of the other pops."""
     messages = list(first.messages)
     for one in more:
         if not one.cancelled() and one.exception() is None:
-            messages += one.result().pop.messages
+            messages += one.result()
     return replace(first, messages=messages)
 
 

@@ -9,6 +9,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common.errors import (
     BrokerUnreachable,
+    DiskFull,
     IllegalDeliveryTime,
     MessagesCorrupted,
     NoPermission,
@@ -33,6 +34,8 @@ More: TypeAlias = Callable[[str, link.SendReply], list[bytes]]
 """(broker, its answer) → further fields of each record's entry."""
 Request: TypeAlias = service.SendMessageRequest | PlainSend
 Responded = Callable[["Encoded | None"], None]
+NOT_HERE = (BrokerUnreachable, DiskFull, NoPermission)
+"""Errors of a broker that say: nothing was stored, and another one may take it."""
 NOT_SENT: Result = (0, v2.Status(), b"")
 _KINDS: dict[str, Kind] = {
     "DELAY": link.SEND_KIND_DELAY,
@@ -87,10 +90,11 @@ class Send:
             if to_send == link.SEND_KIND_DELAY and not isinstance(request, PlainSend):
                 delayed = [request.messages[i] for i in batch.numbers]
                 more = partial(self._recall_handles, topic, delayed)
-            stored = await self._store(topic, place, batch.records, found.writable, to_send, more)
+            others = [other for other in found.writable if other[0] != place[0]]
+            stored = await self._store(ctx, topic, place, batch.records, others, to_send, more)
             _enter(results, batch, stored)
         for place, batch in bound.items():
-            _enter(results, batch, await self._store(topic, place, batch.records, []))
+            _enter(results, batch, await self._store(ctx, topic, place, batch.records, []))
         return service.SendMessageResponse.FromString(outgoing.response(message_ids, results)[1])
 
     def begin(self, ctx: CallContext, request: Request, told: Responded) -> bool:
@@ -206,17 +210,28 @@ class Send:
 
     def _bound_place(self, found: TopicRoutes, message: v2.Message) -> Place:
         """Where all messages of its group are, whether that broker answers or not."""
-        return routes.place_of_group(found.writable, message.system_properties.message_group)
+        if not found.writable:
+            raise NoPermission(topic=found[0].topic.name, action="writable")
+        return routes.place_of_group(found.group_places, message.system_properties.message_group)
 
     def _next_place(self, topic: str, found: TopicRoutes) -> Place:
-        """Round robin over all queues; the messages of one request stay together."""
+        """Round robin over the queues of all brokers that answer; the messages of one request stay
+        together."""
         queues = found.writable
         if not queues:
             raise NoPermission(topic=topic, action="writable")
-        return queues[next(self._turn) % len(queues)]
+        place = queues[next(self._turn) % len(queues)]
+        return place if self._upstream.brokers.answers(place[0]) else self._next_of(queues)
+
+    def _next_of(self, queues: list[Place]) -> Place:
+        """Of a broker that answers, if there is one."""
+        answers = self._upstream.brokers.answers
+        better = [place for place in queues if answers(place[0])] or queues
+        return better[next(self._turn) % len(better)]
 
     async def _store(
         self,
+        ctx: CallContext,
         topic: str,
         place: Place,
         records: list[OutgoingRecord],
@@ -226,21 +241,26 @@ class Send:
     ) -> list[Result]:
         """What became of each record. `more` tells what else their entries hold.
 
-        A broker that cannot be reached has got nothing: the records go to the next of the
-        `others`. One whose answer is lost may have them, so they are not sent again.
+        A broker that cannot be reached has got nothing, nor has one that takes nothing: the records
+        go to the next of the `others`, places of other brokers. The last one is waited for. One
+        whose answer is lost may have them, so they are not sent again.
         """
         broker, queue_id = place
+        upstream = self._upstream
         try:
             call = outgoing.call(topic, queue_id, records, kind)
-            reply = await self._upstream.call(broker, call)
-        except BrokerUnreachable as error:
-            rest = [place for place in others if place[0] != broker]
-            if not rest:
-                return [(0, status_of(error), b"")] * len(records)
-            place = rest[next(self._turn) % len(rest)]
-            return await self._store(topic, place, records, rest, kind, more)
+            if others:
+                reply = await upstream.call(broker, call)
+            else:
+                reply = await upstream.call_there(ctx, broker, call)
         except PopMQError as error:
-            return [(0, status_of(error), b"")] * len(records)
+            if isinstance(error, NoPermission):
+                upstream.routes.make_stale(topic)
+            if not others or not isinstance(error, NOT_HERE):
+                return [(0, status_of(error), b"")] * len(records)
+            place = self._next_of(others)
+            rest = [other for other in others if other[0] != place[0]]
+            return await self._store(ctx, topic, place, records, rest, kind, more)
         if kind == link.SEND_KIND_HALF:
             return outgoing.half_results(broker, reply.send)
         first = reply.send.queue_offset
@@ -250,7 +270,7 @@ class Send:
 
 def _response(plan: Plan, batch: Batch, outcome: Outcome) -> Encoded | None:
     """None: the broker has got nothing, another one may."""
-    if isinstance(outcome, BrokerUnreachable):
+    if isinstance(outcome, NOT_HERE):
         return None
     number = len(batch.records)
     if isinstance(outcome, PopMQError):

@@ -28,7 +28,7 @@ class Transactions:
         if request.resolution == v2.TRANSACTION_RESOLUTION_UNSPECIFIED:
             return service.EndTransactionResponse(status=ok("it will be asked about again"))
         commit = request.resolution == v2.COMMIT
-        await self._end(place, topic=ctx.stored(request.topic), commit=commit)
+        await self._end(ctx, place, topic=ctx.stored(request.topic), commit=commit)
         return service.EndTransactionResponse(status=ok())
 
     async def unsettled(
@@ -53,10 +53,12 @@ class Transactions:
         self, ctx: CallContext, request: admin.SettleTransactionRequest
     ) -> admin.SettleTransactionResponse:
         """What its producer should have done."""
-        await self._end(decode(request.transaction_id), topic="", commit=request.commit)
+        await self._end(ctx, decode(request.transaction_id), topic="", commit=request.commit)
         return admin.SettleTransactionResponse()
 
-    async def _end(self, place: TransactionId, *, topic: str, commit: bool) -> None:
+    async def _end(
+        self, ctx: CallContext, place: TransactionId, *, topic: str, commit: bool
+    ) -> None:
         call = link.EndTransaction(
             topic=topic,
             half_offset=place.half_offset,
@@ -64,10 +66,9 @@ class Transactions:
             commit=commit,
         )
         try:
-            await self._upstream.call(place.broker, link.Call(end_transaction=call))
+            await self._upstream.call_there(ctx, place.broker, link.Call(end_transaction=call))
         except BrokerUnreachable as gone:
-            known = {info.name for info in await self._upstream.routes.brokers()}
-            if place.broker in known:
+            if self._upstream.routes.knows(place.broker):  # also one that is in a restart
                 raise
             reason = f"there is no broker {place.broker}"
             raise InvalidTransactionId(reason=reason) from gone

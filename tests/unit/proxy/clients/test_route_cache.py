@@ -6,7 +6,14 @@ import pytest
 
 from popmq_common.errors import BrokerUnreachable, NameserverDown, TopicNotFound
 from popmq_internal.v1 import nameserver_pb2 as ns
-from popmq_proxy.clients.nameservers import MISSING_S, REFRESH_S, RETRY_S, UNUSED_S, RouteCache
+from popmq_proxy.clients.route_cache import (
+    AWAY_KEPT_S,
+    MISSING_S,
+    REFRESH_S,
+    RETRY_S,
+    UNUSED_S,
+    RouteCache,
+)
 
 
 class Scripted:
@@ -14,13 +21,19 @@ class Scripted:
 
     def __init__(self) -> None:
         self.addresses = {"b": "h:1"}
+        self.without_topic: set[str] = set()
+        """Brokers that are registered and do not have it."""
         self.down = False
         self.asked = 0
         self.may_answer = asyncio.Event()
         self.may_answer.set()
 
     async def lookup(self, topic: str) -> list[ns.QueueRoute]:
-        found = [ns.QueueRoute(broker=broker) for broker in await self.brokers()]
+        found = [
+            ns.QueueRoute(broker=broker)
+            for broker in await self.brokers()
+            if broker.name not in self.without_topic
+        ]
         await self.may_answer.wait()
         return found
 
@@ -60,8 +73,8 @@ async def test_an_answer_is_used_until_it_is_old_and_refreshed_behind_the_caller
     cached.now_s += 0.1
     assert await cached.names() == ["b"]
     await settle()
-    assert await cached.names() == ["c"]
-    assert cached.nameservers.asked == 2
+    assert await cached.names() == ["b", "c"]
+    assert cached.nameservers.asked == 3, "and which brokers there are, as one was missing"
 
 
 async def test_while_no_nameserver_answers_routes_stay_and_are_asked_for_with_pauses() -> None:
@@ -123,7 +136,7 @@ async def test_who_asks_at_the_same_time_shares_a_question_that_outlives_any_of_
 
 
 async def test_the_least_used_topics_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("popmq_proxy.clients.nameservers.ROUTES_MAX", 2)
+    monkeypatch.setattr("popmq_proxy.clients.route_cache.ROUTES_MAX", 2)
     cached = Cached()
     for topic in ("a", "b", "a", "c"):
         await cached.names(topic)
@@ -175,3 +188,62 @@ async def test_while_no_nameserver_answers_no_route_is_forgotten() -> None:
     cached.now_s += 10 * UNUSED_S
     cached.cache.forget_unused()
     assert await cached.names() == ["b"]
+
+
+async def refreshed(cached: Cached) -> list[str]:
+    """The routes, asked for anew behind the first use."""
+    cached.now_s += REFRESH_S + 0.1
+    await cached.names()
+    await settle()
+    return await cached.names()
+
+
+async def test_what_a_broker_had_outlives_its_registration_for_a_while() -> None:
+    cached = Cached()
+    cached.nameservers.addresses = {"a": "h:1", "b": "h:2"}
+    assert await cached.names() == ["a", "b"]
+    cached.nameservers.addresses = {"a": "h:1"}
+    assert await refreshed(cached) == ["a", "b"]
+    cached.nameservers.addresses = {"a": "h:1", "b": "h:2"}
+    assert await refreshed(cached) == ["a", "b"]
+    cached.nameservers.addresses = {"a": "h:1"}
+    since_s = cached.now_s
+    while (names := await refreshed(cached)) == ["a", "b"]:
+        assert cached.now_s - since_s < AWAY_KEPT_S + 2 * REFRESH_S
+    assert names == ["a"]
+    assert cached.now_s - since_s > AWAY_KEPT_S, "its first time away does not count"
+
+
+async def test_a_topic_that_a_registered_broker_has_no_more_is_gone_at_once() -> None:
+    cached = Cached()
+    cached.nameservers.addresses = {"a": "h:1", "b": "h:2"}
+    await cached.names()
+    cached.nameservers.without_topic = {"b"}
+    assert await refreshed(cached) == ["a"]
+
+
+async def test_a_nameserver_that_knows_nobody_takes_nothing_away() -> None:
+    """It has just been started, and brokers cannot reach it yet."""
+    cached = Cached()
+    await cached.names()
+    assert await cached.cache.address("b") == "h:1"
+    cached.nameservers.addresses = {}
+    for _ in range(10):
+        assert await refreshed(cached) == ["b"]
+        assert [info.name for info in await cached.cache.brokers()] == ["b"]
+        assert await cached.cache.address("b") == "h:1"
+
+
+async def test_a_broker_that_came_or_was_started_again_is_seen_before_the_next_refresh() -> None:
+    cached = Cached()
+    await cached.names()
+    await cached.cache.brokers()
+    cached.nameservers.addresses = {"b": "h:1", "c": "h:3"}
+    assert await cached.names() == ["b"]
+    await cached.cache.brokers()
+    cached.now_s += 0.1
+    await cached.names()
+    await settle()
+    assert await cached.names() == ["b", "c"]
+    assert cached.cache.knows("c")
+    assert not cached.cache.knows("d")

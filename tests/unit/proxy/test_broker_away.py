@@ -1,0 +1,233 @@
+"""A broker that is away: who waits for it, who goes elsewhere, and for how long."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from popmq_common import logs
+from popmq_common.clock import VirtualClock
+from popmq_common.errors import (
+    BrokerUnreachable,
+    GroupNotFound,
+    NameserverDown,
+    NoBroker,
+    PopMQError,
+    TopicNotFound,
+)
+from popmq_internal.v1 import link_pb2 as link
+from popmq_internal.v1 import nameserver_pb2 as ns
+from popmq_proxy.clients.route_cache import RouteCache
+from popmq_proxy.config import ProxyConfig
+from popmq_proxy.rpc.context import CallContext, Upstream
+
+ACK = link.Call(ack=link.Ack())
+EPOCH_MS = 1_700_000_000_000
+
+
+class Brokers:
+    """Two that keep topics; one may be away."""
+
+    def __init__(self) -> None:
+        self.away: set[str] = set()
+        self.silent: set[str] = set()
+        self.asked: list[str] = []
+        self.topics: dict[str, link.TopicConfig] = {}
+        self.groups: dict[str, dict[str, link.GroupConfig]] = {"a": {}, "b": {}}
+
+    async def call(self, broker: str, call: link.Call, timeout_ms: int) -> link.Reply:
+        self.asked.append(broker)
+        if broker in self.away:
+            raise BrokerUnreachable(broker=broker, reason="a test")
+        if call.HasField("put_topic"):
+            self.topics.setdefault(call.put_topic.topic.name, call.put_topic.topic)
+        if call.HasField("describe"):
+            topic = self.topics.get(call.describe.topic)
+            if topic is None:
+                raise TopicNotFound(topic=call.describe.topic)
+            status = link.TopicStatus(config=topic)
+            return link.Reply(describe=link.DescribeReply(topics=[status]))
+        groups = self.groups.setdefault(broker, {})
+        if call.HasField("put_group"):
+            groups[call.put_group.group.name] = call.put_group.group
+        if call.HasField("get_group"):
+            return self._get_group(groups, call.get_group)
+        return link.Reply(done=link.Done())
+
+    def _get_group(self, groups: dict[str, link.GroupConfig], request: link.GetGroup) -> link.Reply:
+        name = request.group
+        if request.create:
+            groups.setdefault(name, link.GroupConfig(name=name, consume_from="LAST"))
+        if name not in groups:
+            raise GroupNotFound(group=name)
+        return link.Reply(get_group=link.GetGroupReply(group=groups[name]))
+
+    def answers(self, broker: str) -> bool:
+        return broker not in self.away | self.silent
+
+    async def close(self) -> None:
+        return
+
+
+class Nameservers:
+    def __init__(self) -> None:
+        self.down = False
+
+    async def lookup(self, topic: str) -> list[ns.QueueRoute]:
+        if self.down:
+            raise NameserverDown(reason="a test")
+        return []
+
+    async def brokers(self) -> list[ns.BrokerInfo]:
+        if self.down:
+            raise NameserverDown(reason="a test")
+        return [ns.BrokerInfo(name=name, address="h:1", epoch_ms=EPOCH_MS) for name in ("a", "b")]
+
+    async def close(self) -> None:
+        return
+
+
+class Proxy:
+    def __init__(self, **settings: Any) -> None:
+        self.brokers, self.nameservers = Brokers(), Nameservers()
+        self.upstream = Upstream(
+            config=ProxyConfig(**settings),
+            routes=RouteCache(self.nameservers),
+            brokers=self.brokers,  # type: ignore[arg-type]
+            clock=VirtualClock(),
+            log=logs.get("test"),
+        )
+
+    async def ack(self, broker: str = "b", within_s: float | None = None) -> None:
+        deadline_s = None if within_s is None else time.monotonic() + within_s
+        await self.upstream.call_there(CallContext({}, "", deadline_s), broker, ACK)
+
+
+@pytest.fixture
+async def proxy() -> Proxy:
+    made = Proxy()
+    await made.upstream.routes.brokers()
+    return made
+
+
+async def test_what_one_broker_alone_can_do_waits_for_it(proxy: Proxy) -> None:
+    proxy.brokers.away = {"b"}
+    waiting = asyncio.create_task(proxy.ack())
+    while len(proxy.brokers.asked) < 3:  # noqa: ASYNC110 - nobody is told
+        await asyncio.sleep(0.01)
+    assert not waiting.done()
+    proxy.brokers.away.clear()
+    await asyncio.wait_for(waiting, 20)
+
+
+@pytest.mark.parametrize(("setting_ms", "client_s"), [(50, None), (60_000, 0.4), (60_000, 0.1)])
+async def test_not_longer_than_its_client_does_or_the_setting_says(
+    setting_ms: int, client_s: float | None
+) -> None:
+    proxy = Proxy(broker_wait_ms=setting_ms)
+    await proxy.upstream.routes.brokers()
+    proxy.brokers.away = {"b"}
+    async with asyncio.timeout(20):
+        with pytest.raises(BrokerUnreachable):
+            await proxy.ack(within_s=client_s)
+
+
+async def test_nobody_waits_for_a_broker_that_never_was(proxy: Proxy) -> None:
+    """Its name comes from a receipt handle: a client may make up any."""
+    proxy.brokers.away = {"made-up"}
+    with pytest.raises(BrokerUnreachable):
+        await proxy.ack("made-up")
+    assert proxy.brokers.asked == ["made-up"]
+
+
+async def test_a_proxy_that_stops_keeps_nobody_waiting(proxy: Proxy) -> None:
+    proxy.brokers.away = {"b"}
+    waiting = asyncio.create_task(proxy.ack())
+    await asyncio.sleep(0.01)
+    proxy.upstream.stopping.set()
+    async with asyncio.timeout(20):
+        with pytest.raises(BrokerUnreachable):
+            await waiting
+
+
+async def test_only_so_many_wait(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("popmq_proxy.rpc.context.WAITING_MAX", 2)
+    proxy.brokers.away = {"b"}
+    waiting = [asyncio.create_task(proxy.ack()) for _ in range(2)]
+    await asyncio.sleep(0.01)
+    with pytest.raises(BrokerUnreachable):
+        await proxy.ack()
+    proxy.brokers.away.clear()
+    await asyncio.wait_for(asyncio.gather(*waiting), 20)
+
+
+async def test_a_silent_broker_holds_up_no_first_use(proxy: Proxy) -> None:
+    proxy.brokers.silent = {"a"}
+    await proxy.upstream.on_reachable_brokers(ACK)
+    assert proxy.brokers.asked == ["b"]
+    proxy.brokers.silent = {"a", "b"}
+    await proxy.upstream.on_reachable_brokers(ACK)
+    assert proxy.brokers.asked == ["b", "a", "b"], "when none answers all are tried"
+
+
+async def test_topics_are_found_and_made_while_no_nameserver_answers(proxy: Proxy) -> None:
+    proxy.nameservers.down = True
+    routes = await proxy.upstream.topic_routes("new")
+    assert [route.broker.name for route in routes] == ["a", "b"]
+    assert routes.topic_type == "MIXED"
+    assert routes[0].topic.order_conf == "a:8;b:8"
+    proxy.upstream.routes.forget("new")
+    proxy.brokers.away = {"a"}
+    assert [route.broker.name for route in await proxy.upstream.topic_routes("new")] == ["b"]
+    proxy.upstream.routes.forget("new")
+    proxy.brokers.away = {"a", "b"}
+    with pytest.raises(NoBroker):
+        await proxy.upstream.topic_routes("new")
+
+
+async def test_a_proxy_that_never_heard_of_a_broker_says_that_nameservers_are_down() -> None:
+    proxy = Proxy()
+    proxy.nameservers.down = True
+    failed: PopMQError | None = None
+    try:
+        await proxy.upstream.topic_routes("new")
+    except PopMQError as error:
+        failed = error
+    assert isinstance(failed, NameserverDown)
+
+
+async def test_a_group_is_made_with_the_defaults_when_nobody_has_it(proxy: Proxy) -> None:
+    assert (await proxy.upstream.group("g")).consume_from == "LAST"
+    assert all("g" in groups for groups in proxy.brokers.groups.values())
+
+
+@pytest.mark.parametrize(
+    ("known", "begins"),
+    [
+        (link.GroupConfig(consume_from="FIRST"), ("FIRST", 0)),
+        (link.GroupConfig(consume_from="TIME", consume_from_ms=7), ("TIME", 7)),
+        (link.GroupConfig(consume_from="LAST"), ("TIME", EPOCH_MS)),
+    ],
+    ids=["first", "time", "last"],
+)
+async def test_a_broker_that_was_added_gets_a_group_as_the_others_have_it(
+    proxy: Proxy, known: link.GroupConfig, begins: tuple[str, int]
+) -> None:
+    """Made with the defaults, it would pass over what clients have sent to that broker already."""
+    known.name, known.fifo, known.max_attempts = "g", True, 1_000
+    proxy.brokers.groups["a"]["g"] = known
+    assert await proxy.upstream.group("g") == known
+    made = proxy.brokers.groups["b"]["g"]
+    assert (made.fifo, made.max_attempts) == (True, 1_000)
+    assert (made.consume_from, made.consume_from_ms) == begins
+
+
+async def test_a_broker_that_is_away_gets_the_group_when_it_is_back(proxy: Proxy) -> None:
+    proxy.brokers.groups["a"]["g"] = link.GroupConfig(name="g", fifo=True, consume_from="FIRST")
+    proxy.brokers.away = {"b"}
+    assert (await proxy.upstream.group("g")).fifo
+    proxy.brokers.away.clear()
+    proxy.upstream.forget_group("g")
+    await proxy.upstream.group("g")
+    assert proxy.brokers.groups["b"]["g"].fifo
