@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := services sdk pipelines bench/compare deploy/monitoring proto/generate.py docs/generate_configuration.py docs/generate_pop.py
+SOURCES := services sdk pipelines bench/compare deploy/monitoring proto/generate.py docs/generate_configuration.py docs/generate_metrics.py docs/generate_pop.py
 FAST := tests/unit tests/property tests/scenarios tests/traps tests/tidy tests/sim/test_simulation.py
 .DEFAULT_GOAL := help
 .PHONY: help setup quickstart fmt check test hunt sim faults soak lock-demo it crash disk compat pipelines compose test-all bench proto docs clean
@@ -59,6 +59,11 @@ sdk-chaos: setup ## consumers, proxies and the broker stopped and killed while t
 
 bench-sdk: setup ## our SDK beside the official Python client, before one server (SECONDS=)
 	PYTHONPATH=bench $(BIN)/python -m sdk_compare $(or $(SECONDS),10)
+
+BEFORE_UPGRADE = bddc347
+.PHONY: upgrade
+upgrade: setup ## a cluster under load goes from the wheel of another commit to this one, and back (BEFORE= GAP_S=)
+	PYTHONPATH=tests $(BIN)/python -m upgrade $(or $(BEFORE),$(BEFORE_UPGRADE)) $(GAP_S)
 
 lock-demo: setup ## the access lock shown: messages handed out twice without it and with it
 	PYTHONPATH=tests $(BIN)/python -m lock_demo
@@ -189,8 +194,9 @@ micro: setup ## CPU time per message of the parts, beside another clone (BEFORE=
 proto: setup ## write the stubs in proto/gen anew
 	$(BIN)/python proto/generate.py
 
-docs: setup ## write docs/configuration.md and the states in docs/pop.md anew
+docs: setup ## write docs/configuration.md, docs/metrics.md and the states in docs/pop.md anew
 	$(BIN)/python docs/generate_configuration.py > docs/configuration.md
+	$(BIN)/python docs/generate_metrics.py > docs/metrics.md
 	$(BIN)/python docs/generate_pop.py --write
 
 clean: ## remove what the other commands made

@@ -18,6 +18,7 @@ from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.clients.local_brokers import LocalBroker, LocalBrokers
 from popmq_proxy.clients.nameservers import LocalNameservers, RouteCache
 from popmq_proxy.config import ProxyConfig
+from popmq_proxy.metrics import Metrics
 from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.rpc.methods import methods
 
@@ -38,7 +39,7 @@ class ProxyDriver:
             clock=engines[0].clock,
             log=logs.get("proxy"),
         )
-        self.methods = methods(self.upstream)
+        self.methods = methods(self.upstream, Metrics(self.upstream.sessions))
         self.context = CallContext({"x-mq-client-id": "client"}, "192.0.2.7:4711", None)
 
     def _brokers(self) -> list[ns.BrokerInfo]:

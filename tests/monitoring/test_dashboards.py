@@ -16,8 +16,10 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from popmq_broker import metrics as broker_metrics
 from popmq_common import logs
 from popmq_common.clock import SystemClock
+from popmq_common.metric import Kind
 from popmq_nameserver.core.route_table import RouteTable
 from popmq_nameserver.rpc import NameserverRpc
+from popmq_proxy import metric_table as proxy_table
 from popmq_proxy.metrics import Metrics
 from popmq_proxy.sessions import Sessions
 
@@ -39,12 +41,21 @@ def served(tmp_path: Path) -> Iterator[set[str]]:
     ProcessCollector(registry=own)
     registries = (
         broker_metrics.registry(driver.broker),
-        Metrics(Sessions(1, 1)).registry,
+        _proxy_registry(),
         nameserver.registry,
         own,
     )
     yield {name for registry in registries for name in _names(registry)}
     driver.close()
+
+
+def _proxy_registry() -> CollectorRegistry:
+    """With the gauges that other parts of a proxy show."""
+    metrics = Metrics(Sessions(1, 1))
+    for definition in proxy_table.ALL:
+        if definition.kind is Kind.GAUGE and definition is not proxy_table.RPCS_NOW:
+            metrics.show(definition, dict)
+    return metrics.registry
 
 
 def _names(registry: CollectorRegistry) -> Iterable[str]:

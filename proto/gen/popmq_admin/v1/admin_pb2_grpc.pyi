@@ -50,6 +50,7 @@ class AdminStub:
     ResetOffsets: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ResetOffsetsRequest, _admin_pb2.ResetOffsetsResponse]
     Explain: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ExplainRequest, _admin_pb2.ExplainResponse]
     Inspect: _grpc.UnaryUnaryMultiCallable[_admin_pb2.InspectRequest, _admin_pb2.InspectResponse]
+    ShowCluster: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ShowClusterRequest, _admin_pb2.ShowClusterResponse]
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -71,6 +72,7 @@ class AdminAsyncStub(AdminStub):
     ResetOffsets: _aio.UnaryUnaryMultiCallable[_admin_pb2.ResetOffsetsRequest, _admin_pb2.ResetOffsetsResponse]  # type: ignore[assignment]
     Explain: _aio.UnaryUnaryMultiCallable[_admin_pb2.ExplainRequest, _admin_pb2.ExplainResponse]  # type: ignore[assignment]
     Inspect: _aio.UnaryUnaryMultiCallable[_admin_pb2.InspectRequest, _admin_pb2.InspectResponse]  # type: ignore[assignment]
+    ShowCluster: _aio.UnaryUnaryMultiCallable[_admin_pb2.ShowClusterRequest, _admin_pb2.ShowClusterResponse]  # type: ignore[assignment]
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -191,5 +193,12 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.InspectRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.InspectResponse, _abc.Awaitable[_admin_pb2.InspectResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ShowCluster(
+        self,
+        request: _admin_pb2.ShowClusterRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ShowClusterResponse, _abc.Awaitable[_admin_pb2.ShowClusterResponse]]: ...
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -34,6 +34,11 @@ class BrokerLink:
         frames.begin(self._receive)
         frames.ended.add_done_callback(self._ended)
 
+    @property
+    def call_count(self) -> int:
+        """Under way."""
+        return len(self._waiting) + len(self._sends)
+
     def send(self, call: SendCall, timeout_ms: int, told: Told) -> None:
         """Sets `call.id`. `told` gets the reply, or the error that `call` would have raised, later.
 

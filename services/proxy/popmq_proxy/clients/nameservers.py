@@ -5,7 +5,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import grpc
 
@@ -35,7 +35,21 @@ class Nameservers(Protocol):
 
     async def brokers(self) -> list[ns.BrokerInfo]: ...
 
+    async def each(self) -> list["Standing"]:
+        """How each nameserver is; one that does not answer is told, not raised."""
+        ...
+
     async def close(self) -> None: ...
+
+
+class Standing(NamedTuple):
+    """A nameserver as this proxy finds it."""
+
+    address: str
+    failure: str
+    """Why it did not answer; empty: it did."""
+    found: ns.DescribeNameserverResponse
+    """Without a version when it is too old to tell more than its brokers."""
 
 
 class LocalNameservers:
@@ -55,6 +69,10 @@ class LocalNameservers:
     async def brokers(self) -> list[ns.BrokerInfo]:
         return self._brokers()
 
+    async def each(self) -> list[Standing]:
+        """None: what is in the same process has no standing of its own."""
+        return []
+
     async def close(self) -> None:
         return
 
@@ -67,6 +85,7 @@ class GrpcNameservers:
             grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) for address in addresses
         ]
         self._stubs = [ns_grpc.NameserverStub(channel) for channel in self._channels]
+        self._by_address = dict(zip(addresses, self._stubs, strict=True))
 
     async def lookup(self, topic: str) -> list[ns.QueueRoute]:
         reasons = []
@@ -90,6 +109,10 @@ class GrpcNameservers:
             return list(answer.brokers)
         raise NameserverDown(reason="; ".join(reasons) or "none is configured")
 
+    async def each(self) -> list[Standing]:
+        asked = [_standing(address, stub) for address, stub in self._by_address.items()]
+        return list(await asyncio.gather(*asked))
+
     def _failed(self, stub: "ns_grpc.NameserverAsyncStub", failed: grpc.aio.AioRpcError) -> str:
         self._stubs.remove(stub)
         self._stubs.append(stub)
@@ -98,6 +121,24 @@ class GrpcNameservers:
     async def close(self) -> None:
         for channel in self._channels:
             await channel.close(None)
+
+
+async def _standing(address: str, stub: "ns_grpc.NameserverAsyncStub") -> Standing:
+    try:
+        return Standing(address, "", await _describe(stub))
+    except grpc.aio.AioRpcError as failed:
+        reason = failed.details() or failed.code().name
+        return Standing(address, reason, ns.DescribeNameserverResponse())
+
+
+async def _describe(stub: "ns_grpc.NameserverAsyncStub") -> ns.DescribeNameserverResponse:
+    try:
+        return await stub.Describe(ns.DescribeNameserverRequest(), timeout=LOOKUP_S)
+    except grpc.aio.AioRpcError as failed:
+        if failed.code() is not grpc.StatusCode.UNIMPLEMENTED:
+            raise
+    older = await stub.ListBrokers(ns.ListBrokersRequest(), timeout=LOOKUP_S)
+    return ns.DescribeNameserverResponse(brokers=len(older.brokers))
 
 
 @dataclass(slots=True)
@@ -146,6 +187,21 @@ class RouteCache:
             raise TopicNotFound(topic=topic)
         return routes
 
+    @property
+    def count(self) -> int:
+        """Topics that are remembered."""
+        return len(self._entries)
+
+    @property
+    def is_lost(self) -> bool:
+        """No nameserver answers, the last answers are used."""
+        return bool(self._down)
+
+    @property
+    def broker_names(self) -> list[str]:
+        """By the last answer of a nameserver."""
+        return [info.name for info in self._brokers]
+
     def forget(self, topic: str) -> None:
         """The topic has just been changed; an answer that is still on its way may be older."""
         self._entries.pop(topic, None)
@@ -172,6 +228,9 @@ class RouteCache:
             self._down = str(down)
             self._brokers_retry_s = self._now_s() + RETRY_S
         return self._brokers
+
+    async def nameservers(self) -> list[Standing]:
+        return await self._nameservers.each()
 
     async def address(self, broker: str) -> str:
         """host:port of a broker's link, the last known while no nameserver answers.

@@ -38,6 +38,7 @@ ADMIN_METHODS: dict[str, tuple[Any, str]] = {
     "ResetOffsets": (admin.ResetOffsetsRequest, "reset.reset_offsets"),
     "Explain": (admin.ExplainRequest, "explain.explain"),
     "Inspect": (admin.InspectRequest, "explain.inspect"),
+    "ShowCluster": (admin.ShowClusterRequest, "cluster.show"),
 }
 """The request, and which of `Methods` serves it."""
 _CONSUMER_METHODS: dict[str, Any] = {

@@ -6,7 +6,14 @@ import pytest
 
 from popmq_common.errors import BrokerUnreachable, NameserverDown, TopicNotFound
 from popmq_internal.v1 import nameserver_pb2 as ns
-from popmq_proxy.clients.nameservers import MISSING_S, REFRESH_S, RETRY_S, UNUSED_S, RouteCache
+from popmq_proxy.clients.nameservers import (
+    MISSING_S,
+    REFRESH_S,
+    RETRY_S,
+    UNUSED_S,
+    RouteCache,
+    Standing,
+)
 
 
 class Scripted:
@@ -29,6 +36,9 @@ class Scripted:
         if self.down:
             raise NameserverDown(reason="a test")
         return [ns.BrokerInfo(name=n, address=a) for n, a in sorted(self.addresses.items())]
+
+    async def each(self) -> list[Standing]:
+        return []
 
     async def close(self) -> None:
         return
