@@ -108,23 +108,3 @@ def test_a_copy_of_a_running_broker_has_what_was_answered_before(tmp_path: Path)
         found = asyncio.run(all_of(restored.endpoint, GROUP))
     assert before.sent - before.ack_tried <= found
     assert not found & before.acked, "what was acked came again"
-
-
-def test_a_backup_says_what_it_cannot_do(tmp_path: Path) -> None:
-    def popmq(*arguments: str) -> "subprocess.CompletedProcess[str]":
-        command = [POPMQ, "store", "backup", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "x").touch()
-    with standalone(tmp_path) as server:
-        server.cli("topic", "create", TOPIC)
-        source = str(tmp_path / "data")
-        refused = popmq(str(tmp_path / "empty"), str(tmp_path / "new"))
-        assert (refused.returncode, "no commitlog" in refused.stderr) == (2, True)
-        refused = popmq(source, str(tmp_path / "full"))
-        assert (refused.returncode, "not empty" in refused.stderr) == (2, True)
-        refused = popmq(source, str(tmp_path / "data" / "inside"))
-        assert (refused.returncode, "lies in" in refused.stderr) == (2, True)
-        assert popmq(source, str(tmp_path / "new")).returncode == 0

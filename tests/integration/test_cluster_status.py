@@ -107,6 +107,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
+@pytest.mark.timeout(300)
 def test_all_of_a_cluster_is_seen_and_who_is_down_is_told(several: Server) -> None:
     def status() -> Any:
         command = [POPMQ, "cluster", "status", "--over", "0.1", "--json"]

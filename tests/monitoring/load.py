@@ -14,6 +14,7 @@ from popmq.errors import PopMQClientError
 
 ORDERS, LINES, PLACED = "orders", "lines", "placed"
 BILLING, ORDERING, WATCHING = "billing", "ordering", "watching"
+LEASE_S = 1.0
 RENEWER = (("x-mq-client-id", "renewer@1@1@1"),)
 
 
@@ -41,17 +42,17 @@ async def produce(client: Client, number: int) -> None:
 
 async def consume(client: Client) -> None:
     """Most are acked; one each is nacked, rejected, acked too late, and left to be blocked by."""
-    found = await client.receive(ORDERS, BILLING, invisible_s=0.2, max_messages=8, wait_s=1)
+    found = await client.receive(ORDERS, BILLING, invisible_s=LEASE_S, max_messages=8, wait_s=1)
     for fate, message in enumerate(found):
-        if fate == 0:
-            await client.nack(message, delay_s=60)
-        elif fate == 1:
-            await client.reject(message, "not an order")
-        elif fate > 3:
-            with suppress(PopMQClientError):
+        with suppress(PopMQClientError):  # on a slow machine the lease may be over
+            if fate == 0:
+                await client.nack(message, delay_s=60)
+            elif fate == 1:
+                await client.reject(message, "not an order")
+            elif fate > 3:
                 await client.ack(message)
     await client.receive(LINES, ORDERING, invisible_s=60, max_messages=1, wait_s=0.1)
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(LEASE_S + 0.2)
     for message in found[2:4]:
         with suppress(PopMQClientError):
             await client.ack(message)

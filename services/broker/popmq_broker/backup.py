@@ -25,7 +25,6 @@ from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig
 from popmq_broker.store import segments
 from popmq_broker.store.files import OsFiles
-from popmq_broker.store_tools import held
 from popmq_common.clock import SystemClock
 from popmq_common.errors import BadRequest
 from popmq_common.units import MiB
@@ -48,8 +47,8 @@ class Copied(NamedTuple):
 def copy(source: Path, target: Path, progress: Progress) -> Copied:
     """Raises `BadRequest` for what is no data directory, and for a target that holds something;
     `OSError`."""
-    if not OsFiles().names(source / LOG):
-        raise BadRequest(reason=f"{source} has no {LOG} folder with files in it")
+    if not (source / LOG).is_dir():
+        raise BadRequest(reason=f"{source} has no {LOG} folder, it is no broker's directory")
     if target.exists() and any(target.iterdir()):
         raise BadRequest(reason=f"{target} is not empty; name a new directory")
     if source.resolve() in target.resolve().parents:
@@ -75,9 +74,9 @@ def copy(source: Path, target: Path, progress: Progress) -> Copied:
 
 async def settle(config: BrokerConfig) -> None:
     """Make of the copy what a clean stop leaves: a start, and a stop. Raises as `open_engine`."""
-    with held(config.data_dir) as files:
-        sizes = [size for _, size in segments.numbered(files, config.data_dir / LOG)]
-    broker = await open_engine(replace(config, segment_bytes=max(sizes)), SystemClock())
+    found = segments.numbered(OsFiles(), config.data_dir / LOG)
+    segment_bytes = max((size for _, size in found), default=config.segment_bytes)
+    broker = await open_engine(replace(config, segment_bytes=segment_bytes), SystemClock())
     await broker.close()
 
 
