@@ -40,7 +40,7 @@ def test_one_process_is_a_cluster_too(server: PopmqBroker) -> None:
     assert (group["group"], group["topic"], group["lag"]) == ("billing", "orders", 1)
     assert [remark["severity"] for remark in told["remarks"]] == ["note"]  # flush=async
     output = popmq("cluster", "status", *at).output
-    for expected in ("1 broker, 1 proxy process", "IN FLIGHT", "answers before all is on disk"):
+    for expected in ("1 broker, 1 proxy;", "IN FLIGHT", "answers before all is on disk"):
         assert expected in output
 
 

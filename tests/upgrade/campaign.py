@@ -23,7 +23,7 @@ from upgrade.wheels import Installed
 ORDER: Final = ("broker-a", "broker-b", "proxy-1", "proxy-2", "nameserver")
 TESTS: Final = Path(__file__).resolve().parents[1]
 STATUS_S: Final = 60.0
-DRAIN_S: Final = 180.0
+DRAIN_S: Final = 600.0
 SHOWN_MAX: Final = 5
 
 

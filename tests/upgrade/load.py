@@ -11,10 +11,10 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from popmq import Client
+from popmq import Client, ReceivedMessage
 from popmq.errors import PopMQClientError
 
-RATE: Final = 100.0
+RATE: Final = 50.0
 """Messages a second."""
 RECEIVERS: Final = 2
 LEASE_S: Final = 120.0
@@ -59,13 +59,16 @@ async def handle(client: Client, topic: str, group: str, note: Note) -> None:
             continue
         for message in messages:
             note("came", int(message.body))
-        for message in messages:
-            try:
-                await client.ack(message)
-            except PopMQClientError as failed:
-                note("ack-failed", repr(failed))
-            else:
-                note("acked", int(message.body))
+        await asyncio.gather(*(settle(client, message, note) for message in messages))
+
+
+async def settle(client: Client, message: ReceivedMessage, note: Note) -> None:
+    try:
+        await client.ack(message)
+    except PopMQClientError as failed:
+        note("ack-failed", repr(failed))
+    else:
+        note("acked", int(message.body))
 
 
 async def quiet(something: asyncio.Event) -> None:

@@ -17,7 +17,7 @@ from popmq_cli.amounts import (
     up_text,
 )
 from popmq_cli.cluster_remarks import Remark, Severity, remarks
-from popmq_cli.cluster_view import Look, Service, View, view_of
+from popmq_cli.cluster_view import Service, View, view_of
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import EXIT_FAILED, colored, document, table
 from popmq_cli.times import moment
@@ -26,6 +26,7 @@ OVER_S_DEFAULT: Final = 1.0
 HEADINGS: Final = (
     ["ROLE", "NAME", "ADDRESS", "VERSION", "UP", "CPU", "MEMORY", "DISK FREE"],
     ["BROKER", "IN/S", "OUT/S", "READY", "IN FLIGHT", "DELAYED", "BLOCKED", "HALF", "DEAD"],
+    ["PROXY", "CLIENTS", "CALLS/S", "FAILED/S"],
 )
 
 
@@ -107,6 +108,8 @@ def _show(view: View, found: list[Remark], endpoint: str) -> None:
         click.echo()
         table(HEADINGS[1], _backlog_rows(view))
     click.echo()
+    table(HEADINGS[2], [_proxy_row(one) for one in view.services if one.role == "proxy"])
+    click.echo()
     if not found:
         click.echo(f"{colored('✓', 'green')} nothing is wrong")
     for remark in found:
@@ -116,31 +119,29 @@ def _show(view: View, found: list[Remark], endpoint: str) -> None:
 
 
 def headline(view: View) -> str:
-    parts = []
-    for role, found in _by_role(view.look):
-        parts.append(f"{found} {role}" + ("" if found == 1 else "s"))
+    look = view.look
+    parts = [_counted(len(look.nameservers), "nameserver", "nameservers")] * bool(look.nameservers)
+    parts.append(_counted(len(look.brokers), "broker", "brokers"))
+    parts.append(_counted(len(look.proxies), "proxy", "proxies"))
     acked, out = rate_text(view.acked_s), rate_text(view.out_s)
     return f"{', '.join(parts)}; {rate_text(view.in_s)} in, {out} out, {acked} acked a second"
 
 
-def _by_role(look: Look) -> list[tuple[str, int]]:
-    found = [("broker", len(look.brokers)), ("proxy process", len(look.proxies))]
-    if not look.nameservers:  # it is in the same process
-        return found
-    return [("nameserver", len(look.nameservers)), *found]
+def _counted(count: int, one: str, several: str) -> str:
+    return f"{count} {one if count == 1 else several}"
 
 
 def _service_row(one: Service) -> list[object]:
     if one.failure:
         down = colored("does not answer", "red")
-        return [one.role, one.name or NONE, one.address, down, NONE, NONE, NONE, NONE]
+        return [one.role, one.name or "-", one.address, down, NONE, NONE, NONE, NONE]
     disk: object = NONE
     if one.disk_total_bytes:
         free = percent_text(one.disk_free_bytes / one.disk_total_bytes)
         disk = type(free)(f"{bytes_text(one.disk_free_bytes)}, {free}")
     return [
         one.role,
-        one.name or NONE,
+        one.name or "-",
         one.address,
         one.version or "older",
         up_text(one.up_ms) if one.up_ms else NONE,
@@ -148,6 +149,10 @@ def _service_row(one: Service) -> list[object]:
         bytes_text(one.memory_bytes) if one.memory_bytes else NONE,
         disk,
     ]
+
+
+def _proxy_row(one: Service) -> list[object]:
+    return [one.address, count_text(one.clients), rate_text(one.in_s), rate_text(one.out_s)]
 
 
 def _backlog_rows(view: View) -> list[list[object]]:

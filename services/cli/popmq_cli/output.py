@@ -34,7 +34,11 @@ def table_lines(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> li
     widths = [
         max([len(heading), *(len(row[i]) for row in texts)]) for i, heading in enumerate(headings)
     ]
-    head = [heading.ljust(width) for heading, width in zip(headings, widths, strict=True)]
+    amounts = [any(isinstance(row[i], Amount) for row in rows) for i in range(len(headings))]
+    head = [
+        heading.rjust(width) if is_amount else heading.ljust(width)
+        for heading, width, is_amount in zip(headings, widths, amounts, strict=True)
+    ]
     lines = [colored("  ".join(head).rstrip(), "cyan")]
     for row, cells in zip(rows, texts, strict=True):
         parts = [
