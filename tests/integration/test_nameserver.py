@@ -134,7 +134,10 @@ class Older(ns_grpc.NameserverServicer):
 
 async def test_each_nameserver_says_how_it_is_or_why_it_does_not() -> None:
     older = grpc.aio.server()
-    ns_grpc.add_NameserverServicer_to_server(Older(), older)  # type: ignore[no-untyped-call, unused-ignore]
+    ns_grpc.add_NameserverServicer_to_server(  # type: ignore[no-untyped-call, unused-ignore]
+        Older(),  # type: ignore[abstract]
+        older,
+    )
     older_port = older.add_insecure_port("127.0.0.1:0")
     await older.start()
     clock = VirtualClock()

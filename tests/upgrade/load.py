@@ -47,24 +47,19 @@ async def send(client: Client, topic: str, note: Note, stop: asyncio.Event) -> N
 
 
 async def handle(client: Client, topic: str, group: str, note: Note) -> None:
-    """As an application without handlers does: receive, work, ack. For ever."""
-    while True:
-        try:
-            messages = await client.receive(
-                topic, group, max_messages=16, invisible_s=LEASE_S, wait_s=2.0
-            )
-        except PopMQClientError as failed:
-            note("receive-failed", repr(failed))
-            await asyncio.sleep(0.1)
-            continue
-        for message in messages:
+    """As an application without handlers does: message by message. For ever."""
+    async with (
+        client.consumer(topic, group, lease_s=LEASE_S, wait_s=2.0, held_max=32) as consumer,
+        asyncio.TaskGroup() as settling,
+    ):
+        async for message in consumer:
             note("came", int(message.body))
-        await asyncio.gather(*(settle(client, message, note) for message in messages))
+            settling.create_task(settle(message, note))
 
 
-async def settle(client: Client, message: ReceivedMessage, note: Note) -> None:
+async def settle(message: ReceivedMessage, note: Note) -> None:
     try:
-        await client.ack(message)
+        await message.ack()
     except PopMQClientError as failed:
         note("ack-failed", repr(failed))
     else:
@@ -97,6 +92,8 @@ async def run(endpoint: str, topic: str, group: str, file: str) -> None:
         await send(client, topic, note, stop)
         await quiet(something)
         for task in handling:
+            if task.done():
+                task.result()  # what ended it
             task.cancel()
         await asyncio.gather(*handling, return_exceptions=True)
 

@@ -21,7 +21,7 @@ WIDTH_MIN: Final = 80
 HEIGHT_MIN: Final = 20
 _FIXED_LINES: Final = 9
 """Two lines of sums, three headings, three blank lines, the last line."""
-_NUMBER_COLUMNS: Final = {"groups": 52, "services": 60, "topics": 24}
+_NUMBER_COLUMNS: Final = {"groups": 52, "services": 54, "topics": 24}
 """What the columns behind the names take, in each table."""
 _NAME_MIN: Final = 12
 
