@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := services sdk pipelines bench/compare deploy/monitoring deploy/requirements proto/generate.py docs/generate_configuration.py docs/generate_pop.py
+SOURCES := services sdk pipelines bench/compare deploy/monitoring deploy/requirements proto/generate.py docs/generate_configuration.py docs/generate_metrics.py docs/generate_pop.py
 FAST := tests/unit tests/property tests/scenarios tests/traps tests/tidy tests/sim/test_simulation.py
 .DEFAULT_GOAL := help
 .PHONY: help setup quickstart fmt check test hunt sim faults soak lock-demo it crash disk compat pipelines compose test-all bench proto docs clean
@@ -65,6 +65,11 @@ bench-sdk: setup ## our SDK beside the official Python client, before one server
 chaos: setup ## one fault after the other, under load of our SDK and the official Go and Python clients (ONLY= JSON=1 WRITE=1)
 	PYTHONPATH=tests $(BIN)/python -m chaos $(if $(ONLY),--only '$(ONLY)') $(if $(JSON),--json) $(if $(KEEP),--keep '$(KEEP)') \
 		$(if $(WRITE),--write docs/failures.md)
+
+BEFORE_UPGRADE = bddc347
+.PHONY: upgrade
+upgrade: setup ## a cluster under load goes from the wheel of another commit to this one, and back (BEFORE= GAP_S=)
+	PYTHONPATH=tests $(BIN)/python -m upgrade $(or $(BEFORE),$(BEFORE_UPGRADE)) $(GAP_S)
 
 lock-demo: setup ## the access lock shown: messages handed out twice without it and with it
 	PYTHONPATH=tests $(BIN)/python -m lock_demo
@@ -214,8 +219,9 @@ proto: setup ## write the stubs in proto/gen anew
 pins: setup ## write anew which versions the images install, in deploy/requirements
 	$(BIN)/python deploy/requirements/pin.py
 
-docs: setup ## write docs/configuration.md and the states in docs/pop.md anew
+docs: setup ## write docs/configuration.md, docs/metrics.md and the states in docs/pop.md anew
 	$(BIN)/python docs/generate_configuration.py > docs/configuration.md
+	$(BIN)/python docs/generate_metrics.py > docs/metrics.md
 	$(BIN)/python docs/generate_pop.py --write
 
 clean: ## remove what the other commands made

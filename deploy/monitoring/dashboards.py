@@ -92,6 +92,7 @@ OVERVIEW = Dashboard(
             {
                 "ready": "sum(popmq_consumer_ready_messages)",
                 "leased": "sum(popmq_consumer_inflight_messages)",
+                "given back": "sum(popmq_consumer_delayed_messages)",
                 "blocked": "sum(popmq_consumer_blocked_messages)",
                 "delayed": "sum(popmq_timer_messages)",
                 "half": "sum(popmq_half_messages)",
@@ -144,6 +145,7 @@ GROUP_BOARD = Dashboard(
                 for name, metric in (
                     ("ready", "ready"),
                     ("leased", "inflight"),
+                    ("given back", "delayed"),
                     ("blocked", "blocked"),
                 )
             },
@@ -214,6 +216,13 @@ STORE = Dashboard(
         Panel("Calls of the broker", "s", _quantiles("popmq_call_seconds", by="call")),
         Panel("Not yet on disk", "bytes", {"{{instance}}": "popmq_storage_flush_behind_bytes"}),
         Panel("CommitLog", "bytes", {"{{instance}}": "popmq_storage_size_bytes"}),
+        Panel(
+            "Written to the CommitLog",
+            "Bps",
+            {"{{instance}}": _rate("popmq_storage_appended_bytes_total", by="instance")},
+            "Records of clients, the journal of leases, and copies.",
+        ),
+        Panel("Not yet in the index", "bytes", {"{{instance}}": "popmq_index_behind_bytes"}),
         Panel(
             "Age of the oldest message",
             "s",
@@ -288,7 +297,26 @@ PROXY = Dashboard(
                 ),
             },
         ),
-        Panel("Clients", "short", {"{{instance}}": "popmq_clients"}),
+        Panel(
+            "Clients",
+            "short",
+            {
+                "clients {{instance}}": "popmq_clients",
+                "connections {{instance}}": "popmq_connections",
+            },
+        ),
+        Panel(
+            "Brokers that a proxy reaches",
+            "short",
+            {"{{instance}}": "sum by (instance) (popmq_link_up)"},
+        ),
+        Panel(
+            "Calls of proxies to brokers, under way",
+            "short",
+            {"{{instance}} {{broker}}": "popmq_link_out_calls"},
+        ),
+        Panel("Requests half received", "bytes", {"{{instance}}": "popmq_received_bytes"}),
+        Panel("Routes remembered", "short", {"{{instance}}": "popmq_routes"}),
         Panel(
             "Open files and connections",
             "short",

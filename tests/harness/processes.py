@@ -155,15 +155,22 @@ def cluster(
     brokers: int = 2,
     proxies: int = 2,
     front: str = "http2",
+    started_as: Mapping[str, str] | None = None,
 ) -> Iterator[Server]:
-    """A nameserver, brokers and proxies, each a process; clients use the first proxy."""
+    """A nameserver, brokers and proxies, each a process; clients use the first proxy.
+
+    `started_as`: variables of every process, like the PYTHONPATH of another version.
+    """
     env = env or {}
     name_port = free_port()
     nameserver = f"127.0.0.1:{name_port}"
     processes = {
         "nameserver": Process(
             ["nameserver"],
-            {"POPMQ_NAMESERVER_PORT": str(name_port)},
+            {
+                "POPMQ_NAMESERVER_PORT": str(name_port),
+                **{key: value for key, value in env.items() if key.startswith("POPMQ_NAMESERVER_")},
+            },
             folder / "nameserver.log",
             name_port,
         )
@@ -191,6 +198,8 @@ def cluster(
         processes[f"proxy-{i + 1}"] = Process(
             ["proxy"], settings, folder / f"proxy-{i + 1}.log", port
         )
+    for process in processes.values():
+        process.env = {**process.env, **(started_as or {})}
     port, tls_port = ports[0]
     with _running(Server(f"127.0.0.1:{port}", f"127.0.0.1:{tls_port}", processes)) as server:
         yield server

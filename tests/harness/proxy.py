@@ -19,6 +19,7 @@ from popmq_proxy.clients.local_brokers import LocalBroker, LocalBrokers
 from popmq_proxy.clients.nameservers import LocalNameservers
 from popmq_proxy.clients.route_cache import RouteCache
 from popmq_proxy.config import ProxyConfig
+from popmq_proxy.metrics import Metrics
 from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.rpc.methods import methods
 
@@ -39,7 +40,7 @@ class ProxyDriver:
             clock=engines[0].clock,
             log=logs.get("proxy"),
         )
-        self.methods = methods(self.upstream)
+        self.methods = methods(self.upstream, Metrics(self.upstream.sessions))
         self.context = CallContext({"x-mq-client-id": "client"}, "192.0.2.7:4711", None)
 
     def _brokers(self) -> list[ns.BrokerInfo]:

@@ -3,6 +3,10 @@
 import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
+
+import grpc
+from harness.processes import free_port
 
 from popmq_broker.app import server
 from popmq_broker.config import BrokerConfig
@@ -10,6 +14,7 @@ from popmq_broker.engine.register import GrpcAnnouncer
 from popmq_common.clock import SystemClock, VirtualClock
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
+from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
 from popmq_nameserver.app import Nameserver, nameserver
 from popmq_nameserver.config import NameserverConfig
 from popmq_proxy.clients.nameservers import GrpcNameservers
@@ -146,3 +151,34 @@ async def test_a_permission_is_known_at_every_nameserver_when_its_change_is_answ
             for found in names:
                 (route,) = found.table.lookup("t")
                 assert route.topic.perm == perm
+
+
+class Older(ns_grpc.NameserverServicer):
+    """It does not know Describe."""
+
+    async def ListBrokers(self, request: Any, context: Any) -> ns.ListBrokersResponse:
+        return ns.ListBrokersResponse(brokers=[ns.BrokerInfo(name="a"), ns.BrokerInfo(name="b")])
+
+
+async def test_each_nameserver_says_how_it_is_or_why_it_does_not() -> None:
+    older = grpc.aio.server()
+    ns_grpc.add_NameserverServicer_to_server(  # type: ignore[no-untyped-call, unused-ignore]
+        Older(),  # type: ignore[abstract]
+        older,
+    )
+    older_port = older.add_insecure_port("127.0.0.1:0")
+    await older.start()
+    clock = VirtualClock()
+    async with AsyncExitStack() as stack:
+        one = await start(stack, clock)
+        ports = (one.port, older_port, free_port())
+        names = GrpcNameservers(tuple(f"127.0.0.1:{port}" for port in ports))
+        well, old, gone = await names.each()
+        await names.close()
+    await older.stop(None)
+    assert (well.failure, well.found.brokers, well.found.topics) == ("", 0, 0)
+    assert well.found.started_ms == clock.now_ms()
+    assert well.found.version
+    assert (old.failure, old.found.brokers, old.found.version) == ("", 2, "")
+    assert gone.failure
+    assert [one.address for one in (well, old, gone)] == [f"127.0.0.1:{port}" for port in ports]

@@ -20,7 +20,7 @@ _RPC = 'popmq_rpc_status_total{instance="p",method="SendMessage",code="%d"}'
 
 
 def _standing(**counts: int) -> dict[str, str]:
-    names = ("stored", "settled", "ready", "inflight", "blocked", "expired")
+    names = ("stored", "settled", "ready", "inflight", "delayed", "blocked", "expired")
     return {
         f"popmq_consumer_{name}_messages{{{_GROUP}}}": f"{counts.get(name, 0)}x10" for name in names
     }
@@ -35,6 +35,9 @@ def _buckets(name: str, labels: str, below: str, above_s: str) -> dict[str, str]
     }
 
 
+_LINK = 'popmq_link_up{instance="p",broker="a"}'
+_LOST = 'popmq_nameservers_lost{instance="p"}'
+_BUILD = 'popmq_build_info{job="popmq",instance="%s",version="%s"}'
 _SEND = 'instance="p",method="SendMessage"'
 _READY = f"popmq_consumer_ready_messages{{{_GROUP}}}"
 _LAG = f"popmq_consumer_lag_messages{{{_GROUP}}}"
@@ -61,6 +64,23 @@ CASES = {
         {_PROXY % 1: "1x10", _PROXY % 2: "1x10", _PROXY % 3: "_x3 1x7"},
         8,
     ),
+    "BrokerUnreachable": Case({_LINK: "1 0x5"}, {_LINK: "0 1x5"}, 4),
+    "NameserversLost": Case({_LOST: "0 1x5"}, {_LOST: "1 0x5"}, 4),
+    "VersionsDiffer": Case(
+        {_BUILD % ("p", "2"): "1x90", _BUILD % ("b", "1"): "1x90"},
+        {_BUILD % ("p", "2"): "1x90", _BUILD % ("b", "2"): "1x90"},
+        80,
+    ),
+    "RowsToldTogether": Case(
+        {'popmq_metric_rows_together{kind="topic",instance="b"}': "0 9x9"},
+        {'popmq_metric_rows_together{kind="topic",instance="b"}': "0x9"},
+        8,
+    ),
+    "IndexStopped": Case(
+        {'popmq_index_stopped{instance="b"}': "0 1"},
+        {'popmq_index_stopped{instance="b"}': "0x2"},
+        1,
+    ),
     "ServerErrors": Case(
         {_RPC % 20000: "0+95x10", _RPC % 50001: "0+5x10"},
         {_RPC % 20000: "0+95x10", _RPC % 50101: "0+5x10", _RPC % 40000: "0+50x10"},
@@ -73,7 +93,7 @@ CASES = {
     ),
     "MessagesUnaccounted": Case(
         _standing(stored=10, settled=4, ready=3, inflight=2),
-        _standing(stored=10, settled=4, ready=2, inflight=2, blocked=1, expired=1),
+        _standing(stored=11, settled=4, ready=2, inflight=2, delayed=1, blocked=1, expired=1),
         3,
     ),
     "GroupStuck": Case(

@@ -1,4 +1,4 @@
-"""Prometheus's own tool, and where the rules are that it judges."""
+"""Prometheus, its own tool, and where the rules are that they judge."""
 
 import shutil
 import subprocess
@@ -6,15 +6,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy/monitoring"
-OWN_PROMTOOL = ROOT / ".tools/usr/bin/promtool"
-MISSING = "promtool is missing: make promtool, or apt-get install prometheus"
+OWN = ROOT / ".tools/usr/bin"
+MISSING = "it is missing: make promtool, or apt-get install prometheus"
+
+
+def program(name: str) -> str:
+    """Of the machine, or the one in .tools."""
+    found = shutil.which(name) or shutil.which(name, path=str(OWN))
+    assert found, f"{name}: {MISSING}"
+    return found
 
 
 def promtool(*words: str) -> str:
-    program = shutil.which("promtool") or (str(OWN_PROMTOOL) if OWN_PROMTOOL.is_file() else None)
-    assert program, MISSING
-    done = subprocess.run(
-        [program, *words], capture_output=True, text=True, timeout=60, check=False
-    )
+    command = [program("promtool"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout

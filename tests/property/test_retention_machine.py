@@ -6,7 +6,7 @@ any order. At any time
     - what is held, and was not acked, is there: it comes again, unless the disk was too full
     - what is younger than the retention time is there, unless the disk filled
     - nothing comes after its ack, nor twice at a time
-    - stored = settled + ready + in flight + blocked + expired, and none is negative
+    - stored = settled + ready + in flight + delayed + blocked + expired, and none is negative
     - what was sent is either acked, or comes, or is counted as expired: nothing vanishes unseen
 
 The count is exact but for crashes: one between the decision and the offsets file may leave a

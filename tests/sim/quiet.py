@@ -55,7 +55,7 @@ class Quiet:
         """Messages that some group has not settled, by the broker's own count."""
         assert self._world.broker is not None
         found = counts(self._world.broker.state).values()
-        return sum(one.ready + one.in_flight + one.blocked for one in found)
+        return sum(one.lag for one in found)
 
     def _look_at(self, tasks: list["asyncio.Task[None]"]) -> None:
         for task in tasks:

@@ -230,7 +230,7 @@ class World:
 
 
 def conserved(families: Any) -> None:
-    """stored = settled + ready + in flight + blocked + expired, for each topic and group."""
+    """stored = settled + ready + in flight + delayed + blocked + expired, of each group."""
     values: dict[str, dict[tuple[str, str], float]] = {}
     for family in families:
         for sample in family.samples:
@@ -244,7 +244,7 @@ def conserved(families: Any) -> None:
             raise Violation("I11", f"{labels}: stored {stored}, but {parts}")
 
 
-PARTS = ("settled", "ready", "inflight", "blocked", "expired")
+PARTS = ("settled", "ready", "inflight", "delayed", "blocked", "expired")
 
 
 def standings(broker: Broker, now_ms: int) -> Standing:

@@ -11,7 +11,7 @@ Rows = dict[str, dict[tuple[str, str], int]]
 _SAMPLE = re.compile(
     r'^popmq_consumer_(\w+)_messages\{consumer_group="([^"]*)",topic="([^"]*)"\} (\S+)$', re.M
 )
-PARTS = ("settled", "ready", "inflight", "blocked", "expired")
+PARTS = ("settled", "ready", "inflight", "delayed", "blocked", "expired")
 TIMEOUT_S = 2.0
 
 
@@ -59,4 +59,4 @@ def _against_clients(rows: Rows, group: str, topic: str, stored: Bounds, done: B
 
 def left(rows: Rows) -> int:
     """Messages that some group has not settled."""
-    return sum(sum(rows[part].values()) for part in ("ready", "inflight", "blocked"))
+    return sum(sum(rows[part].values()) for part in ("ready", "inflight", "delayed", "blocked"))

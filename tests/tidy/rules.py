@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "popmq_internal",
         "popmq_common",
         "popmq_broker.app",
+        "popmq_broker.backup",
         "popmq_broker.config",
         "popmq_broker.handover",
         "popmq_broker.metrics",

@@ -40,6 +40,11 @@ def test_configuration_page_is_fresh() -> None:
     assert run("docs/generate_configuration.py") == (ROOT / "docs/configuration.md").read_text()
 
 
+def test_the_page_of_metrics_is_fresh() -> None:
+    """Mend it with: make docs."""
+    assert run("docs/generate_metrics.py") == (ROOT / "docs/metrics.md").read_text()
+
+
 def test_the_states_in_the_page_of_pop_are_fresh() -> None:
     """Mend it with: make docs."""
     assert run("docs/generate_pop.py") == (ROOT / "docs/pop.md").read_text()

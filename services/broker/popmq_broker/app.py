@@ -63,7 +63,9 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[BrokerServ
         await link_server.start(config.host, config.port)
         address = config.advertise or f"{config.host}:{link_server.port}"
         announcers = [GrpcAnnouncer(nameserver) for nameserver in config.nameservers]
-        pages = MetricsServer(metrics.registry(broker), config.host, config.metrics_port)
+        pages = MetricsServer(
+            metrics.registry(broker, link_server), config.host, config.metrics_port
+        )
         try:
             async with (
                 registered(broker, address, announcers, clock),

@@ -132,6 +132,9 @@ class BrokerConfig:
     """Topics, retry topics and dead letters included; more are refused."""
     groups_max: int = 20_000
     """Consumer groups; more are refused."""
+    metric_rows_max: int = 1_000
+    """Topics, groups, and pairs of them that /metrics tells apart; those that come later are added
+    up as `other`."""
     offsets_interval_ms: int = 5_000
     """How often the committed offsets are written; what came since is in the revive topic."""
     timers_max: int = 2_000_000

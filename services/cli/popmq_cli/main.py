@@ -23,6 +23,8 @@ COMMANDS = {
     "transaction": ("transactions", "transaction", "List and settle open transactions."),
     "message": ("find", "message", "Find messages by key, show them by id or by place."),
     "explain": ("explain", "explain", "What happened to a message, and why it is not received."),
+    "cluster": ("cluster", "cluster", "Show nameservers, brokers and proxies, and what is wrong."),
+    "top": ("top", "top", "Watch groups, topics and brokers; q leaves."),
     "doctor": ("doctor", "doctor", "Find the usual mistakes: endpoint, clock, disk, stuck groups."),
     "bench": ("bench", "bench", "Send and receive some messages, and show how fast it was."),
     "send": ("messages", "send", "Send a message."),
@@ -30,7 +32,7 @@ COMMANDS = {
     "receive": ("messages", "receive", "Receive messages for a consumer group."),
     "tail": ("messages", "tail", "Print messages as they arrive."),
     "run": ("run", "run", "Run the handlers of an app, MODULE:APP."),
-    "store": ("store", "store", "Check, show and repair the files of a stopped broker."),
+    "store": ("store", "store", "Check, show, copy and repair a broker's files."),
     "nameserver": ("services", "run_nameserver", "Run a nameserver."),
     "broker": ("services", "run_broker", "Run a broker."),
     "proxy": ("services", "run_proxy", "Run a proxy."),
@@ -42,7 +44,7 @@ COMMANDS = {
 SECTIONS = {
     "Servers": ["standalone", "quickstart", "nameserver", "broker", "proxy", "health"],
     "Messages": ["send", "receive", "tail", "recall", "message", "run"],
-    "Operation": ["topic", "group", "dlq", "transaction", "permission", "store"],
+    "Operation": ["cluster", "top", "topic", "group", "dlq", "transaction", "permission", "store"],
     "When something is wrong": ["explain", "doctor", "bench"],
     "The shell": ["completion"],
 }

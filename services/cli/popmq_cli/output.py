@@ -13,6 +13,10 @@ EXIT_FAILED = 1
 EXIT_UNREACHABLE = 3
 
 
+class Amount(str):
+    """A number with its unit, as text: a table puts it to the right."""
+
+
 def colored(text: str, color: str) -> str:
     """In colour on a terminal, unless NO_COLOR is set (https://no-color.org)."""
     plain = not sys.stdout.isatty() or bool(os.environ.get("NO_COLOR"))
@@ -20,19 +24,29 @@ def colored(text: str, color: str) -> str:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Columns as wide as needed; numbers to the right."""
+    for line in table_lines(headings, rows):
+        click.echo(line)
+
+
+def table_lines(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """Columns as wide as needed; numbers and amounts to the right."""
     texts = [[str(cell) for cell in row] for row in rows]
     widths = [
         max([len(heading), *(len(row[i]) for row in texts)]) for i, heading in enumerate(headings)
     ]
-    head = [heading.ljust(width) for heading, width in zip(headings, widths, strict=True)]
-    click.echo(colored("  ".join(head).rstrip(), "cyan"))
+    amounts = [any(isinstance(row[i], Amount) for row in rows) for i in range(len(headings))]
+    head = [
+        heading.rjust(width) if is_amount else heading.ljust(width)
+        for heading, width, is_amount in zip(headings, widths, amounts, strict=True)
+    ]
+    lines = [colored("  ".join(head).rstrip(), "cyan")]
     for row, cells in zip(rows, texts, strict=True):
         parts = [
-            text.rjust(width) if isinstance(cell, int | float) else text.ljust(width)
+            text.rjust(width) if isinstance(cell, int | float | Amount) else text.ljust(width)
             for cell, text, width in zip(row, cells, widths, strict=True)
         ]
-        click.echo("  ".join(parts).rstrip())
+        lines.append("  ".join(parts).rstrip())
+    return lines
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from popmq_broker import store_tools as tools
 from popmq_broker.config import BrokerConfig
 from popmq_broker.handover import hand_over
 from popmq_broker.store_tools import Shown
+from popmq_cli.backup import backup
 from popmq_cli.output import document, fail, progress, table
 from popmq_common import logs, properties
 from popmq_common.clock import SystemClock
@@ -258,6 +259,9 @@ def handover(data_dir: Path, write: bool, as_json: bool) -> None:
         click.echo("Would write timerlog and config/timercheck. Add --write to do it.")
     else:
         click.echo(f"{count} messages wait for their time; RocketMQ will deliver them.")
+
+
+store.add_command(backup)
 
 
 def _config(data_dir: Path) -> BrokerConfig:

@@ -9,7 +9,9 @@ from functools import partial
 from popmq_common import logs
 from popmq_common.clock import Clock
 from popmq_common.link_tls import proxy_context
+from popmq_common.metric import by_name
 from popmq_common.metrics_http import MetricsServer
+from popmq_proxy import metric_table as m
 from popmq_proxy.clients.brokers import Brokers, LinkBrokers
 from popmq_proxy.clients.nameservers import GrpcNameservers, Nameservers
 from popmq_proxy.clients.route_cache import RouteCache
@@ -44,6 +46,7 @@ class Handlers:
     upstream: Upstream
     methods: Methods
     rpcs: list[Rpc]
+    metrics: Metrics
     metrics_port: int
 
     def drain(self) -> None:
@@ -71,23 +74,34 @@ async def handlers(
         routes.address, config.link_secret, proxy_context(config.link_tls_ca)
     )
     upstream = Upstream(config=config, routes=routes, brokers=links, clock=clock, log=log)
-    found = methods(upstream)
     metrics = Metrics(upstream.sessions)
+    _show(metrics, routes, links)
+    found = methods(upstream, metrics)
     beside = [
         asyncio.create_task(found.signs.run(), name="signs of life"),
         asyncio.create_task(found.checks.run(), name="transaction checks"),
+        asyncio.create_task(found.cluster.run(), name="presence"),
     ]
     for task in beside:
         task.add_done_callback(partial(_unhealthy_on_error, found.health, log))
     try:
         async with MetricsServer(metrics.registry, config.host, config.metrics_port) as pages:
-            yield Handlers(upstream, found, rpcs(found, metrics), pages.port)
+            yield Handlers(upstream, found, rpcs(found, metrics), metrics, pages.port)
     finally:
         for task in beside:
             task.cancel()
         await asyncio.gather(*beside, return_exceptions=True)
         await links.close()
         await routes.close()
+
+
+def _show(metrics: Metrics, routes: RouteCache, links: Brokers) -> None:
+    """What these have to tell. Brokers of the same process have no connection that could break."""
+    metrics.show(m.ROUTES, lambda: {(): routes.count})
+    metrics.show(m.NAMESERVERS_LOST, lambda: {(): routes.is_lost})
+    if isinstance(links, LinkBrokers):
+        metrics.show(m.LINK_UP, lambda: by_name(links.up(routes.broker_names)))
+        metrics.show(m.LINK_CALLS, lambda: by_name(links.calls()))
 
 
 def _unhealthy_on_error(health: Health, log: logs.Log, task: "asyncio.Task[None]") -> None:
@@ -143,6 +157,7 @@ async def _http2(config: ProxyConfig, inner: Handlers) -> AsyncIterator[tuple[in
             connections_max=config.connections_max,
             tls=tls.context(config),
         )
+        inner.metrics.show(m.CONNECTIONS, lambda: {(): front.connection_count})
         try:
             port = inner.upstream.port = front.bind(config.host, config.port)
             tls_port = port
@@ -165,6 +180,7 @@ async def application(config: ProxyConfig, inner: Handlers) -> AsyncIterator[Grp
         request_bytes_max=config.request_bytes_max,
         received_bytes_max=config.received_bytes_max,
     )
+    inner.metrics.show(m.RECEIVED_BYTES, lambda: {(): app.received_bytes})
     watching = asyncio.create_task(app.watch_clients())
     try:
         yield app

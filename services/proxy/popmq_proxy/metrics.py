@@ -2,21 +2,23 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from popmq_common.histogram import Histogram
+from popmq_common.metric import Definition
+from popmq_proxy import metric_table as m
 from popmq_proxy.sessions import Sessions
 
 RPC_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0, 30.0)
+FAULTS_FROM: Final = 50_000
+"""Status codes from here on are the server's own faults,"""
+NOT_IMPLEMENTED: Final = 50_101
+"""but for this one."""
 
 
 class RpcStats:
@@ -47,25 +49,35 @@ class Metrics(Collector):
     def __init__(self, sessions: Sessions) -> None:
         self.registry = CollectorRegistry()
         self.rpcs: dict[str, RpcStats] = {}
-        self._sessions = sessions
+        self._gauges: dict[Definition, Callable[[], Mapping[Any, float]]] = {}
+        self.show(m.CLIENTS, lambda: {(): len(sessions)})
         self.registry.register(self)
 
     def rpc(self, name: str) -> RpcStats:
         return self.rpcs.setdefault(name, RpcStats())
 
+    def show(self, definition: Definition, read: Callable[[], Mapping[Any, float]]) -> None:
+        """A gauge of another part of the proxy, read at each scrape."""
+        self._gauges[definition] = read
+
+    def totals(self) -> tuple[int, int]:
+        """(RPCs that were answered, and how many of them by the server's fault)."""
+        codes: Counter[int] = Counter()
+        for stats in self.rpcs.values():
+            codes.update(stats.codes)
+        failed = (n for code, n in codes.items() if code >= FAULTS_FROM and code != NOT_IMPLEMENTED)
+        return codes.total(), sum(failed)
+
     def collect(self) -> Iterable[Metric]:
-        seconds = HistogramMetricFamily(
-            "popmq_rpc_seconds", "Time of an RPC, waiting polls included", labels=["method"]
+        rpcs = list(self.rpcs.items())
+        yield m.RPC.spread({(name,): stats.seconds for name, stats in rpcs})
+        yield m.RPC_STATUS.many(
+            {
+                (name, str(code)): count
+                for name, stats in rpcs
+                for code, count in list(stats.codes.items())
+            }
         )
-        status = CounterMetricFamily(
-            "popmq_rpc_status", "RPCs by status code", labels=["method", "code"]
-        )
-        now = GaugeMetricFamily("popmq_rpcs_in_progress", "RPCs under way", labels=["method"])
-        for name, stats in self.rpcs.items():
-            buckets = stats.seconds.cumulative()
-            seconds.add_metric([name], buckets=buckets, sum_value=stats.seconds.total)
-            now.add_metric([name], stats.in_progress)
-            for code, count in list(stats.codes.items()):
-                status.add_metric([name, str(code)], count)
-        yield from (seconds, status, now)
-        yield GaugeMetricFamily("popmq_clients", "Clients this proxy knows", len(self._sessions))
+        yield m.RPCS_NOW.many({(name,): stats.in_progress for name, stats in rpcs})
+        for definition, read in self._gauges.items():
+            yield definition.many(read())

@@ -49,12 +49,11 @@ async def groups(broker: Broker, name: str) -> list[GroupView]:
         if name not in ("", key.group):
             continue
         counted = of_queue(broker.state, queue)
-        waiting = sum(lease.grant.nack is not None for lease in queue.leases.values())
         consumed = key.topic
         if consumed.startswith(RETRY_PREFIX):
             consumed = consumed.removeprefix(f"{RETRY_PREFIX}{key.group}_")
         row = rows.setdefault((key.group, consumed), [0, 0, 0, 0])
-        more = (counted.ready, counted.in_flight - waiting, waiting, counted.blocked)
+        more = (counted.ready, counted.in_flight, counted.delayed, counted.blocked)
         row[:] = [a + b for a, b in zip(row, more, strict=True)]
     return [GroupView(group, consumed, *row) for (group, consumed), row in sorted(rows.items())]
 

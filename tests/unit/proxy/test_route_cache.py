@@ -4,6 +4,7 @@ import pytest
 
 from popmq_common.errors import BrokerUnreachable, NameserverDown, TopicNotFound
 from popmq_internal.v1 import nameserver_pb2 as ns
+from popmq_proxy.clients.nameservers import Standing
 from popmq_proxy.clients.route_cache import RouteCache
 
 
@@ -24,6 +25,9 @@ class Names:
         if self.down:
             raise NameserverDown(reason="gone")
         return [ns.BrokerInfo(name="b", address="h:1")]
+
+    async def each(self) -> list[Standing]:
+        return []
 
     async def close(self) -> None:
         return

@@ -1541,3 +1541,348 @@ class InspectResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___InspectResponse: _TypeAlias = InspectResponse  # noqa: Y015
+
+@_typing.final
+class ShowClusterRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShowClusterRequest: _TypeAlias = ShowClusterRequest  # noqa: Y015
+
+@_typing.final
+class ShowClusterResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NOW_MS_FIELD_NUMBER: _builtins.int
+    NAMESERVERS_FIELD_NUMBER: _builtins.int
+    BROKERS_FIELD_NUMBER: _builtins.int
+    PROXIES_FIELD_NUMBER: _builtins.int
+    now_ms: _builtins.int
+    """the clock of the proxy that answers"""
+    @_builtins.property
+    def nameservers(self) -> _containers.RepeatedCompositeFieldContainer[Global___NameserverFigures]: ...
+    @_builtins.property
+    def brokers(self) -> _containers.RepeatedCompositeFieldContainer[Global___BrokerAnswer]:
+        """by name"""
+
+    @_builtins.property
+    def proxies(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProxyFigures]:
+        """the one that answers first"""
+
+    def __init__(
+        self,
+        *,
+        now_ms: _builtins.int = ...,
+        nameservers: _abc.Iterable[Global___NameserverFigures] | None = ...,
+        brokers: _abc.Iterable[Global___BrokerAnswer] | None = ...,
+        proxies: _abc.Iterable[Global___ProxyFigures] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["brokers", b"brokers", "nameservers", b"nameservers", "now_ms", b"now_ms", "proxies", b"proxies"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShowClusterResponse: _TypeAlias = ShowClusterResponse  # noqa: Y015
+
+@_typing.final
+class NameserverFigures(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    STARTED_MS_FIELD_NUMBER: _builtins.int
+    BROKERS_FIELD_NUMBER: _builtins.int
+    TOPICS_FIELD_NUMBER: _builtins.int
+    address: _builtins.str
+    failure: _builtins.str
+    """why it did not answer; then the rest is empty"""
+    version: _builtins.str
+    """empty: it is too old to tell"""
+    started_ms: _builtins.int
+    brokers: _builtins.int
+    topics: _builtins.int
+    def __init__(
+        self,
+        *,
+        address: _builtins.str = ...,
+        failure: _builtins.str = ...,
+        version: _builtins.str = ...,
+        started_ms: _builtins.int = ...,
+        brokers: _builtins.int = ...,
+        topics: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "brokers", b"brokers", "failure", b"failure", "started_ms", b"started_ms", "topics", b"topics", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NameserverFigures: _TypeAlias = NameserverFigures  # noqa: Y015
+
+@_typing.final
+class BrokerAnswer(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    FIGURES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    address: _builtins.str
+    """as the nameservers tell it"""
+    failure: _builtins.str
+    """why it did not answer; then it has no figures"""
+    @_builtins.property
+    def figures(self) -> Global___BrokerFigures: ...
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        address: _builtins.str = ...,
+        failure: _builtins.str = ...,
+        figures: Global___BrokerFigures | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "failure", b"failure", "figures", b"figures", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BrokerAnswer: _TypeAlias = BrokerAnswer  # noqa: Y015
+
+@_typing.final
+class BrokerFigures(_message.Message):
+    """What a broker holds, and has done since its start; a rate is made of two answers. The link has the same."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERSION_FIELD_NUMBER: _builtins.int
+    NOW_MS_FIELD_NUMBER: _builtins.int
+    STARTED_MS_FIELD_NUMBER: _builtins.int
+    CPU_MS_FIELD_NUMBER: _builtins.int
+    MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    DISK_TOTAL_BYTES_FIELD_NUMBER: _builtins.int
+    DISK_FREE_BYTES_FIELD_NUMBER: _builtins.int
+    DISK_STATE_FIELD_NUMBER: _builtins.int
+    STORED_FIELD_NUMBER: _builtins.int
+    HANDED_OUT_FIELD_NUMBER: _builtins.int
+    ACKED_FIELD_NUMBER: _builtins.int
+    TIMERS_FIELD_NUMBER: _builtins.int
+    HALF_FIELD_NUMBER: _builtins.int
+    DEAD_FIELD_NUMBER: _builtins.int
+    LATE_MS_FIELD_NUMBER: _builtins.int
+    UNSYNCED_BYTES_FIELD_NUMBER: _builtins.int
+    WAITING_POLLS_FIELD_NUMBER: _builtins.int
+    ANSWERS_EARLY_FIELD_NUMBER: _builtins.int
+    TOPICS_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
+    TOPICS_LEFT_OUT_FIELD_NUMBER: _builtins.int
+    GROUPS_LEFT_OUT_FIELD_NUMBER: _builtins.int
+    PROXIES_FIELD_NUMBER: _builtins.int
+    version: _builtins.str
+    now_ms: _builtins.int
+    started_ms: _builtins.int
+    cpu_ms: _builtins.int
+    """of all its threads, since its start"""
+    memory_bytes: _builtins.int
+    disk_total_bytes: _builtins.int
+    disk_free_bytes: _builtins.int
+    disk_state: _builtins.int
+    """0: ok; 1: files go early; 2: sends are refused"""
+    stored: _builtins.int
+    """messages"""
+    handed_out: _builtins.int
+    acked: _builtins.int
+    timers: _builtins.int
+    """delayed messages that wait for their time"""
+    half: _builtins.int
+    """messages of transactions that are not settled"""
+    dead: _builtins.int
+    """in the dead letters of all groups"""
+    late_ms: _builtins.int
+    """of the delayed message or the retry that is most late"""
+    unsynced_bytes: _builtins.int
+    waiting_polls: _builtins.int
+    answers_early: _builtins.bool
+    """flush=async or pop_buffer=memory"""
+    topics_left_out: _builtins.int
+    groups_left_out: _builtins.int
+    @_builtins.property
+    def topics(self) -> _containers.RepeatedCompositeFieldContainer[Global___TopicFigures]:
+        """those with the most messages stored"""
+
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupFigures]:
+        """those with the most messages left"""
+
+    @_builtins.property
+    def proxies(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProxyFigures]:
+        """that told of themselves lately"""
+
+    def __init__(
+        self,
+        *,
+        version: _builtins.str = ...,
+        now_ms: _builtins.int = ...,
+        started_ms: _builtins.int = ...,
+        cpu_ms: _builtins.int = ...,
+        memory_bytes: _builtins.int = ...,
+        disk_total_bytes: _builtins.int = ...,
+        disk_free_bytes: _builtins.int = ...,
+        disk_state: _builtins.int = ...,
+        stored: _builtins.int = ...,
+        handed_out: _builtins.int = ...,
+        acked: _builtins.int = ...,
+        timers: _builtins.int = ...,
+        half: _builtins.int = ...,
+        dead: _builtins.int = ...,
+        late_ms: _builtins.int = ...,
+        unsynced_bytes: _builtins.int = ...,
+        waiting_polls: _builtins.int = ...,
+        answers_early: _builtins.bool = ...,
+        topics: _abc.Iterable[Global___TopicFigures] | None = ...,
+        groups: _abc.Iterable[Global___GroupFigures] | None = ...,
+        topics_left_out: _builtins.int = ...,
+        groups_left_out: _builtins.int = ...,
+        proxies: _abc.Iterable[Global___ProxyFigures] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acked", b"acked", "answers_early", b"answers_early", "cpu_ms", b"cpu_ms", "dead", b"dead", "disk_free_bytes", b"disk_free_bytes", "disk_state", b"disk_state", "disk_total_bytes", b"disk_total_bytes", "groups", b"groups", "groups_left_out", b"groups_left_out", "half", b"half", "handed_out", b"handed_out", "late_ms", b"late_ms", "memory_bytes", b"memory_bytes", "now_ms", b"now_ms", "proxies", b"proxies", "started_ms", b"started_ms", "stored", b"stored", "timers", b"timers", "topics", b"topics", "topics_left_out", b"topics_left_out", "unsynced_bytes", b"unsynced_bytes", "version", b"version", "waiting_polls", b"waiting_polls"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BrokerFigures: _TypeAlias = BrokerFigures  # noqa: Y015
+
+@_typing.final
+class TopicFigures(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    STORED_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    stored: _builtins.int
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        stored: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["stored", b"stored", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TopicFigures: _TypeAlias = TopicFigures  # noqa: Y015
+
+@_typing.final
+class GroupFigures(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    READY_FIELD_NUMBER: _builtins.int
+    IN_FLIGHT_FIELD_NUMBER: _builtins.int
+    DELAYED_FIELD_NUMBER: _builtins.int
+    BLOCKED_FIELD_NUMBER: _builtins.int
+    HANDED_OUT_FIELD_NUMBER: _builtins.int
+    ACKED_FIELD_NUMBER: _builtins.int
+    UNACCOUNTED_FIELD_NUMBER: _builtins.int
+    WAITING_POLLS_FIELD_NUMBER: _builtins.int
+    LAST_RECEIVE_MS_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    topic: _builtins.str
+    """its retries are counted with it"""
+    ready: _builtins.int
+    in_flight: _builtins.int
+    delayed: _builtins.int
+    """given back, and waiting for their delay"""
+    blocked: _builtins.int
+    handed_out: _builtins.int
+    acked: _builtins.int
+    unaccounted: _builtins.int
+    """in no state; anything but 0 is a bug"""
+    waiting_polls: _builtins.int
+    last_receive_ms: _builtins.int
+    """0: none since the broker's start"""
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        ready: _builtins.int = ...,
+        in_flight: _builtins.int = ...,
+        delayed: _builtins.int = ...,
+        blocked: _builtins.int = ...,
+        handed_out: _builtins.int = ...,
+        acked: _builtins.int = ...,
+        unaccounted: _builtins.int = ...,
+        waiting_polls: _builtins.int = ...,
+        last_receive_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acked", b"acked", "blocked", b"blocked", "delayed", b"delayed", "group", b"group", "handed_out", b"handed_out", "in_flight", b"in_flight", "last_receive_ms", b"last_receive_ms", "ready", b"ready", "topic", b"topic", "unaccounted", b"unaccounted", "waiting_polls", b"waiting_polls"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GroupFigures: _TypeAlias = GroupFigures  # noqa: Y015
+
+@_typing.final
+class ProxyFigures(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    NOW_MS_FIELD_NUMBER: _builtins.int
+    STARTED_MS_FIELD_NUMBER: _builtins.int
+    CPU_MS_FIELD_NUMBER: _builtins.int
+    MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    CLIENTS_FIELD_NUMBER: _builtins.int
+    CALLS_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """of the process"""
+    address: _builtins.str
+    version: _builtins.str
+    now_ms: _builtins.int
+    started_ms: _builtins.int
+    cpu_ms: _builtins.int
+    memory_bytes: _builtins.int
+    clients: _builtins.int
+    calls: _builtins.int
+    failed: _builtins.int
+    """with a status from 50000 on, NOT_IMPLEMENTED apart"""
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        address: _builtins.str = ...,
+        version: _builtins.str = ...,
+        now_ms: _builtins.int = ...,
+        started_ms: _builtins.int = ...,
+        cpu_ms: _builtins.int = ...,
+        memory_bytes: _builtins.int = ...,
+        clients: _builtins.int = ...,
+        calls: _builtins.int = ...,
+        failed: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "calls", b"calls", "clients", b"clients", "cpu_ms", b"cpu_ms", "failed", b"failed", "id", b"id", "memory_bytes", b"memory_bytes", "now_ms", b"now_ms", "started_ms", b"started_ms", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProxyFigures: _TypeAlias = ProxyFigures  # noqa: Y015

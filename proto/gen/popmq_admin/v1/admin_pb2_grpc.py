@@ -124,6 +124,11 @@ class AdminStub:
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.SetPermissionRequest.SerializeToString,
                 response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.SetPermissionResponse.FromString,
                 _registered_method=True)
+        self.ShowCluster = channel.unary_unary(
+                '/popmq.admin.v1.Admin/ShowCluster',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ShowClusterRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ShowClusterResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -237,6 +242,12 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ShowCluster(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -329,6 +340,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.SetPermission,
                     request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.SetPermissionRequest.FromString,
                     response_serializer=popmq__admin_dot_v1_dot_admin__pb2.SetPermissionResponse.SerializeToString,
+            ),
+            'ShowCluster': grpc.unary_unary_rpc_method_handler(
+                    servicer.ShowCluster,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ShowClusterRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ShowClusterResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -817,6 +833,33 @@ class Admin:
             '/popmq.admin.v1.Admin/SetPermission',
             popmq__admin_dot_v1_dot_admin__pb2.SetPermissionRequest.SerializeToString,
             popmq__admin_dot_v1_dot_admin__pb2.SetPermissionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ShowCluster(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/ShowCluster',
+            popmq__admin_dot_v1_dot_admin__pb2.ShowClusterRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.ShowClusterResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -51,6 +51,7 @@ class AdminStub:
     Explain: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ExplainRequest, _admin_pb2.ExplainResponse]
     Inspect: _grpc.UnaryUnaryMultiCallable[_admin_pb2.InspectRequest, _admin_pb2.InspectResponse]
     SetPermission: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetPermissionRequest, _admin_pb2.SetPermissionResponse]
+    ShowCluster: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ShowClusterRequest, _admin_pb2.ShowClusterResponse]
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -73,6 +74,7 @@ class AdminAsyncStub(AdminStub):
     Explain: _aio.UnaryUnaryMultiCallable[_admin_pb2.ExplainRequest, _admin_pb2.ExplainResponse]  # type: ignore[assignment]
     Inspect: _aio.UnaryUnaryMultiCallable[_admin_pb2.InspectRequest, _admin_pb2.InspectResponse]  # type: ignore[assignment]
     SetPermission: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetPermissionRequest, _admin_pb2.SetPermissionResponse]  # type: ignore[assignment]
+    ShowCluster: _aio.UnaryUnaryMultiCallable[_admin_pb2.ShowClusterRequest, _admin_pb2.ShowClusterResponse]  # type: ignore[assignment]
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -200,5 +202,12 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.SetPermissionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.SetPermissionResponse, _abc.Awaitable[_admin_pb2.SetPermissionResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ShowCluster(
+        self,
+        request: _admin_pb2.ShowClusterRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ShowClusterResponse, _abc.Awaitable[_admin_pb2.ShowClusterResponse]]: ...
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -296,6 +296,8 @@ class Call(_message.Message):
     JOIN_FIELD_NUMBER: _builtins.int
     EXPLAIN_FIELD_NUMBER: _builtins.int
     INSPECT_FIELD_NUMBER: _builtins.int
+    FIGURES_FIELD_NUMBER: _builtins.int
+    PROXY_HERE_FIELD_NUMBER: _builtins.int
     SEND_BACK_FIELD_NUMBER: _builtins.int
     LOCK_QUEUES_FIELD_NUMBER: _builtins.int
     PING_FIELD_NUMBER: _builtins.int
@@ -368,6 +370,12 @@ class Call(_message.Message):
     @_builtins.property
     def inspect(self) -> Global___Inspect: ...
     @_builtins.property
+    def figures(self) -> Global___Figures: ...
+    @_builtins.property
+    def proxy_here(self) -> Global___ProxyFigures:
+        """a proxy tells of itself, every few seconds"""
+
+    @_builtins.property
     def send_back(self) -> Global___SendBack: ...
     @_builtins.property
     def lock_queues(self) -> Global___LockQueues: ...
@@ -411,16 +419,18 @@ class Call(_message.Message):
         join: Global___Join | None = ...,
         explain: Global___Explain | None = ...,
         inspect: Global___Inspect | None = ...,
+        figures: Global___Figures | None = ...,
+        proxy_here: Global___ProxyFigures | None = ...,
         send_back: Global___SendBack | None = ...,
         lock_queues: Global___LockQueues | None = ...,
         ping: Global___Ping | None = ...,
         set_permission: Global___SetPermission | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_transaction", b"end_transaction", "explain", b"explain", "find_messages", b"find_messages", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_transaction", b"end_transaction", "explain", b"explain", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_transaction", b"end_transaction", "explain", b"explain", "find_messages", b"find_messages", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_transaction", b"end_transaction", "explain", b"explain", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "end_transaction", "poll_checks", "list_transactions", "find_messages", "get_message", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join", "explain", "inspect", "send_back", "lock_queues", "ping", "set_permission"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "end_transaction", "poll_checks", "list_transactions", "find_messages", "get_message", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join", "explain", "inspect", "figures", "proxy_here", "send_back", "lock_queues", "ping", "set_permission"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -455,6 +465,7 @@ class Reply(_message.Message):
     JOIN_FIELD_NUMBER: _builtins.int
     EXPLAIN_FIELD_NUMBER: _builtins.int
     INSPECT_FIELD_NUMBER: _builtins.int
+    FIGURES_FIELD_NUMBER: _builtins.int
     SEND_BACK_FIELD_NUMBER: _builtins.int
     LOCK_QUEUES_FIELD_NUMBER: _builtins.int
     id: _builtins.int
@@ -503,6 +514,8 @@ class Reply(_message.Message):
     @_builtins.property
     def inspect(self) -> Global___InspectReply: ...
     @_builtins.property
+    def figures(self) -> Global___FiguresReply: ...
+    @_builtins.property
     def send_back(self) -> Global___SendBackReply: ...
     @_builtins.property
     def lock_queues(self) -> Global___LockQueuesReply: ...
@@ -530,14 +543,15 @@ class Reply(_message.Message):
         join: Global___JoinReply | None = ...,
         explain: Global___ExplainReply | None = ...,
         inspect: Global___InspectReply | None = ...,
+        figures: Global___FiguresReply | None = ...,
         send_back: Global___SendBackReply | None = ...,
         lock_queues: Global___LockQueuesReply | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "failure", b"failure", "found_messages", b"found_messages", "get_group", b"get_group", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "failure", b"failure", "figures", b"figures", "found_messages", b"found_messages", "get_group", b"get_group", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "failure", b"failure", "found_messages", b"found_messages", "get_group", b"get_group", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "failure", b"failure", "figures", b"figures", "found_messages", b"found_messages", "get_group", b"get_group", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "poll_checks", "list_transactions", "found_messages", "pull", "offset", "reset_offsets", "join", "explain", "inspect", "send_back", "lock_queues"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "poll_checks", "list_transactions", "found_messages", "pull", "offset", "reset_offsets", "join", "explain", "inspect", "figures", "send_back", "lock_queues"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -3056,6 +3070,252 @@ class InspectReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___InspectReply: _TypeAlias = InspectReply  # noqa: Y015
+
+@_typing.final
+class Figures(_message.Message):
+    """--- what an operator looks at ---
+
+    What a broker holds, and has done since its start; a rate is made of two answers. The four messages
+    of figures are those of popmq.admin.v1, field by field: a proxy passes their bytes on.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Figures: _TypeAlias = Figures  # noqa: Y015
+
+@_typing.final
+class FiguresReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERSION_FIELD_NUMBER: _builtins.int
+    NOW_MS_FIELD_NUMBER: _builtins.int
+    STARTED_MS_FIELD_NUMBER: _builtins.int
+    CPU_MS_FIELD_NUMBER: _builtins.int
+    MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    DISK_TOTAL_BYTES_FIELD_NUMBER: _builtins.int
+    DISK_FREE_BYTES_FIELD_NUMBER: _builtins.int
+    DISK_STATE_FIELD_NUMBER: _builtins.int
+    STORED_FIELD_NUMBER: _builtins.int
+    HANDED_OUT_FIELD_NUMBER: _builtins.int
+    ACKED_FIELD_NUMBER: _builtins.int
+    TIMERS_FIELD_NUMBER: _builtins.int
+    HALF_FIELD_NUMBER: _builtins.int
+    DEAD_FIELD_NUMBER: _builtins.int
+    LATE_MS_FIELD_NUMBER: _builtins.int
+    UNSYNCED_BYTES_FIELD_NUMBER: _builtins.int
+    WAITING_POLLS_FIELD_NUMBER: _builtins.int
+    ANSWERS_EARLY_FIELD_NUMBER: _builtins.int
+    TOPICS_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
+    TOPICS_LEFT_OUT_FIELD_NUMBER: _builtins.int
+    GROUPS_LEFT_OUT_FIELD_NUMBER: _builtins.int
+    PROXIES_FIELD_NUMBER: _builtins.int
+    version: _builtins.str
+    now_ms: _builtins.int
+    started_ms: _builtins.int
+    cpu_ms: _builtins.int
+    """of all its threads, since its start"""
+    memory_bytes: _builtins.int
+    disk_total_bytes: _builtins.int
+    disk_free_bytes: _builtins.int
+    disk_state: _builtins.int
+    """0: ok; 1: files go early; 2: sends are refused"""
+    stored: _builtins.int
+    """messages"""
+    handed_out: _builtins.int
+    acked: _builtins.int
+    timers: _builtins.int
+    """delayed messages that wait for their time"""
+    half: _builtins.int
+    """messages of transactions that are not settled"""
+    dead: _builtins.int
+    """in the dead letters of all groups"""
+    late_ms: _builtins.int
+    """of the delayed message or the retry that is most late"""
+    unsynced_bytes: _builtins.int
+    waiting_polls: _builtins.int
+    answers_early: _builtins.bool
+    """flush=async or pop_buffer=memory"""
+    topics_left_out: _builtins.int
+    groups_left_out: _builtins.int
+    @_builtins.property
+    def topics(self) -> _containers.RepeatedCompositeFieldContainer[Global___TopicFigures]:
+        """those with the most messages stored"""
+
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupFigures]:
+        """those with the most messages left"""
+
+    @_builtins.property
+    def proxies(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProxyFigures]:
+        """that told of themselves lately"""
+
+    def __init__(
+        self,
+        *,
+        version: _builtins.str = ...,
+        now_ms: _builtins.int = ...,
+        started_ms: _builtins.int = ...,
+        cpu_ms: _builtins.int = ...,
+        memory_bytes: _builtins.int = ...,
+        disk_total_bytes: _builtins.int = ...,
+        disk_free_bytes: _builtins.int = ...,
+        disk_state: _builtins.int = ...,
+        stored: _builtins.int = ...,
+        handed_out: _builtins.int = ...,
+        acked: _builtins.int = ...,
+        timers: _builtins.int = ...,
+        half: _builtins.int = ...,
+        dead: _builtins.int = ...,
+        late_ms: _builtins.int = ...,
+        unsynced_bytes: _builtins.int = ...,
+        waiting_polls: _builtins.int = ...,
+        answers_early: _builtins.bool = ...,
+        topics: _abc.Iterable[Global___TopicFigures] | None = ...,
+        groups: _abc.Iterable[Global___GroupFigures] | None = ...,
+        topics_left_out: _builtins.int = ...,
+        groups_left_out: _builtins.int = ...,
+        proxies: _abc.Iterable[Global___ProxyFigures] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acked", b"acked", "answers_early", b"answers_early", "cpu_ms", b"cpu_ms", "dead", b"dead", "disk_free_bytes", b"disk_free_bytes", "disk_state", b"disk_state", "disk_total_bytes", b"disk_total_bytes", "groups", b"groups", "groups_left_out", b"groups_left_out", "half", b"half", "handed_out", b"handed_out", "late_ms", b"late_ms", "memory_bytes", b"memory_bytes", "now_ms", b"now_ms", "proxies", b"proxies", "started_ms", b"started_ms", "stored", b"stored", "timers", b"timers", "topics", b"topics", "topics_left_out", b"topics_left_out", "unsynced_bytes", b"unsynced_bytes", "version", b"version", "waiting_polls", b"waiting_polls"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FiguresReply: _TypeAlias = FiguresReply  # noqa: Y015
+
+@_typing.final
+class TopicFigures(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    STORED_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    stored: _builtins.int
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        stored: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["stored", b"stored", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TopicFigures: _TypeAlias = TopicFigures  # noqa: Y015
+
+@_typing.final
+class GroupFigures(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    READY_FIELD_NUMBER: _builtins.int
+    IN_FLIGHT_FIELD_NUMBER: _builtins.int
+    DELAYED_FIELD_NUMBER: _builtins.int
+    BLOCKED_FIELD_NUMBER: _builtins.int
+    HANDED_OUT_FIELD_NUMBER: _builtins.int
+    ACKED_FIELD_NUMBER: _builtins.int
+    UNACCOUNTED_FIELD_NUMBER: _builtins.int
+    WAITING_POLLS_FIELD_NUMBER: _builtins.int
+    LAST_RECEIVE_MS_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    topic: _builtins.str
+    """its retries are counted with it"""
+    ready: _builtins.int
+    in_flight: _builtins.int
+    delayed: _builtins.int
+    """given back, and waiting for their delay"""
+    blocked: _builtins.int
+    handed_out: _builtins.int
+    acked: _builtins.int
+    unaccounted: _builtins.int
+    """in no state; anything but 0 is a bug"""
+    waiting_polls: _builtins.int
+    last_receive_ms: _builtins.int
+    """0: none since the broker's start"""
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        ready: _builtins.int = ...,
+        in_flight: _builtins.int = ...,
+        delayed: _builtins.int = ...,
+        blocked: _builtins.int = ...,
+        handed_out: _builtins.int = ...,
+        acked: _builtins.int = ...,
+        unaccounted: _builtins.int = ...,
+        waiting_polls: _builtins.int = ...,
+        last_receive_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acked", b"acked", "blocked", b"blocked", "delayed", b"delayed", "group", b"group", "handed_out", b"handed_out", "in_flight", b"in_flight", "last_receive_ms", b"last_receive_ms", "ready", b"ready", "topic", b"topic", "unaccounted", b"unaccounted", "waiting_polls", b"waiting_polls"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GroupFigures: _TypeAlias = GroupFigures  # noqa: Y015
+
+@_typing.final
+class ProxyFigures(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    NOW_MS_FIELD_NUMBER: _builtins.int
+    STARTED_MS_FIELD_NUMBER: _builtins.int
+    CPU_MS_FIELD_NUMBER: _builtins.int
+    MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    CLIENTS_FIELD_NUMBER: _builtins.int
+    CALLS_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """of the process"""
+    address: _builtins.str
+    version: _builtins.str
+    now_ms: _builtins.int
+    started_ms: _builtins.int
+    cpu_ms: _builtins.int
+    memory_bytes: _builtins.int
+    clients: _builtins.int
+    calls: _builtins.int
+    failed: _builtins.int
+    """with a status from 50000 on, NOT_IMPLEMENTED apart"""
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        address: _builtins.str = ...,
+        version: _builtins.str = ...,
+        now_ms: _builtins.int = ...,
+        started_ms: _builtins.int = ...,
+        cpu_ms: _builtins.int = ...,
+        memory_bytes: _builtins.int = ...,
+        clients: _builtins.int = ...,
+        calls: _builtins.int = ...,
+        failed: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "calls", b"calls", "clients", b"clients", "cpu_ms", b"cpu_ms", "failed", b"failed", "id", b"id", "memory_bytes", b"memory_bytes", "now_ms", b"now_ms", "started_ms", b"started_ms", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProxyFigures: _TypeAlias = ProxyFigures  # noqa: Y015
 
 @_typing.final
 class SendBack(_message.Message):

@@ -274,3 +274,47 @@ class ListBrokersResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListBrokersResponse: _TypeAlias = ListBrokersResponse  # noqa: Y015
+
+@_typing.final
+class DescribeNameserverRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DescribeNameserverRequest: _TypeAlias = DescribeNameserverRequest  # noqa: Y015
+
+@_typing.final
+class DescribeNameserverResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERSION_FIELD_NUMBER: _builtins.int
+    STARTED_MS_FIELD_NUMBER: _builtins.int
+    BROKERS_FIELD_NUMBER: _builtins.int
+    TOPICS_FIELD_NUMBER: _builtins.int
+    version: _builtins.str
+    started_ms: _builtins.int
+    brokers: _builtins.int
+    topics: _builtins.int
+    """with a route"""
+    def __init__(
+        self,
+        *,
+        version: _builtins.str = ...,
+        started_ms: _builtins.int = ...,
+        brokers: _builtins.int = ...,
+        topics: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["brokers", b"brokers", "started_ms", b"started_ms", "topics", b"topics", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DescribeNameserverResponse: _TypeAlias = DescribeNameserverResponse  # noqa: Y015

@@ -59,6 +59,11 @@ class NameserverStub:
                 request_serializer=popmq__internal_dot_v1_dot_nameserver__pb2.ListBrokersRequest.SerializeToString,
                 response_deserializer=popmq__internal_dot_v1_dot_nameserver__pb2.ListBrokersResponse.FromString,
                 _registered_method=True)
+        self.Describe = channel.unary_unary(
+                '/popmq.internal.v1.Nameserver/Describe',
+                request_serializer=popmq__internal_dot_v1_dot_nameserver__pb2.DescribeNameserverRequest.SerializeToString,
+                response_deserializer=popmq__internal_dot_v1_dot_nameserver__pb2.DescribeNameserverResponse.FromString,
+                _registered_method=True)
 
 
 class NameserverServicer:
@@ -96,6 +101,12 @@ class NameserverServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Describe(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_NameserverServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -123,6 +134,11 @@ def add_NameserverServicer_to_server(servicer, server):
                     servicer.ListBrokers,
                     request_deserializer=popmq__internal_dot_v1_dot_nameserver__pb2.ListBrokersRequest.FromString,
                     response_serializer=popmq__internal_dot_v1_dot_nameserver__pb2.ListBrokersResponse.SerializeToString,
+            ),
+            'Describe': grpc.unary_unary_rpc_method_handler(
+                    servicer.Describe,
+                    request_deserializer=popmq__internal_dot_v1_dot_nameserver__pb2.DescribeNameserverRequest.FromString,
+                    response_serializer=popmq__internal_dot_v1_dot_nameserver__pb2.DescribeNameserverResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -260,6 +276,33 @@ class Nameserver:
             '/popmq.internal.v1.Nameserver/ListBrokers',
             popmq__internal_dot_v1_dot_nameserver__pb2.ListBrokersRequest.SerializeToString,
             popmq__internal_dot_v1_dot_nameserver__pb2.ListBrokersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Describe(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.internal.v1.Nameserver/Describe',
+            popmq__internal_dot_v1_dot_nameserver__pb2.DescribeNameserverRequest.SerializeToString,
+            popmq__internal_dot_v1_dot_nameserver__pb2.DescribeNameserverResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -40,6 +40,7 @@ class NameserverStub:
     Unregister: _grpc.UnaryUnaryMultiCallable[_nameserver_pb2.UnregisterRequest, _nameserver_pb2.UnregisterResponse]
     Lookup: _grpc.UnaryUnaryMultiCallable[_nameserver_pb2.LookupRequest, _nameserver_pb2.LookupResponse]
     ListBrokers: _grpc.UnaryUnaryMultiCallable[_nameserver_pb2.ListBrokersRequest, _nameserver_pb2.ListBrokersResponse]
+    Describe: _grpc.UnaryUnaryMultiCallable[_nameserver_pb2.DescribeNameserverRequest, _nameserver_pb2.DescribeNameserverResponse]
 
 @_typing.type_check_only
 class NameserverAsyncStub(NameserverStub):
@@ -51,6 +52,7 @@ class NameserverAsyncStub(NameserverStub):
     Unregister: _aio.UnaryUnaryMultiCallable[_nameserver_pb2.UnregisterRequest, _nameserver_pb2.UnregisterResponse]  # type: ignore[assignment]
     Lookup: _aio.UnaryUnaryMultiCallable[_nameserver_pb2.LookupRequest, _nameserver_pb2.LookupResponse]  # type: ignore[assignment]
     ListBrokers: _aio.UnaryUnaryMultiCallable[_nameserver_pb2.ListBrokersRequest, _nameserver_pb2.ListBrokersResponse]  # type: ignore[assignment]
+    Describe: _aio.UnaryUnaryMultiCallable[_nameserver_pb2.DescribeNameserverRequest, _nameserver_pb2.DescribeNameserverResponse]  # type: ignore[assignment]
 
 class NameserverServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -89,5 +91,12 @@ class NameserverServicer(metaclass=_abc_1.ABCMeta):
         request: _nameserver_pb2.ListBrokersRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_nameserver_pb2.ListBrokersResponse, _abc.Awaitable[_nameserver_pb2.ListBrokersResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def Describe(
+        self,
+        request: _nameserver_pb2.DescribeNameserverRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nameserver_pb2.DescribeNameserverResponse, _abc.Awaitable[_nameserver_pb2.DescribeNameserverResponse]]: ...
 
 def add_NameserverServicer_to_server(servicer: NameserverServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -288,6 +288,11 @@ class LeaseTable:
             self._pop()
         return self._due[0].due_ms if self._due else None
 
+    def late_ms(self, now_ms: int) -> int:
+        """How long the oldest due lease has waited for its revival."""
+        next_ms = self.next_due_ms()
+        return 0 if next_ms is None else max(0, now_ms - next_ms)
+
     def overdue_count(self, now_ms: int) -> int:
         """Live leases whose time is over and that wait for their revival."""
         return sum(len(list(self._live(due))) for due in self._due if due.due_ms <= now_ms)

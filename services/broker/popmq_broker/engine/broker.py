@@ -9,6 +9,7 @@ from popmq_broker.engine.ack import Ack
 from popmq_broker.engine.consumers import Consumers
 from popmq_broker.engine.dead_letters import DeadLetters
 from popmq_broker.engine.explain import Explain
+from popmq_broker.engine.figures import Figures
 from popmq_broker.engine.find import Find
 from popmq_broker.engine.inspection import Inspection
 from popmq_broker.engine.nack import Nacks
@@ -63,6 +64,7 @@ _REPLY_FIELD = {
     "reset_offsets": "reset_offsets",
     "explain": "explain",
     "inspect": "inspect",
+    "figures": "figures",
     "send_back": "send_back",
     "lock_queues": "lock_queues",
 }
@@ -89,7 +91,7 @@ class Broker:
         self._send = Send(state, self.timers, self.transactions)
         find = Find(state)
         explain = Explain(state, self.timers, dead_letters)
-        inspection = Inspection(state)
+        inspection, figures = Inspection(state), Figures(state, self.timers)
         positions = Positions(state)
         self._handlers: dict[str, Handler] = {
             "send": self._send.send,
@@ -123,6 +125,8 @@ class Broker:
             "reset_offsets": positions.reset,
             "explain": explain.explain,
             "inspect": inspection.inspect,
+            "figures": figures.figures,
+            "proxy_here": figures.proxy_here,
             "send_back": SendBack(state, self.topics, self.timers.levels).send_back,
             "lock_queues": QueueLock(state).lock_queues,
             "ping": _ping,

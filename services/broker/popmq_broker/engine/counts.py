@@ -1,6 +1,6 @@
 """Where a group's messages are, counted from offsets and leases at one moment.
 
-    stored = settled + ready + in flight + blocked + expired
+    stored = settled + ready + in flight + delayed + blocked + expired
 
 holds for each group and topic at any time, over restarts too: all but `expired` is read from
 offsets, and that stands beside them in consumerOffset.json. Stored is all that ever was, deleted by
@@ -26,6 +26,8 @@ class Counts(NamedTuple):
     """Acked, dead-lettered, filtered out, or copied to the retry topic."""
     ready: int
     in_flight: int
+    delayed: int
+    """Given back by their consumer, and waiting for their delay."""
     blocked: int
     """Waiting for an earlier message of their message group."""
     expired: int
@@ -34,7 +36,12 @@ class Counts(NamedTuple):
     @property
     def lag(self) -> int:
         """What the group is not done with."""
-        return self.ready + self.in_flight + self.blocked
+        return self.ready + self.in_flight + self.delayed + self.blocked
+
+    @property
+    def unaccounted(self) -> int:
+        """Anything but 0 is a bug."""
+        return self.stored - self.settled - self.lag - self.expired
 
 
 def counts(state: BrokerState) -> dict[tuple[str, str], Counts]:
@@ -83,15 +90,21 @@ def of_queue(state: BrokerState, queue: GroupQueue) -> Counts:
     first = state.floor(key.topic, key.queue_id)
     position = max(first, queue.position)
     end = max(position, _end(state, key))
-    if queue.order is not None:
-        return _in_order(queue.order, len(queue.leases), first, position, end, queue.expired)
-    held = len(queue.leases)
-    settled = position - first - held - queue.expired
-    return Counts(end - first, settled, end - position, held, 0, queue.expired)
+    leased = len(queue.leases)
+    delayed = sum(lease.grant.nack is not None for lease in queue.leases.values())
+    held = leased - delayed
+    if queue.order is None:
+        settled = position - first - leased - queue.expired
+        return Counts(end - first, settled, end - position, held, delayed, 0, queue.expired)
+    settled, ready = _in_order(queue.order, first, position, end)
+    blocked = queue.order.blocked_count()
+    settled -= queue.expired
+    return Counts(end - first, settled, ready, held, delayed, blocked, queue.expired)
 
 
-def _in_order(order: Order, held: int, first: int, position: int, end: int, expired: int) -> Counts:
-    """After a start the journal may know of messages behind the position."""
+def _in_order(order: Order, first: int, position: int, end: int) -> tuple[int, int]:
+    """(settled or expired, ready). After a start the journal may know of messages behind the
+    position."""
     known_ahead = settled_ahead = open_before = 0
     for offset, entry in order.entries.items():
         if offset >= position:
@@ -99,9 +112,8 @@ def _in_order(order: Order, held: int, first: int, position: int, end: int, expi
             settled_ahead += entry.settled
         else:
             open_before += not entry.settled
-    settled = position - first - open_before + settled_ahead - expired
-    ready = end - position - known_ahead + order.ready_count()
-    return Counts(end - first, settled, ready, held, order.blocked_count(), expired)
+    settled = position - first - open_before + settled_ahead
+    return settled, end - position - known_ahead + order.ready_count()
 
 
 def _end(state: BrokerState, key: QueueKey) -> int:

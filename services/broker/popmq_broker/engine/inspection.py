@@ -65,7 +65,7 @@ class Inspection:
             group=group,
             topic=topic,
             lag=sum(one.lag for one in rows),
-            in_flight=sum(one.in_flight for one in rows),
+            in_flight=sum(one.in_flight + one.delayed for one in rows),
             waiting_polls=self._state.waiters.waiting(WaitKey(group, topic)),
             last_receive_ms=0 if last is None else last.at_ms,
         )

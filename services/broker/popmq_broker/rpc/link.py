@@ -58,6 +58,15 @@ class LinkServer:
         self._connections: dict[asyncio.Task[None], Connection | None] = {}
         self.port = 0
 
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    @property
+    def call_count(self) -> int:
+        """Under way, of all proxies."""
+        return sum(one.call_count for one in self._connections.values() if one is not None)
+
     async def start(self, host: str, port: int) -> None:
         self._server = await asyncio.get_running_loop().create_server(
             lambda: FrameConnection(self._made, GREETING_BYTES_MAX), host, port, ssl=self._tls
@@ -153,6 +162,10 @@ class Connection:
         self._no_sends = asyncio.Event()
         self._no_sends.set()
         self._stopping = False
+
+    @property
+    def call_count(self) -> int:
+        return len(self._calls) + len(self._sends)
 
     async def serve(self) -> None:
         """Until the proxy is gone; its calls end with it. Raises `OSError`, `BadRequest`,

@@ -88,5 +88,9 @@ class RouteTable:
             if topic in found.topics
         ]
 
+    def topic_count(self) -> int:
+        """Topics that some broker has."""
+        return len({topic for found in self._registrations.values() for topic in found.topics})
+
     def brokers(self) -> list[ns.BrokerInfo]:
         return [found.broker for _, found in sorted(self._registrations.items())]

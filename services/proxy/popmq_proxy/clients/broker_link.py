@@ -54,6 +54,11 @@ class BrokerLink:
         """Nobody has answered for a while: what others can do is better given to others."""
         return self._pulse.silent
 
+    @property
+    def call_count(self) -> int:
+        """Under way."""
+        return len(self._waiting) + len(self._sends)
+
     def send(self, call: SendCall, timeout_ms: int, told: Told) -> None:
         """Sets `call.id`. `told` gets the reply, or the error that `call` would have raised, later.
 

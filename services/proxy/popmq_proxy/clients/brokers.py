@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, Protocol
@@ -98,6 +98,21 @@ class LinkBrokers:
         if broker not in self._connecting and self._may_try(broker):
             self._begin_connecting(broker)  # else nobody might: all go elsewhere
         return False
+
+    def up(self, brokers: Iterable[str]) -> dict[str, bool]:
+        """Which of `brokers` are connected; those that nobody has called yet are left out."""
+        found = {}
+        for name in brokers:
+            connected = self._links.get(name)
+            if connected is not None:
+                found[name] = not connected.broken
+            elif name in self._failures:
+                found[name] = False
+        return found
+
+    def calls(self) -> dict[str, int]:
+        """How many are under way, by broker."""
+        return {name: found.call_count for name, found in self._links.items()}
 
     async def _first_call(
         self, broker: str, call: link.Call | SendCall, timeout_ms: int

@@ -1,7 +1,8 @@
 """Nameservers as a proxy asks them: who has a topic, which brokers there are."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import grpc
 
@@ -26,7 +27,21 @@ class Nameservers(Protocol):
 
     async def brokers(self) -> list[ns.BrokerInfo]: ...
 
+    async def each(self) -> list["Standing"]:
+        """How each nameserver is; one that does not answer is told, not raised."""
+        ...
+
     async def close(self) -> None: ...
+
+
+class Standing(NamedTuple):
+    """A nameserver as this proxy finds it."""
+
+    address: str
+    failure: str
+    """Why it did not answer; empty: it did."""
+    found: ns.DescribeNameserverResponse
+    """Without a version when it is too old to tell more than its brokers."""
 
 
 class LocalNameservers:
@@ -46,6 +61,10 @@ class LocalNameservers:
     async def brokers(self) -> list[ns.BrokerInfo]:
         return self._brokers()
 
+    async def each(self) -> list[Standing]:
+        """None: what is in the same process has no standing of its own."""
+        return []
+
     async def close(self) -> None:
         return
 
@@ -61,6 +80,7 @@ class GrpcNameservers:
             grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) for address in addresses
         ]
         self._stubs = [ns_grpc.NameserverStub(channel) for channel in self._channels]
+        self._by_address = dict(zip(addresses, self._stubs, strict=True))
 
     async def lookup(self, topic: str) -> list[ns.QueueRoute]:
         request = ns.LookupRequest(topic=topic)
@@ -93,6 +113,10 @@ class GrpcNameservers:
             return []
         raise NameserverDown(reason="; ".join(reasons) or "none is configured")
 
+    async def each(self) -> list[Standing]:
+        asked = [_standing(address, stub) for address, stub in self._by_address.items()]
+        return list(await asyncio.gather(*asked))
+
     def _failed(self, stub: "ns_grpc.NameserverAsyncStub", failed: grpc.aio.AioRpcError) -> str:
         self._stubs.remove(stub)
         self._stubs.append(stub)
@@ -101,3 +125,21 @@ class GrpcNameservers:
     async def close(self) -> None:
         for channel in self._channels:
             await channel.close(None)
+
+
+async def _standing(address: str, stub: "ns_grpc.NameserverAsyncStub") -> Standing:
+    try:
+        return Standing(address, "", await _describe(stub))
+    except grpc.aio.AioRpcError as failed:
+        reason = failed.details() or failed.code().name
+        return Standing(address, reason, ns.DescribeNameserverResponse())
+
+
+async def _describe(stub: "ns_grpc.NameserverAsyncStub") -> ns.DescribeNameserverResponse:
+    try:
+        return await stub.Describe(ns.DescribeNameserverRequest(), timeout=LOOKUP_S)
+    except grpc.aio.AioRpcError as failed:
+        if failed.code() is not grpc.StatusCode.UNIMPLEMENTED:
+            raise
+    older = await stub.ListBrokers(ns.ListBrokersRequest(), timeout=LOOKUP_S)
+    return ns.DescribeNameserverResponse(brokers=len(older.brokers))

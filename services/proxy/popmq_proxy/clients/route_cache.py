@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from popmq_common.errors import BrokerUnreachable, NameserverDown, TopicNotFound
 from popmq_internal.v1 import nameserver_pb2 as ns
-from popmq_proxy.clients.nameservers import Nameservers
+from popmq_proxy.clients.nameservers import Nameservers, Standing
 from popmq_proxy.core.routes import TopicRoutes, with_those_away
 
 REFRESH_S = 20.0
@@ -93,6 +93,21 @@ class RouteCache:
         self._keep(topic, entry)
         return entry.routes
 
+    @property
+    def count(self) -> int:
+        """Topics that are remembered."""
+        return len(self._entries)
+
+    @property
+    def is_lost(self) -> bool:
+        """No nameserver answers, the last answers are used."""
+        return bool(self._down)
+
+    @property
+    def broker_names(self) -> list[str]:
+        """By the last answer of a nameserver."""
+        return [info.name for info in self._brokers]
+
     def forget(self, topic: str) -> None:
         """The topic has just been changed; an answer that is still on its way may be older."""
         self._entries.pop(topic, None)
@@ -140,6 +155,9 @@ class RouteCache:
             self._addresses.move_to_end(info.name)
         while len(self._addresses) > ADDRESSES_MAX:
             self._addresses.popitem(last=False)
+
+    async def nameservers(self) -> list[Standing]:
+        return await self._nameservers.each()
 
     def knows(self, broker: str) -> bool:
         """Whether it was registered at some time that this proxy remembers."""

@@ -83,7 +83,8 @@ class GrpcApp:
         self._rpcs_max = rpcs_max
         self._request_bytes_max = request_bytes_max
         self._received_bytes_max = received_bytes_max
-        self._received_bytes = 0
+        self.received_bytes = 0
+        """Held of requests that are not whole yet."""
         self._rpc_count = 0
         self._vigil = Vigil()
         serve = {
@@ -241,9 +242,9 @@ class GrpcApp:
                     raise ClientGone()
                 for message in reader.feed(event.get("body", b"")):
                     yield message
-                self._received_bytes += reader.held_bytes - counted
+                self.received_bytes += reader.held_bytes - counted
                 counted = reader.held_bytes
-                if self._received_bytes > self._received_bytes_max:
+                if self.received_bytes > self._received_bytes_max:
                     limit = self._received_bytes_max
                     text = f"unfinished requests hold more than {limit} bytes"
                     raise GrpcError(Code.RESOURCE_EXHAUSTED, text)
@@ -252,7 +253,7 @@ class GrpcApp:
                     return
                 event = await receive()
         finally:
-            self._received_bytes -= counted
+            self.received_bytes -= counted
 
 
 def _is_grpc(headers: dict[bytes, bytes]) -> bool:

@@ -39,6 +39,7 @@ ADMIN_METHODS: dict[str, tuple[Any, str]] = {
     "Explain": (admin.ExplainRequest, "explain.explain"),
     "Inspect": (admin.InspectRequest, "explain.inspect"),
     "SetPermission": (admin.SetPermissionRequest, "admin.set_permission"),
+    "ShowCluster": (admin.ShowClusterRequest, "cluster.show"),
 }
 """The request, and which of `Methods` serves it."""
 _CONSUMER_METHODS: dict[str, Any] = {

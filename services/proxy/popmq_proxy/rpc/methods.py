@@ -12,10 +12,12 @@ from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common.errors import NotServed
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_proxy.core.status import status_of
+from popmq_proxy.metrics import Metrics
 from popmq_proxy.rpc.ack import Ack
 from popmq_proxy.rpc.admin import Admin
 from popmq_proxy.rpc.answer import Answer
 from popmq_proxy.rpc.client import Client
+from popmq_proxy.rpc.cluster import Cluster
 from popmq_proxy.rpc.consumer import Consumer
 from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.rpc.dead_letters import DeadLetters
@@ -62,11 +64,12 @@ class Methods:
     find: Find
     reset: Reset
     explain: Explain
+    cluster: Cluster
     health: Health
     permission: Permission
 
 
-def methods(upstream: Upstream) -> Methods:
+def methods(upstream: Upstream, metrics: Metrics) -> Methods:
     """Raises `ConfigError`."""
     route, send, ack = Route(upstream), Send(upstream), Ack(upstream)
     signs = SignsOfLife(upstream)
@@ -128,6 +131,7 @@ def methods(upstream: Upstream) -> Methods:
         find=Find(upstream),
         reset=Reset(upstream),
         explain=Explain(upstream),
+        cluster=Cluster(upstream, metrics),
         health=Health(),
         permission=Permission(read_secret(upstream.config.admin_secret_file)),
     )

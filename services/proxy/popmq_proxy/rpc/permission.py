@@ -38,6 +38,7 @@ LOOKS: Final = frozenset(
         "GetMessage",
         "Explain",
         "Inspect",
+        "ShowCluster",
     }
 )
 """What anybody may ask who reaches the port. A call in neither set needs the secret."""

@@ -6,6 +6,7 @@ import pytest
 
 from popmq_common.errors import BrokerUnreachable, NameserverDown, TopicNotFound
 from popmq_internal.v1 import nameserver_pb2 as ns
+from popmq_proxy.clients.nameservers import Standing
 from popmq_proxy.clients.route_cache import (
     AWAY_KEPT_S,
     MISSING_S,
@@ -42,6 +43,9 @@ class Scripted:
         if self.down:
             raise NameserverDown(reason="a test")
         return [ns.BrokerInfo(name=n, address=a) for n, a in sorted(self.addresses.items())]
+
+    async def each(self) -> list[Standing]:
+        return []
 
     async def close(self) -> None:
         return

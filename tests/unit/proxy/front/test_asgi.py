@@ -225,7 +225,7 @@ async def test_unfinished_requests_share_a_bound(service: Service) -> None:
     assert refused.status == Code.RESOURCE_EXHAUSTED
     waits.set()
     assert (await task).status == Code.INTERNAL  # it ended in the middle
-    assert service.app._received_bytes == 0
+    assert service.app.received_bytes == 0
 
 
 async def test_rpcs_are_bounded(service: Service) -> None:

@@ -48,6 +48,10 @@ class Http2Server:
         found: int = listener.getsockname()[1]
         return found
 
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
     def start(self) -> None:
         self._accepting = [asyncio.create_task(self._accept(one)) for one in self._listeners]
 

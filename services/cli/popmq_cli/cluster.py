@@ -1,0 +1,175 @@
+"""popmq cluster status: who is there, what they do, and what is wrong, at one glance."""
+
+import asyncio
+import sys
+from typing import Any, Final
+
+import click
+from google.protobuf.json_format import MessageToDict
+
+from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.amounts import (
+    NONE,
+    bytes_text,
+    count_text,
+    percent_text,
+    rate_text,
+    up_text,
+)
+from popmq_cli.cluster_remarks import Remark, Severity, remarks
+from popmq_cli.cluster_view import Service, View, view_of
+from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
+from popmq_cli.output import EXIT_FAILED, colored, document, table
+from popmq_cli.times import moment
+
+OVER_S_DEFAULT: Final = 1.0
+HEADINGS: Final = (
+    ["ROLE", "NAME", "ADDRESS", "VERSION", "UP", "CPU", "MEMORY", "DISK FREE"],
+    ["BROKER", "IN/S", "OUT/S", "READY", "IN FLIGHT", "DELAYED", "BLOCKED", "HALF", "DEAD"],
+    ["PROXY", "CLIENTS", "CALLS/S", "FAILED/S"],
+)
+
+
+@click.group()
+def cluster() -> None:
+    """Look at the cluster as a whole."""
+
+
+@cluster.command()
+@click.option(
+    "--over",
+    "over_s",
+    type=click.FloatRange(min=0.1, max=60),
+    default=OVER_S_DEFAULT,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to look, for the rates.",
+)
+@client_options
+@running
+async def status(over_s: float, endpoint: str, as_json: bool) -> None:
+    """Show nameservers, brokers and proxies, how busy they are, and what is wrong.
+
+    DELAYED are messages that wait for their time, given back or sent so; a proxy is missing for the
+    first seconds of its life. Exit code 1: something is wrong.
+    """
+    async with AdminClient(endpoint) as stub:
+        before = await stub.ShowCluster(admin.ShowClusterRequest(), timeout=TIMEOUT_S)
+        await asyncio.sleep(over_s)
+        look = await stub.ShowCluster(admin.ShowClusterRequest(), timeout=TIMEOUT_S)
+    view = view_of(look, before)
+    found = remarks(view)
+    if as_json:
+        document(as_document(view, found))
+    else:
+        _show(view, found, endpoint)
+    if any(remark.severity is Severity.WRONG for remark in found):
+        sys.exit(EXIT_FAILED)
+
+
+def as_document(view: View, found: list[Remark]) -> dict[str, Any]:
+    """What programs get: the answer as it came, the rates, and the remarks."""
+    look: dict[str, Any] = MessageToDict(view.look, always_print_fields_with_no_presence=True)
+    rates = {"storedPerSecond": view.in_s, "handedOutPerSecond": view.out_s}
+    groups = [
+        {
+            "group": one.group,
+            "topic": one.topic,
+            "lag": one.lag,
+            "handedOutPerSecond": one.out_s,
+            "ackedPerSecond": one.acked_s,
+        }
+        for one in view.groups
+    ]
+    topics = [{"topic": one.topic, "storedPerSecond": one.in_s} for one in view.topics]
+    told = [
+        {
+            "severity": remark.severity.value,
+            "code": remark.code,
+            "what": remark.what,
+            "todo": remark.todo,
+        }
+        for remark in found
+    ]
+    return {
+        **look,
+        "rates": {**rates, "ackedPerSecond": view.acked_s},
+        "groups": groups,
+        "topics": topics,
+        "remarks": told,
+    }
+
+
+def _show(view: View, found: list[Remark], endpoint: str) -> None:
+    click.echo(f"{endpoint} at {moment(view.look.now_ms)}: {headline(view)}")
+    click.echo()
+    table(HEADINGS[0], [_service_row(one) for one in view.services])
+    if view.brokers:
+        click.echo()
+        table(HEADINGS[1], _backlog_rows(view))
+    click.echo()
+    table(HEADINGS[2], [_proxy_row(one) for one in view.services if one.role == "proxy"])
+    click.echo()
+    if not found:
+        click.echo(f"{colored('✓', 'green')} nothing is wrong")
+    for remark in found:
+        wrong = remark.severity is Severity.WRONG
+        click.echo(f"{colored('✗', 'red') if wrong else colored('!', 'yellow')} {remark.what}")
+        click.echo(f"    do  {remark.todo}")
+
+
+def headline(view: View) -> str:
+    look = view.look
+    parts = [_counted(len(look.nameservers), "nameserver", "nameservers")] * bool(look.nameservers)
+    parts.append(_counted(len(look.brokers), "broker", "brokers"))
+    parts.append(_counted(len(look.proxies), "proxy", "proxies"))
+    acked, out = rate_text(view.acked_s), rate_text(view.out_s)
+    return f"{', '.join(parts)}; {rate_text(view.in_s)} in, {out} out, {acked} acked a second"
+
+
+def _counted(count: int, one: str, several: str) -> str:
+    return f"{count} {one if count == 1 else several}"
+
+
+def _service_row(one: Service) -> list[object]:
+    if one.failure:
+        down = colored("does not answer", "red")
+        return [one.role, one.name or "-", one.address, down, NONE, NONE, NONE, NONE]
+    disk: object = NONE
+    if one.disk_total_bytes:
+        free = percent_text(one.disk_free_bytes / one.disk_total_bytes)
+        disk = type(free)(f"{bytes_text(one.disk_free_bytes)}, {free}")
+    return [
+        one.role,
+        one.name or "-",
+        one.address,
+        one.version or "older",
+        up_text(one.up_ms) if one.up_ms else NONE,
+        percent_text(one.cpu),
+        bytes_text(one.memory_bytes) if one.memory_bytes else NONE,
+        disk,
+    ]
+
+
+def _proxy_row(one: Service) -> list[object]:
+    return [one.address, count_text(one.clients), rate_text(one.in_s), rate_text(one.out_s)]
+
+
+def _backlog_rows(view: View) -> list[list[object]]:
+    """One of each broker."""
+    rates = {one.name: one for one in view.services if one.role == "broker"}
+    rows: list[list[object]] = []
+    for answer in view.brokers:
+        figures, service = answer.figures, rates[answer.name]
+        delayed = figures.timers + sum(one.delayed for one in figures.groups)
+        counts = [
+            sum(one.ready for one in figures.groups),
+            sum(one.in_flight for one in figures.groups),
+            delayed,
+            sum(one.blocked for one in figures.groups),
+            figures.half,
+            figures.dead,
+        ]
+        texts = [count_text(count) for count in counts]
+        rows.append([answer.name, rate_text(service.in_s), rate_text(service.out_s), *texts])
+    return rows

@@ -1,0 +1,35 @@
+"""What a proxy's /metrics has. docs/metrics.md is made of this table."""
+
+from popmq_common.metric import counter, defined, gauge, histogram
+
+RPC = histogram(
+    "popmq_rpc_seconds",
+    "Time of an RPC of a client, waiting polls included",
+    "method",
+    rocketmq="rocketmq_rpc_latency",
+)
+RPC_STATUS = counter(
+    "popmq_rpc_status", "RPCs by the status code of the public protocol", "method", "code"
+)
+RPCS_NOW = gauge("popmq_rpcs_in_progress", "RPCs under way", "method")
+CLIENTS = gauge(
+    "popmq_clients",
+    "Clients this proxy has heard of lately",
+    rocketmq="rocketmq_producer_connections, rocketmq_consumer_connections",
+)
+CONNECTIONS = gauge("popmq_connections", "Connections of clients; not with the front grpcio")
+RECEIVED_BYTES = gauge(
+    "popmq_received_bytes", "Held of requests that are not whole yet; not with the front grpcio"
+)
+LINK_UP = gauge(
+    "popmq_link_up",
+    "1: connected to this broker; 0: the last attempt failed, or the connection broke",
+    "broker",
+)
+LINK_CALLS = gauge("popmq_link_out_calls", "Calls to this broker under way", "broker")
+ROUTES = gauge("popmq_routes", "Topics whose routes are remembered")
+NAMESERVERS_LOST = gauge(
+    "popmq_nameservers_lost", "1: no nameserver answers, and the last routes are used"
+)
+
+ALL = defined(vars())

@@ -1,0 +1,138 @@
+"""popmq cluster status and popmq top, against servers that run."""
+
+import json
+import os
+import pty
+import select
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from harness.processes import POPMQ, Server, cluster, free_port
+
+from popmq.testing import PopmqBroker
+from popmq_cli.main import main
+
+SOON_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PopmqBroker]:
+    with PopmqBroker(disk_clean_percent=100) as broker:
+        yield broker
+
+
+def popmq(*arguments: str, code: int = 0) -> Result:
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == code, done.output
+    return done
+
+
+def test_one_process_is_a_cluster_too(server: PopmqBroker) -> None:
+    server.send("orders", "1")
+    server.receive("orders", "billing", invisible_s=60)
+    at = ("--endpoint", server.endpoint, "--over", "0.1")
+    told = json.loads(popmq("cluster", "status", "--json", *at).stdout)
+    (group,) = told["groups"]
+    assert (group["group"], group["topic"], group["lag"]) == ("billing", "orders", 1)
+    assert [remark["severity"] for remark in told["remarks"]] == ["note"]  # flush=async
+    output = popmq("cluster", "status", *at).output
+    for expected in ("1 broker, 1 proxy;", "IN FLIGHT", "answers before all is on disk"):
+        assert expected in output
+
+
+def test_what_is_wrong_ends_with_exit_code_1() -> None:
+    with PopmqBroker(disk_clean_percent=100) as server:
+        server.send("orders", "1")
+        server.receive("orders", "billing", invisible_s=10)
+        server.advance(72)
+        at = ("--endpoint", server.endpoint, "--over", "0.1")
+        assert "nobody has asked for them" in popmq("cluster", "status", *at, code=1).output
+    popmq("cluster", "status", "--endpoint", f"127.0.0.1:{free_port()}", code=3)
+
+
+def test_top_prints_a_page_or_a_document(server: PopmqBroker) -> None:
+    server.send("orders", "2")
+    at = ("--endpoint", server.endpoint, "--once", "--every", "0.2")
+    output = popmq("top", *at).output
+    assert "GROUP, BY LAG" in output
+    assert "orders" in output
+    assert max(map(len, output.splitlines())) <= 80
+    told = json.loads(popmq("top", "--json", *at).stdout)
+    assert int(told["brokers"][0]["figures"]["stored"]) >= 1
+
+
+def test_top_fills_a_terminal_until_q(server: PopmqBroker) -> None:
+    screen, terminal = pty.openpty()
+    command = [POPMQ, "top", "--every", "0.2", "--endpoint", server.endpoint]
+    environ = {**os.environ, "COLUMNS": "80", "LINES": "24", "TERM": "xterm"}
+    with subprocess.Popen(command, stdin=terminal, stdout=terminal, env=environ) as top:
+        try:
+            os.close(terminal)
+            shown = read_until(screen, b"BROKERS, PROXIES", 2)
+            assert shown.startswith(b"\x1b[?1049h")
+            os.write(screen, b"q")
+            assert top.wait(SOON_S) == 0
+            assert b"\x1b[?1049l" in read_rest(screen)
+        finally:
+            top.kill()
+            os.close(screen)
+
+
+def read_until(screen: int, wanted: bytes, times: int) -> bytes:
+    seen, deadline_s = b"", time.monotonic() + SOON_S
+    while seen.count(wanted) < times:
+        assert time.monotonic() < deadline_s, seen
+        if select.select([screen], [], [], 1)[0]:
+            seen += os.read(screen, 65_536)
+    return seen
+
+
+def read_rest(screen: int) -> bytes:
+    seen = b""
+    try:
+        while select.select([screen], [], [], 1)[0]:
+            seen += os.read(screen, 65_536)
+    except OSError:  # the other end is closed
+        return seen
+    return seen
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with cluster(tmp_path_factory.mktemp("cluster"), brokers=2, proxies=2) as server:
+        yield server
+
+
+@pytest.mark.timeout(300)
+def test_all_of_a_cluster_is_seen_and_who_is_down_is_told(several: Server) -> None:
+    def status() -> Any:
+        command = [POPMQ, "cluster", "status", "--over", "0.1", "--json"]
+        command += ["--endpoint", several.endpoint]
+        done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+        return done.returncode, json.loads(done.stdout)
+
+    deadline_s = time.monotonic() + SOON_S
+    while True:  # a proxy tells of itself every five seconds
+        code, told = status()
+        if len(told["proxies"]) == 2 and len(told["brokers"]) == 2:
+            break
+        assert time.monotonic() < deadline_s, told
+        time.sleep(0.2)
+    assert code == 0, told["remarks"]
+    ports = {int(proxy["address"].rpartition(":")[2]) for proxy in told["proxies"]}
+    names = [name for name in several.processes if name.startswith("proxy")]
+    assert ports == {several.processes[name].port for name in names}
+    (nameserver,) = told["nameservers"]
+    assert (nameserver["brokers"], nameserver["failure"]) == (2, "")
+    assert all(broker["figures"]["memoryBytes"] for broker in told["brokers"])
+    several.processes["broker-b"].kill()
+    code, told = status()
+    assert (code, [remark["code"] for remark in told["remarks"]]) == (1, ["broker-down"])
+    several.processes["nameserver"].kill()
+    code, told = status()
+    codes = {remark["code"] for remark in told["remarks"]}
+    assert (code, codes) == (1, {"broker-down", "nameserver-down"})

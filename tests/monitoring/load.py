@@ -1,0 +1,74 @@
+"""Something of everything that a figure counts, so that no panel of a dashboard is empty."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import grpc
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
+from popmq import Client
+from popmq.errors import PopMQClientError
+
+ORDERS, LINES, PLACED = "orders", "lines", "placed"
+BILLING, ORDERING, WATCHING = "billing", "ordering", "watching"
+LEASE_S = 1.0
+RENEWER = (("x-mq-client-id", "renewer@1@1@1"),)
+
+
+async def load(endpoint: str, stop: asyncio.Event) -> None:
+    """Until `stop` is set."""
+    async with Client(endpoint) as client, grpc.aio.insecure_channel(endpoint) as channel:
+        stub: Any = service_grpc.MessagingServiceStub(channel)
+        number = 0
+        while not stop.is_set():
+            await produce(client, number)
+            await consume(client)
+            await renew(stub)
+            with suppress(PopMQClientError):
+                await client.send("no topic has a blank", b"x")
+            number += 1
+
+
+async def produce(client: Client, number: int) -> None:
+    for i in range(10):
+        await client.send(ORDERS, b"%d" % i, keys=[f"{number}-{i}"])
+        await client.send(LINES, b"%d" % i, message_group="a")
+    await client.send(ORDERS, b"later", delay_s=60)
+    await client.transactions.send(PLACED, b"half")
+
+
+async def consume(client: Client) -> None:
+    """Most are acked; one each is nacked, rejected, acked too late, and left to be blocked by."""
+    found = await client.receive(ORDERS, BILLING, invisible_s=LEASE_S, max_messages=8, wait_s=1)
+    for fate, message in enumerate(found):
+        with suppress(PopMQClientError):  # on a slow machine the lease may be over
+            if fate == 0:
+                await client.nack(message, delay_s=60)
+            elif fate == 1:
+                await client.reject(message, "not an order")
+            elif fate > 3:
+                await client.ack(message)
+    await client.receive(LINES, ORDERING, invisible_s=60, max_messages=1, wait_s=0.1)
+    await asyncio.sleep(LEASE_S + 0.2)
+    for message in found[2:4]:
+        with suppress(PopMQClientError):
+            await client.ack(message)
+
+
+async def renew(stub: Any) -> None:
+    """A push consumer's poll: the server renews what it holds as long as it lives."""
+    request = service.ReceiveMessageRequest(
+        group=v2.Resource(name=WATCHING),
+        message_queue=v2.MessageQueue(topic=v2.Resource(name=ORDERS)),
+        batch_size=1,
+        auto_renew=True,
+    )
+    request.long_polling_timeout.FromMilliseconds(0)
+    call = stub.ReceiveMessage(request, timeout=10, metadata=RENEWER)
+    async for _ in call:
+        continue
+    beat = service.HeartbeatRequest(group=v2.Resource(name=WATCHING), client_type=v2.PUSH_CONSUMER)
+    await stub.Heartbeat(beat, timeout=10, metadata=RENEWER)
