@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from popmq_broker.core.snapshot_id import make_id
 from popmq_common.errors import Corrupt
 from popmq_common.names import REVIVE_PREFIX
 from popmq_common.record import is_queued
@@ -122,7 +123,7 @@ def write(
     manifest = Manifest(
         schema_version=SCHEMA_VERSION,
         code_version=manifests.code_version(),
-        snapshot_id=snapshot_id or manifests.make_id(broker, as_of_ms, scan.end),
+        snapshot_id=snapshot_id or make_id(broker, as_of_ms, scan.end),
         broker=broker,
         cluster=marks.cluster or seen.cluster or (before.cluster if before else ""),
         previous_snapshot_id=before.snapshot_id if before else "",

@@ -78,12 +78,6 @@ def is_legal_id(snapshot_id: str) -> bool:
     return bool(_LEGAL_ID.fullmatch(snapshot_id)) and snapshot_id.strip(".") != ""
 
 
-def make_id(broker: str, as_of_ms: int, log_end: int) -> str:
-    """The same for the same log at the same time."""
-    legal = re.sub(r"[^A-Za-z0-9_-]", "_", broker)[:64]
-    return f"{legal or 'broker'}-{as_of_ms}-{log_end}"
-
-
 def encode(manifest: Manifest) -> bytes:
     """The same for the same manifest."""
     return (json.dumps(asdict(manifest), indent=1, sort_keys=True) + "\n").encode()

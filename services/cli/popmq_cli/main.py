@@ -29,6 +29,7 @@ COMMANDS = {
     "receive": ("messages", "receive", "Receive messages for a consumer group."),
     "tail": ("messages", "tail", "Print messages as they arrive."),
     "run": ("run", "run", "Run the handlers of an app, MODULE:APP."),
+    "export": ("export", "export", "Write, list and verify snapshots for the audit."),
     "store": ("store", "store", "Check, show and repair the files of a stopped broker."),
     "nameserver": ("services", "run_nameserver", "Run a nameserver."),
     "broker": ("services", "run_broker", "Run a broker."),
@@ -41,7 +42,7 @@ COMMANDS = {
 SECTIONS = {
     "Servers": ["standalone", "quickstart", "nameserver", "broker", "proxy", "health"],
     "Messages": ["send", "receive", "tail", "recall", "message", "run"],
-    "Operation": ["topic", "group", "dlq", "transaction", "store"],
+    "Operation": ["topic", "group", "dlq", "transaction", "export", "store"],
     "When something is wrong": ["explain", "doctor", "bench"],
     "The shell": ["completion"],
 }

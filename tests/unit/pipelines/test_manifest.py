@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from harness.log_writer import LogWriter, resign
 
+from popmq_broker.core.snapshot_id import make_id
 from popmq_pipelines.chain import follow
 from popmq_pipelines.export import export
-from popmq_pipelines.manifest import MANIFEST, NoSnapshot, load, make_id
+from popmq_pipelines.manifest import MANIFEST, NoSnapshot, load
 
 
 @pytest.fixture

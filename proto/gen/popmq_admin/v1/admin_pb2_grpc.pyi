@@ -50,6 +50,8 @@ class AdminStub:
     ResetOffsets: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ResetOffsetsRequest, _admin_pb2.ResetOffsetsResponse]
     Explain: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ExplainRequest, _admin_pb2.ExplainResponse]
     Inspect: _grpc.UnaryUnaryMultiCallable[_admin_pb2.InspectRequest, _admin_pb2.InspectResponse]
+    ExportSnapshot: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ExportSnapshotRequest, _admin_pb2.ExportResponse]
+    ExportStatus: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ExportStatusRequest, _admin_pb2.ExportResponse]
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -71,6 +73,8 @@ class AdminAsyncStub(AdminStub):
     ResetOffsets: _aio.UnaryUnaryMultiCallable[_admin_pb2.ResetOffsetsRequest, _admin_pb2.ResetOffsetsResponse]  # type: ignore[assignment]
     Explain: _aio.UnaryUnaryMultiCallable[_admin_pb2.ExplainRequest, _admin_pb2.ExplainResponse]  # type: ignore[assignment]
     Inspect: _aio.UnaryUnaryMultiCallable[_admin_pb2.InspectRequest, _admin_pb2.InspectResponse]  # type: ignore[assignment]
+    ExportSnapshot: _aio.UnaryUnaryMultiCallable[_admin_pb2.ExportSnapshotRequest, _admin_pb2.ExportResponse]  # type: ignore[assignment]
+    ExportStatus: _aio.UnaryUnaryMultiCallable[_admin_pb2.ExportStatusRequest, _admin_pb2.ExportResponse]  # type: ignore[assignment]
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -191,5 +195,19 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.InspectRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.InspectResponse, _abc.Awaitable[_admin_pb2.InspectResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ExportSnapshot(
+        self,
+        request: _admin_pb2.ExportSnapshotRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ExportResponse, _abc.Awaitable[_admin_pb2.ExportResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ExportStatus(
+        self,
+        request: _admin_pb2.ExportStatusRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ExportResponse, _abc.Awaitable[_admin_pb2.ExportResponse]]: ...
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -9,6 +9,7 @@ from popmq_broker.engine.ack import Ack
 from popmq_broker.engine.consumers import Consumers
 from popmq_broker.engine.dead_letters import DeadLetters
 from popmq_broker.engine.explain import Explain
+from popmq_broker.engine.export import Exports
 from popmq_broker.engine.find import Find
 from popmq_broker.engine.inspection import Inspection
 from popmq_broker.engine.nack import Nacks
@@ -64,6 +65,8 @@ _REPLY_FIELD = {
     "inspect": "inspect",
     "send_back": "send_back",
     "lock_queues": "lock_queues",
+    "export_snapshot": "export",
+    "export_status": "export",
 }
 
 
@@ -77,6 +80,7 @@ class Broker:
         self.timers = Timers(state, self.topics)
         self.timer_keeper = TimerKeeper(state, self.timers)
         self.retention = Retention(state, self.revive, self.offsets)
+        self.exports = Exports(state, self.offsets)
         ack = Ack(state, self.revive)
         dead_letters = DeadLetters(state, self.topics)
         consumers = Consumers(state, self.topics)
@@ -124,6 +128,8 @@ class Broker:
             "inspect": inspection.inspect,
             "send_back": SendBack(state, self.topics, self.timers.levels).send_back,
             "lock_queues": QueueLock(state).lock_queues,
+            "export_snapshot": self.exports.begin,
+            "export_status": self.exports.status,
         }
         state.store.arrivals = self._arrived
         state.store.synced = self._synced
@@ -185,6 +191,7 @@ class Broker:
             tasks.create_task(self.state.store.run(), name="store")
 
     async def close(self) -> None:
+        await self.exports.stop()
         await self.storing.store_all()
         try:
             await self.offsets.write()

@@ -38,6 +38,8 @@ ADMIN_METHODS: dict[str, tuple[Any, str]] = {
     "ResetOffsets": (admin.ResetOffsetsRequest, "reset.reset_offsets"),
     "Explain": (admin.ExplainRequest, "explain.explain"),
     "Inspect": (admin.InspectRequest, "explain.inspect"),
+    "ExportSnapshot": (admin.ExportSnapshotRequest, "export.begin"),
+    "ExportStatus": (admin.ExportStatusRequest, "export.status"),
 }
 """The request, and which of `Methods` serves it."""
 _CONSUMER_METHODS: dict[str, Any] = {

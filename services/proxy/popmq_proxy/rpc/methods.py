@@ -20,6 +20,7 @@ from popmq_proxy.rpc.consumer import Consumer
 from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.rpc.dead_letters import DeadLetters
 from popmq_proxy.rpc.explain import Explain
+from popmq_proxy.rpc.export import Export
 from popmq_proxy.rpc.find import Find
 from popmq_proxy.rpc.health import Health
 from popmq_proxy.rpc.membership import Membership
@@ -62,6 +63,7 @@ class Methods:
     find: Find
     reset: Reset
     explain: Explain
+    export: Export
     health: Health
     permission: Permission
 
@@ -128,6 +130,7 @@ def methods(upstream: Upstream) -> Methods:
         find=Find(upstream),
         reset=Reset(upstream),
         explain=Explain(upstream),
+        export=Export(upstream),
         health=Health(),
         permission=Permission(read_secret(upstream.config.admin_secret_file)),
     )

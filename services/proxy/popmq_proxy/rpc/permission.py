@@ -23,6 +23,7 @@ CHANGES: Final = frozenset(
         "RedriveDeadLetters",
         "SettleTransaction",
         "ResetOffsets",
+        "ExportSnapshot",
     }
 )
 LOOKS: Final = frozenset(
@@ -37,6 +38,7 @@ LOOKS: Final = frozenset(
         "GetMessage",
         "Explain",
         "Inspect",
+        "ExportStatus",
     }
 )
 """What anybody may ask who reaches the port. A call in neither set needs the secret."""
