@@ -9,6 +9,21 @@ A snapshot (written by `export`, one Parquet file each):
     pop_acks          one row per ended lease. `expired`: not acked, a copy was written for
                       redelivery; `previous_log_offset` is the record right before, where it lies
     consume_offsets   the committed offsets as the broker last wrote them: next to hand out
+    revive_log        one row per record of the journal. `kind`: checkpoint, move, ack, expiry, or
+                      other
+    retry_index       one row per copy for redelivery
+    dlq_index         one row per dead letter, and why
+    redrives          one row per dead letter that was sent again
+    timer_index       one row per record that waits for its time. `kind`: parked (`due_ms`), level
+                      (`level`, due by its store time), recall (a mark, which is never delivered)
+    timer_ends        what ends such a wait. `kind`: delivered, rolled (written again), recalled
+    half_messages     one row per half message; `origin_offset` is the first of those written again
+    half_ends         what ended one. `outcome`: committed, rolled back, given up, moved (written
+                      again), unknown (RocketMQ's op records do not tell)
+    queue_watermarks  each queue's oldest and next offset when the snapshot was taken
+
+Of a snapshot that goes on from another one, consume_offsets and queue_watermarks are whole; the
+others have the rows of the records between `log_from` and `log_end` of its manifest.
 
 An audit (written by `reconcile`):
 
@@ -26,7 +41,7 @@ Types are Spark's simple names. Times are milliseconds since 1970, `*_offset` co
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 
 class Column(NamedTuple):
@@ -44,6 +59,15 @@ _JOURNAL: Final = (
     Column("revive_queue_id", "int"),
     Column("revive_offset", "bigint"),
     Column("log_offset", "bigint"),
+)
+
+_PLACE: Final = (
+    Column("topic", "string"),
+    Column("queue_id", "int"),
+    Column("queue_offset", "bigint"),
+    Column("log_offset", "bigint"),
+    Column("store_timestamp_ms", "bigint"),
+    Column("message_id", "string", nullable=True),
 )
 
 SNAPSHOT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
@@ -88,7 +112,88 @@ SNAPSHOT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("previous_log_offset", "bigint", nullable=True),
     ),
     "consume_offsets": (*_QUEUE, Column("next_offset", "bigint")),
+    "revive_log": (
+        *_JOURNAL,
+        Column("store_timestamp_ms", "bigint"),
+        Column("kind", "string"),
+        Column("topic", "string", nullable=True),  # of `other` nothing of the following is known
+        Column("consumer_group", "string", nullable=True),
+        Column("queue_id", "int", nullable=True),
+        Column("start_offset", "bigint", nullable=True),
+        Column("message_count", "int"),
+        Column("pop_time_ms", "bigint", nullable=True),
+        Column("generation", "int", nullable=True),
+        Column("invisible_ms", "bigint", nullable=True),  # of checkpoints
+        Column("nack_kind", "string", nullable=True),
+        Column("reason", "string", nullable=True),
+        Column("renewed_by", "string", nullable=True),
+        Column("broker", "string", nullable=True),
+    ),
+    "retry_index": (
+        *_PLACE,
+        Column("reconsume_times", "int"),
+        Column("first_pop_time_ms", "bigint", nullable=True),
+        Column("reason", "string", nullable=True),
+        Column("origin_queue_id", "int", nullable=True),
+    ),
+    "dlq_index": (
+        *_PLACE,
+        Column("consumer_group", "string"),
+        Column("origin_topic", "string", nullable=True),
+        Column("origin_message_id", "string", nullable=True),
+        Column("reason", "string", nullable=True),
+        Column("attempts", "int", nullable=True),
+    ),
+    "redrives": (
+        Column("consumer_group", "string"),
+        Column("dead_letter_offset", "bigint"),
+        Column("log_offset", "bigint"),
+        Column("store_timestamp_ms", "bigint"),
+    ),
+    "timer_index": (
+        *_PLACE,
+        Column("kind", "string"),
+        Column("due_ms", "bigint", nullable=True),
+        Column("level", "int", nullable=True),
+        Column("real_topic", "string", nullable=True),
+        Column("real_queue_id", "int", nullable=True),
+        Column("roll_count", "int"),
+    ),
+    "timer_ends": (
+        Column("kind", "string"),
+        Column("level", "int", nullable=True),  # of a delay level; else the timer's topic is meant
+        Column("ended_offset", "bigint"),
+        Column("topic", "string"),
+        Column("queue_id", "int"),
+        Column("queue_offset", "bigint"),
+        Column("log_offset", "bigint"),
+    ),
+    "half_messages": (
+        *_PLACE,
+        Column("real_topic", "string", nullable=True),
+        Column("real_queue_id", "int", nullable=True),
+        Column("origin_offset", "bigint"),
+        Column("origin_log_offset", "bigint", nullable=True),
+        Column("check_count", "int"),
+    ),
+    "half_ends": (
+        Column("half_offset", "bigint"),
+        Column("outcome", "string"),
+        Column("origin_offset", "bigint", nullable=True),
+        Column("origin_log_offset", "bigint", nullable=True),
+        Column("log_offset", "bigint"),
+        Column("store_timestamp_ms", "bigint"),
+    ),
+    "queue_watermarks": (
+        Column("topic", "string"),
+        Column("queue_id", "int"),
+        Column("min_offset", "bigint"),
+        Column("max_offset", "bigint"),
+    ),
 }
+
+STATE_TABLES: Final = frozenset({"consume_offsets", "queue_watermarks"})
+"""How things are at the snapshot's end; the other tables tell what happened."""
 
 _FINDING: Final = (
     Column("kind", "string"),

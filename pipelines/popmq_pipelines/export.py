@@ -1,35 +1,46 @@
 """Write a snapshot of a broker's data directory: Parquet per table, the manifest last.
 
-Nothing in the directory is touched. Of a live broker it takes first the marks and the committed
-offsets, then the log: so the log tells at least what the marks do.
-
-`as_of_ms` is the time at which leases are judged. A broker that runs has revived what was due, so
-it is now, taken before the log is read; one that is stopped revives nothing, so it is the time of
-its last record. `running_since_ms` lets the audit give a broker that has just started its time.
+Nothing in the directory is touched. A snapshot is whole, with all records of the log, or goes on
+from an earlier one, with those behind it. docs/export.md tells the tables.
 """
 
-import fcntl
+import hashlib
 import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from popmq_broker.core import offsets
+from popmq_broker.core.snapshot_id import make_id
 from popmq_common.errors import Corrupt
 from popmq_common.names import REVIVE_PREFIX
+from popmq_common.record import is_queued
 from popmq_pipelines import manifest as manifests
+from popmq_pipelines import watermarks
 from popmq_pipelines.columns import SCHEMA_VERSION, SNAPSHOT_TABLES
-from popmq_pipelines.log_reader import LogScan, flushed_mark
+from popmq_pipelines.destination import Destination, LocalFolder
+from popmq_pipelines.log_reader import LogScan, Stored
 from popmq_pipelines.manifest import MANIFEST, Manifest
+from popmq_pipelines.pace import RECORDS_PER_TURN, Pace
 from popmq_pipelines.parquet_table import TableWriter
-from popmq_pipelines.rows import entry, offset_rows
+from popmq_pipelines.rows import entry, offset_rows, watermark_rows
+from popmq_pipelines.watermarks import Queues, Watermarks
 
-PROBLEMS_MAX: Final = 20  # of one kind; one is enough to make an audit incomplete
+PROBLEMS_MAX: Final = 20
+"""Of one kind; one is enough to make an audit incomplete."""
 
 
 class CannotExport(Exception):
     """There is nothing to export, or the snapshot exists already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Previous:
+    """The snapshot that this one goes on from."""
+
+    manifest: Manifest
+    manifest_sha256: str
 
 
 @dataclass(slots=True)
@@ -40,65 +51,118 @@ class _Seen:
     cluster: str = ""
     first_ms: int = 0
     last_ms: int = 0
+    last: int = -1
+    last_data: bytes | None = None
     undecodable: list[str] = field(default_factory=list)
+    queues: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    """First offset seen, and next one."""
+
+    def note(self, stored: Stored) -> None:
+        record = stored.record
+        self.first_ms = self.first_ms or record.store_timestamp_ms
+        self.last_ms = max(self.last_ms, record.store_timestamp_ms)
+        self.last, self.last_data = record.log_offset, stored.data
+        if is_queued(record):
+            queue = (record.topic, record.queue_id)
+            first = self.queues.get(queue, (record.queue_offset, 0))[0]
+            self.queues[queue] = (first, record.queue_offset + 1)
+        if record.topic.startswith(REVIVE_PREFIX):
+            self.cluster = record.topic.removeprefix(REVIVE_PREFIX)
 
 
 def export(data_dir: Path, into: Path, snapshot_id: str | None = None) -> Manifest:
-    """Raises `CannotExport`. A snapshot that exists is never written over."""
-    _check(data_dir, into, snapshot_id)
-    now_ms = time.time_ns() // 1_000_000
-    running_since_ms = _running_since_ms(data_dir)
-    flushed = flushed_mark(data_dir)
-    table, problems = _load_offsets(data_dir)
-    scan = LogScan(data_dir / "commitlog", flushed=max(flushed, table.log_end))
+    """A whole one, in the folder `into`. Raises `CannotExport`, `OSError`. A snapshot that exists
+    is never written over."""
+    check(data_dir, into, snapshot_id)
     into.mkdir(parents=True, exist_ok=True)
-    seen, files = _write_tables(scan, table, into)
-    if scan.problem is not None:
-        problems.append(scan.problem)
-    as_of_ms = now_ms if running_since_ms else seen.last_ms
-    manifest = Manifest(
-        schema_version=SCHEMA_VERSION,
-        code_version=manifests.code_version(),
-        snapshot_id=snapshot_id or manifests.make_id(seen.broker, as_of_ms, scan.end),
-        broker=seen.broker,
-        cluster=seen.cluster,
-        log_start=scan.start,
-        log_end=scan.end,
-        log_first_ms=seen.first_ms,
-        offsets_log_end=table.log_end,
-        as_of_ms=as_of_ms,
-        running_since_ms=running_since_ms,
-        problems=problems + seen.undecodable,
-        files=files,
-    )
-    manifests.write(into, manifest)
-    return manifest
+    found = watermarks.found(data_dir)
+    return write(data_dir, LocalFolder(into.parent), into.name, found, snapshot_id=snapshot_id)
 
 
-def _check(data_dir: Path, into: Path, snapshot_id: str | None) -> None:
+def check(data_dir: Path, into: Path | None, snapshot_id: str | None) -> None:
+    """Raises `CannotExport`."""
     if snapshot_id is not None and not manifests.is_legal_id(snapshot_id):
         raise CannotExport(f"illegal snapshot id {snapshot_id!r}: letters, digits, . _ - only")
     if not (data_dir / "commitlog").is_dir():
         raise CannotExport(f"{data_dir} is no data directory: it has no commitlog/")
+    if into is None:
+        return
     if into.resolve().is_relative_to(data_dir.resolve()):
         raise CannotExport(f"{into} is inside the data directory; choose another place")
     if (into / MANIFEST).exists():
         raise CannotExport(f"{into} holds a snapshot already; choose another directory")
 
 
+def write(
+    data_dir: Path,
+    destination: Destination,
+    folder: str,
+    marks: Watermarks,
+    *,
+    snapshot_id: str | None = None,
+    previous: Previous | None = None,
+    pace: Pace | None = None,
+    tell: Callable[[int], None] = lambda _: None,
+) -> Manifest:
+    """`previous`: this one goes on from there, and must join. `tell` gets the rows so far, now and
+    then. Raises `OSError`."""
+    before = None if previous is None else previous.manifest
+    scan = LogScan(
+        data_dir / "commitlog",
+        flushed=marks.flushed,
+        start_from=None if before is None else before.log_end,
+        until=marks.log_end,
+    )
+    seen = _Seen(last=-1 if before is None else before.log_last)
+    stored = scan if pace is None else _paced(scan, pace, tell)
+    files = _write_tables(iter(stored), marks, seen, destination, folder)
+    problems = [*marks.problems, *([scan.problem] if scan.problem else []), *seen.undecodable]
+    problems += _disagreements(marks.queues, seen.queues)
+    as_of_ms = marks.as_of_ms or seen.last_ms or (before.as_of_ms if before else 0)
+    broker = marks.broker or seen.broker or (before.broker if before else "")
+    manifest = Manifest(
+        schema_version=SCHEMA_VERSION,
+        code_version=manifests.code_version(),
+        snapshot_id=snapshot_id or make_id(broker, as_of_ms, scan.end),
+        broker=broker,
+        cluster=marks.cluster or seen.cluster or (before.cluster if before else ""),
+        previous_snapshot_id=before.snapshot_id if before else "",
+        previous_manifest_sha256=previous.manifest_sha256 if previous else "",
+        log_start=scan.log_start if marks.log_start is None else marks.log_start,
+        log_from=scan.start,
+        log_end=scan.end,
+        log_last=seen.last,
+        log_last_sha256=_last_sha256(seen, before),
+        log_first_ms=seen.first_ms,
+        offsets_log_end=marks.table.log_end,
+        as_of_ms=as_of_ms,
+        running_since_ms=marks.running_since_ms,
+        problems=problems,
+        files=files,
+    )
+    destination.finish(folder, manifests.encode(manifest))
+    return manifest
+
+
 def _write_tables(
-    scan: LogScan, table: offsets.OffsetTable, into: Path
-) -> tuple[_Seen, dict[str, dict[str, Any]]]:
-    seen = _Seen()
+    records: Iterator[Stored],
+    marks: Watermarks,
+    seen: _Seen,
+    destination: Destination,
+    folder: str,
+) -> dict[str, dict[str, Any]]:
     with ExitStack() as stack:
-        writers = {name: stack.enter_context(TableWriter(into, name)) for name in SNAPSHOT_TABLES}
-        for row in offset_rows(table):
+        writers = {
+            name: stack.enter_context(
+                TableWriter(destination.create(folder, f"{name}.parquet"), name)
+            )
+            for name in SNAPSHOT_TABLES
+        }
+        for row in offset_rows(marks.table):
             writers["consume_offsets"].add(row)
-        previous: int | None = None
-        for stored in scan:
-            record = stored.record
-            seen.first_ms = seen.first_ms or record.store_timestamp_ms
-            seen.last_ms = max(seen.last_ms, record.store_timestamp_ms)
+        previous = seen.last if seen.last >= 0 else None
+        for stored in records:
+            seen.note(stored)
             try:
                 found = entry(stored, previous)
             except Corrupt as wrong:
@@ -108,36 +172,42 @@ def _write_tables(
                 for name, row in found.rows:
                     writers[name].add(row)
                 seen.broker = found.broker or seen.broker
-            if record.topic.startswith(REVIVE_PREFIX):
-                seen.cluster = record.topic.removeprefix(REVIVE_PREFIX)
-            previous = record.log_offset
-    return seen, {name: writer.description() for name, writer in writers.items()}
+            previous = stored.record.log_offset
+        for row in watermark_rows(seen.queues if marks.queues is None else marks.queues):
+            writers["queue_watermarks"].add(row)
+    return {name: writer.description() for name, writer in writers.items()}
 
 
-def _load_offsets(data_dir: Path) -> tuple[offsets.OffsetTable, list[str]]:
-    path = data_dir / "config" / "consumerOffset.json"
-    try:
-        return offsets.decode(path.read_text(), where=str(path)), []
-    except FileNotFoundError:
-        return offsets.OffsetTable(0, {}), []  # an empty table makes the audit incomplete
-    except (Corrupt, UnicodeDecodeError) as wrong:
-        return offsets.OffsetTable(0, {}), [str(wrong)]
+def _paced(scan: LogScan, pace: Pace, tell: Callable[[int], None]) -> Iterator[Stored]:
+    """The same records, no faster than `pace`."""
+    rows = size_bytes = count = 0
+    for stored in scan:
+        yield stored
+        rows += 1
+        size_bytes += stored.size_bytes
+        if rows == RECORDS_PER_TURN:
+            count += rows
+            tell(count)
+            delay_s = pace.delay_s(time.monotonic(), rows, size_bytes)
+            rows = size_bytes = 0
+            if delay_s:
+                time.sleep(delay_s)
 
 
-def _running_since_ms(data_dir: Path) -> int:
-    """When the broker that holds the directory was started; 0: none does.
+def _disagreements(told: Queues | None, seen: Queues) -> list[str]:
+    """Where the broker and its log say different things about where a queue ends."""
+    if told is None:
+        return []
+    found = [
+        f"{topic} queue {queue_id}: the broker says it ends at {told[topic, queue_id][1]}, the log "
+        f"at {following}"
+        for (topic, queue_id), (_, following) in sorted(seen.items())
+        if told.get((topic, queue_id), (0, following))[1] != following
+    ]
+    return found[:PROBLEMS_MAX]
 
-    A cleanly stopped broker has removed `abort`. Whether a killed one left it can only be seen by
-    trying the lock, shared and for a moment.
-    """
-    if not (data_dir / "abort").exists():
-        return 0
-    try:
-        with open(data_dir / "lock", "rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:  # held; the holder wrote its id into it when it started
-                return (data_dir / "lock").stat().st_mtime_ns // 1_000_000
-    except FileNotFoundError:
-        return 0
-    return 0
+
+def _last_sha256(seen: _Seen, before: Manifest | None) -> str:
+    if seen.last_data is not None:
+        return hashlib.sha256(seen.last_data).hexdigest()
+    return before.log_last_sha256 if before else ""

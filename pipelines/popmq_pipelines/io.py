@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from popmq_pipelines import chain as chains
 from popmq_pipelines import manifest as manifests
 from popmq_pipelines.columns import AUDIT_TABLES, SNAPSHOT_TABLES
 from popmq_pipelines.manifest import MANIFEST, Manifest, NoSnapshot
@@ -23,6 +24,8 @@ class Snapshot:
     manifest_sha256: str | None
     problems: tuple[str, ...]
     """Why it is not whole; empty: it is."""
+    chain: chains.Chain | None = None
+    """The snapshots it goes on from, and itself."""
 
     @property
     def id(self) -> str:
@@ -39,18 +42,21 @@ class Snapshot:
 
 
 def open_snapshot(folder: Path) -> Snapshot:
-    """Checks every file against the manifest; never raises for what is missing or changed."""
+    """Checks every file against the manifest, and those it goes on from; never raises for what is
+    missing or changed."""
     try:
-        manifest = manifests.load(folder)
+        chain = chains.follow(folder)
     except NoSnapshot as wrong:
         return Snapshot(folder, None, None, (str(wrong),))
-    problems = manifests.problems(folder, manifest)
-    return Snapshot(folder, manifest, manifests.digest(folder / MANIFEST), tuple(problems))
+    sha256 = manifests.digest(folder / MANIFEST)
+    return Snapshot(folder, chain.manifest, sha256, tuple(chain.problems), chain)
 
 
 def read_tables(spark: SparkSession, snapshot: Snapshot) -> dict[str, DataFrame]:
+    chain = snapshot.chain
+    assert chain is not None  # only a whole snapshot is read
     return {
-        table: spark.read.schema(struct(table)).parquet(str(snapshot.folder / f"{table}.parquet"))
+        table: spark.read.schema(struct(table)).parquet(*map(str, chain.files(table)))
         for table in SNAPSHOT_TABLES
     }
 

@@ -5,6 +5,9 @@ log if the broker says so, or if it lies behind everything the broker knew to be
 record may be half written. Anywhere else it is damage, and what lies behind it went unread, so
 `LogScan.problem` says it: an audit of half a log must not be green.
 
+A scan that is given an `until` by the broker itself ends there, and what lies behind it is not
+looked at; one that is given a `start_from` begins there, which must be where a record does.
+
 Files are read, not mapped: a mapped file that the broker shortens would end the reader.
 """
 
@@ -28,6 +31,8 @@ class Stored(NamedTuple):
     record: Record
     size_bytes: int
     body_crc: int
+    data: bytes
+    """The record as it lies there."""
 
 
 class _File(NamedTuple):
@@ -40,32 +45,48 @@ class _File(NamedTuple):
 class LogScan:
     """One pass over the log. `end` and `problem` hold once the iteration is over."""
 
-    def __init__(self, folder: Path, *, flushed: int = 0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        flushed: int = 0,
+        start_from: int | None = None,
+        until: int | None = None,
+    ) -> None:
         """`flushed`: what is known to be on disk. Raises `FileNotFoundError`: no such folder."""
         self._files = _list_files(folder)
-        self._flushed = flushed
-        self.start = self._files[0].base if self._files else 0
+        self._flushed = max(flushed, until or 0)
+        self._until = until
+        self.log_start = self._files[0].base if self._files else 0
+        """Where the log's first file begins."""
+        self.start = self.log_start if start_from is None else start_from
         self.end = self.start
         self.problem: str | None = None
 
     def __iter__(self) -> Iterator[Stored]:
         self.end, self.problem = self.start, None
-        for i, file in enumerate(self._files):
-            if file.base != self.end:
+        files = [file for file in self._files if file.base + file.size_bytes > self.start]
+        for i, file in enumerate(files):
+            if self.end == self._until:
+                return
+            if file.base > self.end or (i and file.base != self.end):
                 if file.begun:
                     self.problem = f"the log has no file for offsets {self.end} to {file.base}"
+                else:
+                    self._judge_end([])
                 return
             complete = yield from self._records(file)
             if not complete:
-                self._judge_end(self._files[i + 1 :])
+                self._judge_end(files[i + 1 :])
                 return
         self._judge_end([])
 
     def _records(self, file: _File) -> Generator[Stored, None, bool]:
         """Returns whether the file ended as a full one does, so that the next one goes on."""
         with open(file.path, "rb", buffering=READ_BUFFER_BYTES) as source:
-            at = 0
-            while at + rec.BLANK_BYTES <= file.size_bytes:
+            at = self.end - file.base
+            source.seek(at)
+            while at + rec.BLANK_BYTES <= file.size_bytes and self.end != self._until:
                 remaining = file.size_bytes - at
                 head = source.read(rec.BLANK_BYTES)
                 total, magic = rec.peek(head)
@@ -83,7 +104,10 @@ class LogScan:
         return False
 
     def _judge_end(self, later: list[_File]) -> None:
-        if self.end < self._flushed:
+        if self._until is not None and self.end >= self._until:
+            if self.end > self._until:
+                self.problem = f"no record ends at log offset {self._until}, where the broker's do"
+        elif self.end < self._flushed:
             self.problem = (
                 f"no whole record at log offset {self.end}, but the log is on disk "
                 f"up to {self._flushed}"
@@ -121,4 +145,4 @@ def _decode(source: BinaryIO, head: bytes, total: int, file: _File, at: int) -> 
     except Corrupt:
         return None
     (body_crc,) = _BODY_CRC.unpack_from(data, _BODY_CRC_AT)
-    return Stored(record, total, body_crc)
+    return Stored(record, total, body_crc, data)

@@ -2,19 +2,25 @@
 
     manifest.json   schema_version, code_version
                     snapshot_id, broker, cluster      the id: letters, digits, dot, dash, underscore
-                    log_start, log_end                log offsets: all whole records between them
+                    previous_snapshot_id, previous_manifest_sha256
+                                                      the snapshot this one goes on from, in the
+                                                      folder beside; empty: it is whole
+                    log_start                         log offset where the broker's log began
+                    log_from, log_end                 log offsets: all whole records between them
+                    log_last, log_last_sha256         the last record: where it begins, its bytes
                     log_first_ms                      store time of the first record
                     offsets_log_end                   the log's end when the offsets were taken
                     as_of_ms, running_since_ms        see `export`; 0: no broker was running
                     problems                          texts; empty: nothing was left out
-                    files                             table → file, rows, sha256, log_offset_min/max
+                    files                             table → file, rows, bytes, sha256,
+                                                      log_offset_min/max, queue_offset_min/max
 
-It is written last and put in place at once: without it there is no snapshot.
+It is written last and put in place at once: without it there is no snapshot. `chain` puts together
+what a snapshot and those it goes on from tell.
 """
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -26,14 +32,7 @@ from typing import Any, Final
 from popmq_pipelines.columns import SCHEMA_VERSION, SNAPSHOT_TABLES
 
 MANIFEST: Final = "manifest.json"
-NEVER_EMPTY: Final = ("commitlog_index", "pop_checkpoints", "pop_acks", "consume_offsets")
-"""Without rows in these nothing was audited. Positions need not ever have been moved."""
 _LEGAL_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
-_HINTS: Final = {
-    "consume_offsets": "the broker writes it every few seconds: export again",
-    "pop_checkpoints": "nothing was handed out yet",
-    "pop_acks": "nothing was acknowledged yet",
-}
 
 
 class NoSnapshot(Exception):
@@ -47,14 +46,24 @@ class Manifest:
     snapshot_id: str
     broker: str
     cluster: str
+    previous_snapshot_id: str = ""
+    previous_manifest_sha256: str = ""
     log_start: int
+    log_from: int
     log_end: int
+    log_last: int
+    log_last_sha256: str
     log_first_ms: int
     offsets_log_end: int
     as_of_ms: int
     running_since_ms: int
     problems: list[str]
     files: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def is_whole(self) -> bool:
+        """It goes on from no other one."""
+        return not self.previous_snapshot_id
 
 
 @cache
@@ -69,35 +78,35 @@ def is_legal_id(snapshot_id: str) -> bool:
     return bool(_LEGAL_ID.fullmatch(snapshot_id)) and snapshot_id.strip(".") != ""
 
 
-def make_id(broker: str, as_of_ms: int, log_end: int) -> str:
-    """The same for the same log at the same time."""
-    legal = re.sub(r"[^A-Za-z0-9_-]", "_", broker)[:64]
-    return f"{legal or 'broker'}-{as_of_ms}-{log_end}"
+def encode(manifest: Manifest) -> bytes:
+    """The same for the same manifest."""
+    return (json.dumps(asdict(manifest), indent=1, sort_keys=True) + "\n").encode()
 
 
-def write(folder: Path, manifest: Manifest) -> None:
-    fresh = folder / f"{MANIFEST}.tmp"
-    fresh.write_text(json.dumps(asdict(manifest), indent=1, sort_keys=True) + "\n")
-    os.replace(fresh, folder / MANIFEST)
+def decode(data: bytes, *, where: object) -> Manifest:
+    """Raises `NoSnapshot` naming `where`."""
+    try:
+        manifest = Manifest(**json.loads(data))
+    except (ValueError, TypeError) as wrong:
+        raise NoSnapshot(f"{where} is no manifest: {wrong}") from wrong
+    if not is_legal_id(manifest.snapshot_id):
+        raise NoSnapshot(f"{where}: illegal snapshot id {manifest.snapshot_id!r}")
+    if not manifest.is_whole and not is_legal_id(manifest.previous_snapshot_id):
+        raise NoSnapshot(f"{where}: illegal snapshot id {manifest.previous_snapshot_id!r}")
+    return manifest
 
 
 def load(folder: Path) -> Manifest:
     """Raises `NoSnapshot`."""
     path = folder / MANIFEST
     try:
-        fields = json.loads(path.read_text())
-        manifest = Manifest(**fields)
+        return decode(path.read_bytes(), where=path)
     except FileNotFoundError:
         raise NoSnapshot(f"{path} is missing: the export did not finish") from None
-    except (ValueError, TypeError) as wrong:
-        raise NoSnapshot(f"{path} is no manifest: {wrong}") from wrong
-    if not is_legal_id(manifest.snapshot_id):
-        raise NoSnapshot(f"{path}: illegal snapshot id {manifest.snapshot_id!r}")
-    return manifest
 
 
-def problems(folder: Path, manifest: Manifest) -> list[str]:
-    """Why the snapshot says nothing; empty: it is whole."""
+def own_problems(folder: Path, manifest: Manifest) -> list[str]:
+    """Why this folder alone says nothing; empty: all of it is there."""
     if manifest.schema_version != SCHEMA_VERSION:
         return [f"schema version {manifest.schema_version}, this code reads {SCHEMA_VERSION}"]
     found = list(manifest.problems)
@@ -119,7 +128,4 @@ def _file_problems(folder: Path, table: str, told: Mapping[str, Any] | None) -> 
         return [f"{name} is missing"]
     if digest(folder / name) != told.get("sha256"):
         return [f"{name} is not the file that was exported: its SHA-256 differs"]
-    if table in NEVER_EMPTY and not told.get("rows"):
-        hint = _HINTS.get(table, "the log holds no record")
-        return [f"{name} is empty: {hint}"]
     return []

@@ -1,6 +1,5 @@
 """One table of a snapshot as a Parquet file, written in row groups so that memory stays small."""
 
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -8,10 +7,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from popmq_pipelines.columns import SNAPSHOT_TABLES, Column
-from popmq_pipelines.manifest import digest
+from popmq_pipelines.destination import Sink
 from popmq_pipelines.rows import Row
 
-ROWS_PER_GROUP: Final = 65_536  # a few MiB of Python objects
+ROWS_PER_GROUP: Final = 32_768
+"""Of which some 25 MiB of Python objects wait at a time, in a table of many columns."""
+_RANGES: Final = ("log_offset", "queue_offset")
+"""Columns whose least and greatest value the manifest tells."""
 _ARROW: Final = {
     "string": pa.string(),
     "int": pa.int32(),
@@ -27,20 +29,21 @@ def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
 class TableWriter:
     """Left by an error, the file is unfinished; only the manifest makes a snapshot of it."""
 
-    def __init__(self, folder: Path, table: str) -> None:
+    def __init__(self, sink: Sink, table: str) -> None:
         columns = SNAPSHOT_TABLES[table]
-        self.path = folder / f"{table}.parquet"
+        self._sink = sink
+        self._table = table
         self._schema = arrow_schema(columns)
-        self._log_offset_at = next(
-            (i for i, column in enumerate(columns) if column.name == "log_offset"), None
-        )
+        self._ranges: dict[str, tuple[int, int | None, int | None]] = {
+            column.name: (i, None, None)
+            for i, column in enumerate(columns)
+            if column.name in _RANGES
+        }
         self._rows: list[Row] = []
         self._count = 0
-        self._log_offset_min: int | None = None
-        self._log_offset_max: int | None = None
 
     def __enter__(self) -> Self:
-        self._file = pq.ParquetWriter(self.path, self._schema, compression="zstd")
+        self._file = pq.ParquetWriter(self._sink, self._schema, compression="zstd")
         return self
 
     def __exit__(
@@ -49,9 +52,14 @@ class TableWriter:
         wrong: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        if wrong is None:
-            self._write()
-        self._file.close()
+        try:
+            if wrong is None:
+                self._write()
+            self._file.close()
+            if wrong is None:
+                self._sink.sync()
+        finally:
+            self._sink.close()
 
     def add(self, row: Row) -> None:
         self._rows.append(row)
@@ -60,27 +68,34 @@ class TableWriter:
 
     def description(self) -> dict[str, Any]:
         """What the manifest says of the finished file."""
-        return {
-            "file": self.path.name,
+        told = {
+            "file": f"{self._table}.parquet",
             "rows": self._count,
-            "sha256": digest(self.path),
-            "log_offset_min": self._log_offset_min,
-            "log_offset_max": self._log_offset_max,
+            "bytes": self._sink.size_bytes,
+            "sha256": self._sink.sha256,
         }
+        for name in _RANGES:
+            _, least, greatest = self._ranges.get(name, (0, None, None))
+            told[f"{name}_min"], told[f"{name}_max"] = least, greatest
+        return told
 
     def _write(self) -> None:
         if not self._rows:
             return
         columns = list(zip(*self._rows, strict=True))
-        if self._log_offset_at is not None:  # rows come in the order of the log
-            places = columns[self._log_offset_at]
-            if self._log_offset_min is None:
-                self._log_offset_min = int(places[0])
-            self._log_offset_max = int(places[-1])
+        for name, (i, least, greatest) in self._ranges.items():
+            places: Any = columns[i]
+            low, high = min(places), max(places)
+            self._ranges[name] = (
+                i,
+                low if least is None else min(least, low),
+                high if greatest is None else max(greatest, high),
+            )
         arrays = [
             pa.array(values, field.type)
             for values, field in zip(columns, self._schema, strict=True)
         ]
         self._file.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
+        self._sink.sync()
         self._count += len(self._rows)
         self._rows.clear()

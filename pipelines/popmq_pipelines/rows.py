@@ -1,16 +1,18 @@
 """What one stored record says, as rows of a snapshot's tables.
 
-Rows are tuples in the order of `columns.SNAPSHOT_TABLES`.
+Rows are tuples in the order of `columns.SNAPSHOT_TABLES`. Every record has a row in
+`commitlog_index`; the journal's are taken apart in `journal_rows`, those of system topics, copies
+and whatever ends a wait in `index_rows`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from popmq_broker.core import checkpoint as ck
 from popmq_broker.core import offsets
 from popmq_common import properties as names
 from popmq_common.names import REVIVE_PREFIX
 from popmq_common.record import Record
+from popmq_pipelines import index_rows, journal_rows
 from popmq_pipelines.log_reader import Stored
 
 Row = tuple[object, ...]
@@ -24,20 +26,16 @@ class Entry(NamedTuple):
 
 
 def entry(stored: Stored, previous_log_offset: int | None) -> Entry:
-    """Raises `Corrupt` for a journal record that is none; its index row is lost with it."""
+    """Raises `Corrupt` for a record of the journal, a mark or an op record that is none; its index
+    row is lost with it."""
     record = stored.record
     properties = names.decode(record.properties)
-    tag = properties.get(names.TAGS)
     index = ("commitlog_index", _index_row(stored, properties))
-    if not record.topic.startswith(REVIVE_PREFIX):
-        return Entry([index])
-    where = f"the revive topic at log offset {record.log_offset}"
-    if tag == ck.CHECKPOINT_TAG:
-        checkpoint = ck.decode_checkpoint(record.body, where=where)
-        return Entry([index, *_checkpoint_rows(checkpoint, record)], checkpoint.broker)
-    if tag in (ck.ACK_TAG, ck.BATCH_ACK_TAG):
-        ack = ck.decode_ack(record.body, where=where)
-        return Entry([index, *_ack_rows(ack, record, previous_log_offset)], ack.broker)
+    if record.topic.startswith(REVIVE_PREFIX):
+        rows, broker = journal_rows.of(record, properties.get(names.TAGS), previous_log_offset)
+        return Entry([index, *rows], broker)
+    if index_rows.says_more(record, properties):
+        return Entry([index, *index_rows.of(record, properties)])
     return Entry([index])
 
 
@@ -46,8 +44,14 @@ def offset_rows(table: offsets.OffsetTable) -> Iterator[Row]:
         yield key.topic, key.group, key.queue_id, next_offset
 
 
-def _index_row(stored: Stored, properties: dict[str, str]) -> Row:
-    record = stored.record
+def watermark_rows(queues: Mapping[tuple[str, int], tuple[int, int]]) -> Iterator[Row]:
+    """`queues`: oldest and next offset."""
+    for (topic, queue_id), (oldest, following) in sorted(queues.items()):
+        yield topic, queue_id, oldest, following
+
+
+def _index_row(stored: Stored, properties: Mapping[str, str]) -> Row:
+    record: Record = stored.record
     first_pop_time = properties.get(names.FIRST_POP_TIME, "")
     return (
         record.topic,
@@ -64,47 +68,3 @@ def _index_row(stored: Stored, properties: dict[str, str]) -> Row:
         stored.body_crc,
         int(first_pop_time) if first_pop_time.isdecimal() else None,
     )
-
-
-def _checkpoint_rows(checkpoint: ck.Checkpoint, record: Record) -> Iterator[tuple[str, Row]]:
-    queue = (checkpoint.topic, checkpoint.group, checkpoint.queue_id)
-    place = (record.queue_id, record.queue_offset, record.log_offset)
-    if not checkpoint.offsets:
-        move = (*queue, checkpoint.start_offset, checkpoint.pop_time_ms, *place)
-        yield "position_moves", move
-    for offset in checkpoint.offsets:
-        yield (
-            "pop_checkpoints",
-            (
-                *queue,
-                offset,
-                checkpoint.pop_time_ms,
-                checkpoint.generation,
-                checkpoint.invisible_ms,
-                checkpoint.due_ms,
-                checkpoint.start_offset,
-                *place,
-            ),
-        )
-
-
-def _ack_rows(
-    ack: ck.AckRecord, record: Record, previous_log_offset: int | None
-) -> Iterator[tuple[str, Row]]:
-    for offset in ack.offsets:
-        yield (
-            "pop_acks",
-            (
-                ack.topic,
-                ack.group,
-                ack.queue_id,
-                offset,
-                ack.pop_time_ms,
-                ack.generation,
-                ack.expired,
-                record.queue_id,
-                record.queue_offset,
-                record.log_offset,
-                previous_log_offset,
-            ),
-        )

@@ -40,6 +40,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "popmq_nameserver.app",
         "popmq_nameserver.config",
         "popmq_nameserver.core",
+        "popmq_pipelines.destination",
+        "popmq_pipelines.snapshots",
         "popmq_proxy.app",
         "popmq_proxy.clients",
         "popmq_proxy.config",

@@ -145,5 +145,16 @@ class BrokerConfig:
     timer_roll_ms: int = 24 * 3_600_000
     """Age at which the record of a waiting message is written again, so that old files of the log
     can be deleted; half of how long the log is kept."""
+    export_dir: str = ""
+    """Where snapshots for the audit are written, below a folder of the broker's name: a directory,
+    or a URL that fsspec knows; empty: none are. Needs pip install 'popmq[export]'."""
+    export_rows_per_s: int = 50_000
+    """How many records a second an export reads at most; 0: no limit."""
+    export_bytes_per_s: int = 64 * MiB
+    """How much of the log a second an export reads at most; 0: no limit."""
+    export_chain_max: int = 144
+    """Snapshots that go on from each other before one is whole again."""
+    export_keep: int = 2
+    """Whole snapshots that are kept, each with those that go on from it; 0: all."""
     delay_levels: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     """What RocketMQ's delay levels mean, level 1 first; units s, m, h, d."""

@@ -32,6 +32,7 @@ COMMANDS = {
     "receive": ("messages", "receive", "Receive messages for a consumer group."),
     "tail": ("messages", "tail", "Print messages as they arrive."),
     "run": ("run", "run", "Run the handlers of an app, MODULE:APP."),
+    "export": ("export", "export", "Write, list and verify snapshots for the audit."),
     "store": ("store", "store", "Check, show, copy and repair a broker's files."),
     "nameserver": ("services", "run_nameserver", "Run a nameserver."),
     "broker": ("services", "run_broker", "Run a broker."),
@@ -44,7 +45,17 @@ COMMANDS = {
 SECTIONS = {
     "Servers": ["standalone", "quickstart", "nameserver", "broker", "proxy", "health"],
     "Messages": ["send", "receive", "tail", "recall", "message", "run"],
-    "Operation": ["cluster", "top", "topic", "group", "dlq", "transaction", "permission", "store"],
+    "Operation": [
+        "cluster",
+        "top",
+        "topic",
+        "group",
+        "dlq",
+        "transaction",
+        "permission",
+        "export",
+        "store",
+    ],
     "When something is wrong": ["explain", "doctor", "bench"],
     "The shell": ["completion"],
 }

@@ -227,6 +227,14 @@ class NoPermission(Refused):
     """Topic {topic} is not {action}."""
 
 
+class ExportsNothing(Refused):
+    """Broker {broker} has no place for snapshots: set POPMQ_BROKER_EXPORT_DIR."""
+
+
+class ExportRunning(Refused):
+    """Broker {broker} is writing snapshot {snapshot_id}; ask again when it is done."""
+
+
 class NoIndex(Refused):
     """Broker {broker} writes no index of keys (POPMQ_BROKER_INDEX=off); messages are found by
     queue and offset only."""

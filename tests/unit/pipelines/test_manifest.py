@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from harness.log_writer import LogWriter, resign
 
+from popmq_broker.core.snapshot_id import make_id
+from popmq_pipelines.chain import follow
 from popmq_pipelines.export import export
-from popmq_pipelines.manifest import MANIFEST, NoSnapshot, load, make_id, problems
+from popmq_pipelines.manifest import MANIFEST, NoSnapshot, load
 
 
 @pytest.fixture
@@ -22,7 +24,7 @@ def snapshot(tmp_path: Path) -> Path:
 
 
 def test_a_whole_one(snapshot: Path) -> None:
-    assert problems(snapshot, load(snapshot)) == []
+    assert follow(snapshot).problems == []
 
 
 def change(snapshot: Path, **fields: object) -> None:
@@ -77,7 +79,7 @@ def test_what_makes_it_incomplete(
     snapshot: Path, damage: Callable[[Path], None], told: str
 ) -> None:
     damage(snapshot)
-    (problem,) = problems(snapshot, load(snapshot))
+    (problem,) = follow(snapshot).problems
     assert problem.startswith(told)
 
 
@@ -86,7 +88,7 @@ def test_what_makes_it_incomplete(
 )
 def test_an_empty_table_is_not_green(snapshot: Path, table: str) -> None:
     resign(snapshot / MANIFEST, table, rows=0)
-    (problem,) = problems(snapshot, load(snapshot))
+    (problem,) = follow(snapshot).problems
     assert problem.startswith(f"{table}.parquet is empty")
 
 
@@ -94,7 +96,7 @@ def test_a_broker_that_handed_out_nothing(tmp_path: Path) -> None:
     log = LogWriter(tmp_path / "data")
     log.send("m0")
     export(log.data_dir, tmp_path / "snap")
-    found = problems(tmp_path / "snap", load(tmp_path / "snap"))
+    found = follow(tmp_path / "snap").problems
     assert [problem.partition(".")[0] for problem in found] == [
         "pop_checkpoints",
         "pop_acks",

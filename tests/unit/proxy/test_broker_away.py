@@ -18,6 +18,7 @@ from popmq_common.errors import (
 )
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
+from popmq_proxy.clients.nameservers import Standing
 from popmq_proxy.clients.route_cache import RouteCache
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.rpc.context import CallContext, Upstream
@@ -83,6 +84,9 @@ class Nameservers:
         if self.down:
             raise NameserverDown(reason="a test")
         return [ns.BrokerInfo(name=name, address="h:1", epoch_ms=EPOCH_MS) for name in ("a", "b")]
+
+    async def each(self) -> list[Standing]:
+        return []
 
     async def close(self) -> None:
         return

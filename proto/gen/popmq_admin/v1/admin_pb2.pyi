@@ -1886,3 +1886,173 @@ class ProxyFigures(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ProxyFigures: _TypeAlias = ProxyFigures  # noqa: Y015
+
+@_typing.final
+class ExportSnapshotRequest(_message.Message):
+    """Begins one at each broker; ExportStatus tells when they are done."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BROKER_FIELD_NUMBER: _builtins.int
+    WHOLE_FIELD_NUMBER: _builtins.int
+    broker: _builtins.str
+    """empty: all"""
+    whole: _builtins.bool
+    """do not go on from the last one"""
+    def __init__(
+        self,
+        *,
+        broker: _builtins.str = ...,
+        whole: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "whole", b"whole"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExportSnapshotRequest: _TypeAlias = ExportSnapshotRequest  # noqa: Y015
+
+@_typing.final
+class ExportStatusRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BROKER_FIELD_NUMBER: _builtins.int
+    broker: _builtins.str
+    """empty: all"""
+    def __init__(
+        self,
+        *,
+        broker: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExportStatusRequest: _TypeAlias = ExportStatusRequest  # noqa: Y015
+
+@_typing.final
+class FinishedExport(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
+    ENDED_MS_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    PLACE_FIELD_NUMBER: _builtins.int
+    WHOLE_FIELD_NUMBER: _builtins.int
+    WHY_WHOLE_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    LOG_FROM_FIELD_NUMBER: _builtins.int
+    LOG_END_FIELD_NUMBER: _builtins.int
+    DURATION_MS_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    REMOVED_FIELD_NUMBER: _builtins.int
+    snapshot_id: _builtins.str
+    ended_ms: _builtins.int
+    failure: _builtins.str
+    """why there is no snapshot; then the rest is empty"""
+    place: _builtins.str
+    """directory or URL, as the broker sees it"""
+    whole: _builtins.bool
+    why_whole: _builtins.str
+    rows: _builtins.int
+    """of all tables"""
+    size_bytes: _builtins.int
+    log_from: _builtins.int
+    log_end: _builtins.int
+    duration_ms: _builtins.int
+    @_builtins.property
+    def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """why an audit of it will be INCOMPLETE"""
+
+    @_builtins.property
+    def removed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """ids of snapshots that were too many"""
+
+    def __init__(
+        self,
+        *,
+        snapshot_id: _builtins.str = ...,
+        ended_ms: _builtins.int = ...,
+        failure: _builtins.str = ...,
+        place: _builtins.str = ...,
+        whole: _builtins.bool = ...,
+        why_whole: _builtins.str = ...,
+        rows: _builtins.int = ...,
+        size_bytes: _builtins.int = ...,
+        log_from: _builtins.int = ...,
+        log_end: _builtins.int = ...,
+        duration_ms: _builtins.int = ...,
+        problems: _abc.Iterable[_builtins.str] | None = ...,
+        removed: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration_ms", b"duration_ms", "ended_ms", b"ended_ms", "failure", b"failure", "log_end", b"log_end", "log_from", b"log_from", "place", b"place", "problems", b"problems", "removed", b"removed", "rows", b"rows", "size_bytes", b"size_bytes", "snapshot_id", b"snapshot_id", "whole", b"whole", "why_whole", b"why_whole"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FinishedExport: _TypeAlias = FinishedExport  # noqa: Y015
+
+@_typing.final
+class BrokerExport(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BROKER_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    SNAPSHOT_ID_FIELD_NUMBER: _builtins.int
+    STARTED_MS_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    LAST_FIELD_NUMBER: _builtins.int
+    broker: _builtins.str
+    failure: _builtins.str
+    """why it did not do what was asked"""
+    snapshot_id: _builtins.str
+    """being made; empty: none"""
+    started_ms: _builtins.int
+    rows: _builtins.int
+    """records read so far"""
+    @_builtins.property
+    def last(self) -> Global___FinishedExport:
+        """that ended last, since the broker's start"""
+
+    def __init__(
+        self,
+        *,
+        broker: _builtins.str = ...,
+        failure: _builtins.str = ...,
+        snapshot_id: _builtins.str = ...,
+        started_ms: _builtins.int = ...,
+        rows: _builtins.int = ...,
+        last: Global___FinishedExport | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["last", b"last"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "failure", b"failure", "last", b"last", "rows", b"rows", "snapshot_id", b"snapshot_id", "started_ms", b"started_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BrokerExport: _TypeAlias = BrokerExport  # noqa: Y015
+
+@_typing.final
+class ExportResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BROKERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def brokers(self) -> _containers.RepeatedCompositeFieldContainer[Global___BrokerExport]: ...
+    def __init__(
+        self,
+        *,
+        brokers: _abc.Iterable[Global___BrokerExport] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["brokers", b"brokers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExportResponse: _TypeAlias = ExportResponse  # noqa: Y015

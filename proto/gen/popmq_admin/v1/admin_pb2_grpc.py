@@ -129,6 +129,16 @@ class AdminStub:
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ShowClusterRequest.SerializeToString,
                 response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ShowClusterResponse.FromString,
                 _registered_method=True)
+        self.ExportSnapshot = channel.unary_unary(
+                '/popmq.admin.v1.Admin/ExportSnapshot',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ExportSnapshotRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ExportResponse.FromString,
+                _registered_method=True)
+        self.ExportStatus = channel.unary_unary(
+                '/popmq.admin.v1.Admin/ExportStatus',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ExportStatusRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ExportResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -248,6 +258,18 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExportSnapshot(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExportStatus(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -345,6 +367,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ShowCluster,
                     request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ShowClusterRequest.FromString,
                     response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ShowClusterResponse.SerializeToString,
+            ),
+            'ExportSnapshot': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExportSnapshot,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ExportSnapshotRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ExportResponse.SerializeToString,
+            ),
+            'ExportStatus': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExportStatus,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ExportStatusRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ExportResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -860,6 +892,60 @@ class Admin:
             '/popmq.admin.v1.Admin/ShowCluster',
             popmq__admin_dot_v1_dot_admin__pb2.ShowClusterRequest.SerializeToString,
             popmq__admin_dot_v1_dot_admin__pb2.ShowClusterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportSnapshot(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/ExportSnapshot',
+            popmq__admin_dot_v1_dot_admin__pb2.ExportSnapshotRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.ExportResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportStatus(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/ExportStatus',
+            popmq__admin_dot_v1_dot_admin__pb2.ExportStatusRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.ExportResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -52,6 +52,8 @@ class AdminStub:
     Inspect: _grpc.UnaryUnaryMultiCallable[_admin_pb2.InspectRequest, _admin_pb2.InspectResponse]
     SetPermission: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetPermissionRequest, _admin_pb2.SetPermissionResponse]
     ShowCluster: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ShowClusterRequest, _admin_pb2.ShowClusterResponse]
+    ExportSnapshot: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ExportSnapshotRequest, _admin_pb2.ExportResponse]
+    ExportStatus: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ExportStatusRequest, _admin_pb2.ExportResponse]
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -75,6 +77,8 @@ class AdminAsyncStub(AdminStub):
     Inspect: _aio.UnaryUnaryMultiCallable[_admin_pb2.InspectRequest, _admin_pb2.InspectResponse]  # type: ignore[assignment]
     SetPermission: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetPermissionRequest, _admin_pb2.SetPermissionResponse]  # type: ignore[assignment]
     ShowCluster: _aio.UnaryUnaryMultiCallable[_admin_pb2.ShowClusterRequest, _admin_pb2.ShowClusterResponse]  # type: ignore[assignment]
+    ExportSnapshot: _aio.UnaryUnaryMultiCallable[_admin_pb2.ExportSnapshotRequest, _admin_pb2.ExportResponse]  # type: ignore[assignment]
+    ExportStatus: _aio.UnaryUnaryMultiCallable[_admin_pb2.ExportStatusRequest, _admin_pb2.ExportResponse]  # type: ignore[assignment]
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -209,5 +213,19 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.ShowClusterRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ShowClusterResponse, _abc.Awaitable[_admin_pb2.ShowClusterResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ExportSnapshot(
+        self,
+        request: _admin_pb2.ExportSnapshotRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ExportResponse, _abc.Awaitable[_admin_pb2.ExportResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ExportStatus(
+        self,
+        request: _admin_pb2.ExportStatusRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ExportResponse, _abc.Awaitable[_admin_pb2.ExportResponse]]: ...
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -9,6 +9,7 @@ from popmq_broker.engine.ack import Ack
 from popmq_broker.engine.consumers import Consumers
 from popmq_broker.engine.dead_letters import DeadLetters
 from popmq_broker.engine.explain import Explain
+from popmq_broker.engine.export import Exports
 from popmq_broker.engine.figures import Figures
 from popmq_broker.engine.find import Find
 from popmq_broker.engine.inspection import Inspection
@@ -67,6 +68,8 @@ _REPLY_FIELD = {
     "figures": "figures",
     "send_back": "send_back",
     "lock_queues": "lock_queues",
+    "export_snapshot": "export",
+    "export_status": "export",
 }
 
 
@@ -80,6 +83,7 @@ class Broker:
         self.timers = Timers(state, self.topics)
         self.timer_keeper = TimerKeeper(state, self.timers)
         self.retention = Retention(state, self.revive, self.offsets)
+        self.exports = Exports(state, self.offsets)
         ack = Ack(state, self.revive)
         dead_letters = DeadLetters(state, self.topics)
         consumers = Consumers(state, self.topics)
@@ -131,6 +135,8 @@ class Broker:
             "lock_queues": QueueLock(state).lock_queues,
             "ping": _ping,
             "set_permission": Permission(state, self.topics).set_permission,
+            "export_snapshot": self.exports.begin,
+            "export_status": self.exports.status,
         }
         state.store.arrivals = self._arrived
         state.store.synced = self._synced
@@ -192,6 +198,7 @@ class Broker:
             tasks.create_task(self.state.store.run(), name="store")
 
     async def close(self) -> None:
+        await self.exports.stop()
         await self.storing.store_all()
         try:
             await self.offsets.write()

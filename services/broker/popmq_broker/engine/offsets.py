@@ -43,16 +43,20 @@ class Offsets:
 
     async def write(self) -> None:
         await self._topics.save()
-        queues = self._state.leases.queues
-        expired = {key: queue.expired for key, queue in queues.items() if queue.expired}
-        snapshot = (self._snapshot(), expired)
+        table = self.table()
+        snapshot = (dict(table.offsets), dict(table.expired))
         if snapshot == self._written:
             return
-        table = OffsetTable(self._state.store.log_end, *snapshot)
         await self._state.store.durable(table.log_end)
         text = offsets.encode(table, self._state.clock.now_ms())
         await self._state.store.save_config(OFFSETS_FILE, text)
         self._written = snapshot
+
+    def table(self) -> OffsetTable:
+        """Positions at this moment; they rest on what is in the log, on disk or not yet."""
+        queues = self._state.leases.queues
+        expired = {key: queue.expired for key, queue in queues.items() if queue.expired}
+        return OffsetTable(self._state.store.log_end, self._snapshot(), expired)
 
     def _snapshot(self) -> dict[QueueKey, int]:
         state = self._state

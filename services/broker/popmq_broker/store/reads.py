@@ -8,6 +8,7 @@ from popmq_broker.core.queue_entry import QueueEntry
 from popmq_broker.store.commit_log import CommitLog, ScanEnd
 from popmq_broker.store.config_files import ConfigFiles
 from popmq_broker.store.files import Files
+from popmq_broker.store.queue_ends import QueueEnds
 from popmq_broker.store.queues import Queues
 from popmq_common.record import Record
 
@@ -28,6 +29,8 @@ class Reads:
         self._commit_log = commit_log
         self._queues = queues
         self._config_files = config_files
+        self._visible_end = commit_log.end
+        """All records before it are in their queues."""
 
     @property
     def log_end(self) -> int:
@@ -36,6 +39,10 @@ class Reads:
     @property
     def log_start(self) -> int:
         return self._commit_log.start
+
+    def watermarks(self) -> QueueEnds:
+        """Where the log and all queues begin and end, at this moment: of what is visible."""
+        return self._queues.ends(self._commit_log.start, self._visible_end)
 
     def topics(self) -> set[str]:
         """Names of all topics that have a queue."""

@@ -80,8 +80,6 @@ class Store(Reads):
             ends=ends,
             log=log,
         )
-        self._visible_end = commit_log.end
-        """All records before it are in their queues."""
         self._last_store_ms = marks.log_ms
         self._record_count = 0
         self._durable = Position(commit_log.end, marks.log_ms, 0)

@@ -51,6 +51,8 @@ CODES: dict[type[e.PopMQError], "v2.Code.ValueType"] = {
     e.TooManyTransactions: v2.TOO_MANY_REQUESTS,
     e.NoPermission: v2.FORBIDDEN,
     e.NotAuthorized: v2.UNAUTHORIZED,
+    e.ExportsNothing: v2.PRECONDITION_FAILED,
+    e.ExportRunning: v2.PRECONDITION_FAILED,
     e.NoIndex: v2.PRECONDITION_FAILED,
     e.IndexBehind: v2.TOO_MANY_REQUESTS,
     e.IndexDamaged: v2.TOO_MANY_REQUESTS,

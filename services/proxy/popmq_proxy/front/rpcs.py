@@ -40,6 +40,8 @@ ADMIN_METHODS: dict[str, tuple[Any, str]] = {
     "Inspect": (admin.InspectRequest, "explain.inspect"),
     "SetPermission": (admin.SetPermissionRequest, "admin.set_permission"),
     "ShowCluster": (admin.ShowClusterRequest, "cluster.show"),
+    "ExportSnapshot": (admin.ExportSnapshotRequest, "export.begin"),
+    "ExportStatus": (admin.ExportStatusRequest, "export.status"),
 }
 """The request, and which of `Methods` serves it."""
 _CONSUMER_METHODS: dict[str, Any] = {

@@ -22,6 +22,7 @@ from popmq_proxy.rpc.consumer import Consumer
 from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.rpc.dead_letters import DeadLetters
 from popmq_proxy.rpc.explain import Explain
+from popmq_proxy.rpc.export import Export
 from popmq_proxy.rpc.find import Find
 from popmq_proxy.rpc.health import Health
 from popmq_proxy.rpc.membership import Membership
@@ -65,6 +66,7 @@ class Methods:
     reset: Reset
     explain: Explain
     cluster: Cluster
+    export: Export
     health: Health
     permission: Permission
 
@@ -132,6 +134,7 @@ def methods(upstream: Upstream, metrics: Metrics) -> Methods:
         reset=Reset(upstream),
         explain=Explain(upstream),
         cluster=Cluster(upstream, metrics),
+        export=Export(upstream),
         health=Health(),
         permission=Permission(read_secret(upstream.config.admin_secret_file)),
     )

@@ -24,6 +24,7 @@ CHANGES: Final = frozenset(
         "SettleTransaction",
         "ResetOffsets",
         "SetPermission",
+        "ExportSnapshot",
     }
 )
 LOOKS: Final = frozenset(
@@ -39,6 +40,7 @@ LOOKS: Final = frozenset(
         "Explain",
         "Inspect",
         "ShowCluster",
+        "ExportStatus",
     }
 )
 """What anybody may ask who reaches the port. A call in neither set needs the secret."""

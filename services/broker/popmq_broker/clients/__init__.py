@@ -1,0 +1,1 @@
+"""Other processes that a broker speaks to."""
