@@ -18,6 +18,7 @@ from popmq_common import logs
 from popmq_common.clock import SystemClock
 from popmq_nameserver.core.route_table import RouteTable
 from popmq_nameserver.rpc import NameserverRpc
+from popmq_pipelines.gauges import FIGURES
 from popmq_proxy.metrics import Metrics
 from popmq_proxy.sessions import Sessions
 
@@ -73,7 +74,7 @@ def _recorded() -> set[str]:
 
 
 def test_every_figure_that_is_asked_for_is_served(served: set[str]) -> None:
-    known = served | _recorded() | OF_PROMETHEUS
+    known = served | _recorded() | set(FIGURES) | OF_PROMETHEUS
     assert len(_expressions()) > 60
     for place, expression in _expressions().items():
         asked = set(re.findall(r"[a-z_:]*popmq_[a-z0-9_:]*|process_[a-z_]+|up\b", expression))
