@@ -54,17 +54,19 @@ def keep(spark: SparkSession, out: Path, ledger: Ledger, snapshot: Snapshot) -> 
     )
     ledger_tables.write(out, number, "faults", faults)
     offsets = io.read_tables(spark, snapshot)["consume_offsets"]
-    places = epochs.named_places(
-        index.unionByName(before),
-        rows["pop_checkpoints"],
-        rows["pop_acks"],
-        offsets,
-        rows["position_moves"],
-    )
-    touched = results.taken(epochs.touched(places, spans, known), EPOCHS_MAX)
+    touched = [number]
+    if newest:
+        places = epochs.named_places(
+            index.unionByName(before),
+            rows["pop_checkpoints"],
+            rows["pop_acks"],
+            rows["position_moves"],
+        ).unionByName(epochs.strange_positions(offsets, spans))
+        found = results.taken(epochs.touched(places, spans, known), EPOCHS_MAX)
+        touched = sorted(row["epoch"] for row in found)
     epoch = replace(
         epoch,
-        touched=sorted(row["epoch"] for row in touched),
+        touched=touched,
         last_row=last_row or (newest.last_row if newest else None),
         latest_ms=max(latest["ms"] or 0, newest.latest_ms if newest else 0),
     )

@@ -88,6 +88,25 @@ def test_in_several_snapshots_it_finds_what_it_finds_in_one(
     assert all_bytes(out) == before_bytes
 
 
+@pytest.mark.parametrize("grows", [False, True], ids=["goes on", "tells all again"])
+def test_what_rests_is_not_looked_at_again(
+    spark: SparkSession, tmp_path: Path, grows: bool
+) -> None:
+    """A run costs what is new, also where each snapshot tells everything."""
+    world = World(SEED, 2)
+    folder = tmp_path / "snapshots"
+    for number, history in enumerate(world.histories, 1):
+        sent = [history.send(0) for _ in range(3)]
+        history.end(history.lease(sent, 0))
+        before = folder / f"s{number - 1}" if number > 1 else None
+        world.log.cut(folder / f"s{number}", goes_on=before, grows=grows)
+    out = tmp_path / "out"
+    first, second = backfill(spark, folder, out, since=None, until=None, grace_ms=GRACE_MS)
+    assert (first.verdict, second.verdict) == (Verdict.PASS, Verdict.PASS)
+    assert (first.judged, second.judged) == (["s1"], ["s2"])
+    assert {row["topic"]: row["acked"] for row in second.balance} == {"topic-0": 3, "topic-1": 3}
+
+
 def totals(report: Report) -> dict[tuple[str, str], list[int]]:
     names = ("acked", "in_flight", "retried", "dead", "voided", "overdue", "again_after_expiry")
     return {

@@ -22,7 +22,7 @@ ROWS = 400_000
 
 
 def plan(frame: DataFrame) -> str:
-    executed = frame._jdf.queryExecution()  # type: ignore[operator]
+    executed = frame._jdf.queryExecution()
     return str(executed.toString())
 
 

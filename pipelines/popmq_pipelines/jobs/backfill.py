@@ -11,7 +11,7 @@ from popmq_pipelines import manifest as manifests
 from popmq_pipelines.jobs.reconcile import reconcile, take_back
 from popmq_pipelines.ledger import Ledger
 from popmq_pipelines.manifest import NoSnapshot
-from popmq_pipelines.verdict import Report, Verdict
+from popmq_pipelines.verdict import Report
 
 
 class NoSuchSnapshot(Exception):
@@ -29,8 +29,8 @@ def backfill(
     tell: Callable[[Report, Path], None] = lambda _report, _folder: None,
 ) -> list[Report]:
     """In the order of the log, those that the audit in `out` does not have. With `since` it goes
-    back to before that one first; `until` is the last. It stops at the first that is not whole:
-    what follows could not go on from there. Raises `NoSuchSnapshot`, `LedgerDamaged`."""
+    back to before that one first; `until` is the last. One that is not whole is passed over: a
+    later one that tells again what it told may go on. Raises `NoSuchSnapshot`, `LedgerDamaged`."""
     folders = in_order(snapshots)
     for wanted in (since, until):
         if wanted is not None and wanted not in {name for name, _ in folders}:
@@ -44,8 +44,6 @@ def backfill(
         report = reconcile(spark, snapshot, out, grace_ms=grace_ms)
         reports.append(report)
         tell(report, folder)
-        if report.verdict is Verdict.INCOMPLETE:
-            break
     return reports
 
 

@@ -71,18 +71,28 @@ def placed(frame: DataFrame, spans: DataFrame, known: Sequence[int]) -> DataFram
 
 
 def named_places(
-    index: DataFrame, checkpoints: DataFrame, acks: DataFrame, offsets: DataFrame, moves: DataFrame
+    index: DataFrame, checkpoints: DataFrame, acks: DataFrame, moves: DataFrame
 ) -> DataFrame:
     """The places in queues that new rows are about, many times each."""
-    last_used = (F.col("next_offset") - 1).alias("queue_offset")
     last_moved = (F.col("to_offset") - 1).alias("queue_offset")
-    users = offsets.where(F.col("consumer_group") != REVIVE_GROUP)
     return (
         index.select(*PLACE)
         .unionByName(checkpoints.select(*PLACE))
         .unionByName(acks.select(*PLACE))
-        .unionByName(users.select(*QUEUE, last_used))
         .unionByName(moves.select(*QUEUE, last_moved))
+    )
+
+
+def strange_positions(offsets: DataFrame, spans: DataFrame) -> DataFrame:
+    """The places of positions beyond their queues' ends. Other positions open no epoch again, else
+    that of every queue which rests would never be closed."""
+    last = spans.groupBy(*QUEUE).agg(F.max("last_offset").alias("last_offset"))
+    at = F.col("next_offset") - 1
+    return (
+        offsets.where(F.col("consumer_group") != REVIVE_GROUP)
+        .join(F.broadcast(last), on=QUEUE, how="left")
+        .where(at > F.coalesce(F.col("last_offset"), F.lit(-1)))
+        .select(*QUEUE, at.alias("queue_offset"))
     )
 
 

@@ -86,6 +86,8 @@ def unexported(
         checkpoints.select("log_offset")
         .unionByName(moves.select("log_offset"))
         .unionByName(acks.select("log_offset"))
+        .groupBy("log_offset")  # a record has up to dozens of rows, one after the other
+        .agg(F.count("*"))
     )
     journal = index.where(
         F.col("topic").startswith(REVIVE_PREFIX) & F.col("tags").isin(JOURNAL_TAGS)
