@@ -34,9 +34,12 @@ class Saboteur:
         self.state: Any = driver.broker.state
         self.expected: set[tuple[str, str, int, int]] = set()
 
-    def append(self, *drafts: Draft) -> list[Any]:
+    def append(self, *drafts: Draft, late_ms: int = 0) -> list[Any]:
+        """`late_ms`: the broker's clock is that much behind, for once."""
+        now_ms = self.driver.clock.now_ms() - late_ms
+
         async def step() -> list[Any]:
-            appended = self.state.store.append(drafts, self.driver.clock.now_ms(), system=True)
+            appended = self.state.store.append(drafts, now_ms, system=True)
             await self.state.store.durable(self.state.store.log_end)
             return list(appended)
 
@@ -143,16 +146,11 @@ class Saboteur:
         return int(self.state.store._queues.next_offset((topic, 0))) - 1
 
     def clock_back(self) -> None:
-        store = self.state.store
-        before = store._last_store_ms
-        store._last_store_ms = 0
-        self.driver.clock.advance(-CLOCK_BACK_MS)
-        try:
-            topic = "clock"
-            self.append(self._draft(topic, 0, b"late", {properties.UNIQ_KEY: "id-late"}))
-        finally:
-            self.driver.clock.advance(CLOCK_BACK_MS)
-            store._last_store_ms = before
+        store, topic = self.state.store, "clock"
+        before, store._last_store_ms = store._last_store_ms, 0
+        late = self._draft(topic, 0, b"late", {properties.UNIQ_KEY: "id-late"})
+        self.append(late, late_ms=CLOCK_BACK_MS)
+        store._last_store_ms = before
         self.expected.add(("clock went back", topic, 0, 0))
 
     def lose_a_message(self, data_dir: Path, body: bytes) -> None:
