@@ -124,7 +124,17 @@ rocketmq-store: setup bench/anchor/lib ## Apache RocketMQ's broker reads our fil
 
 pipelines: setup ## the audit on a local Spark
 	@command -v java >/dev/null || { echo 'make pipelines: install Java 17 (apt-get install openjdk-17-jre-headless)'; exit 1; }
-	$(BIN)/pytest -q tests/pipelines
+	$(BIN)/pytest -q tests/pipelines --ignore tests/pipelines/cluster --ignore tests/pipelines/test_audit.py
+
+.PHONY: audit pipelines-cluster audit-scale
+audit: setup ## a real broker with faults put in behind its back: exported, reconciled, found
+	$(BIN)/pytest -q tests/pipelines/test_audit.py
+
+pipelines-cluster: setup ## the same bytes on a Spark cluster of a master and two workers
+	$(BIN)/pytest -q tests/pipelines/cluster
+
+audit-scale: setup ## time against rows, beside a plain read of the same files (ROWS='2 5 10 20' millions WRITE=1)
+	PYTHONPATH=bench $(BIN)/python -m audit_scale $(if $(WRITE),--write docs/audit.md) $(if $(filter command line,$(origin ROWS)),$(ROWS))
 
 .PHONY: dashboards promtool monitoring
 dashboards: setup ## write Grafana's dashboards anew
@@ -186,7 +196,7 @@ bench/anchor/lib: bench/anchor/pom.xml
 	cd bench/anchor && mvn -q -B dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=lib
 	touch $@
 
-SOURCES += bench/extremes bench/profiling bench/micro bench/sdk_compare examples
+SOURCES += bench/audit_scale bench/extremes bench/profiling bench/micro bench/sdk_compare examples
 .PHONY: extremes profile micro
 EDGE_ARGS = $(if $(FRONT),--front $(FRONT)) $(if $(CORES),--cores $(CORES)) $(BENCH_OPTIONS)
 

@@ -20,7 +20,6 @@ RUN apt-get update && apt-get install -y --no-install-recommends openjdk-17-jre-
 RUN useradd --uid 10001 --no-create-home popmq && mkdir /audit && chown popmq /audit
 COPY --from=build /opt/popmq /opt/popmq
 COPY --chmod=755 deploy/audit.sh /usr/local/bin/audit
-COPY --chmod=755 deploy/audit-every.sh /usr/local/bin/audit-every
 ENV PATH=/opt/popmq/bin:$PATH PYTHONDONTWRITEBYTECODE=1 SPARK_LOCAL_DIRS=/audit/spark
 USER popmq
 WORKDIR /audit

@@ -60,6 +60,20 @@ def _rate(counter: str, labels: str = "", by: str = "") -> str:
     return f"{sum_by}(rate({counter}{{{labels}}}[1m]))"
 
 
+def _audit_panel() -> Panel:
+    """What the last audit of each broker said, from the file that it leaves for a collector."""
+    return Panel(
+        "Audit: the verdict that holds, and findings",
+        "short",
+        {
+            "{{broker}} {{verdict}}": "popmq_audit_verdict == 1",
+            "{{broker}} {{kind}}": "popmq_audit_findings",
+        },
+        "1 beside a verdict: it is the one that holds. docs/audit.md tells what the kinds mean.",
+        kind="stat",
+    )
+
+
 OVERVIEW = Dashboard(
     "overview",
     "PopMQ: overview",
@@ -130,8 +144,10 @@ OVERVIEW = Dashboard(
             },
         ),
         Panel("Disk in use", "percentunit", {"{{instance}}": "popmq_disk_used_ratio"}),
+        _audit_panel(),
     ),
 )
+
 
 GROUP_BOARD = Dashboard(
     "group",

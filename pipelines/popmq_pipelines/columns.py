@@ -25,14 +25,17 @@ A snapshot (written by `export`, one Parquet file each):
 Of a snapshot that goes on from another one, consume_offsets and queue_watermarks are whole; the
 others have the rows of the records between `log_from` and `log_end` of its manifest.
 
-An audit (written by `reconcile`):
+An audit (written by `reconcile`; a partition `snapshot_id` holds what is known of the messages
+that this snapshot brought, which is its epoch; later snapshots may open it again):
 
     recon_message_state   one row per message and group that was given it: where it stands
-    recon_gaps            what is missing          both: the first 1,000, `offset_count` offsets
+    recon_gaps            what is missing          both: `offset_count` offsets
     recon_duplicates      what is there twice      from `queue_offset` on
     recon_revive          one row per queue of the revive topic: how far, how old
-    recon_balance         per group and topic: stored = the sum of the columns behind it
-    recon_run             the verdict, and what it rests on
+    recon_balance         per group, topic and minute in which the messages were stored:
+                          stored = acked … not_leased; then why messages were handed out again
+    recon_latency         per group, topic, minute and span (see `transforms.latency`)
+    recon_run             the verdict of the run on this snapshot, and what it rests on
 
 Types are Spark's simple names. Times are milliseconds since 1970, `*_offset` count from 0;
 `log_offset` is a place in the log and so orders everything that happened.
@@ -235,6 +238,7 @@ AUDIT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
     "recon_balance": (
         Column("topic", "string"),
         Column("consumer_group", "string"),
+        Column("minute_ms", "bigint"),
         Column("stored", "bigint"),
         Column("acked", "bigint"),
         Column("in_flight", "bigint"),
@@ -244,6 +248,19 @@ AUDIT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("overdue", "bigint"),
         Column("uncopied", "bigint"),
         Column("not_leased", "bigint"),
+        Column("again_after_expiry", "bigint"),
+        Column("again_after_move", "bigint"),
+    ),
+    "recon_latency": (
+        Column("topic", "string"),
+        Column("consumer_group", "string"),
+        Column("minute_ms", "bigint"),
+        Column("span", "string"),
+        Column("message_count", "bigint"),
+        Column("p50_ms", "bigint"),
+        Column("p90_ms", "bigint"),
+        Column("p99_ms", "bigint"),
+        Column("max_ms", "bigint"),
     ),
     "recon_run": (
         Column("verdict", "string"),
@@ -259,8 +276,26 @@ AUDIT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("cluster", "string", nullable=True),
         Column("code_version", "string"),
         Column("manifest_sha256", "string", nullable=True),
+        Column("watermark", "bigint", nullable=True),
+        Column("judged_epochs", "string"),
+        Column("signature", "string"),
     ),
 }
+
+LEDGER_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
+    "spans": (
+        Column("topic", "string"),
+        Column("queue_id", "int"),
+        Column("epoch", "int"),
+        Column("start_offset", "bigint"),
+        Column("first_offset", "bigint"),
+        Column("last_offset", "bigint"),
+    ),
+    "faults": _FINDING,
+    "moves": SNAPSHOT_TABLES["position_moves"],
+}
+"""What a run leaves for the next one: of each queue, the offsets that an epoch has; what was found
+of the log itself, which only the run sees that reads it first; its position moves."""
 
 
 def names(table: str) -> list[str]:

@@ -1,20 +1,16 @@
-"""The only place that knows where tables lie and in which format."""
+"""Where a snapshot's tables lie, and whether it is whole. What an audit writes: `results`."""
 
-import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from popmq_pipelines import chain as chains
 from popmq_pipelines import manifest as manifests
-from popmq_pipelines.columns import AUDIT_TABLES, SNAPSHOT_TABLES
+from popmq_pipelines.columns import SNAPSHOT_TABLES
 from popmq_pipelines.manifest import MANIFEST, Manifest, NoSnapshot
 from popmq_pipelines.schemas import struct
-
-LARGE: Final = frozenset({"recon_message_state"})
-"""Grows with the log; the others fit into one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,31 +57,27 @@ def read_tables(spark: SparkSession, snapshot: Snapshot) -> dict[str, DataFrame]
     }
 
 
-def clear_audit(out: Path | None, snapshot_id: str) -> None:
-    """Remove the results of an earlier run on the snapshot, its verdict first."""
-    if out is None:
-        return
-    for table in sorted(AUDIT_TABLES, key=lambda name: name != "recon_run"):
-        shutil.rmtree(_partition(out, table, snapshot_id), ignore_errors=True)
+def open_next(folder: Path, audited: Mapping[str, str]) -> Snapshot:
+    """As `open_snapshot`; but of one that goes on from a snapshot that was audited, only its own
+    files count. `audited`: snapshot id → SHA-256 of the manifest that was audited."""
+    try:
+        manifest = manifests.load(folder)
+    except NoSnapshot:
+        return open_snapshot(folder)
+    before = audited.get(manifest.previous_snapshot_id)
+    if manifest.is_whole or before != manifest.previous_manifest_sha256:
+        return open_snapshot(folder)
+    problems = tuple(manifests.own_problems(folder, manifest))
+    alone = chains.Chain([folder], manifest, problems)
+    return Snapshot(folder, manifest, manifests.digest(folder / MANIFEST), problems, alone)
 
 
-def write_audit(out: Path | None, snapshot_id: str, tables: dict[str, DataFrame]) -> None:
-    """One partition per snapshot and table; `recon_run` last, it says that the rest is there."""
-    if out is None:
-        return
-    for table in sorted(tables, key=lambda name: name == "recon_run"):
-        frame = tables[table] if table in LARGE else tables[table].coalesce(1)
-        frame.write.mode("overwrite").parquet(str(_partition(out, table, snapshot_id)))
+def files(snapshot: Snapshot, table: str) -> list[Path]:
+    """Of a whole snapshot, in the order of the log."""
+    assert snapshot.chain is not None
+    return snapshot.chain.files(table)
 
 
-def run_frame(spark: SparkSession, row: dict[str, Any]) -> DataFrame:
-    return spark.createDataFrame([row], schema=struct("recon_run"))
-
-
-def collect(frame: DataFrame) -> list[dict[str, Any]]:
-    """For results that are known to be small."""
-    return [row.asDict() for row in frame.collect()]
-
-
-def _partition(out: Path, table: str, snapshot_id: str) -> Path:
-    return out / table / f"snapshot_id={snapshot_id}"
+def kept_from(snapshot: Snapshot) -> int:
+    """The log offset that the broker had deleted everything before."""
+    return manifests.load(snapshot.folder).log_start

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from popmq_pipelines.report_text import HEADINGS, STATES, cells, show_command, spoken_time
-from popmq_pipelines.verdict import FINDINGS_SHOWN_MAX, Report, Verdict
+from popmq_pipelines.report_charts import Points, chart
+from popmq_pipelines.report_text import HEADINGS, STATES, cells, command, spoken_time
+from popmq_pipelines.verdict import FINDINGS_SHOWN_MAX, TWICE, Report, Verdict
 
 _FLOW_WIDTH: Final = 530
 _ROW_HEIGHT: Final = 30
@@ -31,8 +32,11 @@ def page(report: Report, snapshot: Path) -> str:
         _problems(report),
         _flow(report.balance),
         _findings(report, snapshot),
+        _over_time(report),
+        _again(report),
         _balance(report.balance),
         _revive(report.revive),
+        _signature(report),
     ]
     body = "\n".join(part for part in parts if part)
     title = html.escape(f"{report.verdict}: {report.snapshot_id}")
@@ -104,10 +108,74 @@ def _findings(report: Report, snapshot: Path) -> str:
     )
     total = sum(report.finding_counts.values())
     more = f"<p>The first {FINDINGS_SHOWN_MAX:,} of {total:,} are shown.</p>"
-    rows = [[*cells(found), show_command(found, snapshot)] for found in report.findings]
+    rows = [[*cells(found), command(found, snapshot)] for found in report.findings]
     return (
         f"<section><h2>Findings</h2><ul>{kinds}</ul>{more if total > len(rows) else ''}"
-        f"{_table([*HEADINGS.values(), 'what the log says of it'], rows)}</section>"
+        f"{_table([*HEADINGS.values(), 'what is known of it'], rows)}</section>"
+    )
+
+
+def _over_time(report: Report) -> str:
+    """How many were stored and where they stand, how long they took, how far the journal is."""
+    balance = {
+        name: [(row["minute_ms"], row[name]) for row in report.minutes]
+        for name in ("stored", *STATES)
+        if name == "stored" or any(row[name] for row in report.minutes)
+    }
+    latency = {
+        f"{span}, {name[:3]}": [
+            (row["minute_ms"], row[name]) for row in report.latency if row["span"] == span
+        ]
+        for span in dict.fromkeys(sorted(row["span"] for row in report.latency))
+        for name in ("p50_ms", "p99_ms")
+    }
+    lags = {
+        spoken: [
+            (row["as_of_ms"], row[name]) for row in report.revive_history if row[name] is not None
+        ]
+        for spoken, name in _JOURNAL.items()
+    }
+    charts = [
+        chart("Messages stored a minute, and where they stand now", "", _spoken(balance)),
+        chart("How long they took, of the slowest group", "ms", latency),
+        *(chart(name, _UNITS[name], {name: points}) for name, points in lags.items()),
+    ]
+    told = "".join(charts)
+    return f"<section><h2>Over time</h2>{told}</section>" if told else ""
+
+
+_JOURNAL: Final = {
+    "Records of the journal that a start reads again": "lag_count",
+    "Age of the oldest open lease": "oldest_open_age_ms",
+}
+_UNITS: Final = dict(zip(_JOURNAL, ("", "ms"), strict=True))
+
+
+def _spoken(series: Mapping[str, Points]) -> dict[str, Points]:
+    return {name.replace("_", " "): points for name, points in series.items()}
+
+
+def _again(report: Report) -> str:
+    """Why messages came more than once: causes that are as they should be, then faults."""
+    rows = [[why, "as it should be", f"{count:,}"] for why, count in report.again.items() if count]
+    rows += [
+        [kind, "fault", f"{count:,}"]
+        for kind, count in report.finding_counts.items()
+        if kind in TWICE
+    ]
+    if not rows:
+        return ""
+    heads = ["why", "is", "times"]
+    return f"<section><h2>Handed out or stored again</h2>{_table(heads, rows)}</section>"
+
+
+def _signature(report: Report) -> str:
+    if not report.signature:
+        return ""
+    told = html.escape(report.signature)
+    return (
+        f"<footer>Looked at: {len(report.judged):,} snapshots' messages, up to log offset "
+        f"{report.watermark:,}. Signature of the tables: <code>{told}</code></footer>"
     )
 
 
@@ -166,6 +234,19 @@ header ul{list-style:none;padding:0;display:flex;flex-wrap:wrap;gap:.2rem 1.5rem
 h2{font-size:1.2rem;margin:2rem 0 .5rem}svg{width:100%;max-width:40rem;height:auto}
 svg text{fill:currentColor;font:14px system-ui,sans-serif}
 path.good{fill:var(--good)}path.bad{fill:var(--bad)}path.calm{fill:var(--calm);opacity:.75}
+figure{margin:1rem 0}figcaption{font-weight:600}footer{margin:2rem 0;font-size:.85rem}
+code{overflow-wrap:anywhere}polyline{fill:none;stroke-width:1.5}.grid{stroke:var(--line)}
+.legend{list-style:none;padding:0;margin:0;display:flex;flex-wrap:wrap;gap:.1rem 1rem;
+font-size:.85rem}
+.legend li:before{content:"";display:inline-block;width:.8em;height:.8em;margin-right:.3em;
+background:currentColor}
+.line0{stroke:var(--calm);color:var(--calm);fill:var(--calm)}
+.line1{stroke:var(--good);color:var(--good);fill:var(--good)}
+.line2{stroke:var(--warn);color:var(--warn);fill:var(--warn)}
+.line3{stroke:var(--bad);color:var(--bad);fill:var(--bad)}
+.line4{stroke:#8a63b8;color:#8a63b8;fill:#8a63b8}.line5{stroke:#3f9a9a;color:#3f9a9a;fill:#3f9a9a}
+.line6{stroke:#8b8b3a;color:#8b8b3a;fill:#8b8b3a}.line7{stroke:#b0679a;color:#b0679a;fill:#b0679a}
+.line8{stroke:#888;color:#888;fill:#888}polyline[class]{fill:none}
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem}
 th,td{border-bottom:1px solid var(--line);padding:.3rem .7rem;text-align:left;white-space:nowrap}
 th button{all:unset;cursor:pointer;font-weight:600}th button:focus-visible{outline:2px solid}

@@ -9,7 +9,7 @@ from popmq_pipelines.report_text import (
     ROWS_MAX,
     STATES,
     cells,
-    show_command,
+    command,
     spoken_time,
 )
 from popmq_pipelines.verdict import Report
@@ -27,18 +27,23 @@ def document(report: Report, snapshot: Path) -> str:
         parts += _findings(report, snapshot)
     if report.balance:
         parts += ["## Balance", _balance(report.balance)]
+    repeats = [[why, f"{count:,}"] for why, count in report.again.items() if count]
+    if repeats:
+        parts += ["## Handed out again", _table(["why", "times"], repeats)]
+    if report.signature:
+        parts.append(f"Signature of the tables: `{report.signature}`")
     return "\n\n".join(parts) + "\n"
 
 
 def _findings(report: Report, snapshot: Path) -> list[str]:
     counts = "\n".join(f"- {count:,} {kind}" for kind, count in report.finding_counts.items())
     shown = report.findings[:ROWS_MAX]
-    rows = [cells(found) for found in shown]
+    rows = [[*cells(found), f"`{command(found, snapshot)}`"] for found in shown]
     total = sum(report.finding_counts.values())
-    parts = ["## Findings", counts, _table(list(HEADINGS.values()), rows)]
+    parts = ["## Findings", counts, _table([*HEADINGS.values(), "what is known of it"], rows)]
     if total > len(shown):
         parts.append(f"{len(shown)} of {total:,}.")
-    return [*parts, f"What the log says of the first one: `{show_command(shown[0], snapshot)}`"]
+    return parts
 
 
 def _balance(balance: Sequence[Mapping[str, Any]]) -> str:

@@ -39,6 +39,8 @@ def text(report: Report, snapshot: Path) -> str:
     if report.as_of_ms is not None:
         span = f"log offsets {report.log_start} to {report.log_end}"
         told.append(f"  as of {spoken_time(report.as_of_ms)}, {span}")
+    if len(report.judged) > 1:
+        told.append(f"  {len(report.judged)} snapshots' messages were looked at")
     told += [f"  {problem}" for problem in report.problems]
     told += [f"  {count:>10}  leases {state}" for state, count in report.lease_states.items()]
     if report.verdict is Verdict.FAIL:
@@ -60,18 +62,38 @@ def _findings(report: Report, snapshot: Path) -> list[str]:
     told.append("")
     if total > len(shown):
         told.append(
-            f"  {len(shown)} of {total}; --json has up to {FINDINGS_SHOWN_MAX:,} and all columns."
+            f"  {len(shown)} of {total}; --json and --html have up to {FINDINGS_SHOWN_MAX:,}, "
+            "each with its command."
         )
     first = next((found for found in shown if found["consumer_group"]), shown[0])
+    asked = explain_command(first)
+    if asked:
+        told += ["  What the broker says of one of them:", f"    {asked}"]
     told.append("  What the log says of one of them:")
     told.append(f"    {show_command(first, snapshot)}")
     return told
 
 
+def command(found: Mapping[str, Any], snapshot: Path) -> str:
+    """What tells most about a finding: the broker, where it has an id to be asked for."""
+    return explain_command(found) or show_command(found, snapshot)
+
+
+def explain_command(found: Mapping[str, Any]) -> str | None:
+    """Asks the broker what happened to the message; None: nothing is known that it could be asked
+    for, as of a message that is missing."""
+    message_id = found.get("message_id")
+    if not message_id:
+        return None
+    group = found["consumer_group"]
+    asked = f"popmq explain {shlex.quote(message_id)}"
+    return f"{asked} --group {shlex.quote(group)}" if group else asked
+
+
 def show_command(found: Mapping[str, Any], snapshot: Path) -> str:
     """What a person types to see all that the log says of a finding's first offset."""
     return (
-        f"python -m popmq_pipelines show --snapshot {shlex.quote(str(snapshot))} "
+        f"popmq-pipelines show --snapshot {shlex.quote(str(snapshot))} "
         f"--topic {shlex.quote(found['topic'])} --queue {found['queue_id']} "
         f"--offset {found['queue_offset']}"
     )

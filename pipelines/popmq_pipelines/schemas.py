@@ -10,7 +10,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from popmq_pipelines.columns import AUDIT_TABLES, SNAPSHOT_TABLES
+from popmq_pipelines.columns import AUDIT_TABLES, LEDGER_TABLES, SNAPSHOT_TABLES
 
 _TYPES: dict[str, DataType] = {
     "string": StringType(),
@@ -21,6 +21,6 @@ _TYPES: dict[str, DataType] = {
 
 
 def struct(table: str) -> StructType:
-    """Of a table of a snapshot or of an audit."""
-    columns = SNAPSHOT_TABLES.get(table) or AUDIT_TABLES[table]
+    """Of a table of a snapshot, of an audit or of its ledger."""
+    columns = {**SNAPSHOT_TABLES, **AUDIT_TABLES, **LEDGER_TABLES}[table]
     return StructType([StructField(c.name, _TYPES[c.kind], c.nullable) for c in columns])

@@ -16,6 +16,19 @@ FINDINGS_SHOWN_MAX: Final = 1_000
 BALANCE_SHOWN_MAX: Final = 1_000
 """Groups and topics in a report; the table has all."""
 
+TWICE: Final = (
+    "leased while held",
+    "leased after its end",
+    "stored twice",
+    "checkpointed twice",
+    "ended twice",
+    "copy without end",
+)
+"""Kinds of findings that say that something is there twice."""
+MINUTES_SHOWN_MAX: Final = 1_440
+RUNS_SHOWN_MAX: Final = 288
+"""Two days of ten-minute runs."""
+
 
 class Verdict(StrEnum):
     PASS = "PASS"
@@ -55,6 +68,20 @@ class Report:
     finding_counts: Mapping[str, int] = field(default_factory=dict)
     findings: Sequence[Mapping[str, Any]] = ()
     balance: Sequence[Mapping[str, Any]] = ()
-    """The rows of recon_balance, the first `BALANCE_SHOWN_MAX`."""
+    """recon_balance per topic and group, the first `BALANCE_SHOWN_MAX`."""
     revive: Sequence[Mapping[str, Any]] = ()
     """The rows of recon_revive."""
+    broker: str = ""
+    watermark: int | None = None
+    """Everything was compared up to this log offset."""
+    judged: Sequence[str] = ()
+    """The snapshots whose messages this run looked at; the others stand as they were."""
+    signature: str = ""
+    minutes: Sequence[Mapping[str, Any]] = ()
+    """recon_balance per minute, the last `MINUTES_SHOWN_MAX`."""
+    latency: Sequence[Mapping[str, Any]] = ()
+    """recon_latency per minute and span, of the same minutes; the slowest group counts."""
+    again: Mapping[str, int] = field(default_factory=dict)
+    """Why messages were handed out more than once → how often."""
+    revive_history: Sequence[Mapping[str, Any]] = ()
+    """(as_of_ms, lag_count, oldest_open_age_ms) of the runs so far, the last `RUNS_SHOWN_MAX`."""

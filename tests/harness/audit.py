@@ -7,10 +7,9 @@ from typing import Any
 from harness.log_writer import DEAD, INVISIBLE_MS, RETRY, LogWriter
 from pyspark.sql import SparkSession
 
-from popmq_pipelines import io
+from popmq_pipelines import io, results
 from popmq_pipelines.export import export
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
-from popmq_pipelines.schemas import struct
 from popmq_pipelines.verdict import Report
 
 LONG_MS = INVISIBLE_MS + GRACE_MS + 1
@@ -44,9 +43,8 @@ class Bench:
         return self.judge()
 
     def table(self, name: str) -> list[dict[str, Any]]:
-        path = self.out / name / "snapshot_id=s1"
-        rows = io.collect(self.spark.read.schema(struct(name)).parquet(str(path)))
-        return sorted(rows, key=repr)
+        rows = results.read(self.spark, self.out, name, ["s1"]).collect()
+        return sorted((row.asDict() for row in rows), key=repr)
 
 
 def healthy(log: LogWriter) -> None:

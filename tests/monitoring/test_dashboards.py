@@ -19,6 +19,7 @@ from popmq_common.clock import SystemClock
 from popmq_common.metric import Kind
 from popmq_nameserver.core.route_table import RouteTable
 from popmq_nameserver.rpc import NameserverRpc
+from popmq_pipelines.gauges import FIGURES
 from popmq_proxy import metric_table as proxy_table
 from popmq_proxy.metrics import Metrics
 from popmq_proxy.sessions import Sessions
@@ -85,7 +86,7 @@ def _recorded() -> set[str]:
 
 
 def test_every_figure_that_is_asked_for_is_served(served: set[str]) -> None:
-    known = served | _recorded() | OF_PROMETHEUS | OF_EVERY_SERVICE
+    known = served | _recorded() | set(FIGURES) | OF_PROMETHEUS | OF_EVERY_SERVICE
     assert len(_expressions()) > 60
     for place, expression in _expressions().items():
         asked = set(re.findall(r"[a-z_:]*popmq_[a-z0-9_:]*|process_[a-z_]+|up\b", expression))

@@ -17,8 +17,12 @@ def spark() -> Iterator[SparkSession]:
     with warnings.catch_warnings():
         # Spark's launcher leaves the pipe to its Java process to the garbage collector.
         warnings.simplefilter("ignore", ResourceWarning)
-        started = session.start("tests", {session.MASTER: "local[2]"}, shuffle_partitions=2)
-    started.conf.set("spark.sql.codegen.wholeStage", "false")  # compiling takes longer than running
+        started = session.start(
+            "tests",
+            {session.MASTER: "local[2]"},
+            shuffle_partitions=2,
+            settings=session.FOR_LITTLE,
+        )
     yield started
     started.stop()
 

@@ -10,7 +10,7 @@ from harness.log_writer import GROUP, LogWriter
 
 from popmq_pipelines.verdict import Verdict
 
-pytestmark = pytest.mark.pipelines
+pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(600)]
 
 
 def in_their_time_or_in_the_grace(log: LogWriter) -> None:

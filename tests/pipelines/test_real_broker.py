@@ -13,7 +13,7 @@ from popmq_pipelines.export import export
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
 from popmq_pipelines.verdict import Report, Verdict
 
-pytestmark = pytest.mark.pipelines
+pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(600)]
 
 
 def audit(spark: SparkSession, data_dir: Path, folder: Path) -> Report:

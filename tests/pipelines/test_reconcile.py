@@ -17,7 +17,7 @@ from popmq_pipelines.columns import AUDIT_TABLES
 from popmq_pipelines.manifest import MANIFEST, digest
 from popmq_pipelines.verdict import Verdict
 
-pytestmark = pytest.mark.pipelines
+pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(600)]
 
 
 def test_a_healthy_log_passes(bench: Bench) -> None:

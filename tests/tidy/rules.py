@@ -47,6 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "popmq_proxy.config",
         "popmq_proxy.front",
     },
+    "audit_scale": {"popmq_broker.core", "popmq_common", "popmq_pipelines"},
     "extremes": {"popmq_admin", "popmq_broker", "popmq_common", "popmq_internal"},
     "profiling": {"extremes"},
     "sdk_compare": {"popmq", "popmq_admin"},

@@ -1,16 +1,29 @@
-"""Read a snapshot, audit it, write the tables and the verdict."""
+"""Audit a snapshot: read what is new and what that touches, judge it, write tables and verdict."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from tempfile import TemporaryDirectory
+from typing import Final
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from popmq_pipelines import io
+from popmq_pipelines import evidence as gathering
+from popmq_pipelines import io, ledger_tables, results
+from popmq_pipelines import ledger as ledgers
 from popmq_pipelines.io import Snapshot
-from popmq_pipelines.manifest import code_version
-from popmq_pipelines.transforms import findings, leases
-from popmq_pipelines.transforms.audit import Audit, audit, lease_states
-from popmq_pipelines.verdict import BALANCE_SHOWN_MAX, Report, judge
+from popmq_pipelines.jobs.report import incomplete, report, run_row
+from popmq_pipelines.ledger import EPOCHS_MAX, Ledger
+from popmq_pipelines.session import spread_over
+from popmq_pipelines.transforms import overview, queues
+from popmq_pipelines.transforms.audit import (
+    Audit,
+    audit,
+    lease_states,
+    look_at_queues,
+)
+from popmq_pipelines.transforms.leases import OPEN, Rules
+from popmq_pipelines.verdict import Report
 
 GRACE_MS: Final = 60_000
 """How long after its time a lease may wait for revive: a busy broker, a slow disk."""
@@ -19,95 +32,93 @@ GRACE_MS: Final = 60_000
 def reconcile(
     spark: SparkSession, snapshot: Snapshot, out: Path | None, *, grace_ms: int
 ) -> Report:
-    """Writes all tables of an audit below `out`, if given; of an incomplete snapshot the last."""
-    io.clear_audit(out, snapshot.id)
-    if snapshot.problems:
-        report = _report(snapshot, {}, {}, [], [], [])
-        return _finish(spark, snapshot, out, report, grace_ms)
-    tables = io.read_tables(spark, snapshot)
-    states = lease_states(tables, snapshot.whole, grace_ms).cache()
+    """Writes the tables below `out`, where runs before may have left theirs; without it, nothing
+    stays. Raises `LedgerDamaged`."""
+    if out is None:
+        with TemporaryDirectory(prefix="popmq-audit-") as folder:
+            return reconcile(spark, snapshot, Path(folder), grace_ms=grace_ms)
+    ledger = take_back(out, snapshot.id)
+    problems = list(snapshot.problems) or ledgers.problems(ledger, snapshot.whole)
+    if problems:
+        told = incomplete(snapshot, problems, grace_ms)
+    else:
+        told = _judge(spark, snapshot, out, ledger, grace_ms)
+    row = results.run_frame(spark, run_row(told, snapshot, grace_ms))
+    results.write_run(out, "recon_run", row, snapshot.id)
+    return told
+
+
+def take_back(out: Path, snapshot_id: str) -> Ledger:
+    """The ledger before this snapshot; what it and later ones left is removed."""
+    folder = ledger_tables.folder(out)
+    ledger = ledgers.load(folder)
+    before = ledgers.rewound(ledger, snapshot_id)
+    results.clear(out, snapshot_id)
+    for epoch in ledger.epochs[len(before.epochs) :]:
+        results.clear(out, epoch.snapshot_id)
+        ledger_tables.drop(out, epoch.number)
+    if before != ledger:
+        ledgers.save(folder, before)
+    return before
+
+
+def _judge(
+    spark: SparkSession, snapshot: Snapshot, out: Path, before: Ledger, grace_ms: int
+) -> Report:
+    manifest = snapshot.whole
+    spread_over(spark, sum(int(told["rows"]) for told in manifest.files.values()))
+    fresh = gathering.keep(spark, out, before, snapshot)
+    judged = ledgers.judged(before, fresh.epoch.number, fresh.epoch.touched)
+    epoch = replace(fresh.epoch, judged=judged)
+    ledger = Ledger(manifest.broker, (*before.epochs, epoch))
+    evidence = gathering.gather(spark, out, ledger, fresh, judged)
+    rules = Rules(
+        as_of_ms=manifest.as_of_ms,
+        running_since_ms=manifest.running_since_ms,
+        grace_ms=grace_ms,
+        kept_from=io.kept_from(snapshot),
+    )
+    runs = queues.runs(evidence.messages).cache()
+    seen = look_at_queues(evidence, runs)
+    states = lease_states(evidence, seen, rules).cache()
     try:
-        found = audit(tables, states, snapshot.whole)
-        report = _write(out, snapshot, found)
+        found = audit(evidence, seen, states, rules)
+        _write(out, ledger, found)
+        ledger = _closed(out, ledger, states, found.revive)
+        told = report(spark, snapshot, out, ledger, evidence.messages, states)
     finally:
         states.unpersist()
-    return _finish(spark, snapshot, out, report, grace_ms)
+        runs.unpersist()
+    ledgers.save(ledger_tables.folder(out), ledger)
+    return told
 
 
-def _write(out: Path | None, snapshot: Snapshot, found: Audit) -> Report:
-    gaps, duplicates = found.gaps.cache(), found.duplicates.cache()
-    balance, revive = found.balance.cache(), found.revive.cache()
-    try:
-        both = gaps.unionByName(duplicates)
-        report = _report(
-            snapshot,
-            _counts(io.collect(leases.counts(found.states)), "state", "lease_count"),
-            _counts(io.collect(findings.counts(both)), "kind", "finding_count"),
-            io.collect(findings.shown(both)),
-            io.collect(balance.limit(BALANCE_SHOWN_MAX)),
-            io.collect(revive),
-        )
-        tables = {
-            "recon_message_state": found.messages,
-            "recon_gaps": findings.shown(gaps),
-            "recon_duplicates": findings.shown(duplicates),
-            "recon_revive": revive,
-            "recon_balance": balance,
-        }
-        io.write_audit(out, snapshot.id, tables)
-    finally:
-        for frame in (gaps, duplicates, balance, revive):
-            frame.unpersist()
-    return report
+def _write(out: Path, ledger: Ledger, found: Audit) -> None:
+    epoch = ledger.epochs[-1]
+    targets = ledger.names(epoch.judged)
+    sources = ledgers.sources(ledger, epoch.judged)
+    leases_at_most = sum(one.lease_count for one in sources)
+    results.write(out, "recon_message_state", found.messages, targets, row_count=leases_at_most)
+    results.write(out, "recon_gaps", found.gaps, targets)
+    results.write(out, "recon_duplicates", found.duplicates, targets)
+    results.write(out, "recon_balance", found.balance, targets)
+    results.write(out, "recon_latency", found.latency, targets)
+    results.write_run(out, "recon_revive", found.revive, epoch.snapshot_id)
 
 
-def _report(
-    snapshot: Snapshot,
-    lease_counts: dict[str, int],
-    finding_counts: dict[str, int],
-    shown: list[dict[str, Any]],
-    balance: list[dict[str, Any]],
-    revive: list[dict[str, Any]],
-) -> Report:
-    manifest = snapshot.manifest
-    return Report(
-        snapshot_id=snapshot.id,
-        verdict=judge(snapshot.problems, sum(finding_counts.values())),
-        problems=snapshot.problems,
-        as_of_ms=manifest.as_of_ms if manifest else None,
-        log_start=manifest.log_start if manifest else None,
-        log_end=manifest.log_end if manifest else None,
-        lease_states=lease_counts,
-        finding_counts=finding_counts,
-        findings=shown,
-        balance=balance,
-        revive=revive,
+def _closed(out: Path, ledger: Ledger, states: DataFrame, revive: DataFrame) -> Ledger:
+    """The ledger with what the next run has to know of this one."""
+    epoch = ledger.epochs[-1]
+    open_leases = states.where(F.col("state").isin(OPEN)).groupBy("epoch").agg(F.count("*"))
+    still_open = {row["epoch"] for row in results.taken(open_leases, EPOCHS_MAX)}
+    for number, snapshot_id in ledger.names(epoch.judged).items():
+        if any(results.row_count(out, table, snapshot_id) for table in results.FINDINGS):
+            still_open.add(number)
+    (journal,) = results.taken(overview.revive_of_run(revive), 1)
+    closed = replace(
+        epoch,
+        still_open=sorted(still_open),
+        revive_lag_count=journal["lag_count"],
+        oldest_open_age_ms=journal["oldest_open_age_ms"],
     )
-
-
-def _finish(
-    spark: SparkSession, snapshot: Snapshot, out: Path | None, report: Report, grace_ms: int
-) -> Report:
-    manifest = snapshot.manifest
-    files = manifest.files if manifest else {}
-    row = {
-        "verdict": report.verdict.value,
-        "problems": "\n".join(report.problems),
-        "finding_count": sum(report.finding_counts.values()),
-        "lease_count": sum(report.lease_states.values()),
-        "record_count": int(files.get("commitlog_index", {}).get("rows") or 0),
-        "log_start": report.log_start,
-        "log_end": report.log_end,
-        "as_of_ms": report.as_of_ms,
-        "grace_ms": grace_ms,
-        "broker": manifest.broker if manifest else None,
-        "cluster": manifest.cluster if manifest else None,
-        "code_version": code_version(),
-        "manifest_sha256": snapshot.manifest_sha256,
-    }
-    io.write_audit(out, snapshot.id, {"recon_run": io.run_frame(spark, row)})
-    return report
-
-
-def _counts(rows: list[dict[str, Any]], key: str, count: str) -> dict[str, int]:
-    return {row[key]: row[count] for row in rows}
+    return replace(ledger, epochs=(*ledger.epochs[:-1], closed), again=())

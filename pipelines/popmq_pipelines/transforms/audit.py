@@ -1,71 +1,155 @@
-"""The whole audit: the tables of a snapshot → all that was found."""
+"""The whole audit: the rows of a snapshot and of the epochs it opens again → all that was found."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-from popmq_pipelines.manifest import Manifest
-from popmq_pipelines.transforms import duplicates, gaps, leases, queues, summary
+from popmq_pipelines.transforms import (
+    clock,
+    duplicates,
+    epochs,
+    gaps,
+    latency,
+    leases,
+    queues,
+    summary,
+)
 from popmq_pipelines.transforms.findings import union
+from popmq_pipelines.transforms.leases import Rules
+
+DUPLICATE_FAULTS: Final = ("copy without end",)
+"""Kinds of faults of the log that belong to recon_duplicates; the others to recon_gaps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What a run judges by."""
+
+    index: DataFrame
+    """Every record that was read, for what lies beside the messages: journal and copies."""
+    messages: DataFrame
+    """The records with a place in a queue, of the epochs that are judged; with their `epoch`."""
+    checkpoints: DataFrame
+    acks: DataFrame
+    moves: DataFrame
+    offsets: DataFrame
+    spans: DataFrame
+    faults: DataFrame
+    """Findings of the log, of this run and those before."""
+    known: Sequence[int]
+    judged: Sequence[int]
+    whole_log: bool
+    """Nothing was deleted before the first snapshot."""
+    first_ms: int
+    """When the first record was stored of which anything is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """Whoever runs an audit should keep `runs`: the others are read from it."""
+
+    runs: DataFrame
+    doubted: DataFrame
+    unique: DataFrame
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    states: DataFrame
-    """One row per lease; everything else builds on it, so whoever runs it should keep it."""
+    """All but `revive` have a column `epoch`."""
+
     messages: DataFrame
     gaps: DataFrame
     duplicates: DataFrame
-    revive: DataFrame
     balance: DataFrame
+    latency: DataFrame
+    revive: DataFrame
 
 
-def lease_states(tables: Mapping[str, DataFrame], manifest: Manifest, grace_ms: int) -> DataFrame:
-    index, acks = tables["commitlog_index"], tables["pop_acks"]
-    return leases.lease_states(
-        leases.leases(tables["pop_checkpoints"]),
-        leases.ends(acks, leases.copies(acks, index)),
-        tables["position_moves"],
-        queues.bounds(index),
-        as_of_ms=manifest.as_of_ms,
-        running_since_ms=manifest.running_since_ms,
-        grace_ms=grace_ms,
+def log_faults(
+    fresh: Mapping[str, DataFrame], before: DataFrame, *, known_ms: int, watermark: int, last: int
+) -> DataFrame:
+    """Findings of the log itself. `fresh`: what is new; `before`: the one record before it, if any;
+    `known_ms`: the latest store time before it; `last`: log offset of the last new record."""
+    index, acks = fresh["commitlog_index"], fresh["pop_acks"]
+    return union(
+        [
+            gaps.unexported(index, fresh["pop_checkpoints"], fresh["position_moves"], acks),
+            clock.went_back(index, known_ms=known_ms, watermark=watermark),
+            duplicates.copies_without_end(index.unionByName(before), acks, log_last=last),
+        ]
     )
 
 
-def audit(tables: Mapping[str, DataFrame], states: DataFrame, manifest: Manifest) -> Audit:
+def look_at_queues(evidence: Evidence, runs: DataFrame) -> Queues:
+    """`runs` as `queues.runs` makes them of the messages."""
+    doubted = queues.doubtful(evidence.messages, runs)
+    return Queues(runs, doubted, queues.unique(evidence.messages, doubted))
+
+
+def lease_states(evidence: Evidence, seen: Queues, rules: Rules) -> DataFrame:
+    """One row per lease, with its `epoch`; everything else builds on it, so it should be kept."""
+    states = leases.lease_states(
+        leases.leases(evidence.checkpoints),
+        leases.ends(evidence.acks, leases.copies(evidence.index)),
+        leases.stored(seen.unique),
+        evidence.moves,
+        evidence.spans,
+        rules,
+    )
+    return epochs.placed(states, evidence.spans, evidence.known)
+
+
+def audit(evidence: Evidence, seen: Queues, states: DataFrame, rules: Rules) -> Audit:
     """`states` as `lease_states` makes them."""
-    index, offsets = tables["commitlog_index"], tables["consume_offsets"]
-    checkpoints, acks = tables["pop_checkpoints"], tables["pop_acks"]
-    moves = tables["position_moves"]
-    start, first_ms = manifest.log_start, manifest.log_first_ms
-    bounds = queues.bounds(index)
-    lone = gaps.orphan_acks(acks, checkpoints, log_start=start, first_ms=first_ms)
-    messages = summary.message_states(states)
+    of = evidence
+    lone = gaps.orphan_acks(of.acks, of.checkpoints, whole_log=of.whole_log, first_ms=of.first_ms)
+    newest = leases.newest(states)
+    groups = summary.groups(states, of.offsets)
     return Audit(
-        states=states,
-        messages=messages,
-        gaps=union(
-            [
-                gaps.overdue(states),
-                gaps.uncopied(states, index),
-                queues.holes(index, log_start=start),
-                gaps.beyond(checkpoints, acks, moves, offsets, bounds, log_start=start),
-                gaps.orphans(lone),
-                gaps.unexported(index, checkpoints, moves, acks),
-                gaps.skipped_by_replay(states, offsets),
-            ]
+        messages=summary.message_states(newest),
+        gaps=_judged(of, _gaps(of, seen, states, lone, rules)),
+        duplicates=_judged(of, _duplicates(of, seen, states)),
+        balance=summary.balance(states, seen.unique, groups, kept_from=rules.kept_from),
+        latency=latency.latency(newest, latency.journal(of.index)),
+        revive=summary.revive(
+            summary.revive_ends(of.spans), states, lone, of.offsets, as_of_ms=rules.as_of_ms
         ),
-        duplicates=union(
-            [
-                queues.stored_twice(index),
-                duplicates.checkpointed_twice(states),
-                duplicates.ended_twice(states),
-                duplicates.leased_again(states, moves),
-                duplicates.copies_without_end(index, acks),
-            ]
-        ),
-        revive=summary.revive(index, states, lone, offsets, as_of_ms=manifest.as_of_ms),
-        balance=summary.balance(messages, index),
     )
+
+
+def _gaps(
+    of: Evidence, seen: Queues, states: DataFrame, lone: DataFrame, rules: Rules
+) -> list[DataFrame]:
+    holes = queues.holes(
+        seen.doubted, seen.runs, of.spans, whole_log=of.whole_log, judged=of.judged
+    )
+    return [
+        gaps.overdue(states),
+        gaps.uncopied(states, kept_from=rules.kept_from),
+        holes,
+        gaps.beyond(
+            of.checkpoints, of.acks, of.moves, of.offsets, of.spans, whole_log=of.whole_log
+        ),
+        gaps.orphans(lone),
+        gaps.skipped_by_replay(states, of.offsets),
+        of.faults.where(~F.col("kind").isin(*DUPLICATE_FAULTS)),
+    ]
+
+
+def _duplicates(of: Evidence, seen: Queues, states: DataFrame) -> list[DataFrame]:
+    return [
+        queues.stored_twice(seen.doubted),
+        duplicates.checkpointed_twice(states),
+        duplicates.ended_twice(states),
+        duplicates.leased_again(states, of.moves),
+        of.faults.where(F.col("kind").isin(*DUPLICATE_FAULTS)),
+    ]
+
+
+def _judged(of: Evidence, found: list[DataFrame]) -> DataFrame:
+    """Findings with their epoch; those of epochs that are not judged now stand as they are."""
+    placed = epochs.placed(union(found), of.spans, of.known)
+    return placed.where(F.col("epoch").isin(*of.judged))

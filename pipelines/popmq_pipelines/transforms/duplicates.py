@@ -40,18 +40,18 @@ def leased_again(states: DataFrame, moves: DataFrame) -> DataFrame:
     return finding(unexplained, kind)
 
 
-def copies_without_end(index: DataFrame, acks: DataFrame) -> DataFrame:
-    """Only copies have a first pop time. The log's last record may still wait for its end."""
+def copies_without_end(index: DataFrame, fresh_acks: DataFrame, *, log_last: int) -> DataFrame:
+    """Only copies have a first pop time. The log's last record may still wait for its end.
+
+    `index`: the records that are new, and the last one before them, which may have waited.
+    """
     is_copy = F.col("first_pop_time_ms").isNotNull() & (
         F.col("topic").startswith(RETRY_PREFIX) | F.col("topic").startswith(DEAD_LETTER_PREFIX)
     )
-    answered = acks.where("expired").select(F.col("previous_log_offset").alias("log_offset"))
-    last = index.agg(F.max("log_offset").alias("last_at"))
+    answered = fresh_acks.where("expired").select(F.col("previous_log_offset").alias("log_offset"))
     lone = (
-        index.where(is_copy)
+        index.where(is_copy & (F.col("log_offset") < F.lit(log_last)))
         .join(answered, on="log_offset", how="left_anti")
-        .crossJoin(F.broadcast(last))
-        .where(F.col("log_offset") < F.col("last_at"))
         .select(*PLACE, "log_offset")
     )
     return finding(lone, "copy without end")

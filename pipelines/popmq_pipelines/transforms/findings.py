@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from popmq_pipelines.columns import names
 from popmq_pipelines.verdict import FINDINGS_SHOWN_MAX
 
+PLACE: Final = ["topic", "queue_id", "queue_offset"]
 _TYPES: Final = {
     "consumer_group": "string",
     "generation": "int",
@@ -39,11 +40,26 @@ def union(frames: list[DataFrame]) -> DataFrame:
     return first.select(*names("recon_gaps"))
 
 
-def shown(findings: DataFrame) -> DataFrame:
-    """The first ones, in an order that does not change from run to run."""
-    order = ["kind", "topic", "consumer_group", "queue_id", "queue_offset"]
-    tie = ["pop_time_ms", "generation", "log_offset"]
-    return findings.orderBy(*order, *tie).limit(FINDINGS_SHOWN_MAX).select(*names("recon_gaps"))
+ORDER: Final = [
+    *["kind", "topic", "consumer_group", "queue_id", "queue_offset"],
+    *["pop_time_ms", "generation", "log_offset", "due_ms", "offset_count"],
+]
+"""It does not change from run to run."""
+
+
+def shown(findings: DataFrame, messages: DataFrame) -> DataFrame:
+    """The first ones, each with the id of its message if it has one. `messages`: the records."""
+    first = findings.orderBy(*ORDER).limit(FINDINGS_SHOWN_MAX)
+    named = (
+        messages.join(F.broadcast(first.select(*PLACE)), on=PLACE, how="left_semi")
+        .groupBy(*PLACE)
+        .agg(F.min("message_id").alias("message_id"))
+    )
+    return (
+        first.join(named, on=PLACE, how="left")
+        .orderBy(*ORDER)
+        .select(*names("recon_gaps"), "message_id")
+    )
 
 
 def counts(findings: DataFrame) -> DataFrame:

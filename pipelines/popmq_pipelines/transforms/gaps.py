@@ -17,7 +17,7 @@ from popmq_common.names import REVIVE_GROUP, REVIVE_PREFIX
 from popmq_pipelines.columns import names
 from popmq_pipelines.transforms.findings import finding
 from popmq_pipelines.transforms.leases import GROUP_QUEUE, LEASE, OPEN
-from popmq_pipelines.transforms.queues import PLACE, QUEUE, queued
+from popmq_pipelines.transforms.queues import PLACE, QUEUE
 
 JOURNAL_TAGS = [ck.CHECKPOINT_TAG, ck.ACK_TAG, ck.BATCH_ACK_TAG]
 
@@ -26,18 +26,17 @@ def overdue(states: DataFrame) -> DataFrame:
     return finding(states.where(F.col("state") == "overdue"), "lease overdue")
 
 
-def uncopied(states: DataFrame, index: DataFrame) -> DataFrame:
+def uncopied(states: DataFrame, *, kept_from: int) -> DataFrame:
     """Of messages that are still stored: a copy of a deleted one cannot be made."""
-    stored = queued(index).select(*PLACE)
-    lost = states.where(F.col("state") == "uncopied").join(stored, on=PLACE, how="left_semi")
-    return finding(lost, "copy missing")
+    is_stored = F.col("stored_at") >= F.lit(kept_from)
+    return finding(states.where((F.col("state") == "uncopied") & is_stored), "copy missing")
 
 
 def orphan_acks(
-    acks: DataFrame, checkpoints: DataFrame, *, log_start: int, first_ms: int
+    acks: DataFrame, checkpoints: DataFrame, *, whole_log: bool, first_ms: int
 ) -> DataFrame:
     """Acks of leases that were never made. Of those made before the log begins nothing is known."""
-    inside = (F.lit(log_start) == 0) | (F.col("pop_time_ms") > F.lit(first_ms))
+    inside = F.lit(whole_log) | (F.col("pop_time_ms") > F.lit(first_ms))
     lone = acks.where(inside).join(checkpoints, on=LEASE, how="left_anti")
     return lone.select(*names("pop_acks"))
 
@@ -51,9 +50,9 @@ def beyond(
     acks: DataFrame,
     moves: DataFrame,
     offsets: DataFrame,
-    queue_bounds: DataFrame,
+    spans: DataFrame,
     *,
-    log_start: int,
+    whole_log: bool,
 ) -> DataFrame:
     """Positions may point right behind the last offset, leases and acks at most to it."""
     at = [*GROUP_QUEUE, "queue_offset"]
@@ -67,8 +66,8 @@ def beyond(
         .unionByName(moves.select(*GROUP_QUEUE, last_moved, "log_offset"))
         .unionByName(offsets.select(*GROUP_QUEUE, last_used, no_place))
     )
-    last = queue_bounds.select(*QUEUE, "last_offset")
-    known = F.col("last_offset").isNotNull() | (F.lit(log_start) == 0)
+    last = spans.groupBy(*QUEUE).agg(F.max("last_offset").alias("last_offset"))
+    known = F.col("last_offset").isNotNull() | F.lit(whole_log)
     outside = F.col("queue_offset") > F.coalesce(F.col("last_offset"), F.lit(-1))
     found = (
         named.join(F.broadcast(last), on=QUEUE, how="left")
@@ -87,6 +86,8 @@ def unexported(
         checkpoints.select("log_offset")
         .unionByName(moves.select("log_offset"))
         .unionByName(acks.select("log_offset"))
+        .groupBy("log_offset")  # a record has up to dozens of rows, one after the other
+        .agg(F.count("*"))
     )
     journal = index.where(
         F.col("topic").startswith(REVIVE_PREFIX) & F.col("tags").isin(JOURNAL_TAGS)

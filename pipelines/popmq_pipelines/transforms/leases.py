@@ -12,22 +12,48 @@
 
 A copy lies directly before the ack record that ends its lease, in one append; it must be in the
 topic that it has to be in, and its body must be the message's.
+
+Checkpoints, acks and messages are spread over tasks by the message's place in its queue, once,
+and every step behind that finds its rows together: no queue is too hot for one task.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from popmq_common.names import DEAD_LETTER_PREFIX, RETRY_PREFIX
-from popmq_pipelines.transforms.queues import PLACE, queued
+from popmq_pipelines.transforms.queues import PLACE, QUEUE
 
 GROUP_QUEUE: Final = ["topic", "consumer_group", "queue_id"]
 MESSAGE: Final = [*GROUP_QUEUE, "queue_offset"]
 LEASE: Final = [*MESSAGE, "pop_time_ms", "generation"]
 OPEN: Final = ["in_flight", "overdue"]
 _AT: Final = ["log_offset", "due_ms", "revive_queue_id", "revive_offset"]
-STATES: Final = [*LEASE, *_AT, "checkpoint_count", "ack_count", "ended_at", "next_at", "state"]
+_OF_MESSAGE: Final = ["lease_count", "first_pop_ms", "next_at"]
+_RETRIED, _DEAD = 1, 2
+STATES: Final = [
+    *LEASE,
+    *_AT,
+    "checkpoint_count",
+    *_OF_MESSAGE,
+    "ack_count",
+    "ended_at",
+    "stored_at",
+    "stored_ms",
+    "state",
+]
+
+
+class Rules(NamedTuple):
+    """By which leases are judged."""
+
+    as_of_ms: int
+    running_since_ms: int
+    """When the broker was started; what was due before has the grace from then on."""
+    grace_ms: int
+    kept_from: int
+    """The log offset that retention has deleted everything before."""
 
 
 def leases(checkpoints: DataFrame) -> DataFrame:
@@ -35,101 +61,134 @@ def leases(checkpoints: DataFrame) -> DataFrame:
 
     A lease that was renewed has a checkpoint for each time it ends at; the last of them counts.
     """
-    later = Window.partitionBy(*MESSAGE).orderBy("log_offset")
+    later = Window.partitionBy(*MESSAGE).orderBy("log_offset", "generation")
+    of_message = Window.partitionBy(*MESSAGE)
     return (
-        checkpoints.groupBy(*LEASE)
+        checkpoints.repartition(*PLACE)
+        .groupBy(*LEASE, "due_ms")
         .agg(
-            F.min(F.struct(*_AT)).alias("first"),
-            F.max(F.struct("due_ms", "revive_offset")).alias("last"),
-            (F.count("*") - F.countDistinct("due_ms") + 1).alias("checkpoint_count"),
+            F.count("*").alias("same_count"),
+            F.min("log_offset").alias("log_offset"),
+            F.min_by("revive_queue_id", "log_offset").alias("revive_queue_id"),
+            F.max("revive_offset").alias("revive_offset"),
         )
-        .select(*LEASE, "first.log_offset", "first.revive_queue_id", "last.*", "checkpoint_count")
+        .groupBy(*LEASE)
+        .agg(
+            F.min("log_offset").alias("log_offset"),
+            F.max("due_ms").alias("due_ms"),
+            F.min_by("revive_queue_id", "log_offset").alias("revive_queue_id"),
+            F.max_by("revive_offset", "due_ms").alias("revive_offset"),
+            (F.sum("same_count") - F.count("*") + 1).alias("checkpoint_count"),
+        )
         .withColumn("next_at", F.lead("log_offset").over(later))
         .withColumn("next_generation", F.lead("generation").over(later))
-        .select(*LEASE, *_AT, "checkpoint_count", "next_at", "next_generation")
+        .withColumn("lease_count", F.count("*").over(of_message))
+        .withColumn("first_pop_ms", F.min("pop_time_ms").over(of_message))
+        .select(*LEASE, *_AT, "checkpoint_count", *_OF_MESSAGE, "next_generation")
+    )
+
+
+def copies(index: DataFrame) -> DataFrame:
+    """The records that may be copies for redelivery or dead letters."""
+    topic = F.col("topic")
+    is_copy = topic.startswith(RETRY_PREFIX) | topic.startswith(DEAD_LETTER_PREFIX)
+    return index.where(is_copy).select(
+        F.col("log_offset").alias("previous_log_offset"),
+        topic.alias("copy_topic"),
+        F.col("body_crc").alias("copy_crc"),
     )
 
 
 def ends(acks: DataFrame, copies: DataFrame) -> DataFrame:
-    """One row per ended lease: where, whether it was acked, and which copy was written."""
+    """One row per ended lease: where, whether it was acked, and which copy lies before that."""
+    expired = (
+        acks.where("expired")
+        .join(copies, on="previous_log_offset", how="left")
+        .select(*LEASE, "log_offset", "expired", _kind_of_copy().alias("copy"), "copy_crc")
+    )
+    none = F.lit(None).cast("int")
+    acked = acks.where(~F.col("expired")).select(
+        *LEASE, "log_offset", "expired", none.alias("copy"), none.alias("copy_crc")
+    )
     return (
-        acks.join(copies, on=[*LEASE, "log_offset"], how="left")
+        acked.unionByName(expired)
+        .repartition(*PLACE)
         .groupBy(*LEASE)
         .agg(
-            F.min(F.struct("log_offset", "expired", "copy")).alias("first"),
+            F.min("log_offset").alias("ended_at"),
+            F.min_by("expired", "log_offset").alias("expired"),
+            F.min_by("copy", "log_offset").alias("copy"),
+            F.min_by("copy_crc", "log_offset").alias("copy_crc"),
             F.count("*").alias("ack_count"),
         )
-        .select(
-            *LEASE,
-            F.col("first.log_offset").alias("ended_at"),
-            F.col("first.expired").alias("expired"),
-            F.col("first.copy").alias("copy"),
-            "ack_count",
-        )
     )
 
 
-def copies(acks: DataFrame, index: DataFrame) -> DataFrame:
-    """The right copy before each ack record of an expired lease: `copy` is retried or dead."""
-    before = index.select(
-        F.col("log_offset").alias("previous_log_offset"),
-        F.col("topic").alias("copy_topic"),
-        F.col("body_crc").alias("copy_crc"),
-    )
-    original = queued(index).select(*PLACE, "body_crc")
-    group = F.col("consumer_group")
+def _kind_of_copy() -> Column:
+    """Whether the record before the end is in the topic that a copy has to be in."""
+    group, topic = F.col("consumer_group"), F.col("topic")
     prefix = F.concat(F.lit(RETRY_PREFIX), group, F.lit("_"))
-    topic = F.col("topic")
     retry = F.when(topic.startswith(prefix), topic).otherwise(F.concat(prefix, topic))
-    copy = F.when(F.col("copy_topic") == retry, "retried").when(
-        F.col("copy_topic") == F.concat(F.lit(DEAD_LETTER_PREFIX), group), "dead"
-    )
-    same_body = F.col("body_crc").isNull() | (F.col("body_crc") == F.col("copy_crc"))
-    return (
-        acks.where("expired")
-        .join(before, on="previous_log_offset", how="inner")
-        .join(original, on=PLACE, how="left")
-        .where(same_body & copy.isNotNull())
-        .groupBy(*LEASE, "log_offset")  # a place stored twice must not double its copies
-        .agg(F.min(copy).alias("copy"))
-        .select(*LEASE, "log_offset", "copy")
+    dead = F.concat(F.lit(DEAD_LETTER_PREFIX), group)
+    return F.when(F.col("copy_topic") == retry, _RETRIED).when(F.col("copy_topic") == dead, _DEAD)
+
+
+def stored(messages: DataFrame) -> DataFrame:
+    """What a lease has to know of its message. `messages`: one per place."""
+    return messages.select(
+        *PLACE,
+        F.col("log_offset").alias("stored_at"),
+        F.col("store_timestamp_ms").alias("stored_ms"),
+        "body_crc",
     )
 
 
 def lease_states(
     leased: DataFrame,
     ended: DataFrame,
+    messages: DataFrame,
     moves: DataFrame,
-    queue_bounds: DataFrame,
-    *,
-    as_of_ms: int,
-    running_since_ms: int,
-    grace_ms: int,
+    spans: DataFrame,
+    rules: Rules,
 ) -> DataFrame:
-    """One row per lease, with its `state`. Contract: `STATES`."""
+    """One row per lease, with its `state`. `messages`: as `stored` makes them. Contract: STATES."""
     moved = moves.groupBy(*GROUP_QUEUE).agg(F.max("log_offset").alias("moved_at"))
-    first = queue_bounds.select("topic", "queue_id", "first_offset")
+    first = spans.groupBy(*QUEUE).agg(F.min("first_offset").alias("known_from"))
+    return (
+        leased.join(ended, on=LEASE, how="left")
+        .join(messages, on=PLACE, how="left")
+        .join(F.broadcast(moved), on=GROUP_QUEUE, how="left")
+        .join(F.broadcast(first), on=QUEUE, how="left")
+        .withColumn("ack_count", F.coalesce(F.col("ack_count"), F.lit(0).cast("bigint")))
+        .withColumn("state", _state(rules))
+        .select(*STATES)
+    )
+
+
+def _state(rules: Rules) -> Column:
     has_ended = F.col("ended_at").isNotNull()
     changed = F.col("next_generation") == F.col("generation") + 1
     ended_before_change = has_ended & (F.col("expired") | (F.col("ended_at") < F.col("next_at")))
-    due = F.greatest(F.col("due_ms"), F.lit(running_since_ms))
-    state = (
+    same_body = F.col("body_crc").isNull() | (F.col("body_crc") == F.col("copy_crc"))
+    copy = F.when(same_body & (F.col("copy") == _RETRIED), "retried").when(
+        same_body & (F.col("copy") == _DEAD), "dead"
+    )
+    never_seen = F.col("stored_at").isNull() & (F.col("queue_offset") < F.col("known_from"))
+    due = F.greatest(F.col("due_ms"), F.lit(rules.running_since_ms))
+    return (
         F.when(changed & ~ended_before_change, "superseded")
-        .when(has_ended & F.col("expired"), F.coalesce(F.col("copy"), F.lit("uncopied")))
+        .when(has_ended & F.col("expired"), F.coalesce(copy, F.lit("uncopied")))
         .when(has_ended, "acked")
         .when(F.col("moved_at") > F.col("log_offset"), "voided")
-        .when(F.col("queue_offset") < F.col("first_offset"), "deleted")
-        .when(due + F.lit(grace_ms) <= F.lit(as_of_ms), "overdue")
+        .when(never_seen | (F.col("stored_at") < F.lit(rules.kept_from)), "deleted")
+        .when(due + F.lit(rules.grace_ms) <= F.lit(rules.as_of_ms), "overdue")
         .otherwise("in_flight")
     )
-    return (
-        leased.join(ended, on=LEASE, how="left")
-        .join(F.broadcast(moved), on=GROUP_QUEUE, how="left")
-        .join(F.broadcast(first), on=["topic", "queue_id"], how="left")
-        .withColumn("ack_count", F.coalesce(F.col("ack_count"), F.lit(0)))
-        .withColumn("state", state)
-        .select(*STATES)
-    )
+
+
+def newest(states: DataFrame) -> DataFrame:
+    """A message's newest lease, which decides where it stands."""
+    return states.where(F.col("next_at").isNull())
 
 
 def counts(states: DataFrame) -> DataFrame:

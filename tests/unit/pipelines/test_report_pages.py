@@ -110,3 +110,42 @@ def test_markdown_has_a_row_for_each_finding_and_group() -> None:
     assert any(
         line.startswith("| lease overdue | %RETRY%billing_orders | billing") for line in lines
     )
+
+
+def of_two_minutes() -> Report:
+    minutes = [{"minute_ms": 60_000 * i, **row(acked=9 + i, retried=i)} for i in (1, 2)]
+    latency = [
+        {"minute_ms": 60_000 * i, "span": "store to ack", "p50_ms": 10, "p99_ms": 900 * i}
+        for i in (1, 2)
+    ]
+    runs = [{"as_of_ms": 90_000, "lag_count": 7, "oldest_open_age_ms": None}]
+    return failed(
+        minutes=minutes,
+        latency=latency,
+        revive_history=runs,
+        again={"the lease ran out": 5, "the position was moved": 0},
+    )
+
+
+def test_what_happened_over_time_is_drawn() -> None:
+    """A line for each state that there is and for each quantile; a lone run is a dot."""
+    checked = Checked(page(of_two_minutes(), SNAPSHOT))
+    assert (checked.seen.count("figure"), checked.seen.count("polyline")) == (3, 5)
+    assert checked.seen.count("circle") == 1
+    for text in ("stored", "retried", "store to ack, p99", "2 s", "01-01 00:01", "01-01 00:02"):
+        assert text in checked.texts, text
+    assert "dead" not in checked.texts[checked.texts.index("Over time") :][:20]
+
+
+def test_why_messages_came_again_is_told() -> None:
+    assert "the lease ran out" in Checked(page(of_two_minutes(), SNAPSHOT)).texts
+    assert "| the lease ran out | 5 |" in document(of_two_minutes(), SNAPSHOT).splitlines()
+    assert "the position was moved" not in document(of_two_minutes(), SNAPSHOT)
+
+
+def test_each_finding_has_the_command_that_tells_more() -> None:
+    asked = "popmq explain 01AB --group billing"
+    named = failed(findings=[found(7, message_id="01AB"), found(8, message_id=None)])
+    assert asked in Checked(page(named, SNAPSHOT)).texts
+    assert f"`{asked}`" in document(named, SNAPSHOT)
+    assert show_command(found(8), SNAPSHOT) in Checked(page(named, SNAPSHOT)).texts

@@ -1,0 +1,1 @@
+"""How the audit's time grows with rows, beside a plain read of the same files."""

@@ -1,0 +1,118 @@
+"""python -m audit_scale [MILLIONS …]: the audit of so many messages, each in a Spark of its own.
+
+A row of the table: how long the audit takes, how long a plain read of every column of the same
+files, and how the time per row compares with that of the smallest size.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from audit_scale import snapshot
+from popmq_pipelines import io, session
+from popmq_pipelines.columns import SNAPSHOT_TABLES
+from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
+from popmq_pipelines.schemas import struct
+
+MASTER: Final = "local[2]"
+DRIVER_MEMORY: Final = "4g"
+READ: Final = ("commitlog_index", "pop_checkpoints", "pop_acks")
+MARKS: Final = ("<!-- scale: begin -->", "<!-- scale: end -->")
+
+
+class Measured(NamedTuple):
+    message_count: int
+    row_count: int
+    audit_s: float
+    read_s: float
+    verdict: str
+
+
+def measure(message_count: int) -> Measured:
+    """In this process: generate, read plainly, audit."""
+    with tempfile.TemporaryDirectory(prefix="popmq-audit-scale-") as folder:
+        place = Path(folder) / "snapshot"
+        snapshot.write(place, message_count)
+        spark = session.start(
+            "audit-scale",
+            os.environ,
+            master=MASTER,
+            driver_memory=DRIVER_MEMORY,
+            settings={"spark.local.dir": folder},
+        )
+        warm_up(spark, Path(folder))
+        began = time.monotonic()
+        for table in READ:
+            read_all(spark.read.schema(struct(table)).parquet(str(place / f"{table}.parquet")))
+        read_s = time.monotonic() - began
+        began = time.monotonic()
+        opened = io.open_snapshot(place)
+        report = reconcile(spark, opened, Path(folder) / "out", grace_ms=GRACE_MS)
+        audit_s = time.monotonic() - began
+        spark.stop()
+        rows = sum(int(opened.whole.files[table]["rows"]) for table in SNAPSHOT_TABLES)
+        return Measured(message_count, rows, audit_s, read_s, report.verdict.value)
+
+
+def warm_up(spark: SparkSession, folder: Path) -> None:
+    """A small audit: what a JVM does once is no time of the rows."""
+    place = folder / "warm"
+    snapshot.write(place, 10_000)
+    reconcile(spark, io.open_snapshot(place), None, grace_ms=GRACE_MS)
+
+
+def read_all(frame: DataFrame) -> None:
+    """Every value of every column, and nothing else: the floor."""
+    frame.select(F.bit_xor(F.xxhash64(*frame.columns))).take(1)
+
+
+def table(measured: list[Measured]) -> str:
+    heads = "| messages | rows | audit | rows/s | plain read | ratio | time per row |"
+    lines = [heads, "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    least = measured[0].audit_s / measured[0].row_count
+    for one in measured:
+        per_row = one.audit_s / one.row_count / least
+        lines.append(
+            f"| {one.message_count:,} | {one.row_count:,} | {one.audit_s:.0f} s "
+            f"| {one.row_count / one.audit_s:,.0f} | {one.read_s:.1f} s "
+            f"| {one.audit_s / one.read_s:.1f} | {per_row:.2f}× |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="audit_scale", description=__doc__)
+    parser.add_argument("millions", nargs="*", type=float, default=[2, 5, 10, 20])
+    parser.add_argument("--write", type=Path, help="put the table between the marks of this file")
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(measure(options.one)))
+        return 0
+    measured = []
+    for millions in options.millions:
+        count = round(millions * 1_000_000)
+        words = [sys.executable, "-m", "audit_scale", "--one", str(count)]
+        done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+        measured.append(Measured(*json.loads(done.stdout.splitlines()[-1])))
+        print(f"{count:,} messages: {measured[-1].audit_s:.0f} s", file=sys.stderr)
+    told = table(measured)
+    print(told)
+    if options.write:
+        page = options.write.read_text()
+        before, rest = page.split(MARKS[0])
+        options.write.write_text(f"{before}{MARKS[0]}\n{told}\n{MARKS[1]}{rest.split(MARKS[1])[1]}")
+    return 0 if all(one.verdict == "PASS" for one in measured) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""The commands of the audit: reconcile, backfill, report, compact, schedule."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from popmq_pipelines.verdict import Report
+
+USAGE: Final = 2
+GRACE_S: Final = 60.0
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    reconcile = commands.add_parser("reconcile", help="audit a snapshot with Spark")
+    reconcile.add_argument("--snapshot", type=Path, required=True)
+    reconcile.add_argument("--out", type=Path, help="tables and memory; default: nothing stays")
+    _spark_options(reconcile)
+    _report_options(reconcile)
+    backfill = commands.add_parser(
+        "backfill", help="audit all snapshots of a folder that were not yet, or a range again"
+    )
+    backfill.add_argument("--snapshots", type=Path, required=True)
+    backfill.add_argument("--out", type=Path, required=True, help="tables and memory")
+    backfill.add_argument("--from", dest="since", metavar="ID", help="again from this one on")
+    backfill.add_argument("--to", dest="until", metavar="ID", help="the last one")
+    _spark_options(backfill)
+    _report_options(backfill)
+    report = commands.add_parser("report", help="the last report again, without Spark")
+    report.add_argument("--out", type=Path, required=True, help="an audit's directory")
+    _report_options(report)
+    compact = commands.add_parser("compact", help="forget what the broker has deleted")
+    compact.add_argument("--out", type=Path, required=True, help="an audit's directory")
+    compact.add_argument("--snapshot", type=Path, required=True, help="the newest one")
+    schedule = commands.add_parser(
+        "schedule", help="run a command every so often; what is missed is made up for"
+    )
+    schedule.add_argument("--every-s", type=float, default=600.0, help="default: %(default)s")
+    schedule.add_argument("--state", type=Path, required=True, help="a file: when it ran last")
+    schedule.add_argument("run", nargs="+", metavar="COMMAND")
+
+
+def _spark_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--grace-s", type=float, default=GRACE_S, help="default: %(default)s")
+    parser.add_argument("--master", help="default: POPMQ_SPARK_MASTER, spark-submit's, local[*]")
+    parser.add_argument("--driver-memory", help="as Spark writes it, for example 4g")
+
+
+def _report_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument("--html", type=Path, help="write the report as a page of its own")
+    parser.add_argument("--markdown", type=Path, help="write the report as Markdown")
+    parser.add_argument("--prometheus", type=Path, help="write figures for a textfile collector")
+
+
+def _reconcile(options: argparse.Namespace) -> int:
+    from popmq_pipelines import io, ledger, ledger_tables, session
+    from popmq_pipelines.jobs.reconcile import reconcile
+
+    if not options.snapshot.is_dir():
+        return _fail(f"{options.snapshot} is no directory")
+    if options.grace_s < 0:
+        return _fail(f"--grace-s {options.grace_s}: at least 0 is needed")
+    audited: Mapping[str, str] = {}
+    try:
+        if options.out is not None:
+            audited = ledger.load(ledger_tables.folder(options.out)).audited
+        spark = session.start(
+            "popmq-reconcile",
+            os.environ,
+            master=options.master,
+            driver_memory=options.driver_memory,
+        )
+    except (session.JavaMissing, ledger.LedgerDamaged) as wrong:
+        return _fail(str(wrong))
+    try:
+        snapshot = io.open_next(options.snapshot, audited)
+        grace_ms = int(options.grace_s * 1000)
+        report = reconcile(spark, snapshot, options.out, grace_ms=grace_ms)
+    finally:
+        spark.stop()
+    return _tell(report, options.snapshot, options)
+
+
+def _backfill(options: argparse.Namespace) -> int:
+    from popmq_pipelines import session
+    from popmq_pipelines.jobs.backfill import NoSuchSnapshot, backfill
+    from popmq_pipelines.ledger import LedgerDamaged
+
+    if not options.snapshots.is_dir():
+        return _fail(f"{options.snapshots} is no directory")
+    if options.grace_s < 0:
+        return _fail(f"--grace-s {options.grace_s}: at least 0 is needed")
+    try:
+        spark = session.start(
+            "popmq-backfill", os.environ, master=options.master, driver_memory=options.driver_memory
+        )
+    except session.JavaMissing as wrong:
+        return _fail(str(wrong))
+    codes = [0]
+    try:
+        backfill(
+            spark,
+            options.snapshots,
+            options.out,
+            since=options.since,
+            until=options.until,
+            grace_ms=int(options.grace_s * 1000),
+            tell=lambda report, folder: codes.append(_tell(report, folder, options)),
+        )
+    except (NoSuchSnapshot, LedgerDamaged) as wrong:
+        return _fail(str(wrong))
+    finally:
+        spark.stop()
+    if len(codes) == 1:
+        print("Nothing new; the last report was:", file=sys.stderr)
+        return _report(options)
+    return codes[-1]
+
+
+def _report(options: argparse.Namespace) -> int:
+    from popmq_pipelines.last_report import NoReport, load
+
+    try:
+        report, snapshot = load(options.out)
+    except NoReport as wrong:
+        return _fail(str(wrong))
+    return _tell(report, snapshot, options)
+
+
+def _compact(options: argparse.Namespace) -> int:
+    from popmq_pipelines import manifest
+    from popmq_pipelines.jobs.compact import compact
+    from popmq_pipelines.ledger import LedgerDamaged
+
+    try:
+        gone = compact(options.out, manifest.load(options.snapshot).log_start)
+    except (manifest.NoSnapshot, LedgerDamaged) as wrong:
+        return _fail(str(wrong))
+    print(f"{gone.epoch_count} snapshots forgotten, {gone.freed_bytes:,} bytes of rows dropped")
+    return 0
+
+
+def _schedule(options: argparse.Namespace) -> int:
+    from popmq_pipelines import schedule
+
+    if options.every_s < 1:
+        return _fail(f"--every-s {options.every_s}: at least 1 is needed")
+    return schedule.forever(options.run, options.state, options.every_s)
+
+
+def _tell(report: "Report", snapshot: Path, options: argparse.Namespace) -> int:
+    """Writes and prints what was asked for; returns the exit code."""
+    from popmq_pipelines import gauges, last_report, report_html, report_markdown, report_text
+
+    if options.html:
+        options.html.write_text(report_html.page(report, snapshot))
+    if options.markdown:
+        options.markdown.write_text(report_markdown.document(report, snapshot))
+    if options.prometheus:
+        gauges.write(options.prometheus, report)
+    if options.out is not None and options.command in ("reconcile", "backfill"):
+        last_report.save(options.out, report, snapshot)
+    if options.json:
+        print(json.dumps(asdict(report)))
+    else:
+        print(report_text.text(report, snapshot))
+    return report.verdict.exit_code
+
+
+def _fail(text: str) -> int:
+    print(f"popmq_pipelines: {text}", file=sys.stderr)
+    return USAGE
+
+
+COMMANDS: Final[Mapping[str, Callable[[Any], int]]] = {
+    "reconcile": _reconcile,
+    "backfill": _backfill,
+    "report": _report,
+    "compact": _compact,
+    "schedule": _schedule,
+}

@@ -1,0 +1,68 @@
+"""Audit all snapshots of a folder that were not audited yet, or a range of them again."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from popmq_pipelines import io, ledger_tables
+from popmq_pipelines import ledger as ledgers
+from popmq_pipelines import manifest as manifests
+from popmq_pipelines.jobs.reconcile import reconcile, take_back
+from popmq_pipelines.ledger import Ledger
+from popmq_pipelines.manifest import NoSnapshot
+from popmq_pipelines.verdict import Report
+
+
+class NoSuchSnapshot(Exception):
+    """The folder has no finished snapshot of that id."""
+
+
+def backfill(
+    spark: SparkSession,
+    snapshots: Path,
+    out: Path,
+    *,
+    since: str | None,
+    until: str | None,
+    grace_ms: int,
+    tell: Callable[[Report, Path], None] = lambda _report, _folder: None,
+) -> list[Report]:
+    """In the order of the log, those that the audit in `out` does not have. With `since` it goes
+    back to before that one first; `until` is the last. One that is not whole is passed over: a
+    later one that tells again what it told may go on. Raises `NoSuchSnapshot`, `LedgerDamaged`."""
+    folders = in_order(snapshots)
+    for wanted in (since, until):
+        if wanted is not None and wanted not in {name for name, _ in folders}:
+            raise NoSuchSnapshot(f"{snapshots}: {wanted}: {NoSuchSnapshot.__doc__}")
+    if since is not None:
+        take_back(out, since)
+    reports = []
+    for folder in unaudited(folders, ledgers.load(ledger_tables.folder(out)), until):
+        audited = ledgers.load(ledger_tables.folder(out)).audited
+        snapshot = io.open_next(folder, audited)
+        report = reconcile(spark, snapshot, out, grace_ms=grace_ms)
+        reports.append(report)
+        tell(report, folder)
+    return reports
+
+
+def in_order(snapshots: Path) -> list[tuple[str, Path]]:
+    """(snapshot id, folder) of those that are finished, in the order of the log."""
+    found = []
+    for folder in sorted(path for path in snapshots.iterdir() if path.is_dir()):
+        try:
+            manifest = manifests.load(folder)
+        except NoSnapshot:  # it is being written, or was given up
+            continue
+        found.append((manifest.log_end, manifest.as_of_ms, manifest.snapshot_id, folder))
+    return [(snapshot_id, folder) for _, _, snapshot_id, folder in sorted(found)]
+
+
+def unaudited(folders: Sequence[tuple[str, Path]], ledger: Ledger, until: str | None) -> list[Path]:
+    """Those behind the last that was audited, up to `until`."""
+    known = [place for place, (name, _) in enumerate(folders) if name in ledger.audited]
+    first = known[-1] + 1 if known else 0
+    ends = [place for place, (name, _) in enumerate(folders) if name == until]
+    last = ends[0] + 1 if ends else len(folders)
+    return [folder for _, folder in folders[first:last]]

@@ -1,0 +1,38 @@
+"""What Prometheus is told of an audit."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+from unit.pipelines.test_report_pages import failed
+
+from popmq_pipelines.gauges import FIGURES, text, write
+from popmq_pipelines.verdict import Report, Verdict
+
+
+def samples(told: str) -> dict[tuple[str, str], float]:
+    return {
+        (sample.name, ",".join(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(told)
+        for sample in family.samples
+    }
+
+
+def test_a_failed_audit() -> None:
+    found = samples(text(failed(broker='b"1\\', watermark=9_999)))
+    assert found["popmq_audit_verdict", 'b"1\\,FAIL'] == 1
+    assert found["popmq_audit_verdict", 'b"1\\,PASS'] == 0
+    assert found["popmq_audit_findings", 'b"1\\,lease overdue'] == 2
+    assert found["popmq_audit_messages", 'b"1\\,acked'] == 9_005
+    assert found["popmq_audit_as_of_seconds", 'b"1\\'] == 1_700_000_100
+    assert {name for name, _ in found} == set(FIGURES)
+
+
+def test_one_that_could_not_be_made_is_not_green(tmp_path: Path) -> None:
+    path = tmp_path / "audit.prom"
+    write(path, replace(failed(), verdict=Verdict.PASS))
+    write(path, Report(snapshot_id="s", verdict=Verdict.INCOMPLETE, broker="b"))
+    found = samples(path.read_text())
+    assert found["popmq_audit_verdict", "b,INCOMPLETE"] == 1
+    assert found["popmq_audit_verdict", "b,PASS"] == 0
+    assert list(tmp_path.iterdir()) == [path]
