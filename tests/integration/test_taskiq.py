@@ -292,8 +292,8 @@ async def write(text: str) -> None:
 async def test_taskiqs_own_command(popmq_broker: PopmqBroker, tmp_path: Path) -> None:
     (tmp_path / "users_tasks.py").write_text(WORKER.replace("ENDPOINT", popmq_broker.endpoint))
     command = [sys.executable, "-m", "taskiq", "worker", "users_tasks:broker", "--workers", "1"]
-    worker = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    worker = await asyncio.create_subprocess_exec(
+        *command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     try:
         sender = TaskBroker(popmq_broker.endpoint)
@@ -307,7 +307,7 @@ async def test_taskiqs_own_command(popmq_broker: PopmqBroker, tmp_path: Path) ->
         await until((tmp_path / "done").exists)
     finally:
         worker.terminate()
-        said, _ = await asyncio.to_thread(worker.communicate, timeout=60)
+        said, _ = await asyncio.wait_for(worker.communicate(), 60)
     assert worker.returncode == 0, said.decode()
     assert (tmp_path / "done").read_text() == "hello"
     popmq_broker.assert_no_messages_left("taskiq")
