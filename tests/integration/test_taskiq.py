@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -145,15 +147,18 @@ async def test_what_a_task_ends_with(popmq_broker: PopmqBroker) -> None:
             context.reject()
         if how == "retry" and ran.count("retry") == 1:
             raise Retry(0, "busy", counted=False)
+        if how == "cancelled" and ran.count("cancelled") == 1:
+            raise asyncio.CancelledError
+        assert context.message.labels[ATTEMPT] == 1
 
     async with working(broker):
-        for how in ("error", "reject", "rejects", "retry"):
+        for how in ("error", "reject", "rejects", "retry", "cancelled"):
             task = await end.kiq(how)
             result = await task.wait_result(timeout=60)
-            assert result.is_err == (how != "retry"), how
+            assert result.is_err == (how not in ("retry", "cancelled")), how
         await until(lambda: len(popmq_broker.dead_letters("taskiq")) == 2)
         await popmq_broker.drained()
-    assert ran == ["error", "reject", "rejects", "retry", "retry"]
+    assert ran == ["error", "reject", "rejects", *["retry"] * 2, *["cancelled"] * 2]
     reasons = {letter.reason for letter in popmq_broker.dead_letters("taskiq")}
     assert reasons == {"not an order", "the task rejected it"}
 
@@ -270,3 +275,39 @@ async def test_a_time_that_is_none(popmq_broker: PopmqBroker, eta: str) -> None:
         await remind.kicker().with_labels(eta=eta).kiq()
     assert re.search("time zone|isoformat", str(refused.value.__cause__))
     await broker.shutdown()
+
+
+WORKER = """
+from pathlib import Path
+from popmq.taskiq import TaskBroker
+broker = TaskBroker("ENDPOINT")
+
+@broker.task
+async def write(text: str) -> None:
+    Path("part").write_text(text)
+    Path("part").rename("done")
+"""
+
+
+async def test_taskiqs_own_command(popmq_broker: PopmqBroker, tmp_path: Path) -> None:
+    (tmp_path / "users_tasks.py").write_text(WORKER.replace("ENDPOINT", popmq_broker.endpoint))
+    command = [sys.executable, "-m", "taskiq", "worker", "users_tasks:broker", "--workers", "1"]
+    worker = await asyncio.create_subprocess_exec(
+        *command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    try:
+        sender = TaskBroker(popmq_broker.endpoint)
+
+        @sender.task(task_name="users_tasks:write")
+        async def write(text: str) -> None: ...
+
+        await sender.startup()
+        await write.kiq("hello")
+        await sender.shutdown()
+        await until((tmp_path / "done").exists)
+    finally:
+        worker.terminate()
+        said, _ = await asyncio.wait_for(worker.communicate(), 60)
+    assert worker.returncode == 0, said.decode()
+    assert (tmp_path / "done").read_text() == "hello"
+    popmq_broker.assert_no_messages_left("taskiq")
