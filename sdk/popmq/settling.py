@@ -32,9 +32,11 @@ BOUNDS = Bounds(items_max=512, bytes_max=1 << 62, wait_s=0.05, under_way_max=4)
 """Of acks; the server takes 1,024 in a request."""
 LINES_MAX = 256
 """Kinds of nacks whose requests are kept; idle ones beyond are forgotten."""
+PATIENCE_LONGEST_S = 600.0
+"""An ack or nack is tried while no server answers, or its broker is away, as long as the lease
+lasts: nobody else gets the message until then, and who gives up earlier makes a duplicate."""
 PATIENCE_S = 30.0
-"""How long an ack or nack is tried at most while no server answers, or its broker is away. Not
-longer than the lease lasts: afterwards it says nothing."""
+"""When it is not known how long the lease lasts."""
 
 
 class _Line(NamedTuple):
@@ -203,11 +205,11 @@ class Settling:
 
 
 def _patience_s(held: list[ReceivedMessage]) -> float:
-    """As long as the longest lease among them is left."""
+    """What is left of the longest lease among them."""
     if not all(message.held_until_s for message in held):
         return PATIENCE_S
     left_s = max(message.held_until_s for message in held) - time.monotonic()
-    return min(PATIENCE_S, max(0.0, left_s))
+    return min(PATIENCE_LONGEST_S, max(0.0, left_s))
 
 
 def _done(_: Any) -> None:

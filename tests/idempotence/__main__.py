@@ -73,11 +73,11 @@ def main() -> int:
         print(json.dumps([outcome.as_json() for outcome in outcomes], indent=1))
     else:
         print(table(outcomes))
-    if arguments.write:
+    failures = [outcome for outcome in outcomes if outcome.failure]
+    if arguments.write and not any(outcome.error for outcome in failures):
         text = arguments.write.read_text()
         made = table(outcomes)
         arguments.write.write_text(TABLE.sub(lambda found: f"{found[1]}{made}\n{found[2]}", text))
-    failures = [outcome for outcome in outcomes if outcome.failure]
     for outcome in failures:
         name = f"{outcome.strategy}, {outcome.store}, {outcome.delivery}"
         print(f"{name}: {outcome.failure} (seed {arguments.seed})", file=sys.stderr)

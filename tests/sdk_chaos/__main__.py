@@ -37,6 +37,8 @@ def main() -> int:
             place = Path(folder) / fault
             found = campaign(place, fault, arguments.messages, rate=RATE, gap_s=GAP_S)
             print(table([found]), file=sys.stderr, flush=True)
+            for line in found.wrong:
+                print(f"WRONG {fault}: {line}", file=sys.stderr, flush=True)
             all_found.append(found)
     if arguments.json:
         print(json.dumps([found.as_json() for found in all_found], indent=1))
@@ -45,10 +47,7 @@ def main() -> int:
     if arguments.write:
         text, made = arguments.write.read_text(), table(all_found)
         arguments.write.write_text(TABLE.sub(lambda found: f"{found[1]}{made}\n{found[2]}", text))
-    wrong = [f"{found.fault}: {line}" for found in all_found for line in found.wrong]
-    for line in wrong:
-        print(f"WRONG {line}", file=sys.stderr)
-    return 1 if wrong else 0
+    return 1 if any(found.wrong for found in all_found) else 0
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ STOP_S = 60.0
 START_S = 60.0
 DRAIN_S_MAX = 300.0
 LOOK_S = 0.2
+LINES_MAX = 20
+"""Of logs, shown when something is wrong."""
 QUIET_S = 6.0
 """So long is waited when all has come: duplicates would come then."""
 LEASES: dict[Fault, float] = {"stop": 120.0, "kill": 3.0}
@@ -148,7 +150,14 @@ class Campaign:
             again = set(sorted(findings.again)[:10])
             told = [one for one in self.book.handled if one.number in again]
             wrong.append(f"{len(findings.again)} handled again: {sorted(told)}")
+            wrong += self._logged({one.message_id for one in told})
         return findings
+
+    def _logged(self, message_ids: set[str]) -> list[str]:
+        """What the consumers said of these messages."""
+        lines = [line for one in self.consumers for line in one.log.read_text().splitlines()]
+        found = [line for line in lines if any(name in line for name in message_ids)]
+        return found[:LINES_MAX]
 
 
 class Book:
