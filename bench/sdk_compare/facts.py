@@ -1,8 +1,8 @@
-"""`python -m sdk_compare.facts`: what docs/compare-python-clients.md tells beside the throughput.
+"""`python -m sdk_compare.facts [PART …]`: docs/compare-python-clients.md but for the throughput.
 
 What an installation pulls, what an import and a hundred consumers cost, and what an application
-sees when it is told to stop, and when its server goes away. Linux. Some three minutes, most of
-them waiting; `pip` asks the package index.
+sees when it is told to stop, and when its server goes away. Linux. Some six minutes, most of them
+waiting; `pip` asks the package index.
 """
 
 import json
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, Queue
@@ -28,7 +28,7 @@ MANY = 100
 HELD = 8
 DOWN_S = 3.0
 """How long the server is away."""
-AGAIN_S = 90.0
+AGAIN_S = 200.0
 """How long what was held at the end is waited for."""
 PORT = 18_181
 Commands = dict[str, list[str]]
@@ -175,8 +175,6 @@ def _again(endpoint: str, topic: str, group: str, begun: set[str]) -> str:
                 counted += message.delivery_attempt > 1
                 last_s = time.monotonic() - began_s
                 consumer.ack(message)
-            if last_s and time.monotonic() - began_s > last_s + 70:
-                break
     return (
         f"the next consumer got {len(twice)} of them again and {len(first)} that nobody had begun, "
         f"{counted} with a counted attempt, the last one after {last_s:.0f} s"
@@ -191,8 +189,10 @@ def restarted(folder: Path) -> dict[str, str]:
             running = Probe(command, "send", endpoint, "restart", "-", "0")
             for _ in range(50):
                 running.said()
+            down_s = time.monotonic()
         time.sleep(DOWN_S)
         with standalone(folder / name, PORT):
+            away_s = time.monotonic() - down_s
             time.sleep(15)
             lines = running.all_said()
             running.end()
@@ -201,21 +201,30 @@ def restarted(folder: Path) -> dict[str, str]:
         kinds = ", ".join(sorted({line[2] for line in failed})) or "none"
         after = sum(line[0] == "sent" for line in lines)
         found[name] = (
-            f"{len(failed)} sends failed ({kinds}), {after} succeeded, "
+            f"away for {away_s:.1f} s: {len(failed)} sends failed ({kinds}), {after} succeeded, "
             f"the longest took {longest_s:.1f} s"
         )
     return found
 
 
-def main() -> None:
-    found: dict[str, Any] = {"an installation pulls": distributions(), "import": imports()}
+def main(only: list[str]) -> None:
+    """`only`: some of the parts by name; none named: all."""
     with tempfile.TemporaryDirectory() as folder:
-        with standalone(Path(folder)) as endpoint:
-            found["memory"] = memory(endpoint)
-            found["SIGTERM"] = stopped(endpoint)
-        found["the server is restarted"] = restarted(Path(folder))
+        parts: dict[str, Callable[[], object]] = {
+            "installation": distributions,
+            "import": imports,
+            "memory": lambda: _served(Path(folder), memory),
+            "sigterm": lambda: _served(Path(folder), stopped),
+            "restart": lambda: restarted(Path(folder)),
+        }
+        found = {name: parts[name]() for name in only or parts}
     print(json.dumps(found, indent=1))
 
 
+def _served(folder: Path, work: Callable[[str], object]) -> object:
+    with standalone(folder) as endpoint:
+        return work(endpoint)
+
+
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

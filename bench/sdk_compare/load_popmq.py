@@ -11,7 +11,7 @@ from sdk_compare.counting import BODY, Count
 
 IN_FLIGHT = 512
 MANY = 256
-CONCURRENCY = 256
+CONCURRENCY, HELD = 512, 256
 Way = Callable[[float], Awaitable[dict[str, float]]]
 
 
@@ -63,9 +63,9 @@ async def handler(client: Client, topic: str, group: str, seconds: float) -> dic
 async def calls(client: Client, topic: str, group: str, seconds: float) -> dict[str, float]:
     """A receive after the other, and a call that acks each message."""
     count = Count(seconds)
-    async with client.consumer(topic, group, held_max=CONCURRENCY) as consumer:
+    async with client.consumer(topic, group, held_max=HELD) as consumer:
         while not count.is_over:
-            found = await consumer.receive(CONCURRENCY, wait_s=1)
+            found = await consumer.receive(HELD, wait_s=1)
             count.wrong += sum(message.body != BODY for message in found)
             await asyncio.gather(*(message.ack() for message in found))
             count.messages += len(found)

@@ -25,7 +25,7 @@ from popmq.sending import Sending
 from popmq.serializer import Serializer
 
 T = TypeVar("T")
-MESSAGES_MAX: Final = 128
+MESSAGES_MAX: Final = 256
 """In one request; PopMQ takes 1,024. A request costs as much as some fifty messages in it."""
 BYTES_MAX: Final = 4 * 1024 * 1024
 COMPRESS_LEVEL: Final = 5
