@@ -20,7 +20,7 @@ from testcontainers.compose import DockerCompose
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 INSTALL = "no Docker engine answers; install it: curl -fsSL https://get.docker.com | sh"
 COMMAND_S = 120
-BUILD_S = 900
+BUILD_S = 1800
 CLIENTS_PORT = 8081
 
 

@@ -3,13 +3,14 @@
 import asyncio
 import random
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from compose.cluster import Cluster
 from compose.traffic import RECOVER_S
-from harness.traffic import GROUP, TOPIC, Ledger, receive, send
+from harness.traffic import GROUP, Ledger, receive, send
 
 SENDERS = RECEIVERS = 2
 INVISIBLE_S = 2.0
@@ -56,6 +57,8 @@ async def loaded(cluster: Cluster, what: str) -> AsyncIterator[Load]:
         done.set()
     print(
         f"\n{what}: {len(ledger.sent_ok)} sent, {len(ledger.failures)} calls failed, "
-        f"{seconds:.1f} s to go on afterwards; topic {TOPIC}"
+        f"{seconds:.1f} s to go on afterwards"
     )
+    for reason, count in Counter(text[:100] for text in ledger.failures).most_common(3):
+        print(f"  {count} times {reason}")
     ledger.check(what)

@@ -5,7 +5,7 @@ from compose.cluster import BUILD_S, DEPLOY, Cluster
 from compose.traffic import within_true
 from testcontainers.compose import DockerCompose
 
-pytestmark = [pytest.mark.compose, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.compose, pytest.mark.timeout(2400)]
 PASSES = ["PASS: snapshot broker-a", "PASS: snapshot broker-b"]
 
 

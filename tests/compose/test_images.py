@@ -10,7 +10,7 @@ MiB = 1 << 20
 SERVICES_BYTES_MAX = 60 * MiB
 ENVOY_BYTES_MAX = 165 * MiB
 """Envoy itself is 100 MiB."""
-pytestmark = [pytest.mark.compose, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.compose, pytest.mark.timeout(2400)]
 
 
 def above_base_bytes(image: str) -> int:

@@ -10,7 +10,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends systemd
 """
 EXPOSURE_TENTHS_MAX = "20"
 """systemd's own measure: 0 for what may do nothing, 100 for root; 96 is a unit without any line."""
-pytestmark = [pytest.mark.compose, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.compose, pytest.mark.timeout(2400)]
 UNITS = ["broker@broker-a", "proxy@1", "nameserver", "standalone"]
 
 
