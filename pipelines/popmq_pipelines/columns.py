@@ -31,7 +31,8 @@ that this snapshot brought, which is its epoch; later snapshots may open it agai
     recon_message_state   one row per message and group that was given it: where it stands
     recon_gaps            what is missing          both: `offset_count` offsets
     recon_duplicates      what is there twice      from `queue_offset` on
-    recon_revive          one row per queue of the revive topic: how far, how old
+    recon_revive          one row per queue of the revive topic: how far, how old; the leases that
+                          are open, and how many were made since the run before
     recon_balance         per group, topic and minute in which the messages were stored:
                           stored = acked … not_leased; then why messages were handed out again
     recon_latency         per group, topic, minute and span (see `transforms.latency`)

@@ -144,6 +144,7 @@ def gather(
         judged=judged,
         whole_log=first.log_from == 0,
         first_ms=first.log_first_ms,
+        fresh_from=fresh.epoch.log_from,
     )
 
 

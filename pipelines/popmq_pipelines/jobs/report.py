@@ -94,7 +94,7 @@ def report(
         ],
     )
     row = {"counts": json.dumps(counts), "manifest": snapshot.manifest_sha256}
-    signed = results.signature(out, ledger.names(epoch.judged).values(), row)
+    signed = results.signature(out, everywhere, row)
     return replace(told, signature=signed)
 
 

@@ -45,6 +45,8 @@ class Evidence:
     """Nothing was deleted before the first snapshot."""
     first_ms: int
     """When the first record was stored of which anything is known."""
+    fresh_from: int
+    """The log offset from which on this run is the first to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,12 @@ def audit(evidence: Evidence, seen: Queues, states: DataFrame, rules: Rules) -> 
         balance=summary.balance(states, seen.unique, groups, kept_from=rules.kept_from),
         latency=latency.latency(newest, latency.journal(of.index)),
         revive=summary.revive(
-            summary.revive_ends(of.spans), states, lone, of.offsets, as_of_ms=rules.as_of_ms
+            summary.revive_ends(of.spans),
+            states,
+            lone,
+            of.offsets,
+            as_of_ms=rules.as_of_ms,
+            fresh_from=of.fresh_from,
         ),
     )
 

@@ -79,16 +79,23 @@ def balance(
 
 
 def revive(
-    ends: DataFrame, states: DataFrame, orphans: DataFrame, offsets: DataFrame, *, as_of_ms: int
+    ends: DataFrame,
+    states: DataFrame,
+    orphans: DataFrame,
+    offsets: DataFrame,
+    *,
+    as_of_ms: int,
+    fresh_from: int,
 ) -> DataFrame:
-    """How the journal stands at the newest snapshot, from what is judged. `ends`: (queue_id,
-    end_offset) of the revive queues; `orphans`: revive queue of each ack without checkpoint."""
+    """How the journal stands at the newest snapshot. `ends`: (queue_id, end_offset) of the revive
+    queues; `orphans`: revive queue of each ack without checkpoint. Leases that were made from
+    `fresh_from` on are counted, and all that are open: whatever else was judged adds nothing."""
     committed = offsets.where(F.col("consumer_group") == REVIVE_GROUP).select(
         "queue_id", (F.col("next_offset") + 1).alias("replay_from_offset")
     )
     is_open = F.col("state").isin(OPEN)
     made = states.groupBy(F.col("revive_queue_id").alias("queue_id")).agg(
-        F.count("*").alias("lease_count"),
+        F.count_if(F.col("log_offset") >= F.lit(fresh_from)).alias("lease_count"),
         F.count_if(F.col("state") == "in_flight").alias("in_flight_count"),
         F.count_if(F.col("state") == "overdue").alias("overdue_count"),
         (F.lit(as_of_ms) - F.min(F.when(is_open, F.col("pop_time_ms")))).alias(
