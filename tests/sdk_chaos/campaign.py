@@ -27,7 +27,10 @@ CONSUMERS, PROXIES, BROKERS = 2, 2, 2
 SENDERS = 32
 STOP_S = 60.0
 START_S = 60.0
-DRAIN_S_MAX = 300.0
+STALLED_S_MAX = 300.0
+"""What has not come when nothing came for so long is lost."""
+BACKLOG_MAX = 2_000
+"""With more that are sent and not handled nothing is sent: strikes shall hit a flow, not a heap."""
 LOOK_S = 0.2
 LINES_MAX = 20
 """Of logs, shown when something is wrong."""
@@ -76,6 +79,8 @@ class Campaign:
     sent: list[Sent] = field(default_factory=list)
     strikes: list[Strike] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+    room: asyncio.Event = field(default_factory=asyncio.Event)
+    """More may be sent."""
 
     @property
     def endpoint(self) -> str:
@@ -85,6 +90,7 @@ class Campaign:
         """`rounds` of faults while messages flow, and until all are sent; then all that was
         sent has to come."""
         sending = asyncio.create_task(self._send())
+        reading = asyncio.create_task(self._read())
         done_rounds = 0
         while not sending.done() or done_rounds < rounds:
             for name in (*(f"consumer-{i}" for i in range(CONSUMERS)), *self.services()):
@@ -93,6 +99,7 @@ class Campaign:
             done_rounds += 1
         await sending
         await self._drain()
+        reading.cancel()
 
     def services(self) -> list[str]:
         return [name for name in self.server.processes if name != "nameserver"]
@@ -121,6 +128,7 @@ class Campaign:
 
             async def some() -> None:
                 for number in numbers:
+                    await self.room.wait()
                     began_s = time.monotonic()
                     await producer.send(TOPIC, b"%d" % number)
                     self.sent.append(Sent(number, began_s, time.monotonic()))
@@ -131,13 +139,22 @@ class Campaign:
 
     async def _drain(self) -> None:
         numbers = {sent.number for sent in self.sent}
-        for _ in range(int(DRAIN_S_MAX / LOOK_S)):
-            self.book.read()
-            if numbers <= self.book.numbers:
-                break
+        known, since_s = 0, time.monotonic()
+        while not numbers <= self.book.numbers and time.monotonic() - since_s < STALLED_S_MAX:
             await asyncio.sleep(LOOK_S)
+            if len(self.book.numbers) > known:
+                known, since_s = len(self.book.numbers), time.monotonic()
         await asyncio.sleep(QUIET_S)
         self.book.read()
+
+    async def _read(self) -> None:
+        while True:
+            self.book.read()
+            if len(self.sent) - len(self.book.numbers) <= BACKLOG_MAX:
+                self.room.set()
+            else:
+                self.room.clear()
+            await asyncio.sleep(LOOK_S)
 
     def findings(self) -> Findings:
         findings = found(self.fault, self.messages, self.strikes, self.sent, self.book.handled)

@@ -11,11 +11,12 @@ from sdk_chaos.findings import Handled
 TOPIC, GROUP = "chaos", "chaos-group"
 LEASE_S = "SDK_CHAOS_LEASE_S"
 FILE = "SDK_CHAOS_FILE"
+CONCURRENCY = 32  # enough for the flow where an answer takes its time
 app = App(stop_s=20.0)
 out = os.open(os.environ.get(FILE, os.devnull), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
-@app.handler(TOPIC, GROUP, concurrency=8, lease_s=float(os.environ.get(LEASE_S, "30")))
+@app.handler(TOPIC, GROUP, concurrency=CONCURRENCY, lease_s=float(os.environ.get(LEASE_S, "30")))
 async def handle(message: ReceivedMessage) -> None:
     await asyncio.sleep(random.uniform(0, 0.02))
     handled = Handled(
