@@ -5,7 +5,7 @@ GAP_S = 0.05
 FIFO_GAP_S = 0.1
 """Between two sends of a message group."""
 FIFO_LINES = 2
-INVISIBLE_S = 20
+INVISIBLE_S = 30
 """A lease; what was received and not acked comes again after it."""
 POLL_S = 2
 """How long a receive waits."""
