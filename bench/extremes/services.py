@@ -39,7 +39,8 @@ class Services(Popmq):
 
     def _environment(self) -> dict[str, str]:
         base = popmq_environment(os.environ, self.flush, self.folder / "data")
-        return {**base, **port_variables(self._ports), **self._variables}
+        place = {"POPMQ_BROKER_EXPORT_DIR": str(self.folder / "snapshots")}
+        return {**base, **place, **port_variables(self._ports), **self._variables}
 
     def make_topic(self, name: str, queues: int = 8) -> None:
         """A NORMAL topic; waits for the broker to register."""
