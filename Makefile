@@ -145,9 +145,18 @@ WARMUP_POPMQ ?= 5
 BENCH_ARGS = --rounds $(ROUNDS) --seconds $(SECONDS) --messages $(MESSAGES) \
 	--warmup-jvm $(WARMUP_JVM) --warmup-popmq $(WARMUP_POPMQ) \
 	$(if $(ROWS),--rows '$(ROWS)') $(if $(SYSTEMS),--systems '$(SYSTEMS)') $(if $(FLUSH),--flush '$(FLUSH)') \
-	$(if $(CORES),--cores $(CORES)) $(if $(FULL),--full) $(if $(CHECK),--check) $(if $(JSON),--json) $(BENCH_OPTIONS)
+	$(if $(CORES),--cores $(CORES)) $(if $(FULL),--full) $(if $(CHECK),--check) $(if $(JSON),--json) \
+	--popmq .venv-bench/bin/popmq $(BENCH_OPTIONS)
+# Debian's own is built with profiles, as Docker's are; others are often not, and slower.
+SERVER_PYTHON ?= $(shell /usr/bin/python3 -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo /usr/bin/python3 || echo $(PYTHON))
 
-bench: setup .venv/.bench .venv-compiled/.ready bench/loadgen/loadgen bench/anchor/lib ## against Apache RocketMQ (ROUNDS= SECONDS= ROWS= CHECK=1 FULL=1)
+.venv-bench/.ready: pyproject.toml $(shell find services -name '*.py')
+	$(SERVER_PYTHON) -m venv .venv-bench
+	.venv-bench/bin/pip install --quiet --upgrade pip
+	.venv-bench/bin/pip install --quiet --force-reinstall '.[server,envoy]'
+	touch $@
+
+bench: setup .venv/.bench .venv-bench/.ready .venv-compiled/.ready bench/loadgen/loadgen bench/anchor/lib ## against Apache RocketMQ (ROUNDS= SECONDS= ROWS= CHECK=1 FULL=1)
 	PYTHONPATH=bench $(BIN)/python -m compare $(BENCH_ARGS)
 
 .venv/.bench: .venv/.ready
@@ -182,7 +191,7 @@ profile: setup .venv/.bench bench/loadgen/loadgen ## flame graphs of broker and 
 	PYTHONPATH=bench $(BIN)/python -m profiling $(EDGE_ARGS)
 
 .venv-compiled/.ready: pyproject.toml build_compiled.py $(shell find services -name '*.py')
-	$(PYTHON) -m venv .venv-compiled
+	$(SERVER_PYTHON) -m venv .venv-compiled
 	.venv-compiled/bin/pip install --quiet --upgrade pip
 	POPMQ_COMPILE=1 .venv-compiled/bin/pip install --quiet --force-reinstall '.[server,sql,redis]' --group dev
 	touch $@

@@ -115,7 +115,7 @@ def _run(options: argparse.Namespace) -> int:
     kept = _new_record(options, plan, tools)
     path = options.results or _results_path(kept)
     print(
-        f"{len(plan.schedule())} starts, {len(plan.rows)} rows each: about"
+        f"{plan.rounds * len(plan.cases)} starts, {len(plan.rows)} rows each: about"
         f" {spoken(plan.estimate_s())}; results in {path}",
         file=sys.stderr,
     )

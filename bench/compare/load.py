@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compare.failure import BenchFailure
-from compare.servers import ENDPOINT, Tools
+from compare.servers import Server
 
 Report = dict[str, Any]
 """What `loadgen -json` prints, as it is."""
@@ -58,14 +58,12 @@ def figures(report: Report, latency: str) -> Figures:
     )
 
 
-def run(tools: Tools, flags: Sequence[str], pids: str, timeout_s: float) -> Report:
+def run(server: Server, flags: Sequence[str], timeout_s: float) -> Report:
     """One run of loadgen; messages that are missing are in the report and no failure here."""
-    command = [str(tools.loadgen), "-json", "-endpoint", ENDPOINT, *flags]
-    if pids:
-        command += ["-pids", pids]
+    command = [*_command(server, flags), "-pids", server.pids_flag()]
     try:
         done = subprocess.run(
-            tools.pinned(command),
+            command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=timeout_s,
@@ -83,17 +81,20 @@ def run(tools: Tools, flags: Sequence[str], pids: str, timeout_s: float) -> Repo
     return report
 
 
-def confirms(tools: Tools, flags: Sequence[str], timeout_s: float) -> bool:
+def confirms(server: Server, flags: Sequence[str], timeout_s: float) -> bool:
     """Whether the server confirmed a message of this short run."""
-    command = [str(tools.loadgen), "-json", "-endpoint", ENDPOINT, *flags]
+    command = _command(server, flags)
     try:
-        done = subprocess.run(
-            tools.pinned(command), capture_output=True, timeout=timeout_s, check=False
-        )
+        done = subprocess.run(command, capture_output=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired:
         return False
     report = parsed(done.stdout)
     return report is not None and report["sent"] > 0
+
+
+def _command(server: Server, flags: Sequence[str]) -> list[str]:
+    tools = server.tools
+    return tools.pinned([str(tools.loadgen), "-json", "-endpoint", server.endpoint, *flags])
 
 
 def parsed(output: bytes) -> Report | None:

@@ -72,7 +72,10 @@ def jars_folder(tools: Tools) -> Path:
 
 def versions(tools: Tools, jvm: bool) -> dict[str, str]:
     """Name → version of what is measured and of what it runs on."""
-    found = {"popmq": _first_line([str(tools.popmq), "--version"]).rpartition(" ")[2]}
+    found = {
+        "popmq": _first_line([str(tools.popmq), "--version"]).rpartition(" ")[2],
+        "python": _first_line([str(tools.popmq.parent / "python"), "--version"]),
+    }
     if jvm:
         jar = next(jars_folder(tools).glob(JARS))
         found["rocketmq"] = jar.stem.removeprefix("rocketmq-proxy-")

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,6 +118,13 @@ def _signal(pid: int, began: Mapping[int, str], number: signal.Signals) -> None:
             os.kill(pid, number)
         except ProcessLookupError:
             return
+
+
+def signal_each(pids: Iterable[int], number: signal.Signals) -> None:
+    """Those that are gone are passed over."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def _wait_gone(pids: Sequence[int], began: Mapping[int, str], timeout_s: float) -> None:

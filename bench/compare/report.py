@@ -11,6 +11,7 @@ from compare.results import (
     Target,
     Verdict,
     ratio,
+    row_ratio,
 )
 from compare.systems import FLUSHES, PAIRS, SYSTEMS, Case, Pair
 from compare.workloads import ROWS
@@ -61,13 +62,13 @@ def _head(record: Record) -> str:
         f" ({machine['processor']}), {machine['memory_gib']} GiB;"
         " servers and load generator share them."
         f" PopMQ {versions.get('popmq', NONE)}, Apache RocketMQ {versions.get('rocketmq', NONE)}"
-        f" ({versions.get('java', 'no Java')}).",
+        f" ({versions.get('java', 'no Java')}); {versions.get('python', 'Python unknown')}.",
         "",
         f"Bodies of 1 KiB, plaintext, NORMAL topics of 8 queues. Medians of {settings['rounds']}"
-        f" rounds in which the systems take turns; {settings['seconds']:g} s a load, after"
+        f" rounds; the systems take turns at each load, {settings['seconds']:g} s long; after"
         f" {settings['warmup_jvm_s']:g} s (JVM) or {settings['warmup_popmq_s']:g} s (PopMQ) of load"
-        " after each start. Ratios are PopMQ ÷ RocketMQ. CPU is that of all server processes"
-        " together. Only ratios within one run carry over to another machine.",
+        " after each start. Ratios are PopMQ ÷ RocketMQ of one round, their median. CPU is that of"
+        " all server processes together. Only ratios carry over to another machine.",
     ]
     return "\n".join(lines)
 
@@ -99,9 +100,14 @@ def _loads(ours: Case, theirs: Case, summary: Summary) -> str:
 def _load_cells(mine: RowSummary | None, other: RowSummary | None) -> list[str]:
     """Three cells for each measure, and the larger spread of the two."""
     cells: list[str] = []
-    for name in ("messages_per_s", "server_cpu_us", "p50_ms", "p99_ms"):
+    for name, measure in (
+        ("messages_per_s", "throughput"),
+        ("server_cpu_us", "CPU"),
+        ("p50_ms", "p50"),
+        ("p99_ms", "p99"),
+    ):
         values = [getattr(side, name) if side else None for side in (mine, other)]
-        cells += [number(values[0]), number(values[1]), times(ratio(values[0], values[1]))]
+        cells += [number(values[0]), number(values[1]), times(row_ratio(mine, other, measure))]
     spread = max(side.spread for side in (mine, other) if side)
     return [*cells, f"{spread:.0%}"]
 

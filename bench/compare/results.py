@@ -35,6 +35,7 @@ class RowSummary:
     duplicates: int
     errors: dict[str, int]
     """Sums over the rounds."""
+    by_round: dict[int, Figures]
 
     @property
     def spread(self) -> float:
@@ -65,7 +66,7 @@ class Summary:
 
 
 def summarize(record: Record) -> Summary:
-    runs: dict[tuple[Case, str], list[Figures]] = {}
+    runs: dict[tuple[Case, str], dict[int, Figures]] = {}
     failures = []
     for run in record.rows:
         case = Case(run.system, run.flush)
@@ -74,17 +75,18 @@ def summarize(record: Record) -> Summary:
             failures.append(f"{case}, {run.row}, round {run.round}: {told}")
             continue
         measured = figures(run.report, ROWS[run.row].latency)
-        runs.setdefault((case, run.row), []).append(measured)
+        runs.setdefault((case, run.row), {})[run.round] = measured
     cases = dict.fromkeys(Case(start.system, start.flush) for start in record.starts)
     return Summary(
-        rows={key: row_summary(list_of) for key, list_of in runs.items()},
+        rows={key: row_summary(by_round) for key, by_round in runs.items()},
         starts={case: _start_summary(record, case) for case in cases},
         failures=failures,
     )
 
 
-def row_summary(runs: list[Figures]) -> RowSummary:
-    """`runs` has one entry per round, at least one."""
+def row_summary(by_round: dict[int, Figures]) -> RowSummary:
+    """Of at least one round."""
+    runs = list(by_round.values())
     rates = [run.messages_per_s for run in runs]
     names = dict.fromkeys(name for run in runs for name in run.cpu_us)
     latencies = [run.latency for run in runs if run.latency]
@@ -102,6 +104,7 @@ def row_summary(runs: list[Figures]) -> RowSummary:
         missing=sum(run.missing for run in runs),
         duplicates=sum(run.duplicates for run in runs),
         errors={code: sum(run.errors.get(code, 0) for run in runs) for code in codes},
+        by_round=by_round,
     )
 
 
@@ -179,11 +182,11 @@ TARGETS = (
     *(target for pair in ALONE_PAIRS for target in _alone_targets(pair)),
 )
 
-ROW_MEASURES: dict[str, Callable[[RowSummary], float | None]] = {
-    "throughput": lambda row: row.messages_per_s,
-    "CPU": lambda row: row.server_cpu_us,
-    "p50": lambda row: row.p50_ms,
-    "p99": lambda row: row.p99_ms,
+MEASURES: dict[str, Callable[[Figures], float | None]] = {
+    "throughput": lambda run: run.messages_per_s,
+    "CPU": lambda run: run.server_cpu_us,
+    "p50": lambda run: run.latency.p50_ms if run.latency else None,
+    "p99": lambda run: run.latency.p99_ms if run.latency else None,
 }
 START_MEASURES: dict[str, Callable[[StartSummary], float | None]] = {
     "memory": lambda start: start.loaded_anonymous_mib,
@@ -210,17 +213,24 @@ def verdicts(summary: Summary) -> list[Verdict]:
     return [Verdict(target, _target_ratio(summary, target)) for target in TARGETS]
 
 
+def row_ratio(ours: RowSummary | None, theirs: RowSummary | None, measure: str) -> float | None:
+    """Median of the rounds' ratios: within a round both ran within a minute or two, and what
+    slowed one slowed the other."""
+    if ours is None or theirs is None:
+        return None
+    of = MEASURES[measure]
+    shared = [number for number in ours.by_round if number in theirs.by_round]
+    ratios = [ratio(of(ours.by_round[n]), of(theirs.by_round[n])) for n in shared]
+    return _median_or_none(one for one in ratios if one is not None)
+
+
 def _target_ratio(summary: Summary, target: Target) -> float | None:
-    values = [
-        _value(summary, Case(system, "sync"), target)
-        for system in (target.pair.ours, target.pair.theirs)
-    ]
-    return ratio(values[0], values[1])
-
-
-def _value(summary: Summary, case: Case, target: Target) -> float | None:
-    if target.row is None:
-        start = summary.starts.get(case)
-        return START_MEASURES[target.measure](start) if start else None
-    row = summary.rows.get((case, target.row))
-    return ROW_MEASURES[target.measure](row) if row else None
+    ours, theirs = Case(target.pair.ours, "sync"), Case(target.pair.theirs, "sync")
+    if target.row is not None:
+        rows = summary.rows.get((ours, target.row)), summary.rows.get((theirs, target.row))
+        return row_ratio(*rows, target.measure)
+    starts = summary.starts.get(ours), summary.starts.get(theirs)
+    if starts[0] is None or starts[1] is None:
+        return None
+    of = START_MEASURES[target.measure]
+    return ratio(of(starts[0]), of(starts[1]))

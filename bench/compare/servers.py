@@ -1,10 +1,11 @@
-"""Starts and stops a system under test, and knows its processes.
+"""Starts, pauses and stops a system under test, and knows its processes.
 
-All systems listen on the same ports of 127.0.0.1, so one runs at a time. Processes are started
-one after the other, each when the one before listens, for both sides alike.
+All listen on 127.0.0.1, RocketMQ on its usual ports, each PopMQ on ports of its own. Processes are
+started one after the other, each when the one before listens, for both sides alike.
 """
 
 import os
+import signal
 import subprocess
 import time
 from abc import ABC, abstractmethod
@@ -17,13 +18,25 @@ from compare.failure import BenchFailure
 from compare.systems import COMPILED, SYSTEMS, Case
 from compare.workloads import QUEUES, TOPIC_PREFIX, group, topic
 
-NAMESERVER_PORT = 9876
-BROKER_PORT = 10911
-PROXY_PORT = 8081
-ENDPOINT = f"127.0.0.1:{PROXY_PORT}"
 ADMIN_TIMEOUT_S = 120
 REGISTER_TIMEOUT_S = 30.0
 """A broker that listens may not have registered yet; so long topics are tried again."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    nameserver: int
+    broker: int
+    proxy: int
+
+
+ROCKETMQ_PORTS = Ports(9876, 10911, 8081)
+"""As anchor.sh has them."""
+
+
+def popmq_ports(place: int) -> Ports:
+    """`place`: of the system among those that run together."""
+    return Ports(*(21_000 + 10 * place + i for i in range(3)))
 
 
 @dataclass(frozen=True)
@@ -45,10 +58,12 @@ class Tools:
 class Server(ABC):
     """A system under test with its files in `folder`."""
 
-    def __init__(self, tools: Tools, flush: str, folder: Path) -> None:
+    def __init__(self, tools: Tools, flush: str, folder: Path, ports: Ports) -> None:
         self.tools = tools
         self.flush = flush
         self.folder = folder
+        self.ports = ports
+        self.endpoint = f"127.0.0.1:{ports.proxy}"
 
     @abstractmethod
     def start(self) -> None:
@@ -76,6 +91,18 @@ class Server(ABC):
                 found.setdefault("envoy" if is_envoy else name, []).append(pid)
         return found
 
+    def pause(self) -> None:
+        """Until `resume` it takes no CPU."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """What was paused goes on; may be called at any time."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        for pids in self.processes().values():
+            processes.signal_each(pids, number)
+
     def pids_flag(self) -> str:
         """name=PID,… for loadgen."""
         return ",".join(f"{name}={pid}" for name, pids in self.processes().items() for pid in pids)
@@ -84,8 +111,10 @@ class Server(ABC):
 class Popmq(Server):
     """PopMQ: nameserver, broker and proxy, or one process."""
 
-    def __init__(self, tools: Tools, flush: str, folder: Path, front: str, alone: bool) -> None:
-        super().__init__(tools, flush, folder)
+    def __init__(
+        self, tools: Tools, flush: str, folder: Path, ports: Ports, front: str, alone: bool
+    ) -> None:
+        super().__init__(tools, flush, folder, ports)
         self.front = front
         self.alone = alone
         self._pids: dict[str, int] = {}
@@ -99,19 +128,19 @@ class Popmq(Server):
 
     def _commands(self) -> list[tuple[str, int, list[str]]]:
         """(name, port it listens on, words after `popmq`) in order of start."""
-        front = ["--front", self.front]
+        front, ports = ["--front", self.front], self.ports
         if self.alone:
-            words = ["standalone", "--port", str(PROXY_PORT), "--flush", self.flush, *front]
-            return [("standalone", PROXY_PORT, [*words, "--data-dir", str(self.folder / "data")])]
+            words = ["standalone", "--port", str(ports.proxy), "--flush", self.flush, *front]
+            return [("standalone", ports.proxy, [*words, "--data-dir", str(self.folder / "data")])]
         workers = ["--workers", "1"] if self.front == "envoy" else []
         return [
-            ("nameserver", NAMESERVER_PORT, ["nameserver"]),
-            ("broker", BROKER_PORT, ["broker"]),
-            ("proxy", PROXY_PORT, ["proxy", *front, *workers]),
+            ("nameserver", ports.nameserver, ["nameserver"]),
+            ("broker", ports.broker, ["broker"]),
+            ("proxy", ports.proxy, ["proxy", *front, *workers]),
         ]
 
     def _environment(self) -> dict[str, str]:
-        return popmq_environment(os.environ, self.flush, self.folder / "data")
+        return popmq_environment(os.environ, self.flush, self.folder / "data", self.ports)
 
     def stop(self) -> None:
         processes.end(list(self._pids.values()))
@@ -129,7 +158,7 @@ class Popmq(Server):
             self._cli("group", "create", group(index))
 
     def _cli(self, *words: str) -> None:
-        command = [str(self.tools.popmq), *words, "--endpoint", ENDPOINT]
+        command = [str(self.tools.popmq), *words, "--endpoint", self.endpoint]
         admin(command, os.environ)
 
 
@@ -137,7 +166,7 @@ class Rocketmq(Server):
     """Apache RocketMQ by anchor.sh; `mode` is cluster or local."""
 
     def __init__(self, tools: Tools, flush: str, folder: Path, mode: str) -> None:
-        super().__init__(tools, flush, folder)
+        super().__init__(tools, flush, folder, ROCKETMQ_PORTS)
         self.mode = mode
 
     def start(self) -> None:
@@ -171,20 +200,23 @@ class Rocketmq(Server):
         admin(command, {**os.environ, "ANCHOR_HOME": str(self.folder)})
 
 
-def popmq_environment(base: Mapping[str, str], flush: str, data: Path) -> dict[str, str]:
+def popmq_environment(
+    base: Mapping[str, str], flush: str, data: Path, ports: Ports
+) -> dict[str, str]:
     """`base` without its own POPMQ_ variables, and the benchmark's."""
+    nameserver = f"127.0.0.1:{ports.nameserver}"
     kept = {name: value for name, value in base.items() if not name.startswith("POPMQ_")}
     return {
         **kept,
-        "POPMQ_NAMESERVER_PORT": str(NAMESERVER_PORT),
+        "POPMQ_NAMESERVER_PORT": str(ports.nameserver),
         "POPMQ_NAMESERVER_LOG_LEVEL": "warning",
         "POPMQ_BROKER_DATA_DIR": str(data),
         "POPMQ_BROKER_FLUSH": flush,
-        "POPMQ_BROKER_PORT": str(BROKER_PORT),
-        "POPMQ_BROKER_NAMESERVERS": f"127.0.0.1:{NAMESERVER_PORT}",
+        "POPMQ_BROKER_PORT": str(ports.broker),
+        "POPMQ_BROKER_NAMESERVERS": nameserver,
         "POPMQ_BROKER_LOG_LEVEL": "warning",
-        "POPMQ_PROXY_PORT": str(PROXY_PORT),
-        "POPMQ_PROXY_NAMESERVERS": f"127.0.0.1:{NAMESERVER_PORT}",
+        "POPMQ_PROXY_PORT": str(ports.proxy),
+        "POPMQ_PROXY_NAMESERVERS": nameserver,
         "POPMQ_PROXY_LOG_LEVEL": "warning",
     }
 
@@ -217,8 +249,8 @@ def patiently(attempt: Callable[[], None]) -> None:
         time.sleep(0.5)
 
 
-def server_for(case: Case, tools: Tools, folder: Path) -> Server:
-    """The server of a case, not started."""
+def server_for(case: Case, tools: Tools, folder: Path, place: int) -> Server:
+    """The server of a case, not started; `place`: among those that run together."""
     if SYSTEMS[case.system].jvm:
         mode = "local" if case.system == "rocketmq-local" else "cluster"
         return Rocketmq(tools, case.flush, folder, mode)
@@ -230,11 +262,11 @@ def server_for(case: Case, tools: Tools, folder: Path) -> Server:
     }[case.system.removesuffix(COMPILED)]
     if case.system.endswith(COMPILED):
         tools = replace(tools, popmq=tools.compiled)
-    return Popmq(tools, case.flush, folder, front, alone)
+    return Popmq(tools, case.flush, folder, popmq_ports(place), front, alone)
 
 
-def check_ports_free() -> None:
-    for port in (NAMESERVER_PORT, BROKER_PORT, PROXY_PORT):
+def check_free(ports: Ports) -> None:
+    for port in (ports.nameserver, ports.broker, ports.proxy):
         if processes.listens(port):
             raise BenchFailure(
                 f"something listens on 127.0.0.1:{port} already;"

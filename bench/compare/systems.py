@@ -83,3 +83,8 @@ FULL_CASES = (
     Case("popmq", "async"),
     Case("rocketmq", "async"),
 )
+
+
+def peer_of(system: str) -> str:
+    """The name of the JVM's system it is compared with; of that system its own."""
+    return next((pair.theirs for pair in PAIRS if pair.ours == system), system)

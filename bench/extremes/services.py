@@ -1,6 +1,5 @@
 """PopMQ in separate processes on free ports, with a fresh folder that is gone afterwards."""
 
-import os
 import shutil
 import socket
 import tempfile
@@ -12,7 +11,7 @@ from pathlib import Path
 from compare import load
 from compare.failure import BenchFailure
 from compare.progress import uninterrupted
-from compare.servers import Popmq, Tools, admin, patiently, popmq_environment
+from compare.servers import Popmq, Ports, Tools, patiently
 
 CONFIRM_TIMEOUT_S = 60.0
 CONFIRM_PAUSE_S = 0.05
@@ -26,21 +25,12 @@ class Services(Popmq):
     def __init__(
         self, tools: Tools, folder: Path, front: str, variables: Mapping[str, str]
     ) -> None:
-        super().__init__(tools, "sync", folder, front, alone=False)
+        super().__init__(tools, "sync", folder, Ports(*free_ports(3)), front, alone=False)
         self._variables = dict(variables)
-        self._ports = dict(zip(("nameserver", "broker", "proxy"), free_ports(3), strict=True))
-
-    @property
-    def endpoint(self) -> str:
-        return f"127.0.0.1:{self._ports['proxy']}"
-
-    def _commands(self) -> list[tuple[str, int, list[str]]]:
-        return [(name, self._ports[name], words) for name, _, words in super()._commands()]
 
     def _environment(self) -> dict[str, str]:
-        base = popmq_environment(os.environ, self.flush, self.folder / "data")
         place = {"POPMQ_BROKER_EXPORT_DIR": str(self.folder / "snapshots")}
-        return {**base, **place, **port_variables(self._ports), **self._variables}
+        return {**super()._environment(), **place, **self._variables}
 
     def make_topic(self, name: str, queues: int = 8) -> None:
         """A NORMAL topic; waits for the broker to register."""
@@ -51,13 +41,9 @@ class Services(Popmq):
         """`consume_from` is first or last."""
         self._cli("group", "create", name, "--from", consume_from)
 
-    def _cli(self, *words: str) -> None:
-        admin([str(self.tools.popmq), *words, "--endpoint", self.endpoint], os.environ)
-
     def load(self, flags: Sequence[str], seconds: float) -> load.Report:
         """A run of loadgen that should take so long; errors that it saw are a failure."""
-        own = ["-endpoint", self.endpoint, *flags]
-        report = load.run(self.tools, own, self.pids_flag(), seconds + LOADGEN_SLACK_S)
+        report = load.run(self, flags, seconds + LOADGEN_SLACK_S)
         if report["errors"]:
             code, kind = next(iter(report["errors"].items()))
             raise BenchFailure(
@@ -67,27 +53,15 @@ class Services(Popmq):
 
     def start_timed(self, topic: str) -> float:
         """Seconds from the launch of the first process until a send to the topic is confirmed."""
-        flags = ["-endpoint", self.endpoint, "-mode", "send", "-topic", topic, "-messages", "1"]
+        flags = ["-mode", "send", "-topic", topic, "-messages", "1"]
         flags += ["-inflight", "1", "-warmup", "0s", "-duration", "5s", "-rpc-timeout", "5s"]
         began = time.monotonic()
         self.start()
-        while not load.confirms(self.tools, flags, timeout_s=5.0):
+        while not load.confirms(self, flags, timeout_s=5.0):
             if time.monotonic() - began > CONFIRM_TIMEOUT_S:
                 raise BenchFailure(f"no send was confirmed {CONFIRM_TIMEOUT_S:.0f} s after start")
             time.sleep(CONFIRM_PAUSE_S)
         return time.monotonic() - began
-
-
-def port_variables(ports: Mapping[str, int]) -> dict[str, str]:
-    """The variables that make the three find each other on these ports."""
-    nameserver = f"127.0.0.1:{ports['nameserver']}"
-    return {
-        "POPMQ_NAMESERVER_PORT": str(ports["nameserver"]),
-        "POPMQ_BROKER_PORT": str(ports["broker"]),
-        "POPMQ_BROKER_NAMESERVERS": nameserver,
-        "POPMQ_PROXY_PORT": str(ports["proxy"]),
-        "POPMQ_PROXY_NAMESERVERS": nameserver,
-    }
 
 
 def free_ports(count: int) -> list[int]:

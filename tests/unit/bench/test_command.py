@@ -11,7 +11,7 @@ from compare.failure import BenchFailure
 from compare.prerequisites import missing
 from compare.progress import Progress, spoken
 from compare.record import load, save
-from compare.servers import Tools, popmq_environment
+from compare.servers import Tools, popmq_environment, popmq_ports
 from compare.systems import FULL_CASES, Case
 
 
@@ -38,11 +38,9 @@ def test_systems_and_flush_are_chosen() -> None:
         cases("--systems", "kafka")
 
 
-def test_systems_take_turns() -> None:
+def test_what_is_compared_runs_together() -> None:
     plan = plan_of(parser().parse_args(["--rounds", "2", "--rows", "send-16"]))
-    assert [(number, case.system) for number, case in plan.schedule()] == [
-        (number, system) for number in (1, 2) for system in CLUSTER
-    ]
+    assert [[case.system for case in group] for group in plan.groups()] == [list(CLUSTER)]
     assert plan.estimate_s() > 2 * (60 + 5 + 2 * 25)
 
 
@@ -99,8 +97,9 @@ def test_the_time_left_follows_what_was_seen() -> None:
 
 def test_servers_do_not_see_the_users_own_variables() -> None:
     made = popmq_environment(
-        {"PATH": "p", "POPMQ_BROKER_REVIVE_QUEUES": "1"}, "async", Path("/data")
+        {"PATH": "p", "POPMQ_BROKER_REVIVE_QUEUES": "1"}, "async", Path("/data"), popmq_ports(1)
     )
+    assert made["POPMQ_PROXY_PORT"] == "21012"
     assert made["PATH"] == "p"
     assert made["POPMQ_BROKER_FLUSH"] == "async"
     assert "POPMQ_BROKER_REVIVE_QUEUES" not in made

@@ -9,11 +9,11 @@ import pytest
 from compare.failure import BenchFailure
 from compare.load import Figures
 from compare.processes import Memory
-from compare.servers import popmq_environment
+from compare.servers import Ports, popmq_environment
 from extremes import backlog, export, polls, topics
 from extremes.command import MISSED, parser, tools_of
 from extremes.outcome import Figure, Outcome
-from extremes.services import free_ports, port_variables
+from extremes.services import free_ports
 from extremes.usage import Sample
 
 
@@ -136,12 +136,12 @@ def test_an_outcome_as_text_and_as_a_document() -> None:
 
 
 def test_the_services_find_each_other_on_their_ports() -> None:
-    ports = dict(zip(("nameserver", "broker", "proxy"), free_ports(3), strict=True))
-    assert len(set(ports.values())) == 3
-    found = {**popmq_environment({}, "sync", Path("d")), **port_variables(ports)}
+    ports = Ports(*free_ports(3))
+    assert len({ports.nameserver, ports.broker, ports.proxy}) == 3
+    found = popmq_environment({}, "sync", Path("d"), ports)
     assert found["POPMQ_PROXY_NAMESERVERS"] == f"127.0.0.1:{found['POPMQ_NAMESERVER_PORT']}"
     assert found["POPMQ_BROKER_NAMESERVERS"] == found["POPMQ_PROXY_NAMESERVERS"]
-    assert found["POPMQ_BROKER_PORT"] == str(ports["broker"])
+    assert found["POPMQ_BROKER_PORT"] == str(ports.broker)
 
 
 def test_a_program_that_is_missing_is_named_with_its_cure(tmp_path: Path) -> None:

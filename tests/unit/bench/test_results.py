@@ -4,7 +4,7 @@ import pytest
 from unit.bench.made import record, report
 
 from compare.record import RowRun
-from compare.results import TARGETS, Target, Verdict, ratio, summarize, verdicts
+from compare.results import TARGETS, Target, Verdict, ratio, row_ratio, summarize, verdicts
 from compare.systems import PAIRS, Case
 
 OURS, THEIRS = Case("popmq", "sync"), Case("rocketmq", "sync")
@@ -99,3 +99,15 @@ def test_async_flush_is_not_held_against_the_targets() -> None:
 def test_one_process_is_held_against_one_process() -> None:
     alone = {target.pair for target in TARGETS if target.pair.theirs == "rocketmq-local"}
     assert {pair.ours for pair in alone} == {"popmq-standalone", "popmq-standalone-compiled"}
+
+
+def test_a_round_in_which_all_was_slow_does_not_move_the_ratio() -> None:
+    """Medians of each side alone would say 2,000 ÷ 1,500."""
+    rows = summarize(record({"popmq": [2000, 4000, 1000], "rocketmq": [1500, 2000, 500]})).rows
+    assert row_ratio(rows[OURS, "send-16"], rows[THEIRS, "send-16"], "throughput") == 2.0
+
+
+def test_only_rounds_that_both_ran_are_compared() -> None:
+    rows = summarize(record({"popmq": [2000, 4000], "rocketmq": [1000]})).rows
+    assert row_ratio(rows[OURS, "send-16"], rows[THEIRS, "send-16"], "throughput") == 2.0
+    assert row_ratio(rows[OURS, "send-16"], None, "CPU") is None
