@@ -122,6 +122,10 @@ rocketmq-store: MESSAGES = 100000
 rocketmq-store: setup bench/anchor/lib ## Apache RocketMQ's broker reads our files, and the reverse (MESSAGES= ONLY= SLOWER=)
 	PYTHONPATH=tests SLOWER=$(SLOWER) $(BIN)/python -m rocketmq_store $(MESSAGES) $(ONLY)
 
+.PHONY: rocketmq-fixture
+rocketmq-fixture: setup bench/anchor/lib ## a small directory written by Apache RocketMQ, packed (INTO=)
+	PYTHONPATH=tests $(BIN)/python -m rocketmq_store.fixture $(or $(INTO),tests/pipelines/rocketmq-store.tar.xz)
+
 pipelines: setup ## the audit on a local Spark
 	@command -v java >/dev/null || { echo 'make pipelines: install Java 17 (apt-get install openjdk-17-jre-headless)'; exit 1; }
 	$(BIN)/pytest -q tests/pipelines --ignore tests/pipelines/cluster --ignore tests/pipelines/test_audit.py
@@ -203,6 +207,12 @@ EDGE_ARGS = $(if $(FRONT),--front $(FRONT)) $(if $(CORES),--cores $(CORES)) $(BE
 extremes: setup bench/loadgen/loadgen ## 10,000 polls, 1,000 topics, 5,000,000 messages, timers (ONLY= FRONT= CHECK=1)
 	for name in $(or $(ONLY),polls topics backlog timers); do \
 		PYTHONPATH=bench $(BIN)/python -m extremes $$name $(EDGE_ARGS) $(if $(CHECK),--check) $(if $(JSON),--json) || exit; done
+
+.PHONY: export-load
+export-load: setup bench/loadgen/loadgen ## p99 of sends while a snapshot is written (MESSAGES=5000000 RATE=2000 ROUNDS=3 CHECK=1)
+	PYTHONPATH=bench $(BIN)/python -m extremes export --rounds $(ROUNDS) \
+		--messages $(if $(filter command line environment,$(origin MESSAGES)),$(MESSAGES),5000000) \
+		$(if $(RATE),--rate $(RATE)) $(if $(WINDOW),--window $(WINDOW)) $(EDGE_ARGS) $(if $(CHECK),--check) $(if $(JSON),--json)
 
 profile: setup .venv/.bench bench/loadgen/loadgen ## flame graphs of broker and proxy in bench/results/profile (FRONT=)
 	PYTHONPATH=bench $(BIN)/python -m profiling $(EDGE_ARGS)

@@ -72,12 +72,12 @@ def run(services: Services, options: Namespace, say: Any) -> Outcome:
     for name in (WARM, SMALL, LARGE):
         services.make_topic(name)
         services.make_group(name, "first")
-    _fill(services, WARM, sizes.small, options.size)
+    fill(services, WARM, sizes.small, options.size)
     _pop(services, WARM, sizes.window)
-    _fill(services, SMALL, sizes.small, options.size)
+    fill(services, SMALL, sizes.small, options.size)
     base = _pop(services, SMALL, sizes.window)
     say(f"backlog of {sizes.small:,}: {_told(base)}")
-    filled = _fill(services, LARGE, sizes.large, options.size)
+    filled = fill(services, LARGE, sizes.large, options.size)
     say(f"{sizes.large:,} messages are there, {filled['messages_per_s']:,.0f} a second")
     with usage.watched(usage.everyone(services.processes()), options.every) as samples:
         head = _pop(services, LARGE, sizes.window)
@@ -116,7 +116,8 @@ def figures(
     return found
 
 
-def _fill(services: Services, topic: str, messages: int, size: int) -> load.Report:
+def fill(services: Services, topic: str, messages: int, size: int) -> load.Report:
+    """Send so many messages, in batches."""
     seconds = 60 + messages / PER_S
     flags = ["-mode", "sendbatch", "-topic", topic, "-size", str(size), "-batch", "32"]
     flags += ["-messages", str(-(-messages // 32) * 32), "-inflight", "16", "-conns", "8"]

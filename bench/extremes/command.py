@@ -11,7 +11,7 @@ from types import ModuleType
 from compare.failure import BenchFailure
 from compare.progress import terminate_as_interrupt
 from compare.servers import Tools
-from extremes import backlog, polls, timers, topics
+from extremes import backlog, export, polls, timers, topics
 from extremes.outcome import Outcome
 from extremes.services import services
 
@@ -22,6 +22,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "topics": topics,
     "backlog": backlog,
     "timers": timers,
+    "export": export,
 }
 ALONE = {"timers"}
 """These run an engine of their own; the others load services."""

@@ -29,7 +29,8 @@ class Services(Popmq):
         self._variables = dict(variables)
 
     def _environment(self) -> dict[str, str]:
-        return {**super()._environment(), **self._variables}
+        place = {"POPMQ_BROKER_EXPORT_DIR": str(self.folder / "snapshots")}
+        return {**super()._environment(), **place, **self._variables}
 
     def make_topic(self, name: str, queues: int = 8) -> None:
         """A NORMAL topic; waits for the broker to register."""

@@ -1,6 +1,6 @@
 """One export in a process of its own, for a broker: python -m popmq_pipelines.exporter
 
-It runs beside the broker with the lowest priority, reads the files up to the watermark that the
+It runs beside the broker with a low priority, reads the files up to the watermark that the
 broker tells, and asks it nothing. When the broker dies it ends too. In, on stdin, a JSON document:
 
     {"dataDir", "into", "snapshotId", "whole": true|false, "rowsPerS", "bytesPerS", "chainMax",
@@ -32,7 +32,8 @@ from popmq_pipelines.snapshots import Choice, Kept
 from popmq_pipelines.watermarks import Watermarks
 
 FAILED: Final = 2
-PRIORITY: Final = 19
+PRIORITY: Final = 10
+"""Of nice: a tenth of what others get who want the CPU; the lowest would get none for minutes."""
 TOLD_EVERY_S: Final = 1.0
 
 

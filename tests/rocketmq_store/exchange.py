@@ -62,7 +62,7 @@ class Exchange:
         return target
 
 
-def _setup() -> list[Line]:
+def everything() -> list[Line]:
     topics: list[Line] = [
         {"topic": name, "queues": queues, "type": kind}
         for name, (queues, kind) in mix.TOPICS.items()
@@ -191,7 +191,7 @@ async def theirs_to_ours(exchange: Exchange, *, killed: bool) -> None:
     directory = exchange.folder / "next" / "broker-a"
     directory.mkdir(parents=True)
     with rocketmq(exchange.folder / "home", directory, exchange.classes, with_proxy=True) as server:
-        server.set_up(_setup())
+        server.set_up(everything())
         later = special(items, exchange.count)
         server.write([item.line() for item in items] + later, exchange.pool_path)
         due_s = time.monotonic() + DUE_S

@@ -28,6 +28,7 @@ from rocketmq_store.sizes import (
 HERE: Final = Path(__file__).parent
 LIB: Final = HERE.parents[1] / "bench" / "anchor" / "lib"
 START_S: Final = 300.0
+PROXY_TRIES: Final = 10
 STOP_S: Final = 180.0
 COMMAND_S: Final = 1_800.0
 Line = dict[str, Any]
@@ -166,8 +167,13 @@ class RocketMQ:
             "remotingListenPort": self._proxy_port - 1,
         }
         path.write_text(json.dumps(settings))
-        self._launch("proxy", "1g", "proxy.ProxyStartup", "-pc", path, "-pm", "cluster")
-        self._wait("proxy", self._proxy_port)
+        for left in reversed(range(PROXY_TRIES)):  # it ends when the broker is slow to register
+            self._launch("proxy", "1g", "proxy.ProxyStartup", "-pc", path, "-pm", "cluster")
+            try:
+                return self._wait("proxy", self._proxy_port)
+            except AssertionError:
+                if not left:
+                    raise
 
     def _launch(self, name: str, heap: str, main: str, *arguments: object) -> None:
         command = ["java", f"-Xmx{heap}", "-XX:+UseSerialGC", *_OPENS, f"-Duser.home={self.home}"]

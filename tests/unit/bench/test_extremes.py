@@ -10,7 +10,7 @@ from compare.failure import BenchFailure
 from compare.load import Figures
 from compare.processes import Memory
 from compare.servers import Ports, popmq_environment
-from extremes import backlog, polls, topics
+from extremes import backlog, export, polls, topics
 from extremes.command import MISSED, parser, tools_of
 from extremes.outcome import Figure, Outcome
 from extremes.services import free_ports
@@ -152,3 +152,22 @@ def test_a_program_that_is_missing_is_named_with_its_cure(tmp_path: Path) -> Non
     words = ["--popmq", str(program), "--loadgen", str(tmp_path / "none")]
     with pytest.raises(BenchFailure, match="make bench/loadgen/loadgen"):
         tools_of(options("polls", *words))
+
+
+def exported(rows: int) -> export.Exported:
+    return export.Exported(rows, seconds=100.0, size_bytes=1 << 20)
+
+
+def test_windows_with_an_export_are_held_against_those_without() -> None:
+    windows = export.Windows(without=[2.0, 9.0, 2.0], during=[2.9, 2.8, 30.0])
+    found = Outcome("export", {}, export.figures(windows, [exported(5_000_000)]))
+    assert found.missed == []
+    windows.during[:] = [3.1, 3.1]
+    assert Outcome("export", {}, export.figures(windows, [exported(1)])).missed == [
+        "p99, during ÷ without"
+    ]
+
+
+def test_exports_that_are_shorter_than_a_window_measure_nothing() -> None:
+    with pytest.raises(BenchFailure, match="more --messages"):
+        export.figures(export.Windows([1.0], []), [exported(1)])

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +56,27 @@ def order(log: LogWriter, into: Path, **fields: Any) -> dict[str, Any]:
     }
 
 
+Run = Callable[[str], tuple[int, dict[str, Any]]]
+
+
 def run(text: str, *code: str) -> tuple[int, dict[str, Any]]:
     command = [sys.executable, *(code or ("-m", "popmq_pipelines.exporter"))]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=110)
     assert done.stderr == ""
     return done.returncode, json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The same in this process, which keeps its priority."""
+    monkeypatch.setattr(os, "nice", lambda _: None)
+
+    def run_here(text: str) -> tuple[int, dict[str, Any]]:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+        code = exporter.main()
+        return code, json.loads(capsys.readouterr().out.splitlines()[-1])
+
+    return run_here
 
 
 def test_it_writes_what_is_asked_for(log: LogWriter, tmp_path: Path) -> None:
@@ -76,29 +93,31 @@ def test_it_writes_what_is_asked_for(log: LogWriter, tmp_path: Path) -> None:
 
 
 def test_a_broker_that_says_something_else_than_its_log_is_told(
-    log: LogWriter, tmp_path: Path
+    log: LogWriter, tmp_path: Path, here: Run
 ) -> None:
     asked = order(log, tmp_path / "out")
     asked["watermarks"]["queues"]["orders"]["0"] = (0, 9)
-    _, told = run(json.dumps(asked))
+    _, told = here(json.dumps(asked))
     assert told["problems"] == ["orders queue 0: the broker says it ends at 9, the log at 1"]
 
 
-def test_a_log_that_ends_before_the_watermark_is_told(log: LogWriter, tmp_path: Path) -> None:
+def test_a_log_that_ends_before_the_watermark_is_told(
+    log: LogWriter, tmp_path: Path, here: Run
+) -> None:
     asked = order(log, tmp_path / "out")
     asked["watermarks"]["logEnd"] = log.end + 100
-    _, told = run(json.dumps(asked))
+    _, told = here(json.dumps(asked))
     (problem,) = told["problems"]
     assert f"on disk up to {log.end + 100}" in problem
 
 
-def test_what_cannot_be_done_is_one_line(log: LogWriter, tmp_path: Path) -> None:
+def test_what_cannot_be_done_is_one_line(log: LogWriter, tmp_path: Path, here: Run) -> None:
     inside = json.dumps(order(log, log.data_dir / "out"))
-    code, told = run(inside)
+    code, told = here(inside)
     assert code == 2
     assert "inside the data directory" in told["failed"]
     (tmp_path / "file").write_text("")
-    code, told = run(json.dumps(order(log, tmp_path / "file")))
+    code, told = here(json.dumps(order(log, tmp_path / "file")))
     assert code == 2
     assert str(tmp_path / "file") in told["failed"]
 

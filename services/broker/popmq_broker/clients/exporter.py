@@ -1,7 +1,7 @@
 """The process that writes a snapshot: python -m popmq_pipelines.exporter
 
 It is another one so that reading millions of records costs the broker's event loop nothing, has
-the lowest priority, and brings pyarrow, which a broker does without. The order goes in on stdin;
+a low priority, and brings pyarrow, which a broker does without. The order goes in on stdin;
 progress and result come back on stdout, JSON documents one a line (its module's docstring).
 """
 
