@@ -55,9 +55,9 @@ def keep(spark: SparkSession, out: Path, ledger: Ledger, snapshot: Snapshot) -> 
     ledger_tables.write(out, number, "faults", faults)
     offsets = io.read_tables(spark, snapshot)["consume_offsets"]
     touched = [number]
-    if newest:
+    if newest:  # of the record before only a copy, which may wait for its end, opens its epoch
         places = epochs.named_places(
-            index.unionByName(before),
+            index.unionByName(before.where(F.col("first_pop_time_ms").isNotNull())),
             rows["pop_checkpoints"],
             rows["pop_acks"],
             rows["position_moves"],
