@@ -28,6 +28,7 @@ from popmq_pipelines import manifest as manifests
 from popmq_pipelines.columns import SCHEMA_VERSION, SNAPSHOT_TABLES
 from popmq_pipelines.log_reader import flushed_mark
 from popmq_pipelines.manifest import MANIFEST, Manifest
+from popmq_pipelines.results import taken
 from popmq_pipelines.schemas import struct
 from popmq_pipelines.transforms import agreement, decoded, placed
 
@@ -50,7 +51,7 @@ def decode(
     raw = store_files.keep(store_files.read_records(spark, data_dir), into, "records")
     records = placed.with_previous(raw.where(f.col("problem").isNull()))
     start = store_files.log_start(data_dir)
-    ends = io.collect(_ends(records))[0]
+    ends = taken(_ends(records), 1)[0]
     log_end = ends["log_end"] or start
     entries = store_files.keep(store_files.read_entries(spark, data_dir), into, "entries")
     entries = placed.in_the_log(entries, start, log_end)
@@ -98,7 +99,7 @@ def compare(spark: SparkSession, one: Path, other: Path) -> dict[str, dict[str, 
     found = {}
     for table in SNAPSHOT_TABLES:
         counts = agreement.counts(table, first[table], second[table])
-        (row,) = io.collect(counts)
+        (row,) = taken(counts, 1)
         if row["only_first"] or row["only_second"]:
             found[table] = row
     return found
@@ -136,14 +137,14 @@ def _ends(records: DataFrame) -> DataFrame:
 def _problems(raw: DataFrame, records: DataFrame, entries: DataFrame) -> list[str]:
     """What files say against each other, or do not say at all."""
     told = raw.where(f.col("problem").isNotNull()).select("problem")
-    problems = [str(row["problem"]) for row in io.collect(told.limit(PROBLEMS_MAX))]
-    silent = io.collect(decoded.undecodable(records).limit(PROBLEMS_MAX))
+    problems = [str(row["problem"]) for row in taken(told, PROBLEMS_MAX)]
+    silent = taken(decoded.undecodable(records), PROBLEMS_MAX)
     problems += [f"the journal at log offset {row['log_offset']} says nothing" for row in silent]
     for text, frame in (
         ("an entry without its record", placed.entries_without_record(records, entries)),
         ("a record without entry", placed.records_without_entry(records, entries)),
     ):
-        for row in io.collect(frame.limit(PROBLEMS_MAX)):
+        for row in taken(frame, PROBLEMS_MAX):
             place = f"{row['topic']} queue {row['queue_id']} offset {row['queue_offset']}"
             problems.append(f"{text}: {place}, log offset {row['log_offset']}")
     return problems

@@ -15,6 +15,15 @@ def names(requirements: list[str]) -> set[str]:
     return {match.group().lower().replace("_", "-") for match in found if match}
 
 
+def needs_of(extra: str) -> list[str]:
+    """With those of the extras that it brings."""
+    found: list[str] = []
+    for need in PROJECT["optional-dependencies"][extra]:
+        own = re.fullmatch(r"popmq\[(.+)\]", need)
+        found += needs_of(own.group(1)) if own else [need]
+    return found
+
+
 @pytest.mark.parametrize(
     ("file", "extras"),
     [("server", ["server"]), ("envoy", ["server", "envoy"]), ("pipelines", ["pipelines"])],
@@ -24,7 +33,7 @@ def test_each_need_has_a_pin(file: str, extras: list[str]) -> None:
     assert all(re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][A-Za-z0-9.]*", line) for line in lines)
     needs = list(PROJECT["dependencies"])
     for extra in extras:
-        needs += PROJECT["optional-dependencies"][extra]
+        needs += needs_of(extra)
     assert names(needs) <= names(lines)
 
 

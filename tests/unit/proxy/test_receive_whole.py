@@ -34,12 +34,21 @@ class Brokers:
         self.given_back: list[str] = []
         self.hangs = asyncio.Event()
         self._answered, self._fails, self._fifo = answered, fails, fifo
+        self.brokers = self
+
+    def answers(self, broker: str) -> bool:
+        return True
 
     async def topic_routes(self, topic: str) -> Any:
         return SimpleNamespace(readable_brokers=["b"])
 
     async def group(self, group: str) -> link.GroupConfig:
         return link.GroupConfig(name=group, fifo=self._fifo)
+
+    async def call_there(
+        self, ctx: CallContext, broker: str, call: link.Call, timeout_ms: int
+    ) -> link.Reply:
+        return await self.call(broker, call, timeout_ms)
 
     async def call(self, broker: str, call: link.Call, timeout_ms: int = 0) -> link.Reply:
         if call.HasField("release"):

@@ -30,8 +30,9 @@ class Connection:
     def go_elsewhere(self) -> None:
         self.moves += 1
 
-    async def ask(self, method: Any, request: service.SendMessageRequest, attempts: int) -> Any:
-        bodies = [message.body for message in request.messages]
+    async def ask(self, method: Any, request: bytes, attempts: int) -> Any:
+        messages = service.SendMessageRequest.FromString(request).messages
+        bodies = [message.body for message in messages]
         self.asked.append(bodies)
         stored = self._stored.pop(0)
         entries = [service.SendResultEntry(status=OK if b in stored else AWAY) for b in bodies]
