@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -58,7 +59,10 @@ def start(
         builder = builder.master(chosen)
     if driver_memory is not None:
         builder = builder.config("spark.driver.memory", driver_memory)
-    if chosen is not None and chosen.startswith("local"):  # else the machine's name must resolve
+    if chosen is not None and chosen.startswith("local"):
+        # What Spark starts is this Python, not the first one in PATH; it looks here alone.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        # else the machine's name must resolve
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
         builder = builder.config("spark.driver.host", "127.0.0.1")
     parts = {"spark.sql.shuffle.partitions": str(shuffle_partitions)}

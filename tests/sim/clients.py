@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from sim.link import Lost, NotSent, Refused
-from sim.model import GroupLife, Lease, Standing
+from sim.model import NEVER_MS, GroupLife, Lease, Standing
 from sim.receivers import Held, Receivers
 from sim.violation import Violation
 
@@ -109,7 +109,11 @@ class Clients(Receivers):
         )
         free_ms, before_ms = self.now_ms() + invisible_ms, lease.free_ms
         lease.free_ms = min(lease.free_ms, free_ms)
+        for made in standing.leases:  # by a change of the same lease: this one may be a repetition
+            if made.made_from is lease:
+                made.free_ms = min(made.free_ms, free_ms)
         lease.changes_open += 1
+        lease.changes += 1
         quakes = self.quake(group.name, topic)
         try:
             reply = (await self.proxy().call(change_invisible=request)).change_invisible
@@ -132,6 +136,9 @@ class Clients(Receivers):
     def _changed(self, group: GroupLife, standing: Standing, lease: Lease, handle: str) -> None:
         receipt = decode_receipt(handle)
         name = standing.message.id
+        known = standing.lease((receipt.log_offset, receipt.generation))
+        if known is not None and known.made_from is lease:
+            return  # the change was asked again
         new = Lease(
             key=(receipt.log_offset, receipt.generation),
             handle=handle,
@@ -140,8 +147,11 @@ class Clients(Receivers):
             attempt=lease.attempt,
             attempt_id=lease.attempt_id,
             lost_before=lease.lost_before,
+            made_from=lease,
+            free_ms=lease.free_ms if lease.changes > 1 else NEVER_MS,
         )
-        if new.key[0] != lease.key[0] or new.key[1] != lease.key[1] + 1:
+        steps = new.key[1] - lease.key[1]  # one that is asked again for less time makes one more
+        if new.key[0] != lease.key[0] or not 1 <= steps <= lease.changes:
             raise Violation("I5", f"{lease.key} became {new.key}", name)
         if standing.lease(new.key) is not None:
             raise Violation("I4", f"lease {new.key} was given out twice", name)

@@ -68,6 +68,10 @@ class Lease:
     may_be_released: bool = False
     changes_open: int = 0
     """Changes tried whose outcome is not known, or not yet."""
+    changes: int = 0
+    """Changes tried with it."""
+    made_from: "Lease | None" = None
+    """The one that a change replaced by this one."""
     acks: int = 0
     """How many acks were tried with it."""
 
