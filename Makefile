@@ -159,7 +159,7 @@ compose: setup ## the cluster in containers: official clients, faults, full disk
 	$(BIN)/pytest -q -s tests/compose
 
 .PHONY: compose-short
-compose-short: setup ## the part of it that CI has time for
+compose-short: setup ## a part of it, some minutes
 	@docker info >/dev/null 2>&1 || { echo 'make compose-short: a Docker engine is needed (https://docs.docker.com/engine/install)'; exit 1; }
 	$(BIN)/pytest -q -s tests/compose/test_cluster.py tests/compose/test_contained.py tests/compose/test_failures.py \
 		-k 'not test_failures or kill_a_broker or kill_a_proxy or stops_when_told'
