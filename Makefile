@@ -128,9 +128,13 @@ rocketmq-fixture: setup bench/anchor/lib ## a small directory written by Apache 
 
 pipelines: setup ## the audit on a local Spark
 	@command -v java >/dev/null || { echo 'make pipelines: install Java 17 (apt-get install openjdk-17-jre-headless)'; exit 1; }
-	$(BIN)/pytest -q tests/pipelines --ignore tests/pipelines/cluster --ignore tests/pipelines/test_audit.py
+	$(BIN)/pytest -q tests/pipelines --ignore tests/pipelines/cluster --ignore tests/pipelines/test_audit.py \
+		--ignore tests/pipelines/test_histories.py --ignore tests/pipelines/test_decoder.py
 
-.PHONY: audit pipelines-cluster audit-scale
+.PHONY: pipelines-long audit pipelines-cluster audit-scale
+pipelines-long: setup ## the audit of random histories, and the second reader of store files; many minutes
+	$(BIN)/pytest -q --timeout 1800 tests/pipelines/test_histories.py tests/pipelines/test_decoder.py
+
 audit: setup ## a real broker with faults put in behind its back: exported, reconciled, found
 	$(BIN)/pytest -q tests/pipelines/test_audit.py
 

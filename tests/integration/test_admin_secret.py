@@ -25,6 +25,7 @@ REQUESTS: dict[str, Any] = {
     "ResetOffsets": admin.ResetOffsetsRequest(group="g", topic="t", earliest=True),
     "RedriveDeadLetters": admin.RedriveDeadLettersRequest(group="g"),
     "SettleTransaction": admin.SettleTransactionRequest(),
+    "SetPermission": admin.SetPermissionRequest(broker="nobody", permission="read"),
     "ExportSnapshot": admin.ExportSnapshotRequest(),
     "DeleteGroup": admin.DeleteGroupRequest(name="g"),
     "DeleteTopic": admin.DeleteTopicRequest(name="t"),

@@ -120,7 +120,7 @@ def test_completion_knows_commands_options_topics_and_groups(
         shell = ShellComplete(main, {}, "popmq", "_POPMQ_COMPLETE")
         return [one.value for one in shell.get_completions(list(words[:-1]), words[-1])]
 
-    assert completed("ex") == ["explain"]
+    assert completed("expl") == ["explain"]
     assert "--group" in completed("explain", "--")
     server.create_topic("completed-1")
     server.create_group("completed-g")

@@ -70,7 +70,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_every_example_is_run() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(PRINTS) == set(GROUPS)
+    """tests/unit/pipelines/test_airflow_example.py has the one that is for Airflow."""
+    there = {path.stem for path in EXAMPLES.glob("*.py")} - {"airflow_dag"}
+    assert there == set(PRINTS) == set(GROUPS)
 
 
 @pytest.mark.parametrize("name", sorted(PRINTS))

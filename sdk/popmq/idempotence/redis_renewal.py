@@ -14,6 +14,8 @@ from typing import Final
 
 from redis.exceptions import RedisError
 
+from popmq.log_fields import fields
+
 log = logging.getLogger("popmq.idempotence")
 PARTS: Final = 3
 """Of its time: after one of them it is renewed, so two renewals may fail."""
@@ -52,7 +54,8 @@ async def _renew(
     last_s = time.monotonic() + longest_s
     while not await _comes_within(ended, every_s):
         if time.monotonic() >= last_s:
-            log.warning("%s has been held for %g s and is not renewed any more", what, longest_s)
+            reason = f"it has been held for {longest_s:g} s"
+            log.warning("%s is renewed no more: %s", what, reason, extra=fields(None, reason))
             return
         try:
             if not await renew():

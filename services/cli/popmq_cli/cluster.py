@@ -48,7 +48,7 @@ def cluster() -> None:
 @client_options
 @running
 async def status(over_s: float, endpoint: str, as_json: bool) -> None:
-    """Show nameservers, brokers and proxies, how busy they are, and what is wrong.
+    """Show who is there, how busy they are, and what is wrong.
 
     DELAYED are messages that wait for their time, given back or sent so; a proxy is missing for the
     first seconds of its life. Exit code 1: something is wrong.

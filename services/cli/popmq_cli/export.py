@@ -140,9 +140,9 @@ def _errors(command: Callable[..., None]) -> Callable[..., None]:
 @_JSON
 @_errors
 def list_snapshots(place: str, as_json: bool) -> None:
-    """List the snapshots at PLACE: a directory or URL, of one broker or of several.
+    """List the snapshots at PLACE, of one broker or of several.
 
-    Without PLACE that of POPMQ_BROKER_EXPORT_DIR.
+    PLACE is a directory or URL; without it that of POPMQ_BROKER_EXPORT_DIR.
     """
     found = [one for _, kept in snapshots.look(place) for one in kept]
     if as_json:
