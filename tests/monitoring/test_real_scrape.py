@@ -29,9 +29,12 @@ def prometheus(folder: Path, targets: dict[str, int]) -> Iterator[str]:
     config = yaml.safe_load((RULES / "prometheus.yml").read_text())
     config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     config["rule_files"] = [str(RULES / name) for name in config["rule_files"]]
-    (job,) = config["scrape_configs"]
-    for static in job["static_configs"]:
-        static["targets"] = [f"127.0.0.1:{targets[static['labels']['service']]}"]
+    services = [
+        {"targets": [f"127.0.0.1:{at}"], "labels": {"service": name}}
+        for name, at in targets.items()
+    ]
+    (name, *_) = (job["job_name"] for job in config["scrape_configs"])
+    config["scrape_configs"] = [{"job_name": name, "static_configs": services}]
     file = folder / "prometheus.yml"
     file.write_text(yaml.safe_dump(config))
     port = free_port()
@@ -99,7 +102,8 @@ def test_every_panel_has_data_under_load_and_alerts_are_silent(tmp_path: Path) -
     targets = {service: free_port() for service in ("nameserver", "broker", "proxy")}
     env = {f"POPMQ_{name.upper()}_METRICS_PORT": str(port) for name, port in targets.items()}
     env |= {"POPMQ_PROXY_INVISIBLE_MS_MIN": "100", "POPMQ_PROXY_INVISIBLE_MS_DEFAULT": "2000"}
-    empty = panels()
+    # The audit's figures come by a file, from a run of Spark.
+    empty = {place: asked for place, asked in panels().items() if "popmq_audit_" not in asked}
     assert len(empty) > 60
     with (
         cluster(tmp_path, env, brokers=1, proxies=1) as server,
