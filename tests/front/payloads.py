@@ -22,7 +22,14 @@ def send(topic: str, *bodies: bytes) -> bytes:
     return service.SendMessageRequest(messages=messages).SerializeToString()
 
 
-def receive(topic: str, group: str, *, poll_s: float, batch_size: int = 32) -> bytes:
+def receive(
+    topic: str,
+    group: str,
+    *,
+    poll_s: float,
+    batch_size: int = 32,
+    invisible_s: int = INVISIBLE_S,
+) -> bytes:
     """ReceiveMessageRequest with an invisible time that outlasts every test."""
     request = service.ReceiveMessageRequest(
         group=v2.Resource(name=group),
@@ -30,7 +37,7 @@ def receive(topic: str, group: str, *, poll_s: float, batch_size: int = 32) -> b
         batch_size=batch_size,
     )
     request.long_polling_timeout.FromMilliseconds(int(poll_s * 1000))
-    request.invisible_duration.FromSeconds(INVISIBLE_S)
+    request.invisible_duration.FromSeconds(invisible_s)
     return request.SerializeToString()
 
 
