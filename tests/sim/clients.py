@@ -97,8 +97,6 @@ class Clients(Receivers):
 
     async def change(self) -> None:
         for group, standing, lease in self.some_held(1):
-            if lease.changes:  # asked again: tests/integration/test_lost_answers.py has that
-                continue
             invisible_ms = self.random.choice([0, 500, 20_000])
             await self._change(group, standing, lease, invisible_ms)
 
@@ -139,8 +137,9 @@ class Clients(Receivers):
         receipt = decode_receipt(handle)
         name = standing.message.id
         known = standing.lease((receipt.log_offset, receipt.generation))
-        if known is not None and known.made_from is lease:
-            return  # the change was asked again
+        if known is not None and known.made_from is lease:  # the change was asked again
+            known.due_ms = max(known.due_ms, receipt.pop_time_ms + receipt.invisible_ms)
+            return
         new = Lease(
             key=(receipt.log_offset, receipt.generation),
             handle=handle,
