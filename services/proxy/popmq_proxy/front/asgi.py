@@ -11,14 +11,15 @@ pyvoy runs it inside Envoy. What is special about it (pyvoy 1.3, seen in tests):
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator
 from typing import Any
 
 from google.protobuf.message import DecodeError
 
 from popmq_common.errors import PopMQError
 from popmq_common.logs import Log
-from popmq_proxy.front.direct import Caller, DirectRpc
+from popmq_proxy.front.direct import DirectCalls, Room
+from popmq_proxy.front.events import END, HEADERS, START, Event, Receive, Send, SendWhole
 from popmq_proxy.front.grpc_wire import (
     Code,
     GrpcError,
@@ -26,42 +27,11 @@ from popmq_proxy.front.grpc_wire import (
     framed,
     only_message,
     percent_encoded,
-    timeout_s,
 )
+from popmq_proxy.front.request_head import context_of, is_grpc
 from popmq_proxy.front.rpcs import Kind, Rpc, grpc_code
 from popmq_proxy.front.vigil import Vigil
 from popmq_proxy.rpc.context import CallContext
-
-Event = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Event]]
-Send = Callable[[Event], Awaitable[None]]
-SendWhole = Callable[[Event, bytes, Event], bool]
-"""What our own front's `send` has as its attribute `whole`: head, body and trailers in one go.
-False: the client's windows do not allow that."""
-
-_HEADERS = [(b"content-type", b"application/grpc"), (b"grpc-accept-encoding", b"identity,gzip")]
-START: Event = {
-    "type": "http.response.start",
-    "status": 200,
-    "headers": _HEADERS,
-    "trailers": True,
-}
-END: Event = {
-    "type": "http.response.trailers",
-    "headers": [(b"grpc-status", b"0")],
-    "more_trailers": False,
-}
-_LOOKED_AT = [
-    (name.encode(), name)
-    for name in (
-        "x-mq-client-id",
-        "x-mq-namespace",
-        "x-mq-language",
-        "x-popmq-admin-secret",
-        "grpc-encoding",
-    )
-]
-"""Headers that somebody wants to know; the others are not even decoded."""
 
 
 class ClientGone(Exception):
@@ -80,12 +50,11 @@ class GrpcApp:
     ) -> None:
         """`received_bytes_max` bounds what is held of all unfinished requests together."""
         self._log = log
-        self._rpcs_max = rpcs_max
+        self.room = Room(rpcs_max)
         self._request_bytes_max = request_bytes_max
         self._received_bytes_max = received_bytes_max
         self.received_bytes = 0
         """Held of requests that are not whole yet."""
-        self._rpc_count = 0
         self._vigil = Vigil()
         serve = {
             Kind.UNARY: self._unary,
@@ -94,22 +63,22 @@ class GrpcApp:
             Kind.BIDI: self._bidi,
         }
         self._serving = {f"/{rpc.service}/{rpc.name}": (rpc, serve[rpc.kind]) for rpc in rpcs}
-        self.direct = {path: rpc for path, (rpc, _) in self._serving.items() if rpc.begin}
-        """Paths that `begin` may take."""
+        direct = {path: rpc for path, (rpc, _) in self._serving.items() if rpc.begin}
+        self.direct = DirectCalls(direct, request_bytes_max, self.room)
 
     async def watch_clients(self) -> None:
         """End waiting polls whose clients are gone, for ever."""
         await self._vigil.run()
 
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
-        if self._rpc_count >= self._rpcs_max:
-            text = f"too many RPCs at a time, the limit is {self._rpcs_max}"
+        if self.room.is_full():
+            text = f"too many RPCs at a time, the limit is {self.room.limit}"
             await _refuse(send, Code.RESOURCE_EXHAUSTED, text)
             return
-        self._rpc_count += 1
+        self.room.taken += 1
         try:
             headers = dict(scope["headers"])
-            if scope["method"] != "POST" or not _is_grpc(headers):
+            if scope["method"] != "POST" or not is_grpc(headers):
                 await _not_grpc(scope["method"], send)
                 return
             if headers.get(b"te") != b"trailers":
@@ -121,7 +90,7 @@ class GrpcApp:
                 text = f"there is no method {scope['path']}"
                 raise GrpcError(Code.UNIMPLEMENTED, text)
             rpc, serve = found
-            await serve(rpc, _context(scope, headers), receive, send)
+            await serve(rpc, context_of(scope, headers), receive, send)
         except GrpcError as error:
             await _refuse(send, error.code, str(error))
         except PopMQError as error:
@@ -136,33 +105,7 @@ class GrpcApp:
             self._log.exception("rpc.crashed", path=scope["path"])
             await _refuse(send, Code.INTERNAL, "internal error")
         finally:
-            self._rpc_count -= 1
-
-    def begin(self, scope: Event, body: bytes, caller: Caller) -> bool:
-        """A request that is whole, without a task. False: nothing was done, call this object."""
-        rpc = self.direct.get(scope["path"])
-        message = only_message(body)
-        if rpc is None or message is None or len(message) > self._request_bytes_max:
-            return False
-        headers = dict(scope["headers"])
-        if scope["method"] != "POST" or not _is_grpc(headers) or headers.get(b"te") != b"trailers":
-            return False
-        try:
-            context = _context(scope, headers)
-            late = context.deadline_s is not None and time.monotonic() >= context.deadline_s
-            if late or not context.client_id or self._rpc_count >= self._rpcs_max:
-                return False
-            request = rpc.decode(message)
-        except (GrpcError, PopMQError, DecodeError):
-            return False  # told on the long way
-        self._rpc_count += 1
-        if DirectRpc(rpc, caller, self._ended).begin(context, request):
-            return True
-        self._ended()
-        return False
-
-    def _ended(self) -> None:
-        self._rpc_count -= 1
+            self.room.taken -= 1
 
     async def _unary(self, rpc: Rpc, ctx: CallContext, receive: Receive, send: Send) -> None:
         request = rpc.decode(await self._request(ctx, receive))
@@ -256,25 +199,6 @@ class GrpcApp:
             self.received_bytes -= counted
 
 
-def _is_grpc(headers: dict[bytes, bytes]) -> bool:
-    return headers.get(b"content-type", b"").startswith(b"application/grpc")
-
-
-def _context(scope: Event, headers: dict[bytes, bytes]) -> CallContext:
-    """Raises `GrpcError` for a time-out that cannot be read."""
-    metadata = {
-        name: headers[key].decode("utf-8", "replace") for key, name in _LOOKED_AT if key in headers
-    }
-    deadline_s = None
-    timeout = headers.get(b"grpc-timeout")
-    if timeout is not None:
-        remaining_s = timeout_s(timeout.decode("latin-1"))
-        deadline_s = None if remaining_s is None else time.monotonic() + remaining_s
-    client = scope.get("client")
-    peer = "" if client is None else f"{client[0]}:{client[1]}"
-    return CallContext(metadata, peer, deadline_s)
-
-
 def _trailers(code: int, text: str) -> Event:
     status = [(b"grpc-status", str(int(code)).encode()), (b"grpc-message", percent_encoded(text))]
     return {"type": "http.response.trailers", "headers": status, "more_trailers": False}
@@ -293,7 +217,7 @@ async def _reply(send: Send, messages: list[bytes]) -> None:
 
 async def _refuse(send: Send, code: int, text: str) -> None:
     """A response of headers alone that are its trailers as well."""
-    headers = [*_HEADERS, *_trailers(code, text)["headers"]]
+    headers = [*HEADERS, *_trailers(code, text)["headers"]]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -6,11 +6,32 @@ is not as usual (a route not known yet, a refused request, a client that does no
 long way, through the application and its coroutines, which also tells what is wrong.
 """
 
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from google.protobuf.message import DecodeError
+
+from popmq_common.errors import PopMQError
+from popmq_proxy.front.events import Event
+from popmq_proxy.front.grpc_wire import GrpcError, only_message
+from popmq_proxy.front.request_head import context_of, is_grpc
 from popmq_proxy.front.rpcs import Rpc
 from popmq_proxy.rpc.context import CallContext
+
+
+class Room:
+    """How many RPCs may be under way."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.taken = 0
+
+    def is_full(self) -> bool:
+        return self.taken >= self.limit
+
+    def leave(self) -> None:
+        self.taken -= 1
 
 
 class Caller(Protocol):
@@ -63,3 +84,35 @@ class DirectRpc:
             return
         self._stats.end(self._began_s, response.status.code)
         caller.answer(response.SerializeToString())
+
+
+class DirectCalls:
+    def __init__(self, rpcs: dict[str, Rpc], request_bytes_max: int, room: Room) -> None:
+        """`rpcs` by path."""
+        self.rpcs = rpcs
+        self._request_bytes_max = request_bytes_max
+        self._room = room
+
+    def begin(self, scope: Event, body: bytes, caller: Caller) -> bool:
+        """A request that is whole. False: nothing was done, the application is to serve it."""
+        rpc = self.rpcs.get(scope["path"])
+        message = only_message(body)
+        if rpc is None or message is None or len(message) > self._request_bytes_max:
+            return False
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        if scope["method"] != "POST" or not is_grpc(headers) or headers.get(b"te") != b"trailers":
+            return False
+        room = self._room
+        try:
+            context = context_of(scope, headers)
+            late = context.deadline_s is not None and time.monotonic() >= context.deadline_s
+            if late or not context.client_id or room.is_full():
+                return False
+            request = rpc.decode(message)
+        except (GrpcError, PopMQError, DecodeError):
+            return False  # told on the long way
+        room.taken += 1
+        if DirectRpc(rpc, caller, room.leave).begin(context, request):
+            return True
+        room.leave()
+        return False

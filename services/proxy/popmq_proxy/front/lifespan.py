@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from popmq_common.config import ConfigError
 from popmq_common.errors import PopMQError
 from popmq_common.serve import spare_collector
-from popmq_proxy.front.asgi import Event, GrpcApp, Receive, Send
+from popmq_proxy.front.asgi import GrpcApp
 from popmq_proxy.front.control import ControlLine
+from popmq_proxy.front.events import Event, Receive, Send
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,5 +229,5 @@ async def test_unfinished_requests_share_a_bound(service: Service) -> None:
 
 
 async def test_rpcs_are_bounded(service: Service) -> None:
-    service.app._rpc_count = 2
+    service.app.room.taken = 2
     assert (await service.run("Unary", Exchange(framed([b"x"])))).status == Code.RESOURCE_EXHAUSTED

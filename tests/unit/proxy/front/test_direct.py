@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from hpack import Encoder
 
-from popmq_proxy.front.asgi import Event, Receive, Send
 from popmq_proxy.front.direct import Caller
+from popmq_proxy.front.events import Event, Receive, Send
 from popmq_proxy.front.grpc_wire import framed
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.connection import Connection, Limits
@@ -44,20 +44,27 @@ class Written:
         return found
 
 
-class App:
-    """Begins what it may; what it is called for instead it remembers."""
+class Begun:
+    """Begins what it may."""
 
-    direct = frozenset({"/s/m"})
+    rpcs = frozenset({"/s/m"})
 
     def __init__(self) -> None:
         self.takes = True
-        self.begun: list[tuple[bytes, Caller]] = []
-        self.called: list[bytes] = []
+        self.calls: list[tuple[bytes, Caller]] = []
 
     def begin(self, scope: Event, body: bytes, caller: Caller) -> bool:
         if self.takes:
-            self.begun.append((body, caller))
+            self.calls.append((body, caller))
         return self.takes
+
+
+class App:
+    """What it is called for, because it was not begun, it remembers."""
+
+    def __init__(self) -> None:
+        self.direct = Begun()
+        self.called: list[bytes] = []
 
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
         body, more = b"", True
@@ -93,9 +100,9 @@ def data(stream_id: int, body: bytes, *, end: bool) -> bytes:
 async def test_a_request_in_pieces_is_begun_once_and_answered_later() -> None:
     served = Served()
     await served.give(served.head(1), data(1, REQUEST[:6], end=False))
-    assert served.app.begun == []
+    assert served.app.direct.calls == []
     await served.give(data(1, REQUEST[6:], end=True))
-    ((body, caller),) = served.app.begun
+    ((body, caller),) = served.app.direct.calls
     assert (body, served.app.called) == (REQUEST, [])
     caller.answer(b"response")
     await served.give()
@@ -111,7 +118,7 @@ async def test_a_request_in_pieces_is_begun_once_and_answered_later() -> None:
 
 async def test_what_cannot_be_begun_goes_the_long_way_whole() -> None:
     served = Served()
-    served.app.takes = False
+    served.app.direct.takes = False
     await served.give(served.head(1), data(1, REQUEST, end=True))
     assert served.app.called == [REQUEST]
 
@@ -119,7 +126,7 @@ async def test_what_cannot_be_begun_goes_the_long_way_whole() -> None:
 async def test_what_was_begun_can_still_go_the_long_way() -> None:
     served = Served()
     await served.give(served.head(1), data(1, REQUEST, end=True))
-    served.app.begun[0][1].begin_task()
+    served.app.direct.calls[0][1].begin_task()
     await served.give()
     assert served.app.called == [REQUEST]
 
@@ -128,7 +135,7 @@ async def test_what_was_begun_can_still_go_the_long_way() -> None:
 async def test_what_will_not_be_whole_soon_is_not_held(first: bytes) -> None:
     served = Served()
     await served.give(served.head(1), data(1, first, end=False), data(1, b"rest", end=True))
-    assert served.app.begun == []
+    assert served.app.direct.calls == []
     assert served.app.called == [first + b"rest"]
 
 
@@ -137,17 +144,17 @@ async def test_no_more_requests_are_held_than_the_bound() -> None:
     ids = range(1, 2 * HELD_MAX + 3, 2)
     await served.give(*(served.head(i) for i in ids))
     await served.give(*(data(i, REQUEST, end=True) for i in ids))
-    assert (len(served.app.begun), len(served.app.called)) == (HELD_MAX, 1)
+    assert (len(served.app.direct.calls), len(served.app.called)) == (HELD_MAX, 1)
     reset = [wire.reset(i, wire.Error.CANCEL) for i in ids]
     await served.give(*reset)
     await served.give(served.head(501), data(501, REQUEST, end=True))
-    assert len(served.app.begun) == HELD_MAX + 1, "there is room again"
+    assert len(served.app.direct.calls) == HELD_MAX + 1, "there is room again"
 
 
 async def test_an_answer_waits_for_the_clients_window() -> None:
     served = Served(stream_window=7)
     await served.give(served.head(1), data(1, REQUEST, end=True))
-    served.app.begun[0][1].answer(b"response")
+    served.app.direct.calls[0][1].answer(b"response")
     await served.give()
     assert [kind for kind, _, _ in served.written.frames()] == [wire.HEADERS, wire.DATA]
     await served.give(wire.window_update(1, 100))
@@ -159,5 +166,5 @@ async def test_a_client_that_is_gone_is_marked() -> None:
     served = Served()
     await served.give(served.head(1), data(1, REQUEST, end=True))
     await served.give(wire.reset(1, wire.Error.CANCEL))
-    assert served.app.begun[0][1].closed
+    assert served.app.direct.calls[0][1].closed
     assert not served.connection.streams

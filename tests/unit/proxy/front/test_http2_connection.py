@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hpack import Encoder
 
-from popmq_proxy.front.asgi import Event, Receive, Send
+from popmq_proxy.front.events import Event, Receive, Send
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.connection import Connection, Limits
 from popmq_proxy.front.http2.wire import Error, Setting

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from popmq_common.units import KiB, MiB
-from popmq_proxy.front.asgi import Event, Receive, Send
+from popmq_proxy.front.events import Event, Receive, Send
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.headers import Header, HeaderReader
 from popmq_proxy.front.http2.held import Held

@@ -3,9 +3,10 @@
 One that will not be whole soon, or is not the kind, is served by a task from its first byte on.
 """
 
-from typing import Any, Final
+from collections.abc import Container
+from typing import Any, Final, Protocol
 
-from popmq_proxy.front.asgi import Event
+from popmq_proxy.front.events import Event
 from popmq_proxy.front.grpc_wire import PREFIX, PREFIX_BYTES
 from popmq_proxy.front.http2.stream import Stream
 
@@ -13,17 +14,31 @@ HELD_MAX: Final = 64
 """Of one connection, before any work begins for them."""
 
 
+class Direct(Protocol):
+    """What an application has as its attribute `direct`, if it can do without tasks."""
+
+    @property
+    def rpcs(self) -> Container[str]:
+        """Paths."""
+        ...
+
+    def begin(self, scope: Event, body: bytes, caller: Stream) -> bool:
+        """False: nothing was done, call the application."""
+        ...
+
+
 class Held:
     def __init__(self, app: Any, window_bytes: int) -> None:
         """`window_bytes`: how much a client may send of one request before it is read."""
-        self._paths = getattr(app, "direct", {})
-        self._begin = getattr(app, "begin", _never)
+        self._direct: Direct | None = getattr(app, "direct", None)
         self._window_bytes = window_bytes
         self._count = 0
 
     def take(self, stream: Stream) -> bool:
         """A new request is to wait."""
-        if stream.ended or self._count >= HELD_MAX or stream.scope["path"] not in self._paths:
+        if stream.ended or self._count >= HELD_MAX or self._direct is None:
+            return False
+        if stream.scope["path"] not in self._direct.rpcs:
             return False
         self._count += 1
         return True
@@ -32,7 +47,8 @@ class Held:
         """More of it has come, or its end."""
         if stream.ended:
             self.forget(stream)
-            if self._begin(stream.scope, stream.body(), stream):
+            assert self._direct is not None  # or nothing would have been held
+            if self._direct.begin(stream.scope, stream.body(), stream):
                 stream.release()
             else:
                 stream.begin_task()
@@ -52,8 +68,3 @@ class Held:
             return False
         compressed, size = PREFIX.unpack_from(first)
         return not compressed and bool(size * 2 <= self._window_bytes)
-
-
-def _never(scope: Event, body: bytes, stream: Stream) -> bool:
-    """For an application that knows no other way than its coroutine."""
-    return False

@@ -8,7 +8,7 @@ from struct import Struct
 from typing import Final
 
 from popmq_common.units import KiB
-from popmq_proxy.front.asgi import END, START
+from popmq_proxy.front.events import END, START
 from popmq_proxy.front.grpc_wire import PREFIX_BYTES
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.headers import block_of

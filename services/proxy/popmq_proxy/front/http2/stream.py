@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from popmq_proxy.front.asgi import END, START, Event
+from popmq_proxy.front.events import END, START, Event
 from popmq_proxy.front.grpc_wire import framed
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.headers import block_of

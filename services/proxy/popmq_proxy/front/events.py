@@ -1,0 +1,24 @@
+"""The words of ASGI that fronts and application share."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+Event = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Event]]
+Send = Callable[[Event], Awaitable[None]]
+SendWhole = Callable[[Event, bytes, Event], bool]
+"""What our own front's `send` has as its attribute `whole`: head, body and trailers in one go.
+False: the client's windows do not allow that."""
+
+HEADERS = [(b"content-type", b"application/grpc"), (b"grpc-accept-encoding", b"identity,gzip")]
+START: Event = {
+    "type": "http.response.start",
+    "status": 200,
+    "headers": HEADERS,
+    "trailers": True,
+}
+END: Event = {
+    "type": "http.response.trailers",
+    "headers": [(b"grpc-status", b"0")],
+    "more_trailers": False,
+}
