@@ -118,11 +118,11 @@ class Topics:
             await self._write_groups()
 
     async def _save_topics(self) -> None:
-        self._unsaved_topics = False
         state = self._state
+        await self._save_what_is_gone()
+        self._unsaved_topics = False
         text = tables.encode_topics(state.topics, state.topics_version, state.clock.now_ms())
         try:
-            await self._save_what_is_gone()
             await state.store.save_config(TOPICS_FILE, text)
         except BaseException:
             self._unsaved_topics = True
@@ -179,14 +179,16 @@ class Topics:
         """Moves and floors first, then any table that something is gone from, whoever writes it.
 
         Floors when the log is on disk: a crash must not leave one above a queue's end.
+
+        A table is encoded behind this, and saved without awaiting anything in between: saves are
+        written in the order of their calls, so an older text would undo a newer one.
         """
-        state, version = self._state, self._gone_version
-        if version == self._gone_saved:
-            return
-        text = json.dumps(state.floors)
-        await state.store.durable(state.store.log_end)
-        await state.store.save_config(FLOORS_FILE, text)
-        self._gone_saved = max(self._gone_saved, version)
+        store = self._state.store
+        while (version := self._gone_version) != self._gone_saved:
+            await store.durable(store.log_end)
+            if version == self._gone_version:  # else more is gone, which is not on disk yet
+                await store.save_config(FLOORS_FILE, json.dumps(self._state.floors))
+                self._gone_saved = max(self._gone_saved, version)
 
     async def put_group(self, request: link.PutGroup) -> link.Done:
         """Make or change a group. Raises `IllegalGroup`, `BadRequest`."""
@@ -250,9 +252,9 @@ class Topics:
         await self._write_groups()
 
     async def _write_groups(self) -> None:
+        await self._save_what_is_gone()
         state, version = self._state, self._state.groups_version
         text = tables.encode_groups(state.groups, version, state.clock.now_ms())
-        await self._save_what_is_gone()
         await state.store.save_config(GROUPS_FILE, text)
         self._groups_saved = max(self._groups_saved, version)
 
