@@ -119,15 +119,7 @@ def _timer_ends(record: Record, properties: Mapping[str, str]) -> Rows:
 
 def _half(record: Record, properties: Mapping[str, str]) -> tuple[str, Row]:
     try:
-        half = transaction.read_half(
-            record.properties,
-            offset=record.queue_offset,
-            log_offset=record.log_offset,
-            size_bytes=0,
-            stored_ms=record.store_timestamp_ms,
-            op_offset=0,
-            immunity_ms=0,
-        )
+        half = transaction.half_seen(record)
     except ValueError as wrong:
         raise Corrupt(path=HALF_TOPIC, offset=record.queue_offset, reason=str(wrong)) from wrong
     more = (

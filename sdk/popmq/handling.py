@@ -128,12 +128,13 @@ class Handling:
         or comes again when its lease ends."""
         self._stopped = True
         self._changed.set()
+        until_s = asyncio.get_running_loop().time() + within_s
         for poll in self._polls.values():
             poll.cancel()
-        await asyncio.gather(*self._polls.values(), return_exceptions=True)
         self._give_back(self._lanes.give_up())
+        await asyncio.gather(*self._polls.values(), return_exceptions=True)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout_at(until_s):
                 while self._tasks or self._settling:
                     self._changed.clear()
                     await self._changed.wait()

@@ -25,8 +25,9 @@ log = logging.getLogger(__name__)
 ROUTE_KEPT_S = 30.0
 STREAM_BATCH_MAX = 32
 """What RocketMQ's servers give in one receive; they refuse who asks for more."""
-END_S: Final = 1.0
-"""How long a receive that is cancelled waits for what is on the way to it."""
+END_S: Final = 5.0
+"""How long a receive that is cancelled waits for what is on the way to it: what it does not wait
+for is held by nobody until its lease ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +183,8 @@ class Receiving:
                 await connection.consumer.EndPolls(request, metadata=connection.metadata())
                 await asyncio.wait([whole])
         except (TimeoutError, grpc.aio.AioRpcError) as failed:
-            log.debug("a receive was cancelled, not ended: %r", failed)
+            text = "a receive was not ended in time, what it brings comes when its lease ends: %r"
+            log.info(text, failed)
         finally:
             whole.cancel()
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from popmq_cli.output import EXIT_UNREACHABLE
 
-START_S = 60.0
-STOP_S = 15.0
+START_S = 100.0
+STOP_S = 30.0
 CLI_TRIES = 5
 POPMQ = str(Path(sys.executable).with_name("popmq"))
 

@@ -9,10 +9,12 @@ from typing import Any
 
 import grpc
 import pytest
+from integration.served import serving
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
+from popmq import Client
 from popmq_broker.config import BrokerConfig
 from popmq_cli.standalone import standalone
 from popmq_common.clock import SystemClock
@@ -105,3 +107,15 @@ async def raw(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[R
         endpoint = f"127.0.0.1:{port}"
         async with grpc.aio.insecure_channel(endpoint) as channel:
             yield Raw(service_grpc.MessagingServiceStub(channel), endpoint, tmp_path / "data")
+
+
+@pytest.fixture
+async def client(raw: Raw) -> AsyncIterator[Client]:
+    async with Client(raw.endpoint) as connected:
+        yield connected
+
+
+@pytest.fixture
+async def endpoint(tmp_path: Path) -> AsyncIterator[str]:
+    async with serving(tmp_path) as served:
+        yield served

@@ -7,11 +7,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc
+from click.testing import CliRunner, Result
 
 from popmq import App, Client, Message, SendReceipt
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_broker.config import BrokerConfig
+from popmq_cli.main import main
 from popmq_cli.standalone import standalone
 from popmq_common.clock import SystemClock
 from popmq_proxy.config import ProxyConfig
@@ -35,6 +37,13 @@ async def make_group(endpoint: str, name: str, *, fifo: bool = False) -> None:
 async def send_all(client: Client, topic: str, messages: list[Message]) -> None:
     for result in await client.producer().send_many(topic, messages):
         assert isinstance(result, SendReceipt), result
+
+
+async def send(endpoint: str, topic: str, *bodies: str) -> None:
+    """One after the other, round robin over the queues."""
+    async with Client(endpoint) as client:
+        for body in bodies:
+            await client.send(topic, body.encode())
 
 
 async def until(reached: Callable[[], bool], within_s: float = 60.0) -> None:
@@ -65,3 +74,10 @@ async def left(endpoint: str, group: str) -> int:
     """Messages of topic `t` that the group could get now."""
     async with Client(endpoint) as client:
         return len(await client.receive("t", group, wait_s=0, invisible_s=0.1))
+
+
+def popmq(*arguments: str, code: int = 0) -> Result:
+    """The command, in this process; it ends with `code`."""
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == code, done.output
+    return done

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import grpc
 import pytest
 from integration.conftest import Raw
+from integration.served import send
 
 from popmq import (
     Client,
@@ -62,12 +63,6 @@ async def dead_letters(server: str, group: str) -> list[tuple[bytes, str, int]]:
         request = admin.ListDeadLettersRequest(group=group, count_max=100, whole=True)
         found = await admin_grpc.AdminStub(channel).ListDeadLetters(request)
         return [(one.body, one.reason, one.attempts) for one in found.letters]
-
-
-async def send(server: str, topic: str, *bodies: str) -> None:
-    async with Client(server) as client:
-        for body in bodies:
-            await client.send(topic, body.encode())
 
 
 @asynccontextmanager

@@ -11,8 +11,8 @@ from typing import Any
 import click
 import pytest
 from click.shell_completion import ShellComplete
-from click.testing import CliRunner, Result
 from harness.processes import POPMQ, free_port
+from integration.served import popmq
 
 from popmq.testing import PopmqBroker
 from popmq_cli.main import COMMANDS, SECTIONS, main
@@ -22,12 +22,6 @@ from popmq_cli.main import COMMANDS, SECTIONS, main
 def server() -> Iterator[PopmqBroker]:
     with PopmqBroker() as broker:
         yield broker
-
-
-def popmq(*arguments: str, code: int = 0) -> Result:
-    done = CliRunner().invoke(main, arguments)
-    assert done.exit_code == code, done.output
-    return done
 
 
 def test_explain_shows_a_timeline_and_a_reason(server: PopmqBroker) -> None:

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from harness.processes import POPMQ, Server, cluster, free_port
+from integration.served import popmq
 
 from popmq.testing import PopmqBroker
-from popmq_cli.main import main
 
 SOON_S = 60.0
 
@@ -23,12 +22,6 @@ SOON_S = 60.0
 def server() -> Iterator[PopmqBroker]:
     with PopmqBroker(disk_clean_percent=100) as broker:
         yield broker
-
-
-def popmq(*arguments: str, code: int = 0) -> Result:
-    done = CliRunner().invoke(main, arguments)
-    assert done.exit_code == code, done.output
-    return done
 
 
 def test_one_process_is_a_cluster_too(server: PopmqBroker) -> None:

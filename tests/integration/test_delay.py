@@ -2,7 +2,6 @@
 
 import base64
 import time
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,12 +13,6 @@ from apache.rocketmq.v2 import service_pb2 as service
 from popmq import Client, Message, RefusedByServer, SendReceipt
 
 DAY_MS = 86_400_000
-
-
-@pytest.fixture
-async def client(raw: Raw) -> AsyncIterator[Client]:
-    async with Client(raw.endpoint) as connected:
-        yield connected
 
 
 def now_ms() -> int:

@@ -4,23 +4,17 @@ import asyncio
 import contextvars
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from harness.processes import standalone as server_process
-from integration.served import dead_letters, left, make_group, running, send_all, serving, until
+from integration.served import dead_letters, left, make_group, running, send_all, until
 
 from popmq import App, Client, Json, Message, ReceivedMessage, Reject, Retry
 
 Body = Callable[[ReceivedMessage], Awaitable[None]]
 current = contextvars.ContextVar("current", default=b"nobody")
-
-
-@pytest.fixture
-async def endpoint(tmp_path: Path) -> AsyncIterator[str]:
-    async with serving(tmp_path) as served:
-        yield served
 
 
 async def test_each_outcome_of_a_handler(endpoint: str) -> None:

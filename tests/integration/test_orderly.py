@@ -12,10 +12,10 @@ import grpc
 import pytest
 from click.testing import CliRunner
 from integration.conftest import Raw
+from integration.served import send
 from integration.test_classic_retry import committed, dead_letters, found_by, make, until
 
 from popmq import (
-    Client,
     OrderlyConsumer,
     PullConsumer,
     Queue,
@@ -69,13 +69,6 @@ async def running(
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-
-
-async def send(server: str, topic: str, *bodies: str) -> None:
-    """Round robin over the queues."""
-    async with Client(server) as client:
-        for body in bodies:
-            await client.send(topic, body.encode())
 
 
 async def holders(server: str, group: str) -> list[tuple[int, str]]:

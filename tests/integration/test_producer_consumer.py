@@ -27,12 +27,6 @@ from popmq import (
 
 
 @pytest.fixture
-async def endpoint(tmp_path: Path) -> AsyncIterator[str]:
-    async with serving(tmp_path) as served:
-        yield served
-
-
-@pytest.fixture
 async def client(endpoint: str) -> AsyncIterator[Client]:
     async with Client(endpoint) as made:
         yield made

@@ -1,7 +1,6 @@
 """The SDK against a standalone: what an application sees."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import grpc
 import pytest
@@ -10,12 +9,6 @@ from integration.conftest import Raw
 from popmq import Client, InvalidReceiptHandle, Message, RefusedByServer, SendReceipt
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
-
-
-@pytest.fixture
-async def client(raw: Raw) -> AsyncIterator[Client]:
-    async with Client(raw.endpoint) as connected:
-        yield connected
 
 
 async def make_group(

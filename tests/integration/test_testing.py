@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from integration.served import running, until
 
-from popmq import Client, PopMQClientError, ReceivedMessage, RefusedByServer, ServerUnreachable
+from popmq import App, Client, PopMQClientError, ReceivedMessage, RefusedByServer, ServerUnreachable
 from popmq.testing import PopmqBroker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -186,6 +187,43 @@ def test_a_lost_receive_comes_again(popmq_broker: PopmqBroker) -> None:
     popmq_broker.advance(60)
     (again,) = popmq_broker.receive("orders", "billing")
     assert again.delivery_attempt == 2
+
+
+async def test_what_a_consumer_waits_for_is_lost(popmq_broker: PopmqBroker) -> None:
+    """Our SDK asks by a call of its own; a receive that brings nothing does not count."""
+    async with Client(popmq_broker.endpoint) as client:
+        assert await client.receive("orders", "billing", wait_s=0) == []
+        popmq_broker.drop_response("receive")
+        assert await client.receive("orders", "billing", wait_s=0) == []
+        async with client.consumer("orders", "billing", lease_s=60) as consumer:
+            waiting = asyncio.ensure_future(anext(aiter(consumer)))
+            popmq_broker.send("orders", "1")
+            await _held_by_nobody(popmq_broker)
+            message = await waiting
+            assert message.delivery_attempt == 2
+            await message.ack()
+    popmq_broker.assert_no_messages_left("billing")
+
+
+async def test_what_a_handler_waits_for_is_lost(popmq_broker: PopmqBroker) -> None:
+    app, attempts = App(popmq_broker.endpoint), []
+
+    @app.handler("orders", "billing", lease_s=60)
+    async def handle(message: ReceivedMessage) -> None:
+        attempts.append(message.delivery_attempt)
+
+    popmq_broker.drop_response("receive")
+    async with running(app):
+        popmq_broker.send("orders", "1")
+        await _held_by_nobody(popmq_broker)
+        await popmq_broker.drained()
+    assert attempts == [2]
+
+
+async def _held_by_nobody(broker: PopmqBroker) -> None:
+    """A message was handed out and did not arrive; its lease ends."""
+    await until(lambda: any(view.held for view in broker.group("billing")))
+    broker.advance(60)
 
 
 async def test_what_was_answered_outlives_a_crash_of_the_broker(

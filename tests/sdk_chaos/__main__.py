@@ -11,6 +11,7 @@ import json
 import re
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import get_args
 
@@ -31,14 +32,19 @@ def main() -> int:
     arguments = parser.parse_args()
     faults: list[Fault] = [name for name in get_args(Fault) if name in arguments.only.split(",")]
     all_found = []
+    began_s = time.monotonic()
+
+    def tell(what: str) -> None:
+        print(f"{time.monotonic() - began_s:7.1f} s  {what}", file=sys.stderr, flush=True)
+
     with tempfile.TemporaryDirectory() as folder:
         for fault in faults:
-            print(f"{fault}: {arguments.messages:,} messages", file=sys.stderr, flush=True)
+            tell(f"{fault}: {arguments.messages:,} messages")
             place = Path(folder) / fault
-            found = campaign(place, fault, arguments.messages, rate=RATE, gap_s=GAP_S)
-            print(table([found]), file=sys.stderr, flush=True)
+            found = campaign(place, fault, arguments.messages, rate=RATE, gap_s=GAP_S, tell=tell)
+            tell(f"{fault}: ended\n{table([found])}")
             for line in found.wrong:
-                print(f"WRONG {fault}: {line}", file=sys.stderr, flush=True)
+                tell(f"WRONG {fault}: {line}")
             all_found.append(found)
     if arguments.json:
         print(json.dumps([found.as_json() for found in all_found], indent=1))

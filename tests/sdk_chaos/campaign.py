@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,12 +26,14 @@ TESTS = Path(__file__).resolve().parents[1]
 CONSUMERS, PROXIES, BROKERS = 2, 2, 2
 SENDERS = 32
 STOP_S = 60.0
-START_S = 60.0
+START_S = 180.0
 STALLED_S_MAX = 300.0
 """What has not come when nothing came for so long is lost."""
 BACKLOG_MAX = 2_000
 """With more that are sent and not handled nothing is sent: strikes shall hit a flow, not a heap."""
+LATE_S_MAX = 0.2
 LOOK_S = 0.2
+TELL_S = 5.0
 LINES_MAX = 20
 """Of logs, shown when something is wrong."""
 QUIET_S = 6.0
@@ -76,6 +78,8 @@ class Campaign:
     fault: Fault
     messages: int
     rate: float
+    tell: Callable[[str], None]
+    """Hears how far it is, after each strike and while the rest is waited for."""
     sent: list[Sent] = field(default_factory=list)
     strikes: list[Strike] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -116,32 +120,46 @@ class Campaign:
             process.running.send_signal(SIGNALS[self.fault])
             code = process.running.wait(STOP_S)
             restart = process.start
+        ended_s = time.monotonic()
         if self.fault == "stop" and code:
             self.wrong.append(f"{name} ended with {code} after SIGTERM")
         restart()
-        self.strikes.append(Strike(name.partition("-")[0], began_s, time.monotonic()))
+        back_s = time.monotonic()
+        self.strikes.append(Strike(name.partition("-")[0], began_s, back_s))
+        took = f"ended in {ended_s - began_s:.1f} s, started in {back_s - ended_s:.1f} s"
+        self._tell(f"{name} {took}")
+
+    def _tell(self, what: str) -> None:
+        self.tell(f"{what}; {len(self.sent):,} sent, {len(self.book.numbers):,} handled")
 
     async def _send(self) -> None:
-        began = time.monotonic()
+        """At the rate; what a pause has held up is not made up for: a burst would be no flow."""
+        due_s = time.monotonic()
         numbers = iter(range(self.messages))
         async with Client(self.endpoint) as client, client.producer(retry_s=120.0) as producer:
 
             async def some() -> None:
+                nonlocal due_s
                 for number in numbers:
                     await self.room.wait()
                     began_s = time.monotonic()
+                    due_s = max(due_s + 1 / self.rate, began_s - LATE_S_MAX)
+                    await asyncio.sleep(max(0.0, due_s - began_s))
+                    began_s = time.monotonic()
                     await producer.send(TOPIC, b"%d" % number)
                     self.sent.append(Sent(number, began_s, time.monotonic()))
-                    early_s = number / self.rate - (time.monotonic() - began)
-                    await asyncio.sleep(max(0.0, early_s))
 
             await asyncio.gather(*(some() for _ in range(SENDERS)))
 
     async def _drain(self) -> None:
         numbers = {sent.number for sent in self.sent}
-        known, since_s = 0, time.monotonic()
+        known = 0
+        since_s = told_s = time.monotonic()
         while not numbers <= self.book.numbers and time.monotonic() - since_s < STALLED_S_MAX:
             await asyncio.sleep(LOOK_S)
+            if time.monotonic() - told_s > TELL_S:
+                told_s = time.monotonic()
+                self._tell("waiting for the rest")
             if len(self.book.numbers) > known:
                 known, since_s = len(self.book.numbers), time.monotonic()
         await asyncio.sleep(QUIET_S)
@@ -222,7 +240,14 @@ def consumers(server: Server, folder: Path, fault: Fault) -> Iterator[list[Consu
 
 
 def campaign(
-    folder: Path, fault: Fault, messages: int, *, rate: float, gap_s: float, rounds: int = 1
+    folder: Path,
+    fault: Fault,
+    messages: int,
+    *,
+    rate: float,
+    gap_s: float,
+    rounds: int = 1,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Findings:
     """`rate`: messages a second; `gap_s`: between strikes."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -231,6 +256,6 @@ def campaign(
         server.cli("group", "create", GROUP, "--from", "first", "--max-attempts", "100")
         with consumers(server, folder, fault) as running:
             book = Book(folder / "handled")
-            work = Campaign(server, running, book, fault, messages, rate)
+            work = Campaign(server, running, book, fault, messages, rate, tell)
             asyncio.run(work.run(gap_s, rounds))
             return work.findings()

@@ -6,7 +6,8 @@ import pytest
 from tidy.rules import import_breaches, name_breaches, size_breaches
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOTS = [*(ROOT / "services").iterdir(), ROOT / "sdk", ROOT / "pipelines", ROOT / "bench"]
+BESIDE = ("sdk", "pipelines", "bench", "deploy")
+ROOTS = [*(ROOT / "services").iterdir(), *(ROOT / name for name in BESIDE)]
 
 
 def modules() -> list[tuple[str, Path]]:
@@ -58,6 +59,7 @@ def test_names_tell_what_is_inside() -> None:
         ("popmq_cli.main", "from popmq_broker.engine.pop import Pop"),
         ("popmq.client", "from popmq_testing import PopmqBroker"),
         ("popmq.testing", "from popmq_broker.app import engine"),
+        ("monitoring.dashboards", "from popmq_common import metric"),
     ],
 )
 def test_a_forbidden_import_is_found(module: str, source: str) -> None:

@@ -228,7 +228,8 @@ class PopmqBroker:
 
     def drop_response(self, call: str, times: int = 1) -> None:
         """The next answers to "send", "receive", "ack", "nack", "change_invisible", "recall" or
-        "end_transaction" are lost: the server does what is asked, the client sees UNAVAILABLE."""
+        "end_transaction" are lost: the server does what is asked, the client sees UNAVAILABLE. Of
+        receives those that bring messages, whether the SDK's or another client's."""
         self._server.drops.drop(call, times)
 
     def crash_broker(self) -> None:

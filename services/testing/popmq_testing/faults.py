@@ -6,24 +6,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_broker.engine.broker import Broker
 from popmq_common.errors import BrokerDown, BrokerUnreachable, PopMQError
 from popmq_common.sends import SendCall, SendDone
 from popmq_common.wire import failure_of
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.front.rpcs import Rpc
+from popmq_proxy.rpc.answer import Answer
 
 BROKER: Final = "broker-a"
 CALLS: Final = {
-    "send": "SendMessage",
-    "receive": "ReceiveMessage",
-    "ack": "AckMessage",
-    "nack": "Nack",
-    "change_invisible": "ChangeInvisibleDuration",
-    "recall": "RecallMessage",
-    "end_transaction": "EndTransaction",
+    "send": ("SendMessage",),
+    "receive": ("Receive", "ReceiveMessage"),
+    "ack": ("AckMessage",),
+    "nack": ("Nack",),
+    "change_invisible": ("ChangeInvisibleDuration",),
+    "recall": ("RecallMessage",),
+    "end_transaction": ("EndTransaction",),
 }
-"""What a test calls them → the RPC."""
+"""What a test calls them → the RPCs; of those of a receive our SDK calls the first, others the
+second."""
+_CALL_OF: Final = {rpc: call for call, rpcs in CALLS.items() for rpc in rpcs}
 
 
 class Drops:
@@ -36,21 +40,28 @@ class Drops:
         """Raises `ValueError` for a call that is none of `CALLS`."""
         if call not in CALLS:
             raise ValueError(f"{call!r} is none of {', '.join(CALLS)}")
-        self._left[CALLS[call]] += times
+        self._left[call] += times
 
     def on(self, rpc: Rpc) -> Rpc:
         """The same RPC, whose answers may get lost."""
 
+        call = _CALL_OF.get(rpc.name)
+        if call is None:
+            return rpc
+
         async def serve(context: Any, request: Any) -> Any:
             answer = await rpc.handler(context, request)
-            if self._left[rpc.name] > 0:
-                self._left[rpc.name] -= 1
+            if self._left[call] > 0 and not _is_empty(answer):
+                self._left[call] -= 1
                 raise BrokerDown(broker=BROKER, reason=f"the test dropped the answer of {rpc.name}")
             return answer
 
-        if rpc.name not in CALLS.values():
-            return rpc
         return replace(rpc, handler=serve, begin=None)
+
+
+def _is_empty(answer: Any) -> bool:
+    """Of a receive that brought nothing; consumers ask again and again."""
+    return isinstance(answer, Answer) and answer.code == v2.MESSAGE_NOT_FOUND
 
 
 class MortalBroker:

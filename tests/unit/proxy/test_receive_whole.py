@@ -22,6 +22,9 @@ REQUEST = service.ReceiveMessageRequest(
     message_queue=v2.MessageQueue(topic=v2.Resource(name="t")),
     batch_size=80,
 )
+ONE = service.ReceiveMessageRequest(
+    group=REQUEST.group, message_queue=REQUEST.message_queue, batch_size=1
+)
 
 
 class Brokers:
@@ -32,7 +35,10 @@ class Brokers:
         self.sessions = Sessions(9, 60_000)
         self.pops: list[link.Pop] = []
         self.given_back: list[str] = []
+        self.popped = False
         self.hangs = asyncio.Event()
+        self.may_come = asyncio.Event()
+        self.may_come.set()
         self._answered, self._fails, self._fifo = answered, fails, fifo
         self.brokers = self
 
@@ -61,6 +67,8 @@ class Brokers:
         if number > self._answered:
             self.hangs.set()
             await asyncio.Event().wait()
+        await self.may_come.wait()
+        self.popped = True
         reply = link.Reply()
         for i in range(call.pop.batch_size):
             reply.pop.messages.add(handle=f"{number}-{i}")
@@ -113,3 +121,23 @@ async def taken(brokers: Brokers) -> list[str]:
     pop = receive._pop_call(CONTEXT, REQUEST)
     delivery = await receive._whole(CONTEXT, REQUEST, pop)
     return [message.handle for message in delivery.messages]
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_client_that_goes_when_its_messages_come(turns: int) -> None:
+    """Whichever of the tasks between broker and client has run by then."""
+    brokers = Brokers(answered=1)
+    brokers.may_come.clear()
+    receive = of(brokers)
+    pop = receive._pop_call(CONTEXT, ONE)
+    asking = asyncio.create_task(receive._whole(CONTEXT, ONE, pop))
+    await asyncio.sleep(0.01)
+    brokers.may_come.set()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    asking.cancel()
+    try:
+        seen = [message.handle for message in (await asking).messages]
+    except asyncio.CancelledError:
+        seen = brokers.given_back
+    assert seen == (handles(1, 1) if brokers.popped else [])

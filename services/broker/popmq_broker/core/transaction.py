@@ -153,6 +153,19 @@ def read_half(
     )
 
 
+def half_seen(record: Record) -> Half:
+    """For who only looks: neither its time nor what it holds up is known. Raises `ValueError`."""
+    return read_half(
+        record.properties,
+        offset=record.queue_offset,
+        log_offset=record.log_offset,
+        size_bytes=0,
+        stored_ms=record.store_timestamp_ms,
+        op_offset=0,
+        immunity_ms=0,
+    )
+
+
 def real_queue(record: Record) -> int:
     """The queue that a half message was sent to."""
     return _number(_value(record.properties, names.REAL_QUEUE_ID))

@@ -135,15 +135,7 @@ class Copies:
 
     def _tell_half(self, copy: link.KnownCopy, record: Record) -> None:
         copy.kind = link.COPY_KIND_HALF
-        half = transaction.read_half(
-            record.properties,
-            offset=record.queue_offset,
-            log_offset=record.log_offset,
-            size_bytes=0,
-            stored_ms=record.store_timestamp_ms,
-            op_offset=0,
-            immunity_ms=0,
-        )
+        half = transaction.half_seen(record)
         copy.topic = half.topic
         halves = self._state.halves
         still_open = halves.get(half.origin_offset)

@@ -36,7 +36,7 @@ class BrokerLink:
         self._frames = frames
         self._ids = count(1)
         self._waiting: dict[int, asyncio.Future[link.Reply]] = {}
-        self._polls: set[int] = set()
+        self._polls: dict[int, link.Pop] = {}
         """Those of the waiting calls that another broker may serve as well."""
         self._sends: dict[int, Told] = {}
         self._deadlines = Deadlines(self._pass_deadline)
@@ -91,7 +91,7 @@ class BrokerLink:
         self._frames.put(call)
         waiter = self._waiting[call_id] = self._loop.create_future()
         if call.HasField("pop"):
-            self._polls.add(call_id)
+            self._polls[call_id] = call.pop
         # a timer of our own: asyncio.timeout costs 4 µs, a twentieth of a send
         timer = self._loop.call_later(
             timeout_ms / 1000, pass_deadline, waiter, self._broker, timeout_ms
@@ -99,29 +99,29 @@ class BrokerLink:
         try:
             reply: link.Reply = await waiter
         except (asyncio.CancelledError, DeadlinePassed, BrokerSilent):
-            self._give_up(call_id, call, waiter)
+            self._give_up(call_id, waiter)
             raise
         finally:
             timer.cancel()
             del self._waiting[call_id]
-            self._polls.discard(call_id)
+            self._polls.pop(call_id, None)
             self._close_when_done()
         if reply.HasField("failure"):
             raise error_of(reply.failure)
         return reply
 
-    def _give_up(self, call_id: int, call: link.Call, waiter: "asyncio.Future[link.Reply]") -> None:
+    def _give_up(self, call_id: int, waiter: "asyncio.Future[link.Reply]") -> None:
         """The broker stops waiting. What it has sent already is given back: nobody will see it.
 
         Only pops wait for long; the others are left to finish, their work may be half done.
         """
-        came = waiter.done() and not waiter.cancelled() and waiter.exception() is None
-        if call.WhichOneof("body") != "pop" or self.broken:
+        pop = self._polls.get(call_id)
+        if pop is None or self.broken:
             return
-        if came:  # in the same moment as the cancelling
-            self._give_back(call.pop, waiter.result())
+        if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+            self._give_back(pop, waiter.result())  # it came in the same moment as the cancelling
             return
-        self._given_up[call_id] = call.pop
+        self._given_up[call_id] = pop
         if len(self._given_up) > GIVEN_UP_MAX:
             self._given_up.popitem(last=False)
         self._try_put(link.Call(cancel=link.Cancel(call_id=call_id)))
@@ -181,8 +181,13 @@ class BrokerLink:
             waiter = self._waiting.get(reply.id)
             if waiter is not None and not waiter.done():
                 waiter.set_result(reply)
-            elif reply.id in self._given_up:
-                self._give_back(self._given_up.pop(reply.id), reply)
+                continue
+            # nobody waits any more; or its caller has been cancelled, and has not run since
+            pop = self._given_up.pop(reply.id, None)
+            if pop is None:
+                pop = self._polls.pop(reply.id, None)
+            if pop is not None:
+                self._give_back(pop, reply)
 
     def _break(self, reason: str) -> None:
         self.broken = True

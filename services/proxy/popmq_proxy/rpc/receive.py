@@ -154,10 +154,15 @@ class Receive:
         brokers = self._brokers(asked_broker, pop.topic, found.readable_brokers)
         session = upstream.sessions.seen(ctx.client_id, upstream.clock.now_ms())
         session.renews = session.renews or pop.auto_renew
+
+        def delivery(broker: str, messages: Sequence[link.PoppedMessage]) -> Delivery:
+            return Delivery(broker, pop.group, pop.topic, messages, group.fifo)
+
         poll = self._pop_at_one(ctx, brokers, pop)
-        taken = await while_it_lives(session, poll, pop.attempt_id)
-        broker, messages = (brokers[0], []) if taken is None else taken
-        return Delivery(broker, pop.group, pop.topic, messages, group.fifo)
+        taken = await while_it_lives(
+            session, poll, pop.attempt_id, lambda came: self._give_back(delivery(*came))
+        )
+        return delivery(brokers[0], ()) if taken is None else delivery(*taken)
 
     async def _pop_at_one(
         self, ctx: CallContext, brokers: list[str], pop: link.Pop

@@ -1,10 +1,10 @@
 """flush=async is weaker, and says so."""
 
-import random
 from pathlib import Path
 
 import pytest
 from harness.broker import EngineDriver
+from harness.chance import KeepsNothing
 from prometheus_client import generate_latest
 
 from popmq_broker.config import Flush, PopBuffer
@@ -39,15 +39,10 @@ def test_what_is_sent_after_a_lossy_crash_is_delivered(tmp_path: Path, mode: Pop
         driver.send(body)
     driver.ack(*(message.handle for message in driver.pop()))
     driver.run(driver.broker.offsets.write())
-    driver.crash(NothingSurvives())
+    driver.crash(KeepsNothing())
     driver.send("new")
     assert [message.body for message in driver.pop()] == [b"new"]
     driver.close()
-
-
-class NothingSurvives(random.Random):
-    def randint(self, a: int, b: int) -> int:
-        return a
 
 
 def test_lag_counts_what_is_ready_and_what_is_held(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Dead letters for operators: pages, and redrives that send each message once."""
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,6 @@ from popmq_common.errors import BadRequest, GroupNotFound, TooManyRequests
 from popmq_internal.v1 import link_pb2 as link
 
 FATAL = link.NACK_KIND_FATAL
-
-
-@pytest.fixture
-def driver(tmp_path: Path) -> Iterator[EngineDriver]:
-    driver = EngineDriver(tmp_path)
-    yield driver
-    driver.close()
 
 
 def give_up(driver: EngineDriver, *bodies: str) -> None:

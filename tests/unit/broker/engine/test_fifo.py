@@ -1,6 +1,5 @@
 """FIFO groups: becoming one, ceasing to be one, and what a restart remembers."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,13 +7,6 @@ from harness.broker import GROUP, TOPIC, EngineDriver, pop_body
 
 from popmq_common.errors import BadRequest, TooManyInFlight
 from popmq_internal.v1 import link_pb2 as link
-
-
-@pytest.fixture
-def driver(tmp_path: Path) -> Iterator[EngineDriver]:
-    driver = EngineDriver(tmp_path)
-    yield driver
-    driver.close()
 
 
 def bodies(driver: EngineDriver, count: int = 32) -> list[str]:

@@ -1,8 +1,5 @@
 """What a broker tells who looks at the whole cluster."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from harness.broker import GROUP, TOPIC, EngineDriver
 
@@ -12,11 +9,9 @@ from popmq_internal.v1 import link_pb2 as link
 
 
 @pytest.fixture
-def driver(tmp_path: Path) -> Iterator[EngineDriver]:
-    driver = EngineDriver(tmp_path)
+def driver(driver: EngineDriver) -> EngineDriver:
     driver.make()
-    yield driver
-    driver.close()
+    return driver
 
 
 def figures(driver: EngineDriver) -> link.FiguresReply:

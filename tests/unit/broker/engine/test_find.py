@@ -16,11 +16,9 @@ from popmq_internal.v1 import link_pb2 as link
 
 
 @pytest.fixture
-def driver(tmp_path: Path) -> Iterator[EngineDriver]:
-    driver = EngineDriver(tmp_path)
+def driver(driver: EngineDriver) -> EngineDriver:
     driver.make()
-    yield driver
-    driver.close()
+    return driver
 
 
 def put(driver: EngineDriver, body: str, keys: str = "k", **fields: Any) -> None:

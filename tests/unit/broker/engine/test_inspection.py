@@ -1,8 +1,6 @@
 """What a broker says of itself to `popmq doctor`."""
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from harness.broker import GROUP, TOPIC, EngineDriver
@@ -14,11 +12,9 @@ from popmq_internal.v1 import link_pb2 as link
 
 
 @pytest.fixture
-def driver(tmp_path: Path) -> Iterator[EngineDriver]:
-    driver = EngineDriver(tmp_path)
+def driver(driver: EngineDriver) -> EngineDriver:
     driver.make()
-    yield driver
-    driver.close()
+    return driver
 
 
 def inspect(driver: EngineDriver) -> link.InspectReply:

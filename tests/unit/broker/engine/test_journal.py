@@ -1,8 +1,5 @@
 """The revive topic's records, as RocketMQ's revive service reads them."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from harness.broker import EngineDriver
 
@@ -10,11 +7,9 @@ from popmq_common import properties
 
 
 @pytest.fixture
-def driver(tmp_path: Path) -> Iterator[EngineDriver]:
-    driver = EngineDriver(tmp_path)
+def driver(driver: EngineDriver) -> EngineDriver:
     driver.make()
-    yield driver
-    driver.close()
+    return driver
 
 
 def test_each_record_tells_when_it_was_written(driver: EngineDriver) -> None:

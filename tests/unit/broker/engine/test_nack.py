@@ -1,8 +1,5 @@
 """Nacks, retries and dead letters: traps that other servers fell into, by their numbers."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from harness.broker import GROUP, TOPIC, EngineDriver, Popped
 
@@ -12,13 +9,6 @@ from popmq_internal.v1 import link_pb2 as link
 
 DONE = link.LEASE_OUTCOME_DONE
 UNCOUNTED, FATAL = link.NACK_KIND_UNCOUNTED, link.NACK_KIND_FATAL
-
-
-@pytest.fixture
-def driver(tmp_path: Path) -> Iterator[EngineDriver]:
-    driver = EngineDriver(tmp_path)
-    yield driver
-    driver.close()
 
 
 def send_with_everything(driver: EngineDriver) -> None:

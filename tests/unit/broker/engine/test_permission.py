@@ -1,8 +1,5 @@
 """A broker that is read only takes nothing new, gives what it has, and stays so over a restart."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from harness.broker import TOPIC, EngineDriver
 
@@ -15,11 +12,9 @@ READ, BOTH = 4, 6
 
 
 @pytest.fixture
-def driver(tmp_path: Path) -> Iterator[EngineDriver]:
-    made = EngineDriver(tmp_path)
-    made.make()
-    yield made
-    made.close()
+def driver(driver: EngineDriver) -> EngineDriver:
+    driver.make()
+    return driver
 
 
 def set_permission(driver: EngineDriver, perm: int) -> None:

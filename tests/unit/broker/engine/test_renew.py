@@ -1,8 +1,5 @@
 """Signs of life at a real engine: what they write, and what they do not."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from harness.broker import GROUP, TOPIC, EngineDriver
 from prometheus_client import generate_latest
@@ -14,11 +11,9 @@ from popmq_internal.v1 import link_pb2 as link
 
 
 @pytest.fixture
-def driver(tmp_path: Path) -> Iterator[EngineDriver]:
-    driver = EngineDriver(tmp_path)
+def driver(driver: EngineDriver) -> EngineDriver:
     driver.make(queues=1)
-    yield driver
-    driver.close()
+    return driver
 
 
 def journal_count(driver: EngineDriver) -> int:

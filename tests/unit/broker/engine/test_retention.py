@@ -1,6 +1,5 @@
 """What retention and a full disk mean for tables and metrics."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,6 @@ from prometheus_client import generate_latest
 from popmq_broker import metrics
 from popmq_common.errors import DiskFull, InvalidTransactionId
 from popmq_internal.v1 import link_pb2 as link
-
-
-@pytest.fixture
-def driver(tmp_path: Path) -> Iterator[EngineDriver]:
-    made = EngineDriver(tmp_path)
-    yield made
-    made.close()
 
 
 def full(*_: Any) -> Any:

@@ -1,8 +1,5 @@
 """Sends that come in one frame: one batch for the disk, an answer for each."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from harness.broker import TOPIC, EngineDriver
 
@@ -12,11 +9,9 @@ from popmq_internal.v1 import link_pb2 as link
 
 
 @pytest.fixture
-def driver(tmp_path: Path) -> Iterator[EngineDriver]:
-    made = EngineDriver(tmp_path)
-    made.make(queues=1)
-    yield made
-    made.close()
+def driver(driver: EngineDriver) -> EngineDriver:
+    driver.make(queues=1)
+    return driver
 
 
 def handle(driver: EngineDriver, *sends: link.Send) -> dict[int, link.Reply]:

@@ -1,26 +1,14 @@
 """Starts whose log ends before what the other files speak of: flush=async has lost its end."""
 
 import json
-import random
 from pathlib import Path
 
 import pytest
 from harness.broker import TOPIC, EngineDriver
+from harness.chance import KeepsAll, KeepsNothing
 
 from popmq_broker.config import Flush
 from popmq_internal.v1 import link_pb2 as link
-
-
-class KeepsNothing(random.Random):
-    """Of what was not synced."""
-
-    def randint(self, a: int, b: int) -> int:
-        return a
-
-
-class KeepsAll(random.Random):
-    def randint(self, a: int, b: int) -> int:
-        return b
 
 
 @pytest.fixture

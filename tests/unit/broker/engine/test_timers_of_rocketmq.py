@@ -1,8 +1,5 @@
 """A directory of RocketMQ's with delayed messages: those that waited come once, the others not."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from harness.broker import TOPIC, EngineDriver
 
@@ -15,11 +12,9 @@ DELAY_MS = 5_000
 
 
 @pytest.fixture
-def driver(tmp_path: Path) -> Iterator[EngineDriver]:
-    driver = EngineDriver(tmp_path)
+def driver(driver: EngineDriver) -> EngineDriver:
     driver.make(queues=1)
-    yield driver
-    driver.close()
+    return driver
 
 
 def stored(driver: EngineDriver, topic: str, body: str, due_ms: int, **more: str) -> None:
