@@ -84,9 +84,9 @@ class Load:
                 continue
             for message in messages:
                 self.note("receive", began_s, message.body.decode(), message.delivery_attempt)
-            for message in messages:
-                body = message.body.decode()
-                await self.call("ack", body, partial(client.ack, message))
+            acks = [(message.body.decode(), partial(client.ack, message)) for message in messages]
+            # beside each other: what lies at a broker that is away holds up no other one's
+            await asyncio.gather(*(self.call("ack", body, ack) for body, ack in acks))
 
     async def listen(self) -> None:
         await asyncio.to_thread(sys.stdin.readline)

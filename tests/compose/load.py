@@ -16,6 +16,8 @@ SENDERS = RECEIVERS = 2
 INVISIBLE_S = 2.0
 QUIET_S = 6.0
 """Several invisible times, and a poll."""
+DRAIN_S = 120.0
+"""So long may it take until all has come: on a busy machine silence tells nothing before."""
 STEP = 20
 
 
@@ -53,6 +55,9 @@ async def loaded(cluster: Cluster, what: str) -> AsyncIterator[Load]:
         yield load
         seconds = await load.goes_on()
         stop.set()
+        until_s = time.monotonic() + DRAIN_S
+        while ledger.lost() and time.monotonic() < until_s:
+            await asyncio.sleep(0.5)
         await ledger.until_quiet(QUIET_S)
         done.set()
     print(

@@ -14,7 +14,7 @@ except ModuleNotFoundError:
     sys.exit(1)
 
 COMMANDS = {
-    "standalone": ("services", "run_standalone", "Run a whole PopMQ in this process."),
+    "standalone": ("run_standalone", "run_standalone", "Run a whole PopMQ in this process."),
     "quickstart": ("quickstart", "run_quickstart", "Send, receive and ack one message."),
     "topic": ("topics", "topic", "Make, list, show and delete topics."),
     "permission": ("permission", "permission", "What clients may do at a broker."),
@@ -34,9 +34,9 @@ COMMANDS = {
     "run": ("run", "run", "Run the handlers of an app, MODULE:APP."),
     "export": ("export", "export", "Write, list and verify snapshots for the audit."),
     "store": ("store", "store", "Check, show, copy and repair a broker's files."),
-    "nameserver": ("services", "run_nameserver", "Run a nameserver."),
-    "broker": ("services", "run_broker", "Run a broker."),
-    "proxy": ("services", "run_proxy", "Run a proxy."),
+    "nameserver": ("run_nameserver", "run_nameserver", "Run a nameserver."),
+    "broker": ("run_broker", "run_broker", "Run a broker."),
+    "proxy": ("run_proxy", "run_proxy", "Run a proxy."),
     "health": ("health", "health", "Is a service well? For health checks."),
     "completion": ("completion", "completion", "Print the completion script of a shell."),
 }

@@ -11,7 +11,7 @@ import uvloop
 from popmq import Client
 from popmq_cli.messages import ensure_group
 from popmq_cli.output import document
-from popmq_cli.services import standalone_configs
+from popmq_cli.run_standalone import standalone_configs
 from popmq_cli.standalone import standalone
 from popmq_common import logs
 from popmq_common.clock import SystemClock

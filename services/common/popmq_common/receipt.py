@@ -93,5 +93,12 @@ def decode(handle: str) -> Receipt:
         raise InvalidReceiptHandle(reason="its fields cannot be read") from None
 
 
+def last_end_ms(handles: Sequence[str]) -> int:
+    """When the last of these leases is over, as the handles tell: milliseconds since 1970 by the
+    broker's clock. Renewals by the broker change no handle. Raises `InvalidReceiptHandle`."""
+    receipts = [decode(handle) for handle in handles]
+    return max(receipt.pop_time_ms + receipt.invisible_ms for receipt in receipts)
+
+
 def _checksum(text: str, group: str, topic: str) -> str:
     return f"{crc32(f'{text} {group} {topic}'.encode()):08x}"

@@ -2,11 +2,12 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from popmq_common import logs
+from popmq_common import logs, receipt
 from popmq_common.clock import VirtualClock
 from popmq_common.errors import (
     BrokerUnreachable,
@@ -16,6 +17,7 @@ from popmq_common.errors import (
     PopMQError,
     TopicNotFound,
 )
+from popmq_common.receipt import Receipt
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.clients.nameservers import Standing
@@ -95,17 +97,27 @@ class Nameservers:
 class Proxy:
     def __init__(self, **settings: Any) -> None:
         self.brokers, self.nameservers = Brokers(), Nameservers()
+        self.clock = VirtualClock()
         self.upstream = Upstream(
             config=ProxyConfig(**settings),
             routes=RouteCache(self.nameservers),
             brokers=self.brokers,  # type: ignore[arg-type]
-            clock=VirtualClock(),
+            clock=self.clock,
             log=logs.get("test"),
         )
 
-    async def ack(self, broker: str = "b", within_s: float | None = None) -> None:
+    async def ack(
+        self, broker: str = "b", within_s: float | None = None, handles: Sequence[str] = ()
+    ) -> None:
         deadline_s = None if within_s is None else time.monotonic() + within_s
-        await self.upstream.call_there(CallContext({}, "", deadline_s), broker, ACK)
+        context = CallContext({"x-mq-client-id": "c"}, "", deadline_s)
+        await self.upstream.call_there(context, broker, ACK, handles=handles)
+
+    def handle(self, invisible_ms: int) -> str:
+        """Of a lease that begins now."""
+        now_ms = self.clock.now_ms()
+        lease = Receipt(0, now_ms, invisible_ms, 0, 0, "b", 0, 0, 0, 1)
+        return receipt.encode(lease, "g", "t")
 
 
 @pytest.fixture
@@ -135,6 +147,45 @@ async def test_not_longer_than_its_client_does_or_the_setting_says(
     async with asyncio.timeout(20):
         with pytest.raises(BrokerUnreachable):
             await proxy.ack(within_s=client_s)
+
+
+async def test_an_ack_waits_until_the_last_of_its_leases_is_over() -> None:
+    """The setting and the client would wait for longer; the clock of leases stands still."""
+    proxy = Proxy(broker_wait_ms=600_000)
+    await proxy.upstream.routes.brokers()
+    proxy.brokers.away = {"b"}
+    handles = [proxy.handle(1_000), proxy.handle(5_000), proxy.handle(2_000)]
+    waiting = asyncio.create_task(proxy.ack(handles=handles))
+    proxy.clock.advance(4_999)
+    asked = len(proxy.brokers.asked)
+    while len(proxy.brokers.asked) < asked + 3:  # noqa: ASYNC110 - nobody is told
+        await asyncio.sleep(0.01)
+    assert not waiting.done()
+    proxy.clock.advance(1)
+    async with asyncio.timeout(20):
+        with pytest.raises(BrokerUnreachable):
+            await waiting
+
+
+async def test_an_ack_whose_lease_is_over_does_not_wait(proxy: Proxy) -> None:
+    handle = proxy.handle(1_000)
+    proxy.clock.advance(1_000)
+    proxy.brokers.away = {"b"}
+    with pytest.raises(BrokerUnreachable):
+        await proxy.ack(handles=[handle])
+    assert proxy.brokers.asked == ["b"]
+
+
+async def test_a_lease_that_brokers_renew_is_not_over_when_its_handle_says_so(proxy: Proxy) -> None:
+    handle = proxy.handle(1_000)
+    proxy.upstream.sessions.seen("c", proxy.clock.now_ms()).renews = True
+    proxy.clock.advance(60_000)
+    proxy.brokers.away = {"b"}
+    waiting = asyncio.create_task(proxy.ack(handles=[handle]))
+    while len(proxy.brokers.asked) < 2:  # noqa: ASYNC110 - nobody is told
+        await asyncio.sleep(0.01)
+    proxy.brokers.away.clear()
+    await asyncio.wait_for(waiting, 20)
 
 
 async def test_nobody_waits_for_a_broker_that_never_was(proxy: Proxy) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 
-from popmq_broker.core.sql_grammar import PARSER, WORDS, Refused
+from popmq_broker.core.sql_grammar import WORDS, Refused, parser
 from popmq_broker.core.sql_tree import DEPTH_MAX, Evaluate, Node, TooDeep, function
 from popmq_broker.core.sql_values import NotComparable
 from popmq_common.errors import IllegalFilter
@@ -63,35 +63,35 @@ def parse_sql(expression: str) -> SqlFilter:
 
 
 def _parse(expression: str) -> Node:
-    parser = PARSER.parse_interactive(expression)
+    parsing = parser().parse_interactive(expression)
     terms = 0
     try:
-        for count, token in enumerate(parser.iter_parse(), 1):
+        for count, token in enumerate(parsing.iter_parse(), 1):
             terms += token.type in _TERMS
             if count > TOKENS_MAX or terms > TERMS_MAX:
                 what = f"{TOKENS_MAX:,} words" if count > TOKENS_MAX else f"{TERMS_MAX} terms"
                 raise Refused((token.start_pos or 0) + 1, f"more than {what}")
-        node: Node = parser.feed_eof()  # type: ignore[no-untyped-call]
+        node: Node = parsing.feed_eof()  # type: ignore[no-untyped-call]
     except UnexpectedToken as wrong:
         token = wrong.token
         if token.type == "$END":
-            raise Refused(len(expression) + 1, f"it ends here, {_expected(parser)}") from None
-        raise Refused((token.start_pos or 0) + 1, _found(str(token), parser)) from None
+            raise Refused(len(expression) + 1, f"it ends here, {_expected(parsing)}") from None
+        raise Refused((token.start_pos or 0) + 1, _found(str(token), parsing)) from None
     except UnexpectedCharacters as wrong:
         at = wrong.pos_in_stream or 0
         if expression[at] == "'":
             raise Refused(at + 1, "the text that begins here has no end") from None
-        raise Refused(at + 1, _found(expression[at], parser)) from None
+        raise Refused(at + 1, _found(expression[at], parsing)) from None
     return node
 
 
-def _found(text: str, parser: InteractiveParser) -> str:
+def _found(text: str, parsing: InteractiveParser) -> str:
     shown = text if len(text) <= _SHOWN_CHARACTERS_MAX else text[:_SHOWN_CHARACTERS_MAX] + "…"
-    return f"{_expected(parser)}, found {shown}"
+    return f"{_expected(parsing)}, found {shown}"
 
 
-def _expected(parser: InteractiveParser) -> str:
-    accepted = parser.accepts()  # type: ignore[no-untyped-call]
+def _expected(parsing: InteractiveParser) -> str:
+    accepted = parsing.accepts()  # type: ignore[no-untyped-call]
     words = [word for terminal, word in WORDS.items() if terminal in accepted]
     if len(words) == 1:
         return f"expected {words[0]}"

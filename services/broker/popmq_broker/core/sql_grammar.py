@@ -15,6 +15,7 @@ is behind a whole expression is refused, there it is ignored; 0.0 is a number; a
 no end of line, so `--5` is one.
 """
 
+from functools import cache
 from typing import Any, Final
 
 from lark import Lark, Token, Transformer
@@ -224,6 +225,9 @@ def _ordered(column: int, sign: str, left: Node, right: Node) -> Node:
     return tree.Ordered(column, sign, left, right)
 
 
-PARSER: Final = Lark(
-    GRAMMAR, parser="lalr", lexer="basic", transformer=_Builder(), maybe_placeholders=True
-)
+@cache
+def parser() -> Lark:
+    """Made for the first filter: it takes a good part of a broker's start, which few need."""
+    return Lark(
+        GRAMMAR, parser="lalr", lexer="basic", transformer=_Builder(), maybe_placeholders=True
+    )

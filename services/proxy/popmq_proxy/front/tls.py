@@ -4,18 +4,16 @@ Official clients that use TLS by default do not check certificates unless told t
 self-signed one lets them in; whoever wants more than encryption configures their own.
 """
 
+import secrets
 import ssl
 import tempfile
 from datetime import UTC, datetime, timedelta
 
 import grpc
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from popmq_common.config import ConfigError
 from popmq_proxy.config import ProxyConfig
+from popmq_proxy.core import self_signed as certificate
 
 VALID_DAYS = 3650
 
@@ -29,11 +27,11 @@ def credentials(config: ProxyConfig) -> grpc.ServerCredentials | None:
 
 def context(config: ProxyConfig) -> ssl.SSLContext:
     """For HTTP/2 over TLS. Raises `ConfigError`."""
-    key, certificate = key_and_certificate(config)
+    key, chain_pem = key_and_certificate(config)
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.set_alpn_protocols(["h2"])
     with tempfile.NamedTemporaryFile() as chain:  # ssl reads files only
-        chain.write(key + b"\n" + certificate)
+        chain.write(key + b"\n" + chain_pem)
         chain.flush()
         try:
             made.load_cert_chain(chain.name)
@@ -56,22 +54,6 @@ def key_and_certificate(config: ProxyConfig) -> tuple[bytes, bytes]:
 
 def self_signed() -> tuple[bytes, bytes]:
     """(key, certificate), both PEM."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "popmq")])
     now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=VALID_DAYS))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    key_pem = key.private_bytes(
-        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return key_pem, certificate.public_bytes(pem)
+    begins, ends = now - timedelta(days=1), now + timedelta(days=VALID_DAYS)
+    return certificate.self_signed("popmq", "localhost", begins, ends, secrets.randbelow)

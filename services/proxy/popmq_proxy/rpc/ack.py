@@ -58,7 +58,7 @@ class Ack:
             if waits is None:
                 reply = await self._upstream.call(broker, call)
             else:
-                reply = await self._upstream.call_there(waits, broker, call)
+                reply = await self._upstream.call_there(waits, broker, call, handles=ack.handles)
         except PopMQError as error:
             return [status_of(error)] * len(ack.handles)
         return [lease_status(outcome) for outcome in reply.ack.outcomes]
@@ -91,7 +91,8 @@ class Ack:
         change = link.ChangeInvisible(
             group=group, topic=topic, handle=request.receipt_handle, invisible_ms=invisible_ms
         )
-        reply = await self._upstream.call_there(ctx, broker, link.Call(change_invisible=change))
+        call = link.Call(change_invisible=change)
+        reply = await self._upstream.call_there(ctx, broker, call, handles=[change.handle])
         status = lease_status(reply.change_invisible.outcome)
         if reply.change_invisible.outcome != link.LEASE_OUTCOME_DONE:
             if status.code == v2.OK:  # acked meanwhile: nothing is left to change
@@ -115,7 +116,7 @@ class Ack:
             broker = receipt.broker_of(request.receipt_handle, group, topic)
             forward.handle = request.receipt_handle
             call = link.Call(forward_dead_letter=forward)
-            await self._upstream.call_there(ctx, broker, call)
+            await self._upstream.call_there(ctx, broker, call, handles=[forward.handle])
         else:
             for broker in (await self._upstream.topic_routes(topic)).readable_brokers:
                 await self._upstream.call(broker, link.Call(forward_dead_letter=forward))

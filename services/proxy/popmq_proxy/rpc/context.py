@@ -1,11 +1,13 @@
 """What a handler knows besides its request, and what all handlers share."""
 
 import asyncio
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from apache.rocketmq.v2 import definition_pb2 as v2
+from popmq_common import receipt
 from popmq_common.clock import Clock
 from popmq_common.errors import (
     BrokerUnreachable,
@@ -195,20 +197,34 @@ class Upstream:
         broker: str,
         call: link.Call | SendCall,
         timeout_ms: int | None = None,
+        handles: Sequence[str] = (),
     ) -> link.Reply:
         """What that broker alone can do: while it cannot be reached, in a restart say, the call
-        waits for it, as long as its client does, `broker_wait_ms` at most. Nothing is sent
-        twice: unreachable means that nothing was."""
+        waits for it, as long as its client does, `broker_wait_ms` at most, and not behind the end
+        of the leases of `handles`, which the call is about. Nothing is sent twice: unreachable
+        means that nothing was."""
         until_s = time.monotonic() + self._wait_ms(ctx) / 1000
+        leased_ms: float | None = None
         while True:
             try:
                 return await self.call(broker, call, timeout_ms)
             except BrokerUnreachable:
-                known, left_s = self.routes.knows(broker), until_s - time.monotonic()
-                if not known or left_s <= 0 or self._waiting_count >= WAITING_MAX:
+                if not self.routes.knows(broker) or self._waiting_count >= WAITING_MAX:
                     raise
-                if not await self._wait(min(WAIT_STEP_S, left_s)):
+                if leased_ms is None:
+                    leased_ms = self._leased_until_ms(ctx, handles)
+                lease_s = (leased_ms - self.clock.now_ms()) / 1000
+                left_s = min(until_s - time.monotonic(), lease_s)
+                if left_s <= 0 or not await self._wait(min(WAIT_STEP_S, left_s)):
                     raise
+
+    def _leased_until_ms(self, ctx: CallContext, handles: Sequence[str]) -> float:
+        """Without end for no handle, and for a client whose leases the brokers renew: its handles
+        do not tell. Raises `InvalidReceiptHandle`."""
+        session = self.sessions.get(ctx.metadata.get("x-mq-client-id", ""))
+        if not handles or (session is not None and session.renews):
+            return math.inf
+        return receipt.last_end_ms(handles)
 
     def _wait_ms(self, ctx: CallContext) -> int:
         left_ms = ctx.remaining_ms()

@@ -1,39 +1,21 @@
-"""popmq standalone, broker, proxy, nameserver: run the services."""
+"""popmq standalone: run all services in one process."""
 
 import os
-from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
-from popmq_broker.app import server
 from popmq_broker.config import BrokerConfig, Flush, PopBuffer
-from popmq_cli.output import document, fail
+from popmq_cli.front_option import FRONT
+from popmq_cli.output import document
+from popmq_cli.serving import configured, run
 from popmq_cli.standalone import METRICS_PORT_VARIABLE, Standalone, standalone
-from popmq_common import logs
 from popmq_common.clock import SystemClock
-from popmq_common.config import ConfigError, from_env, to_env, unknown_variables
-from popmq_common.errors import PopMQError
-from popmq_common.serve import run_until_stopped
-from popmq_nameserver.app import nameserver
-from popmq_nameserver.config import NameserverConfig
-from popmq_proxy.app import proxy
+from popmq_common.config import to_env
 from popmq_proxy.config import Front, ProxyConfig
 from popmq_proxy.front.envoy import EnvoyFront, envoy_front
-
-T = TypeVar("T")
-Start = Callable[[], AbstractAsyncContextManager[object]]
-
-
-_FRONT = click.option(
-    "--front",
-    type=click.Choice([front.value for front in Front]),
-    default=None,
-    help="What speaks HTTP/2 to clients.  [default: POPMQ_PROXY_FRONT, else http2]",
-)
 
 
 def standalone_configs(
@@ -56,8 +38,8 @@ def standalone_configs(
     environ["POPMQ_PROXY_CREATE_TOPICS"] = str(create_topics)
     environ["POPMQ_PROXY_FRONT"] = front
     return (
-        _config(BrokerConfig, "POPMQ_BROKER_", environ),
-        _config(ProxyConfig, "POPMQ_PROXY_", environ),
+        configured(BrokerConfig, "POPMQ_BROKER_", environ),
+        configured(ProxyConfig, "POPMQ_PROXY_", environ),
     )
 
 
@@ -69,7 +51,7 @@ def standalone_configs(
     default=0,
     help="A port for clients with TLS; only the front grpcio needs one.  [default: none]",
 )
-@_FRONT
+@FRONT
 @click.option(
     "--data-dir",
     type=click.Path(path_type=Path, file_okay=False),
@@ -132,7 +114,7 @@ def run_standalone(
             port, tls_port = serving.proxy.port, serving.proxy.tls_port
         _announce(_facts(host, port, tls_port, metrics_port, broker_config), as_json)
 
-    _run(start, log_level, ready)
+    run(start, log_level, ready)
 
 
 def _facts(
@@ -165,84 +147,3 @@ def _announce(facts: dict[str, str | None], as_json: bool) -> None:
     if facts["popBuffer"] == PopBuffer.MEMORY.value:
         click.echo("  pop buffer memory: a crash repeats what was received or acked just before")
     click.echo("Try: popmq send hello world   and   popmq receive hello --group g --ack")
-
-
-@click.command("broker")
-@click.option("--check-config", is_flag=True, help="Only check the environment.")
-def run_broker(check_config: bool) -> None:
-    """Run a broker, configured by POPMQ_BROKER_… variables."""
-    config = _config(BrokerConfig, "POPMQ_BROKER_", os.environ)
-    _serve(lambda: server(config, SystemClock()), config.log_level, "POPMQ_BROKER_", check_config)
-
-
-@click.command("proxy")
-@click.option("--check-config", is_flag=True, help="Only check the environment.")
-@_FRONT
-@click.option(
-    "--workers",
-    type=click.IntRange(1, 256),
-    default=None,
-    help="Processes that share the port; envoy only.  [default: POPMQ_PROXY_WORKERS, else 1]",
-)
-def run_proxy(check_config: bool, front: str | None, workers: int | None) -> None:
-    """Run a proxy, configured by POPMQ_PROXY_… variables."""
-    environ = dict(os.environ)
-    if front is not None:
-        environ["POPMQ_PROXY_FRONT"] = front
-    if workers is not None:
-        environ["POPMQ_PROXY_WORKERS"] = str(workers)
-    config = _config(ProxyConfig, "POPMQ_PROXY_", environ)
-
-    def start() -> AbstractAsyncContextManager[object]:
-        if config.front is Front.ENVOY:
-            environ = to_env(config, "POPMQ_PROXY_")
-            return envoy_front(config, "popmq_proxy.envoy_main:app", environ)
-        if config.workers > 1:
-            raise ConfigError("several workers need the Envoy front: popmq proxy --front envoy")
-        return proxy(config, SystemClock())
-
-    _serve(start, config.log_level, "POPMQ_PROXY_", check_config)
-
-
-@click.command("nameserver")
-@click.option("--check-config", is_flag=True, help="Only check the environment.")
-def run_nameserver(check_config: bool) -> None:
-    """Run a nameserver, configured by POPMQ_NAMESERVER_… variables."""
-    config = _config(NameserverConfig, "POPMQ_NAMESERVER_", os.environ)
-
-    def start() -> AbstractAsyncContextManager[object]:
-        return nameserver(config, SystemClock())
-
-    _serve(start, config.log_level, "POPMQ_NAMESERVER_", check_config)
-
-
-_CLASSES: dict[str, type[Any]] = {
-    "POPMQ_BROKER_": BrokerConfig,
-    "POPMQ_PROXY_": ProxyConfig,
-    "POPMQ_NAMESERVER_": NameserverConfig,
-}
-
-
-def _serve(start: Start, log_level: str, prefix: str, check_config: bool) -> None:
-    for name in unknown_variables(_CLASSES[prefix], prefix, os.environ):
-        click.echo(f"popmq: warning: {name} means nothing here", err=True)
-    if check_config:
-        click.echo("The configuration is complete.")
-        return
-    _run(start, log_level)
-
-
-def _run(start: Start, log_level: str, ready: Callable[[object], None] | None = None) -> None:
-    try:
-        logs.configure(log_level)
-        run_until_stopped(start, ready)
-    except (PopMQError, ConfigError, RuntimeError, ValueError) as wrong:
-        fail(str(wrong))
-
-
-def _config(cls: type[T], prefix: str, environ: Any) -> T:
-    try:
-        return from_env(cls, prefix, environ)
-    except ConfigError as wrong:
-        fail(str(wrong), 2)
-        raise AssertionError("fail ends the process") from wrong

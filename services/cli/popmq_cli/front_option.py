@@ -1,0 +1,12 @@
+"""--front, of the commands that serve clients."""
+
+import click
+
+from popmq_proxy.config import Front
+
+FRONT = click.option(
+    "--front",
+    type=click.Choice([front.value for front in Front]),
+    default=None,
+    help="What speaks HTTP/2 to clients.  [default: POPMQ_PROXY_FRONT, else http2]",
+)

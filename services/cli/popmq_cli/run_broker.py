@@ -1,0 +1,23 @@
+"""popmq broker."""
+
+import os
+from contextlib import AbstractAsyncContextManager
+
+import click
+
+from popmq_broker.app import server
+from popmq_broker.config import BrokerConfig
+from popmq_cli.serving import configured, serve
+from popmq_common.clock import SystemClock
+
+
+@click.command("broker")
+@click.option("--check-config", is_flag=True, help="Only check the environment.")
+def run_broker(check_config: bool) -> None:
+    """Run a broker, configured by POPMQ_BROKER_… variables."""
+    config = configured(BrokerConfig, "POPMQ_BROKER_", os.environ)
+
+    def start() -> AbstractAsyncContextManager[object]:
+        return server(config, SystemClock())
+
+    serve(config, start, config.log_level, "POPMQ_BROKER_", check_config=check_config)
