@@ -215,10 +215,11 @@ extremes: setup bench/loadgen/loadgen ## 10,000 polls, 1,000 topics, 5,000,000 m
 		PYTHONPATH=bench $(BIN)/python -m extremes $$name $(EDGE_ARGS) $(if $(CHECK),--check) $(if $(JSON),--json) || exit; done
 
 .PHONY: export-load
-export-load: setup bench/loadgen/loadgen ## p99 of sends while a snapshot is written (MESSAGES=5000000 RATE=2000 ROUNDS=3 CHECK=1)
+export-load: setup bench/loadgen/loadgen ## p99 of sends while a snapshot is written (MESSAGES=5000000 RATE=2000 ROUNDS=3 CHECK=1 WRITE=1)
 	PYTHONPATH=bench $(BIN)/python -m extremes export --rounds $(ROUNDS) \
 		--messages $(if $(filter command line environment,$(origin MESSAGES)),$(MESSAGES),5000000) \
-		$(if $(RATE),--rate $(RATE)) $(if $(WINDOW),--window $(WINDOW)) $(EDGE_ARGS) $(if $(CHECK),--check) $(if $(JSON),--json)
+		$(if $(RATE),--rate $(RATE)) $(if $(WINDOW),--window $(WINDOW)) $(EDGE_ARGS) $(if $(CHECK),--check) $(if $(JSON),--json) \
+		$(if $(WRITE),--write docs/export.md)
 
 profile: setup .venv/.bench bench/loadgen/loadgen ## flame graphs of broker and proxy in bench/results/profile (FRONT=)
 	PYTHONPATH=bench $(BIN)/python -m profiling $(EDGE_ARGS)
