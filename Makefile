@@ -129,11 +129,13 @@ rocketmq-fixture: setup bench/anchor/lib ## a small directory written by Apache 
 pipelines: setup ## the audit on a local Spark
 	@command -v java >/dev/null || { echo 'make pipelines: install Java 17 (apt-get install openjdk-17-jre-headless)'; exit 1; }
 	$(BIN)/pytest -q tests/pipelines --ignore tests/pipelines/cluster --ignore tests/pipelines/test_audit.py \
-		--ignore tests/pipelines/test_histories.py --ignore tests/pipelines/test_decoder.py
+		--ignore tests/pipelines/test_histories.py --ignore tests/pipelines/test_decoder.py \
+		--ignore tests/pipelines/test_rocketmq_store.py
 
 .PHONY: pipelines-long audit pipelines-cluster audit-scale
-pipelines-long: setup ## the audit of random histories, and the second reader of store files; many minutes
-	$(BIN)/pytest -q --timeout 1800 tests/pipelines/test_histories.py tests/pipelines/test_decoder.py
+pipelines-long: setup ## the audit of random histories, the second reader of store files, RocketMQ's too; many minutes
+	$(BIN)/pytest -q --timeout 1800 --durations 10 tests/pipelines/test_histories.py tests/pipelines/test_decoder.py \
+		tests/pipelines/test_rocketmq_store.py
 
 audit: setup ## a real broker with faults put in behind its back: exported, reconciled, found
 	$(BIN)/pytest -q tests/pipelines/test_audit.py
@@ -213,10 +215,11 @@ extremes: setup bench/loadgen/loadgen ## 10,000 polls, 1,000 topics, 5,000,000 m
 		PYTHONPATH=bench $(BIN)/python -m extremes $$name $(EDGE_ARGS) $(if $(CHECK),--check) $(if $(JSON),--json) || exit; done
 
 .PHONY: export-load
-export-load: setup bench/loadgen/loadgen ## p99 of sends while a snapshot is written (MESSAGES=5000000 RATE=2000 ROUNDS=3 CHECK=1)
+export-load: setup bench/loadgen/loadgen ## p99 of sends while a snapshot is written (MESSAGES=5000000 RATE=2000 ROUNDS=3 CHECK=1 WRITE=1)
 	PYTHONPATH=bench $(BIN)/python -m extremes export --rounds $(ROUNDS) \
 		--messages $(if $(filter command line environment,$(origin MESSAGES)),$(MESSAGES),5000000) \
-		$(if $(RATE),--rate $(RATE)) $(if $(WINDOW),--window $(WINDOW)) $(EDGE_ARGS) $(if $(CHECK),--check) $(if $(JSON),--json)
+		$(if $(RATE),--rate $(RATE)) $(if $(WINDOW),--window $(WINDOW)) $(EDGE_ARGS) $(if $(CHECK),--check) $(if $(JSON),--json) \
+		$(if $(WRITE),--write docs/export.md)
 
 profile: setup .venv/.bench bench/loadgen/loadgen ## flame graphs of broker and proxy in bench/results/profile (FRONT=)
 	PYTHONPATH=bench $(BIN)/python -m profiling $(EDGE_ARGS)

@@ -7,6 +7,7 @@ files, and how the time per row compares with that of the smallest size.
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,9 @@ from popmq_pipelines.schemas import struct
 MASTER: Final = "local[2]"
 DRIVER_MEMORY: Final = "4g"
 READ: Final = ("commitlog_index", "pop_checkpoints", "pop_acks")
+DISK_BYTES_PER_MESSAGE: Final = 1_500
+"""Of the snapshot, what Spark puts aside and the tables, at their largest; with room to spare."""
+ONE_SIZE_S: Final = 5_400
 MARKS: Final = ("<!-- scale: begin -->", "<!-- scale: end -->")
 
 
@@ -41,7 +45,9 @@ def measure(message_count: int) -> Measured:
     """In this process: generate, read plainly, audit."""
     with tempfile.TemporaryDirectory(prefix="popmq-audit-scale-") as folder:
         place = Path(folder) / "snapshot"
+        began = time.monotonic()
         snapshot.write(place, message_count)
+        tell(f"{message_count:,} messages: the snapshot is written", began)
         spark = session.start(
             "audit-scale",
             os.environ,
@@ -49,15 +55,19 @@ def measure(message_count: int) -> Measured:
             driver_memory=DRIVER_MEMORY,
             settings={"spark.local.dir": folder},
         )
+        began = time.monotonic()
         warm_up(spark, Path(folder))
+        tell("a small audit, to get warm", began)
         began = time.monotonic()
         for table in READ:
             read_all(spark.read.schema(struct(table)).parquet(str(place / f"{table}.parquet")))
         read_s = time.monotonic() - began
+        tell("read plainly", began)
         began = time.monotonic()
         opened = io.open_snapshot(place)
         report = reconcile(spark, opened, Path(folder) / "out", grace_ms=GRACE_MS)
         audit_s = time.monotonic() - began
+        tell(f"audited: {report.verdict.value}", began)
         spark.stop()
         rows = sum(int(opened.whole.files[table]["rows"]) for table in SNAPSHOT_TABLES)
         return Measured(message_count, rows, audit_s, read_s, report.verdict.value)
@@ -73,6 +83,10 @@ def warm_up(spark: SparkSession, folder: Path) -> None:
 def read_all(frame: DataFrame) -> None:
     """Every value of every column, and nothing else: the floor."""
     frame.select(F.bit_xor(F.xxhash64(*frame.columns))).take(1)
+
+
+def tell(text: str, began: float) -> None:
+    print(f"{text} ({time.monotonic() - began:.1f} s)", file=sys.stderr, flush=True)
 
 
 def table(measured: list[Measured]) -> str:
@@ -98,20 +112,30 @@ def main() -> int:
     if options.one:
         print(json.dumps(measure(options.one)))
         return 0
-    measured = []
-    for millions in options.millions:
-        count = round(millions * 1_000_000)
+    counts = [round(millions * 1_000_000) for millions in options.millions]
+    needed_bytes = max(counts) * DISK_BYTES_PER_MESSAGE
+    folder, free_bytes = tempfile.gettempdir(), shutil.disk_usage(tempfile.gettempdir()).free
+    if free_bytes < needed_bytes:
+        told = f"{folder} has {free_bytes >> 30} GiB free, {needed_bytes >> 30} may be needed"
+        print(f"audit_scale: {told}: set TMPDIR", file=sys.stderr)
+        return 2
+    measured: list[Measured] = []
+    for count in counts:
         words = [sys.executable, "-m", "audit_scale", "--one", str(count)]
-        done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(
+            words, stdout=subprocess.PIPE, text=True, check=True, timeout=ONE_SIZE_S
+        )
         measured.append(Measured(*json.loads(done.stdout.splitlines()[-1])))
-        print(f"{count:,} messages: {measured[-1].audit_s:.0f} s", file=sys.stderr)
-    told = table(measured)
-    print(told)
-    if options.write:
-        page = options.write.read_text()
-        before, rest = page.split(MARKS[0])
-        options.write.write_text(f"{before}{MARKS[0]}\n{told}\n{MARKS[1]}{rest.split(MARKS[1])[1]}")
+        if options.write:
+            put(options.write, table(measured))
+    print(table(measured))
     return 0 if all(one.verdict == "PASS" for one in measured) else 1
+
+
+def put(page: Path, told: str) -> None:
+    """Between the marks; after each size, so that what was measured is not lost."""
+    before, rest = page.read_text().split(MARKS[0])
+    page.write_text(f"{before}{MARKS[0]}\n{told}\n{MARKS[1]}{rest.split(MARKS[1])[1]}")
 
 
 if __name__ == "__main__":

@@ -112,6 +112,7 @@ def _chunk(batch: _Ints) -> dict[str, Columns]:
         "invisible_ms": np.full(count * BATCH, 60_000),
         "due_ms": np.repeat(stored_ms + 60_005, BATCH),
         "start_offset": np.repeat(number * BATCH, BATCH),
+        "attempt": pa.nulls(count * BATCH, pa.int32()),
         **where(0),
     }
     acks = {

@@ -46,7 +46,18 @@ def main(words: Sequence[str]) -> int:
         print(json.dumps(outcome.document(), indent=2))
     else:
         print(outcome.text())
+    if options.write is not None:
+        page = options.write.read_text(encoding="utf-8")
+        options.write.write_text(put(page, outcome), encoding="utf-8")
     return MISSED if options.check and outcome.missed else 0
+
+
+def put(page: str, outcome: Outcome) -> str:
+    """The page with these figures between its marks; `ValueError`: it has none."""
+    begin, end = (f"<!-- {outcome.name}: {mark} -->" for mark in ("begin", "end"))
+    before, rest = page.split(begin)
+    _, after = rest.split(end)
+    return f"{before}{begin}\n```\n{outcome.text()}\n```\n{end}{after}"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -58,6 +69,7 @@ def parser() -> argparse.ArgumentParser:
         add_common_options(own)
         own.add_argument("--json", action="store_true", help="print one JSON document")
         own.add_argument("--check", action="store_true", help="exit 1 when a limit is missed")
+        own.add_argument("--write", type=Path, help="put it between the marks of this page, too")
     return made
 
 

@@ -3,7 +3,8 @@
 A snapshot (written by `export`, one Parquet file each):
 
     commitlog_index   one row per record of the CommitLog, those of the journal included
-    pop_checkpoints   one row per leased message: who was given what, until when
+    pop_checkpoints   one row per leased message: who was given what, until when. `attempt`: how
+                      often it was handed out, of a FIFO group alone
     position_moves    one row per checkpoint without messages: a position set outright, which voids
                       the leases before it; `to_offset` −1 forgets the queue
     pop_acks          one row per ended lease. `expired`: not acked, a copy was written for
@@ -45,7 +46,7 @@ Types are Spark's simple names. Times are milliseconds since 1970, `*_offset` co
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 
 class Column(NamedTuple):
@@ -98,6 +99,7 @@ SNAPSHOT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("invisible_ms", "bigint"),
         Column("due_ms", "bigint"),
         Column("start_offset", "bigint"),
+        Column("attempt", "int", nullable=True),
         *_JOURNAL,
     ),
     "position_moves": (

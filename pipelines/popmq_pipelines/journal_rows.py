@@ -1,5 +1,7 @@
 """Records of the revive topic as rows: each in `revive_log`, its leases one by one besides."""
 
+from itertools import zip_longest
+
 from popmq_broker.core import checkpoint as ck
 from popmq_common.record import Record
 
@@ -47,8 +49,11 @@ def _checkpoint_rows(checkpoint: ck.Checkpoint, record: Record) -> Rows:
     if not checkpoint.offsets:
         rows.append(("position_moves", (*queue, start, checkpoint.pop_time_ms, *place)))
     until = (checkpoint.invisible_ms, checkpoint.due_ms)
-    lease = (checkpoint.pop_time_ms, checkpoint.generation, *until, start, *place)
-    rows += [("pop_checkpoints", (*queue, offset, *lease)) for offset in checkpoint.offsets]
+    lease = (checkpoint.pop_time_ms, checkpoint.generation, *until, start)
+    rows += [
+        ("pop_checkpoints", (*queue, offset, *lease, attempt, *place))
+        for offset, attempt in zip_longest(checkpoint.offsets, checkpoint.attempts)
+    ]
     return rows
 
 

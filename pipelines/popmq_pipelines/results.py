@@ -3,8 +3,8 @@
     OUT/T/snapshot_id=S/part-00000.parquet …    T of columns.AUDIT_TABLES
 
 Rows are dealt out by the hash of their message's place, in as many files as their count asks for,
-and sorted inside; nothing depends on how many tasks there are. A partition is written beside and
-then put in place.
+and sorted inside; nothing depends on how many tasks there are, nor on the JVM (`parquet_footer`).
+A partition is written beside and then put in place.
 """
 
 import hashlib
@@ -16,6 +16,7 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from popmq_pipelines import parquet_footer
 from popmq_pipelines.columns import AUDIT_TABLES
 from popmq_pipelines.manifest import digest
 from popmq_pipelines.schemas import struct
@@ -78,6 +79,7 @@ def _put(staged: Path, target: Path) -> None:
     fresh.mkdir(parents=True)
     if staged.is_dir():
         for number, file in enumerate(sorted(staged.glob("part-*.parquet"))):
+            parquet_footer.put_in_order(file)
             file.rename(fresh / f"part-{number:05}.parquet")
         shutil.rmtree(staged)
     shutil.rmtree(target, ignore_errors=True)

@@ -14,6 +14,8 @@ from popmq_common.names import dead_letter_topic, retry_topic
 
 MAX_ATTEMPTS = 3
 QUEUES = 2
+FIFO_EVERY = 3
+"""Every third history without a planted fault is of a FIFO group."""
 FAULT_QUEUE = 7
 """Of the same topic; whatever else happens in the history leaves it alone."""
 
@@ -83,20 +85,25 @@ class History:
         *,
         topic: str | None = None,
         invisible_ms: int = 0,
+        generation: int = 1,
     ) -> list[Lease]:
         """Made now, in one checkpoint."""
         topic = topic or self.topic
         due_ms = self.log.now_ms + (invisible_ms or self.rng.randint(2_000, 20_000))
         made = [
-            Lease(topic, self.group, queue_id, at, self.log.now_ms, 1, due_ms) for at in offsets
+            Lease(topic, self.group, queue_id, at, self.log.now_ms, generation, due_ms)
+            for at in offsets
         ]
-        self.log.checkpoint(made)
         for lease in made:
             message_id, tries = self.ids[topic, queue_id, lease.queue_offset]
             self.open[lease] = (message_id, tries + 1)
+        self.checkpoint(made)
         key = (topic, self.group, queue_id)
         self.log.positions[key] = max(self.log.positions.get(key, 0), offsets[-1] + 1)
         return made
+
+    def checkpoint(self, leases: Sequence[Lease]) -> None:
+        self.log.checkpoint(leases)
 
     def ack(self) -> None:
         """Of some that were popped together: one record."""
@@ -127,10 +134,10 @@ class History:
             generation=old.generation + 1,
             due_ms=self.log.now_ms + self.rng.randint(1_000, 20_000),
         )
-        self.log.checkpoint([new])
+        self.open[new] = self.open.pop(old)
+        self.checkpoint([new])
         if self.rng.random() < 0.8:  # a crash may fall between the two
             self.log.ack([old])
-        self.open[new] = self.open.pop(old)
 
     def renew(self) -> None:
         """The same lease, due later."""
@@ -138,8 +145,8 @@ class History:
             return
         old = self.rng.choice(list(self.open))
         new = replace(old, due_ms=old.due_ms + self.rng.randint(1, 10_000))
-        self.log.checkpoint([new])
         self.open[new] = self.open.pop(old)
+        self.checkpoint([new])
 
     def move(self) -> None:
         """A reset: what is held of the queue is forgotten."""
@@ -148,6 +155,9 @@ class History:
         queue_id = self.rng.randrange(QUEUES)
         to = self.rng.randint(0, self.log.stored[self.topic, queue_id])
         self.log.move(self.topic, self.group, queue_id, to)
+        self.forget(queue_id)
+
+    def forget(self, queue_id: int) -> None:
         for lease in [one for one in self.open if one.topic == self.topic]:
             if lease.queue_id == queue_id:
                 del self.open[lease]
@@ -165,6 +175,42 @@ class History:
         if not dead:
             self.ids[topic, 0, int(row["queue_offset"])] = (message_id, attempt)
         self.log.ack([lease], expired=True)
+
+
+@dataclass
+class FifoHistory(History):
+    """Of a FIFO group: what ran out is handed out again where it lies, and nothing tells before."""
+
+    again: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Queue and offset that wait in place → generation of the lease that ran out."""
+
+    def pop(self) -> None:
+        """What has failed comes alone; what is handed out together has one generation."""
+        queue_id = self.rng.randrange(QUEUES)
+        failed = sorted(at for queue, at in self.again if queue == queue_id)
+        if not failed:
+            super().pop()
+            return
+        offsets = failed[: self.rng.randint(1, 4)]
+        generation = 1 + max(self.again.pop((queue_id, at)) for at in offsets)
+        self.lease(offsets, queue_id, generation=generation)
+
+    def checkpoint(self, leases: Sequence[Lease]) -> None:
+        self.log.checkpoint(leases, [self.open[lease][1] for lease in leases])
+
+    def forget(self, queue_id: int) -> None:
+        super().forget(queue_id)
+        for waiting in [one for one in self.again if one[0] == queue_id]:
+            del self.again[waiting]
+
+    def expire(self, lease: Lease) -> None:
+        message_id, attempt = self.open[lease]
+        if attempt >= MAX_ATTEMPTS:
+            super().expire(lease)
+            return
+        del self.open[lease]
+        self.ids[lease.topic, lease.queue_id, lease.queue_offset] = (message_id, attempt)
+        self.again[lease.queue_id, lease.queue_offset] = lease.generation
 
 
 def lost_message(of: History) -> list[Found]:
@@ -290,7 +336,12 @@ class World:
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
-        self.histories = [History(self.log, number, self.rng) for number in range(self.count)]
+        self.histories = [
+            (FifoHistory if number >= len(FAULTS) and number % FIFO_EVERY == 0 else History)(
+                self.log, number, self.rng
+            )
+            for number in range(self.count)
+        ]
         for history in self.histories:  # so that clocks and journals have a past
             history.send()
 

@@ -14,8 +14,9 @@ TEXTS = ("", "no", "später", "x" * 40)
 
 
 class History:
-    def __init__(self, driver: EngineDriver, seed: int) -> None:
+    def __init__(self, driver: EngineDriver, seed: int, *, fifo: bool = False) -> None:
         self._driver = driver
+        self._fifo = fifo
         self._rng = random.Random(seed)
         self._held: list[Popped] = []
         self._halves: list[tuple[int, int]] = []
@@ -36,7 +37,7 @@ class History:
             self._reset,
             *[self._advance] * 3,
         ]
-        driver.make(max_attempts=MAX_ATTEMPTS)
+        driver.make(max_attempts=MAX_ATTEMPTS, fifo=fifo)
 
     def go_on(self, steps: int) -> None:
         for _ in range(steps):
@@ -55,7 +56,8 @@ class History:
 
     def _send(self) -> None:
         tag = self._rng.choice([None, "a", "b"])
-        self._driver.send(self._body(), tag)
+        message_group = self._rng.choice(["", "c", "d", "e"]) if self._fifo else ""
+        self._driver.send(self._body(), tag, message_group)
 
     def _pop(self) -> None:
         count, invisible_ms = self._rng.randint(1, 8), self._rng.choice([500, 5_000, 60_000])

@@ -8,6 +8,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -99,16 +100,17 @@ class RowLog:
         self.end += RECORD_BYTES
         return row
 
-    def checkpoint(self, leases: Sequence[Lease]) -> None:
-        """One record; the leases were made together."""
+    def checkpoint(self, leases: Sequence[Lease], attempts: Sequence[int] = ()) -> None:
+        """One record; the leases were made together. `attempts`: of a FIFO group, one for each."""
         journal = self._journal(ck.CHECKPOINT_TAG)
-        for lease in leases:
+        for lease, attempt in zip_longest(leases, attempts):
             self.tables["pop_checkpoints"].append(
                 {
                     **lease.name,
                     "invisible_ms": lease.due_ms - lease.pop_time_ms,
                     "due_ms": lease.due_ms,
                     "start_offset": leases[0].queue_offset,
+                    "attempt": attempt,
                     **journal,
                 }
             )

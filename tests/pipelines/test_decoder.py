@@ -30,9 +30,9 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return life(folder, seed=100)
 
 
-def life(folder: Path, seed: int) -> tuple[Path, Path]:
+def life(folder: Path, seed: int, *, fifo: bool = False) -> tuple[Path, Path]:
     driver = EngineDriver(folder, export_dir=str(folder / "out"))
-    history = History(driver, seed)
+    history = History(driver, seed, fifo=fifo)
     for i in range(3):
         history.go_on(STEPS // 3)
         if i == 1 and seed % 3 == 0:
@@ -47,7 +47,7 @@ def life(folder: Path, seed: int) -> tuple[Path, Path]:
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_exporter_and_decoder_agree(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     """On a random life; what the exporter has comes from three snapshots that go on."""
-    data_dir, snapshot = life(tmp_path, seed)
+    data_dir, snapshot = life(tmp_path, seed, fifo=seed % 3 == 1)
     decoded = decode(spark, data_dir, tmp_path / "decoded")
     assert decoded.problems == []
     for name in SNAPSHOT_TABLES:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from harness.broker import EngineDriver
+from harness.histories import History
 from pyspark.sql import SparkSession
 
 from popmq_internal.v1 import link_pb2 as link
@@ -103,6 +104,55 @@ def test_a_lease_that_was_renewed_is_one_lease_and_due_at_its_last_time(
     report = audit(spark, driver.data_dir, tmp_path)
     assert report.findings == []
     assert report.lease_states == {"acked": 1, "in_flight": 1}
+
+
+def test_a_fifo_group_gets_its_messages_again_where_they_lie(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Nothing is written when a lease of it runs out; leases that are handed out together have one
+    generation, so one may be two higher than the message's last."""
+    driver = EngineDriver(tmp_path)
+    driver.make(queues=1, max_attempts=4, fifo=True)
+    for name in ("a0", "b0", "c0"):
+        driver.send(name, message_group=name[0])
+    held = {message.body: message.handle for message in driver.pop(3, 1_000)}
+    driver.ack(held[b"c0"])
+    driver.advance(2_000)
+    (first,) = driver.pop(1, 600_000)  # a0 again, alone: generation 2
+    driver.advance(1_000)
+    driver.ack(first.handle)
+    driver.send("a1", message_group="a")
+    again = {message.body: message for message in driver.pop(3, 1_000)}
+    assert again.keys() == {b"b0", b"a1"}
+    driver.nack(again[b"a1"].handle, delay_ms=0)
+    driver.advance(2_000)
+    last = {message.body: message.receipt.generation for message in driver.pop(2, 1_000)}
+    assert last == {b"b0": 4, b"a1": 4}
+    driver.clock.advance(2 * GRACE_MS)  # nobody receives any more
+    driver.send("the last record")
+    driver.run(driver.broker.close())
+    driver.loop.close()
+    report = audit(spark, driver.data_dir, tmp_path)
+    assert report.findings == []
+    assert report.verdict is Verdict.PASS
+    assert report.lease_states == {"acked": 2, "in_place": 2, "superseded": 5}
+
+
+def test_random_lives_of_a_fifo_group_pass(spark: SparkSession, tmp_path: Path) -> None:
+    driver = EngineDriver(tmp_path)
+    history = History(driver, 11, fifo=True)
+    for _ in range(3):
+        history.go_on(150)
+        history.crash()
+    history.go_on(150)
+    driver.clock.advance(2 * GRACE_MS)
+    driver.send("the last record")
+    driver.run(driver.broker.close())
+    driver.loop.close()
+    report = audit(spark, driver.data_dir, tmp_path)
+    assert report.findings == []
+    assert report.lease_states["in_place"] > 0
+    assert report.lease_states["dead"] > 0
 
 
 def test_crashes_leave_nothing_unaccounted(spark: SparkSession, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from popmq_pipelines.columns import names
 _REDRIVE_PREFIX: Final = "rmq_sys_REDRIVE_"
 _CHECKPOINT: Final = (
     "so bigint, pt bigint, it bigint, n int, q int, t string, c string, d array<bigint>, "
-    "bn string, g int, nk int, nr string, ci string"
+    "bn string, g int, nk int, nr string, ci string, at array<int>"
 )
 _ACK: Final = (
     "ao bigint, ackOffset bigint, so bigint, startOffset bigint, c string, consumerGroup string, "
@@ -146,7 +146,9 @@ def undecodable(records: DataFrame) -> DataFrame:
 
 
 def _pop_checkpoints(checkpoints: DataFrame) -> DataFrame:
-    return checkpoints.withColumn("queue_offset", f.explode("offsets"))
+    """The attempts of a FIFO group lie beside the offsets; others have none."""
+    each = checkpoints.select("*", f.posexplode("offsets").alias("number", "queue_offset"))
+    return each.withColumn("attempt", f.get("said.at", f.col("number")))
 
 
 def _position_moves(checkpoints: DataFrame) -> DataFrame:

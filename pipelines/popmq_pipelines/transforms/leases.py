@@ -7,8 +7,14 @@
     superseded   a change gave the message a new lease, one generation higher
     voided       the group's position was moved later, which ends all leases of the queue
     deleted      retention has deleted the message since
+    in_place     of a FIFO group, which gets its messages again where they lie: the time is over,
+                 the message waits for its turn. Nothing is written when that happens, so an ack
+                 that was lost looks like this too
     overdue      due for longer than the grace, and nothing says how it ended
     in_flight    anything else
+
+In a FIFO group a later generation may be two or more higher: messages that are handed out together
+get the same one.
 
 A copy lies directly before the ack record that ends its lease, in one append; it must be in the
 topic that it has to be in, and its body must be the message's.
@@ -71,6 +77,7 @@ def leases(checkpoints: DataFrame) -> DataFrame:
             F.min("log_offset").alias("log_offset"),
             F.min_by("revive_queue_id", "log_offset").alias("revive_queue_id"),
             F.max("revive_offset").alias("revive_offset"),
+            F.max("attempt").alias("attempt"),
         )
         .groupBy(*LEASE)
         .agg(
@@ -78,13 +85,14 @@ def leases(checkpoints: DataFrame) -> DataFrame:
             F.max("due_ms").alias("due_ms"),
             F.min_by("revive_queue_id", "log_offset").alias("revive_queue_id"),
             F.max_by("revive_offset", "due_ms").alias("revive_offset"),
+            F.max("attempt").isNotNull().alias("is_fifo"),
             (F.sum("same_count") - F.count("*") + 1).alias("checkpoint_count"),
         )
         .withColumn("next_at", F.lead("log_offset").over(later))
         .withColumn("next_generation", F.lead("generation").over(later))
         .withColumn("lease_count", F.count("*").over(of_message))
         .withColumn("first_pop_ms", F.min("pop_time_ms").over(of_message))
-        .select(*LEASE, *_AT, "checkpoint_count", *_OF_MESSAGE, "next_generation")
+        .select(*LEASE, *_AT, "checkpoint_count", *_OF_MESSAGE, "next_generation", "is_fifo")
     )
 
 
@@ -167,7 +175,8 @@ def lease_states(
 
 def _state(rules: Rules) -> Column:
     has_ended = F.col("ended_at").isNotNull()
-    changed = F.col("next_generation") == F.col("generation") + 1
+    later = F.col("next_generation") - F.col("generation")
+    changed = (later == 1) | (F.col("is_fifo") & (later > 1))
     ended_before_change = has_ended & (F.col("expired") | (F.col("ended_at") < F.col("next_at")))
     same_body = F.col("body_crc").isNull() | (F.col("body_crc") == F.col("copy_crc"))
     copy = F.when(same_body & (F.col("copy") == _RETRIED), "retried").when(
@@ -175,12 +184,14 @@ def _state(rules: Rules) -> Column:
     )
     never_seen = F.col("stored_at").isNull() & (F.col("queue_offset") < F.col("known_from"))
     due = F.greatest(F.col("due_ms"), F.lit(rules.running_since_ms))
+    in_place = F.col("is_fifo") & (F.col("due_ms") <= F.lit(rules.as_of_ms))
     return (
         F.when(changed & ~ended_before_change, "superseded")
         .when(has_ended & F.col("expired"), F.coalesce(copy, F.lit("uncopied")))
         .when(has_ended, "acked")
         .when(F.col("moved_at") > F.col("log_offset"), "voided")
         .when(never_seen | (F.col("stored_at") < F.lit(rules.kept_from)), "deleted")
+        .when(in_place, "in_place")
         .when(due + F.lit(rules.grace_ms) <= F.lit(rules.as_of_ms), "overdue")
         .otherwise("in_flight")
     )

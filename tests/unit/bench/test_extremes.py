@@ -11,7 +11,7 @@ from compare.load import Figures
 from compare.processes import Memory
 from compare.servers import Ports, popmq_environment
 from extremes import backlog, export, polls, topics
-from extremes.command import MISSED, parser, tools_of
+from extremes.command import MISSED, parser, put, tools_of
 from extremes.outcome import Figure, Outcome
 from extremes.services import free_ports
 from extremes.usage import Sample
@@ -133,6 +133,18 @@ def test_an_outcome_as_text_and_as_a_document() -> None:
     assert [figure["holds"] for figure in bad.document()["figures"]] == [False, False]
     assert MISSED == 1
     assert Outcome("x", {}, [Figure("a", 3.0, "s")]).text().endswith("no limits are set")
+
+
+def test_a_page_gets_what_was_found_between_its_marks() -> None:
+    found = Outcome("x", {"rate": 3}, [Figure("a", 3.0, "s")])
+    page = "before\n<!-- x: begin -->\nolder\n<!-- x: end -->\nafter\n"
+    made = put(page, found)
+    assert made.splitlines()[:4] == ["before", "<!-- x: begin -->", "```", "x: rate 3"]
+    assert made.splitlines()[-3:] == ["```", "<!-- x: end -->", "after"]
+    assert "older" not in made
+    assert put(made, found) == made
+    with pytest.raises(ValueError, match="unpack"):
+        put("no marks\n", found)
 
 
 def test_the_services_find_each_other_on_their_ports() -> None:

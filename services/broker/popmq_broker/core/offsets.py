@@ -74,7 +74,7 @@ def decode(text: str, *, where: str) -> OffsetTable:
 def _numbers(rows: Mapping[str, Mapping[str, int]]) -> dict[QueueKey, int]:
     found = {}
     for name, queues in rows.items():
-        topic, _, group = name.rpartition("@")
+        topic, _, group = name.partition("@")  # of RocketMQ's, a group's name may have another
         for queue, number in queues.items():
             found[QueueKey(group, topic, int(queue))] = int(number)
     return found

@@ -129,6 +129,13 @@ def test_offsets_as_rocketmq_writes_them() -> None:
     }
 
 
+def test_a_group_of_rocketmqs_own_may_have_the_sign_between_topic_and_group_in_its_name() -> None:
+    text = '{"offsetTable":{"Syncer@CID_Syncer@broadcast":{0:4}}}'
+    found = offsets.decode(text, where="x")
+    assert found.offsets == {QueueKey("CID_Syncer@broadcast", "Syncer", 0): 4}
+    assert offsets.decode(offsets.encode(found, now_ms=1), where="x") == found
+
+
 def test_tables_round_trip() -> None:
     topic = tables.TopicConfig(name="t", read_queues=4, write_queues=4, message_type="FIFO")
     text = tables.encode_topics({"t": topic}, 3, now_ms=1)
