@@ -56,7 +56,7 @@ async def loaded(cluster: Cluster, what: str) -> AsyncIterator[Load]:
         seconds = await load.goes_on()
         stop.set()
         until_s = time.monotonic() + DRAIN_S
-        while ledger.lost() and time.monotonic() < until_s:
+        while ledger.lost() and time.monotonic() < until_s:  # noqa: ASYNC110 - nobody is told
             await asyncio.sleep(0.5)
         await ledger.until_quiet(QUIET_S)
         done.set()
