@@ -4,18 +4,24 @@ Official clients that use TLS by default do not check certificates unless told t
 self-signed one lets them in; whoever wants more than encryption configures their own.
 """
 
-import secrets
 import ssl
+import subprocess
 import tempfile
-from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import grpc
 
 from popmq_common.config import ConfigError
 from popmq_proxy.config import ProxyConfig
-from popmq_proxy.core import self_signed as certificate
 
-VALID_DAYS = 3650
+VALID_DAYS: Final = 3650
+OPENSSL_S_MAX: Final = 30.0
+_REQUEST: Final = (
+    *("openssl", "req", "-x509", "-nodes", "-days", str(VALID_DAYS)),
+    *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-keyout", "-", "-out", "-"),
+    *("-subj", "/CN=popmq", "-addext", "subjectAltName=DNS:localhost"),
+)
+_END_OF_KEY: Final = b"-----END PRIVATE KEY-----\n"
 
 
 def credentials(config: ProxyConfig) -> grpc.ServerCredentials | None:
@@ -53,7 +59,18 @@ def key_and_certificate(config: ProxyConfig) -> tuple[bytes, bytes]:
 
 
 def self_signed() -> tuple[bytes, bytes]:
-    """(key, certificate), both PEM."""
-    now = datetime.now(UTC)
-    begins, ends = now - timedelta(days=1), now + timedelta(days=VALID_DAYS)
-    return certificate.self_signed("popmq", "localhost", begins, ends, secrets.randbelow)
+    """(key, certificate), both PEM, of the command openssl. Raises `ConfigError`."""
+    try:
+        made = subprocess.run(_REQUEST, capture_output=True, timeout=OPENSSL_S_MAX, check=True)
+    except FileNotFoundError:
+        raise ConfigError(
+            "there is no command openssl to make a certificate with: apt-get install openssl, "
+            "or set POPMQ_PROXY_TLS_CERT and POPMQ_PROXY_TLS_KEY to files of your own"
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise ConfigError(f"openssl made no certificate within {OPENSSL_S_MAX:g} s") from None
+    except subprocess.CalledProcessError as failed:
+        said = failed.stderr.decode(errors="replace").strip()[-500:]
+        raise ConfigError(f"openssl made no certificate: {said}") from None
+    key, end, certificate = made.stdout.partition(_END_OF_KEY)
+    return key + end, certificate
