@@ -58,8 +58,8 @@ sdk-chaos: setup ## consumers, proxies and brokers stopped and killed while the 
 	PYTHONPATH=tests $(BIN)/python -m sdk_chaos $(if $(filter command line environment,$(origin MESSAGES)),$(MESSAGES),10000) \
 		$(if $(ONLY),--only $(ONLY)) $(if $(JSON),--json) $(if $(WRITE),--write docs/sdk.md)
 
-bench-sdk: setup ## our SDK beside the official Python client, before one server (SECONDS= ROUNDS= JSON=1 WRITE=1)
-	PYTHONPATH=bench $(BIN)/python -m sdk_compare $(if $(SECONDS),--seconds $(SECONDS)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JSON),--json) $(if $(WRITE),--write)
+bench-sdk: setup .venv-compiled/.ready ## our SDK beside the official Python client, before one server (SECONDS= ROUNDS= JSON=1 WRITE=1)
+	PYTHONPATH=bench $(BIN)/python -m sdk_compare --popmq .venv-compiled/bin/popmq $(if $(SECONDS),--seconds $(SECONDS)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JSON),--json) $(if $(WRITE),--write)
 
 .PHONY: chaos
 chaos: setup ## one fault after the other, under load of our SDK and the official Go and Python clients (ONLY= JSON=1 WRITE=1)

@@ -1,10 +1,11 @@
-"""`python -m sdk_compare`: both Python clients before one standalone, in turns.
+"""`python -m sdk_compare`: both Python clients before one server, in turns.
 
-Each client is one process, with messages of 1 KiB, and the server answers what is on disk. First
-each documented way of the official client is tried for a moment, which warms up both, too. Then
-its best way to send and its best way to receive and ack take turns with ours. After each turn the
-server is asked whether it has stored or settled what was counted, and every body that was received
-is compared with the one that was sent. Ends with 1 when the goal is not reached.
+Each client is one process, with messages of 1 KiB; nameserver, broker and proxy are a process
+each, and answer what is on disk. First each documented way of the official client is tried for a
+moment, which warms up both, too. Then its best way to send and its best way to receive and ack take
+turns with ours. After each turn the server is asked whether it has stored or settled what was
+counted, and every body that was received is compared with the one that was sent. Ends with 1 when
+the goal is not reached.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from popmq import Message, SendReceipt
 from popmq.sync import Client
 from sdk_compare import report
 from sdk_compare.counting import BODY
-from sdk_compare.server import new_group, standalone
+from sdk_compare.server import POPMQ, apart, new_group
 from sdk_compare.sides import Row, Server, Side, official, ours
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "compare-python-clients.md"
@@ -94,10 +95,11 @@ def main() -> None:
     made.add_argument("--seconds", type=float, default=4.0, help="of each turn")
     made.add_argument("--json", action="store_true", help="each round, for programs")
     made.add_argument("--write", action="store_true", help=f"the table goes into {PAGE.name}")
+    made.add_argument("--popmq", type=Path, default=Path(POPMQ), help="the command of the server")
     options = made.parse_args()
     if options.rounds < 3:
         made.error("a median needs 3 rounds at least")
-    with tempfile.TemporaryDirectory() as folder, standalone(Path(folder)) as endpoint:
+    with tempfile.TemporaryDirectory() as folder, apart(Path(folder), options.popmq) as endpoint:
         for name in ("official", "popmq"):
             new_group(endpoint, f"group-{name}")
             send(endpoint, f"topic-{name}", 1)  # makes the topic

@@ -1,4 +1,4 @@
-"""The standalone that both clients talk to, in a process of its own."""
+"""The server that both clients talk to: a standalone, or its parts apart."""
 
 import json
 import os
@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from compare.servers import Popmq, Ports, Tools, admin, patiently
+from extremes.services import free_ports
+
 STOP_S = 30.0
 POPMQ = str(Path(sys.executable).with_name("popmq"))
 
@@ -15,7 +18,7 @@ POPMQ = str(Path(sys.executable).with_name("popmq"))
 def new_group(endpoint: str, name: str) -> None:
     """One that begins at the oldest message."""
     make = [POPMQ, "group", "create", name, "--from", "first", "--endpoint", endpoint]
-    subprocess.run(make, env=_env(), check=True, stdout=subprocess.DEVNULL)
+    patiently(lambda: admin(make, _env()))
 
 
 def _env() -> dict[str, str]:
@@ -36,3 +39,17 @@ def standalone(folder: Path, port: int = 0) -> Iterator[str]:
     finally:
         running.terminate()
         running.wait(STOP_S)
+
+
+@contextmanager
+def apart(folder: Path, popmq: Path) -> Iterator[str]:
+    """The endpoint of nameserver, broker and proxy, a process each: the server may take more than
+    one core, and is less in the way of a client that is to be measured."""
+    nothing = Path()
+    tools = Tools(popmq, popmq, loadgen=nothing, anchor=nothing, cores=None)
+    server = Popmq(tools, "sync", folder, Ports(*free_ports(3)), "http2", alone=False)
+    try:
+        server.start()
+        yield server.endpoint
+    finally:
+        server.stop()
