@@ -13,7 +13,7 @@ from integration.conftest import Raw
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 
-SERVED_WITHIN_S = 5.0  # beside 2,000 calls on a machine that has two slow cores
+SERVED_WITHIN_S = 20.0  # behind 2,000 calls of grpcio on two slow cores; seen there: over 5 s
 NUMBER = count(1)
 
 
