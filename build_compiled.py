@@ -33,6 +33,7 @@ MODULES = {
         "popmq_proxy/front/http2/held.py",
         "popmq_proxy/front/http2/connection.py",
         "popmq_proxy/core/plain.py",
+        "popmq_proxy/core/delivery.py",
         "popmq_proxy/core/outgoing.py",
         "popmq_proxy/clients/broker_link.py",
         "popmq_proxy/clients/local_brokers.py",

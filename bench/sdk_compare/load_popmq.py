@@ -11,7 +11,7 @@ from sdk_compare.counting import BODY, Count
 
 IN_FLIGHT = 512
 MANY = 256
-CONCURRENCY, HELD = 512, 256
+CONCURRENCY, HELD = 1_024, 256
 Way = Callable[[float], Awaitable[dict[str, float]]]
 
 

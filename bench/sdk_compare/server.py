@@ -45,7 +45,7 @@ def standalone(folder: Path, port: int = 0) -> Iterator[str]:
 def apart(folder: Path, popmq: Path) -> Iterator[str]:
     """The endpoint of nameserver, broker and proxy, a process each: the server may take more than
     one core, and is less in the way of a client that is to be measured."""
-    nothing = Path()
+    nothing, popmq = Path(), popmq.absolute()  # it is started in another folder
     tools = Tools(popmq, popmq, loadgen=nothing, anchor=nothing, cores=None)
     server = Popmq(tools, "sync", folder, Ports(*free_ports(3)), "http2", alone=False)
     try:

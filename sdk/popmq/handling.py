@@ -14,6 +14,7 @@ import inspect
 import logging
 import random
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ log = logging.getLogger(__name__)
 Handler = Callable[[ReceivedMessage], Awaitable[None] | None]
 BATCH_MAX: Final = 256
 """What a server gives in one receive, at most."""
+POLLS_MAX: Final = 3
+"""Under way at one broker that has plenty."""
 SLICE_S: Final = 0.01
 """So long handlers that never wait run one after the other before the rest of the loop has its
 turn."""
@@ -86,7 +89,10 @@ class Handling:
         self._capacity = subscription.concurrency + subscription.prefetch
         self._lanes: Lanes[ReceivedMessage] = Lanes(subscription.concurrency)
         self._brokers: dict[str, v2.MessageQueue] = {}
-        self._polls: dict[str, asyncio.Task[None]] = {}
+        self._polls: dict[asyncio.Task[None], str] = {}
+        """Which broker each asks."""
+        self._plenty: set[str] = set()
+        """Brokers whose last answer brought all that was asked for."""
         self._asked_for = 0
         self._failures: dict[str, int] = {}
         self._not_before: dict[str, float] = {}
@@ -129,10 +135,10 @@ class Handling:
         self._stopped = True
         self._changed.set()
         until_s = asyncio.get_running_loop().time() + within_s
-        for poll in self._polls.values():
+        for poll in self._polls:
             poll.cancel()
         self._give_back(self._lanes.give_up())
-        await asyncio.gather(*self._polls.values(), return_exceptions=True)
+        await asyncio.gather(*self._polls, return_exceptions=True)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(until_s):
                 while self._tasks or self._settling:
@@ -157,26 +163,35 @@ class Handling:
     # receiving
 
     def _poll(self) -> None:
-        """Ask brokers that are not being asked for what there is room for, in turn."""
+        """Ask brokers for what there is room for, in turn."""
         free = self._capacity - self._lanes.held - self._asked_for
         now_s = time.monotonic()
-        idle = [
+        under_way = Counter(self._polls.values())
+        able = [
             name
             for name in self._brokers
-            if name not in self._polls and self._not_before.get(name, 0.0) <= now_s
+            if under_way[name] < self._polls_max(name) and self._not_before.get(name, 0.0) <= now_s
         ]
-        if free <= 0 or not idle or self._settling >= SETTLING_MAX:
+        if free <= 0 or not able or self._settling >= SETTLING_MAX:
             return
         self._turn += 1
-        idle = idle[self._turn % len(idle) :] + idle[: self._turn % len(idle)]
-        asked = idle[:free]
-        everyone = len(asked) + len(self._polls) >= len(self._brokers)
+        able = able[self._turn % len(able) :] + able[: self._turn % len(able)]
+        asked = able[:free]
+        everyone = len(under_way.keys() | set(asked)) >= len(self._brokers)
         for i, name in enumerate(asked):
             count = min(BATCH_MAX, (free + i) // len(asked))
             self._asked_for += count
             wait_s = WAIT_S if everyone else TURN_S
-            task = asyncio.create_task(self._poll_at(name, count, wait_s))
-            self._polls[name] = task
+            if under_way[name]:
+                wait_s = 0.0
+            self._polls[asyncio.create_task(self._poll_at(name, count, wait_s))] = name
+
+    def _polls_max(self, broker: str) -> int:
+        """While more lies there than is asked for at once, the next answer is made while the last
+        one travels. A FIFO group has one poll: a lost answer is asked for again."""
+        if broker in self._plenty and not self._client.receiving.is_fifo(self._how.group):
+            return POLLS_MAX
+        return 1
 
     async def _poll_at(self, name: str, count: int, wait_s: float) -> None:
         try:
@@ -197,8 +212,10 @@ class Handling:
             found = []
         finally:
             self._asked_for -= count
-            self._polls.pop(name, None)
+            if (task := asyncio.current_task()) is not None:
+                self._polls.pop(task, None)
             self._changed.set()
+        (self._plenty.add if len(found) == count else self._plenty.discard)(name)
         self._take(found)
 
     def _take(self, found: list[ReceivedMessage]) -> None:

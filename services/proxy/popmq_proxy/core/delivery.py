@@ -48,6 +48,8 @@ class DeliveryEncoder:
         """`topic` as the client named it; `invisible_ms` of their leases, None: there are none."""
         self._topic = sized(b"\x0a", topic.SerializeToString())
         self._invisible = b""
+        self._origins: dict[tuple[int, bytes, int, bytes], bytes] = {}
+        """What was stored together came from one client, often in one millisecond."""
         if invisible_ms is None:
             return
         duration = Duration()
@@ -92,10 +94,7 @@ class DeliveryEncoder:
             hashlib.md5(stored.body, usedforsecurity=False).hexdigest().upper().encode(),
             b"\x28\x02" if stored.sys_flag & COMPRESSED else b"\x28\x01",
             _TYPE_FIFO if _SHARDING_KEY in properties else _other_type(properties),
-            _timestamp(b"\x3a", stored.born_timestamp_ms),
-            sized(b"\x42", get(_BORN_HOST) or _host(stored.born_host)),
-            _timestamp(b"\x4a", stored.store_timestamp_ms),
-            sized(b"\x52", _host(stored.store_host)),
+            self._origin(stored, get(_BORN_HOST) or _host(stored.born_host)),
         )
         if _DELIVER_MS in properties:
             parts.append(_deliver_at(properties))
@@ -118,6 +117,22 @@ class DeliveryEncoder:
             origin = sized(b"\x0a", properties[_DLQ_TOPIC])
             parts.append(sized(b"\xa2\x01", origin + sized(b"\x12", get(_DLQ_MESSAGE_ID, b""))))
         return b"".join(parts)
+
+
+    def _origin(self, stored: record.Record, born_host: bytes) -> bytes:
+        """When and where it was born and stored."""
+        key = (stored.born_timestamp_ms, born_host, stored.store_timestamp_ms, stored.store_host)
+        made = self._origins.get(key)
+        if made is None:
+            made = self._origins[key] = b"".join(
+                (
+                    _timestamp(b"\x3a", stored.born_timestamp_ms),
+                    sized(b"\x42", born_host),
+                    _timestamp(b"\x4a", stored.store_timestamp_ms),
+                    sized(b"\x52", _host(stored.store_host)),
+                )
+            )
+        return made
 
 
 def _type(number: int) -> bytes:
