@@ -118,7 +118,6 @@ class DeliveryEncoder:
             parts.append(sized(b"\xa2\x01", origin + sized(b"\x12", get(_DLQ_MESSAGE_ID, b""))))
         return b"".join(parts)
 
-
     def _origin(self, stored: record.Record, born_host: bytes) -> bytes:
         """When and where it was born and stored."""
         key = (stored.born_timestamp_ms, born_host, stored.store_timestamp_ms, stored.store_host)
