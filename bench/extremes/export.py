@@ -25,7 +25,7 @@ STORED, FLOWING = "stored", "flowing"
 RATIO = 1.5
 """p99 of sends while an export runs over that without one."""
 WITHOUT_PER_ROUND = 3
-"""Windows before each export."""
+"""Windows before each export, and as many behind the last one: a machine's speed drifts."""
 PAUSE_S = 1.0
 EXPORT_TIMEOUT_S = 3_600.0
 
@@ -74,6 +74,8 @@ def run(services: Services, options: Namespace, say: Any) -> Outcome:
             windows.without.append(_window(services, options))
         exported.append(_during(services, options, windows.during))
         say(f"round {round_}: {_told(windows)}; {exported[-1].rows:,} rows")
+    for _ in range(WITHOUT_PER_ROUND):
+        windows.without.append(_window(services, options))
     names = ("messages", "size", "rate", "window", "rounds", "front")
     settings = {name: getattr(options, name) for name in names}
     return Outcome("export", settings, figures(windows, exported))

@@ -104,7 +104,7 @@ def run(order: Order, tell: Callable[[int], None] = lambda _: None) -> Done:
         marks,
         snapshot_id=name,
         previous=previous,
-        pace=Pace(order.rows_per_s, order.bytes_per_s),
+        pace=Pace(order.rows_per_s, order.bytes_per_s, _log_growth(before, marks)),
         tell=tell,
     )
     return _tidied(order, destination, name, choice.why_whole)
@@ -137,6 +137,15 @@ def _choose(order: Order, found: list[Kept]) -> Choice:
     if choice.previous and not _is_same_log(order.data_dir, choice.previous.manifest):
         return Choice(None, "the log is not the one that the last one was made of")
     return choice
+
+
+def _log_growth(before: Kept | None, marks: Watermarks) -> float:
+    """Bytes a second since the snapshot that this one goes on from; 0 for a whole one: how long it
+    may take is not bound by when the next one is due."""
+    if before is None or marks.log_end is None:
+        return 0.0
+    seconds = (marks.as_of_ms - before.manifest.as_of_ms) / 1_000
+    return (marks.log_end - before.manifest.log_end) / seconds if seconds > 0 else 0.0
 
 
 def _is_same_log(data_dir: Path, manifest: manifests.Manifest) -> bool:

@@ -148,10 +148,11 @@ class BrokerConfig:
     export_dir: str = ""
     """Where snapshots for the audit are written, below a folder of the broker's name: a directory,
     or a URL that fsspec knows; empty: none are. Needs pip install 'popmq[export]'."""
-    export_rows_per_s: int = 50_000
-    """How many records a second an export reads at most; 0: no limit."""
+    export_rows_per_s: int = 5_000
+    """How many records a second an export reads at most; 0: no limit. One that goes on from an
+    earlier snapshot is at least twice as fast as the log grew since."""
     export_bytes_per_s: int = 64 * MiB
-    """How much of the log a second an export reads at most; 0: no limit."""
+    """How many bytes of the log a second, with the same exception; 0: no limit."""
     export_chain_max: int = 144
     """Snapshots that go on from each other before one is whole again."""
     export_keep: int = 2

@@ -147,6 +147,7 @@ def test_many_row_groups_hold_the_same_rows(
     log: LogWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     export(log.data_dir, tmp_path / "one")
+    monkeypatch.setattr(parquet_table, "ROWS_PER_BATCH", 1)
     monkeypatch.setattr(parquet_table, "ROWS_PER_GROUP", 3)
     export(log.data_dir, tmp_path / "many")
     many = pq.ParquetFile(tmp_path / "many" / "commitlog_index.parquet")

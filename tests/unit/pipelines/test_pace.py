@@ -2,7 +2,7 @@
 
 import pytest
 
-from popmq_pipelines.pace import BEHIND_S_MAX, Pace
+from popmq_pipelines.pace import AHEAD_OF_LOG, BEHIND_S_MAX, Pace
 
 
 def test_rows_and_bytes_both_count() -> None:
@@ -28,3 +28,17 @@ def test_a_stop_is_not_made_up_for() -> None:
     pace.delay_s(0.0, 1, 0)
     burst = sum(1 for _ in range(10_000) if not pace.delay_s(100.0, 1, 0))
     assert burst <= BEHIND_S_MAX * 1_000 + 1
+
+
+def test_it_is_faster_than_the_log_grows() -> None:
+    """Else snapshots of a busy broker would fall behind, and its log keep its files for them."""
+    slow, log_bytes_per_s = 10, 50_000.0
+    pace, now_s, read_bytes = Pace(slow, 0, log_bytes_per_s), 0.0, 0
+    while now_s < 60:
+        now_s += pace.delay_s(now_s, 25, 25_000)
+        read_bytes += 25_000
+    assert read_bytes / now_s == pytest.approx(log_bytes_per_s * AHEAD_OF_LOG, rel=0.05)
+
+
+def test_one_that_may_be_faster_than_twice_the_log_is() -> None:
+    assert Pace(1_000, 0, 1.0).delay_s(0.0, 100, 100_000) == pytest.approx(0.1)
