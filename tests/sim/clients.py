@@ -185,7 +185,7 @@ class Clients(Receivers):
         for _, standing, lease in sure:
             if self.shaken(quakes, group.name, standing.message.topic):
                 continue
-            alone = not standing.acks_open and not lease.changes_open
+            alone = not standing.acks_open and not lease.may_be_replaced
             if alone and self.now_ms() < lease.due_ms:
                 lease.released = starts
 
@@ -204,7 +204,7 @@ class Clients(Receivers):
                 continue
             self.world.read_dead_letters()
             standing.message.events.append((self.now_ms(), f"{group.name}: forwarded {lease.key}"))
-            alone = alone and standing.newest is lease and not lease.changes_open
+            alone = alone and standing.newest is lease and not lease.may_be_replaced
             alone = alone and standing.acked is None and not standing.acks_open
             in_time = self.now_ms() < min(lease.due_ms, lease.free_ms)
             if alone and in_time and not self.shaken(quakes, group.name, topic):

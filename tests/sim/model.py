@@ -75,6 +75,12 @@ class Lease:
     acks: int = 0
     """How many acks were tried with it."""
 
+    @property
+    def may_be_replaced(self) -> bool:
+        """By a change of it; or by another one of the lease that it was made from, which is asked
+        again, for less time, and makes one more."""
+        return bool(self.changes_open or (self.made_from and self.made_from.changes_open))
+
     def __repr__(self) -> str:
         return f"{self.key} attempt {self.attempt} {self.attempt_id} {self.pop_ms}–{self.due_ms}"
 
@@ -111,7 +117,7 @@ class Standing:
 
     def may_only_be_ended_by(self, lease: Lease) -> bool:
         """It is the newest, and nothing is under way that could end it."""
-        free = lease.free_ms == NEVER_MS and not lease.changes_open
+        free = lease.free_ms == NEVER_MS and not lease.may_be_replaced
         return self.newest is lease and free and not self.may_be_settled
 
     def lease(self, key: Key) -> Lease | None:
@@ -349,8 +355,8 @@ class Book:
 
     def check_held(self, standing: Standing, lease: Lease, now_ms: int, outcome: str) -> None:
         """Whoever holds the newest lease, in time, must not be turned away."""
-        alone = standing.newest is lease and not standing.may_be_settled and not lease.changes_open
-        if alone and now_ms < min(lease.due_ms, lease.free_ms):
+        alone = standing.newest is lease and not standing.may_be_settled
+        if alone and not lease.may_be_replaced and now_ms < min(lease.due_ms, lease.free_ms):
             raise Violation("I5", f"held, but the answer was {outcome}", standing.message.id)
 
     # --- dead letters ---
