@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import grpc
+
 from chaos import events
 from chaos.cluster import KINDS, Chaos, chaos_cluster, loaded, topics
 from chaos.events import Event
@@ -13,12 +15,16 @@ from chaos.faults import Fault
 from chaos.judge import Row, Window, judge
 from chaos.load import INVISIBLE_S
 from popmq import PullConsumer, Start
+from popmq_admin.v1 import admin_pb2 as admin
+from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 
 WARM_S = 5.0
 SETTLE_S = 6.0
 """After each fault; a disturbance behind it still is the fault's."""
 HEAL_S_MAX = 40.0
 DRAIN_S_MAX = 120.0
+READ_S_MAX = 120.0
+"""A topic, to count how often its messages are stored."""
 QUIET_S = INVISIBLE_S + 4.0
 """So long nothing may come when all has come: a lease that was not ended would be over."""
 
@@ -97,12 +103,22 @@ class _Copies:
         return self._counts[kind][body]
 
     async def _count(self, kind: str) -> Counter[str]:
+        """Raises `TimeoutError`: what is not read yet would be held for a repetition."""
         found: Counter[str] = Counter()
         for topic in topics(kind):
+            left = self._stored(topic)
             reader = PullConsumer(
                 self._chaos.endpoints, topic, "chaos-reader", queues="all", start=Start.FIRST
             )
-            async with reader:
-                while messages := await reader.poll(wait_s=3.0):
+            async with reader, asyncio.timeout(READ_S_MAX):
+                while left > 0:
+                    messages = await reader.poll(wait_s=3.0)
                     found.update(message.body.decode() for message in messages)
+                    left -= len(messages)
         return found
+
+    def _stored(self, topic: str) -> int:
+        with grpc.insecure_channel(self._chaos.endpoints.split(";")[0]) as channel:
+            request = admin.DescribeTopicRequest(name=topic)
+            queues = admin_grpc.AdminStub(channel).DescribeTopic(request).queues
+        return sum(queue.max_offset - queue.min_offset for queue in queues)
