@@ -6,10 +6,12 @@ started one after the other, each when the one before listens, for both sides al
 
 import os
 import signal
+import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -37,6 +39,15 @@ ROCKETMQ_PORTS = Ports(9876, 10911, 8081)
 def popmq_ports(place: int) -> Ports:
     """`place`: of the system among those that run together."""
     return Ports(*(21_000 + 10 * place + i for i in range(3)))
+
+
+def free_ports() -> Ports:
+    """Those of 127.0.0.1 that nobody listens on now."""
+    with ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(3)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return Ports(*(int(probe.getsockname()[1]) for probe in probes))
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,16 @@
 """PopMQ in separate processes on free ports, with a fresh folder that is gone afterwards."""
 
 import shutil
-import socket
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from compare import load
 from compare.failure import BenchFailure
 from compare.progress import uninterrupted
-from compare.servers import Popmq, Ports, Tools, patiently
+from compare.servers import Popmq, Tools, free_ports, patiently
 
 CONFIRM_TIMEOUT_S = 60.0
 CONFIRM_PAUSE_S = 0.05
@@ -25,7 +24,7 @@ class Services(Popmq):
     def __init__(
         self, tools: Tools, folder: Path, front: str, variables: Mapping[str, str]
     ) -> None:
-        super().__init__(tools, "sync", folder, Ports(*free_ports(3)), front, alone=False)
+        super().__init__(tools, "sync", folder, free_ports(), front, alone=False)
         self._variables = dict(variables)
 
     def _environment(self) -> dict[str, str]:
@@ -62,15 +61,6 @@ class Services(Popmq):
                 raise BenchFailure(f"no send was confirmed {CONFIRM_TIMEOUT_S:.0f} s after start")
             time.sleep(CONFIRM_PAUSE_S)
         return time.monotonic() - began
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on now."""
-    with ExitStack() as held:
-        probes = [held.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 @contextmanager

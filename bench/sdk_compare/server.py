@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from compare.servers import Popmq, Ports, Tools, admin, patiently
-from extremes.services import free_ports
+from compare.servers import Popmq, Tools, admin, free_ports, patiently
 
 STOP_S = 30.0
 POPMQ = str(Path(sys.executable).with_name("popmq"))
@@ -47,7 +46,7 @@ def apart(folder: Path, popmq: Path) -> Iterator[str]:
     one core, and is less in the way of a client that is to be measured."""
     nothing, popmq = Path(), popmq.absolute()  # it is started in another folder
     tools = Tools(popmq, popmq, loadgen=nothing, anchor=nothing, cores=None)
-    server = Popmq(tools, "sync", folder, Ports(*free_ports(3)), "http2", alone=False)
+    server = Popmq(tools, "sync", folder, free_ports(), "http2", alone=False)
     try:
         server.start()
         yield server.endpoint

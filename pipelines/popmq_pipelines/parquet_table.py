@@ -42,7 +42,7 @@ class TableWriter:
         }
         self._rows: list[Row] = []
         self._batches: list[pa.RecordBatch] = []
-        self._waiting = self._count = 0
+        self._count = 0
 
     def __enter__(self) -> Self:
         self._file = pq.ParquetWriter(self._sink, self._schema, compression="zstd")
@@ -68,7 +68,7 @@ class TableWriter:
         self._rows.append(row)
         if len(self._rows) >= ROWS_PER_BATCH:
             self._gather()
-            if self._waiting >= ROWS_PER_GROUP:
+            if len(self._batches) * ROWS_PER_BATCH >= ROWS_PER_GROUP:
                 self._write()
 
     def description(self) -> dict[str, Any]:
@@ -101,14 +101,13 @@ class TableWriter:
             for values, field in zip(columns, self._schema, strict=True)
         ]
         self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
-        self._waiting += len(self._rows)
         self._rows.clear()
 
     def _write(self) -> None:
         if not self._batches:
             return
-        self._file.write_table(pa.Table.from_batches(self._batches, schema=self._schema))
+        table = pa.Table.from_batches(self._batches, schema=self._schema)
+        self._file.write_table(table)
         self._sink.sync()
-        self._count += self._waiting
+        self._count += table.num_rows
         self._batches.clear()
-        self._waiting = 0

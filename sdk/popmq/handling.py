@@ -181,9 +181,8 @@ class Handling:
         for i, name in enumerate(asked):
             count = min(BATCH_MAX, (free + i) // len(asked))
             self._asked_for += count
-            wait_s = WAIT_S if everyone else TURN_S
-            if under_way[name]:
-                wait_s = 0.0
+            patience_s = WAIT_S if everyone else TURN_S
+            wait_s = 0.0 if under_way[name] else patience_s
             self._polls[asyncio.create_task(self._poll_at(name, count, wait_s))] = name
 
     def _polls_max(self, broker: str) -> int:
@@ -215,7 +214,10 @@ class Handling:
             if (task := asyncio.current_task()) is not None:
                 self._polls.pop(task, None)
             self._changed.set()
-        (self._plenty.add if len(found) == count else self._plenty.discard)(name)
+        if len(found) == count:
+            self._plenty.add(name)
+        else:
+            self._plenty.discard(name)
         self._take(found)
 
     def _take(self, found: list[ReceivedMessage]) -> None:

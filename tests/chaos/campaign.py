@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-import grpc
-
 from chaos import events
 from chaos.cluster import KINDS, Chaos, chaos_cluster, loaded, topics
 from chaos.events import Event
@@ -16,7 +14,6 @@ from chaos.judge import Row, Window, judge
 from chaos.load import INVISIBLE_S
 from popmq import PullConsumer, Start
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 
 WARM_S = 5.0
 SETTLE_S = 6.0
@@ -118,7 +115,6 @@ class _Copies:
         return found
 
     def _stored(self, topic: str) -> int:
-        with grpc.insecure_channel(self._chaos.endpoints.split(";")[0]) as channel:
-            request = admin.DescribeTopicRequest(name=topic)
-            queues = admin_grpc.AdminStub(channel).DescribeTopic(request).queues
+        request = admin.DescribeTopicRequest(name=topic)
+        queues = self._chaos.ask("DescribeTopic", request).queues
         return sum(queue.max_offset - queue.min_offset for queue in queues)

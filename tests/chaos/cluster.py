@@ -142,19 +142,17 @@ class Chaos:
                 if name.startswith("proxy") and process.running is not None
             }
 
-    def ask(self, method: str, request: Any) -> None:
-        """An admin call, at the first proxy that answers. Raises `AssertionError`."""
+    def ask(self, method: str, request: Any) -> Any:
+        """The answer to an admin call, of the first proxy that has one. Raises `AssertionError`."""
         wrong = ""
         for name in ("proxy-1", "proxy-2") * ADMIN_TRIES:
             endpoint = f"127.0.0.1:{self.processes[name].port}"
             with grpc.insecure_channel(endpoint) as channel:
                 try:
-                    getattr(AdminStub(channel), method)(request, timeout=ADMIN_S)
+                    return getattr(AdminStub(channel), method)(request, timeout=ADMIN_S)
                 except grpc.RpcError as failed:
                     wrong = str(failed)
                     time.sleep(1.0)
-                    continue
-                return
         raise AssertionError(wrong)
 
     def make_topics(self) -> None:

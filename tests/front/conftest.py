@@ -13,7 +13,9 @@ from integration.conftest import Raw
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 
-SERVED_WITHIN_S = 20.0  # behind 2,000 calls of grpcio on two slow cores; seen there: over 5 s
+SERVED_WITHIN_S = 5.0  # beside 2,000 calls on a machine that has two slow cores
+BEHIND_FLOOD_S = {"grpcio": 20.0}
+"""Where calls are served in their order, behind 2,000 of them; seen on slow cores: over 5 s."""
 NUMBER = count(1)
 
 
@@ -47,23 +49,23 @@ async def neighbour(server: Server) -> AsyncIterator[Raw]:
     async with grpc.aio.insecure_channel(server.endpoint, options) as channel:
         raw = Raw(service_grpc.MessagingServiceStub(channel), server.endpoint, server.log)
         await served(raw)
-        stop = asyncio.Event()
-        sending = asyncio.create_task(_keep_sending(raw, stop))
+        stop, within_s = asyncio.Event(), BEHIND_FLOOD_S.get(server.front, SERVED_WITHIN_S)
+        sending = asyncio.create_task(_keep_sending(raw, stop, within_s))
         try:
             yield raw
         finally:
             stop.set()
             await sending
-        await served(raw)
+        await served(raw, within_s)
 
 
-async def _keep_sending(raw: Raw, stop: asyncio.Event) -> None:
+async def _keep_sending(raw: Raw, stop: asyncio.Event, within_s: float) -> None:
     while not stop.is_set():
-        await served(raw)
+        await served(raw, within_s)
         await asyncio.sleep(0.05)
 
 
-async def served(raw: Raw) -> None:
-    async with asyncio.timeout(SERVED_WITHIN_S):
+async def served(raw: Raw, within_s: float = SERVED_WITHIN_S) -> None:
+    async with asyncio.timeout(within_s):
         response = await raw.send("neighbour", b"a message of the neighbour")
     assert response.status.code == v2.OK

@@ -100,7 +100,7 @@ async def test_two_thousand_polls_on_one_connection_are_served_or_refused(
         for stream in streams:
             await connection.send(stream, poll, end=True)
         await served(neighbour)
-        outcomes = await ended(streams, 40)
+        outcomes = await ended(streams, 15)
         assert outcomes["served"] + outcomes["refused"] == FLOOD, outcomes
 
 
@@ -113,7 +113,7 @@ async def test_two_thousand_sends_on_one_connection_are_served_or_refused(
         streams = [connection.queue_open("SendMessage") for _ in range(FLOOD)]
         for stream in streams:
             await connection.send(stream, request, end=True)
-        outcomes = await ended(streams, 40)
+        outcomes = await ended(streams, 15)
         assert outcomes["served"] + outcomes["refused"] == FLOOD, outcomes
 
 

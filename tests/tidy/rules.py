@@ -50,7 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "audit_scale": {"popmq_broker.core", "popmq_common", "popmq_pipelines"},
     "extremes": {"popmq_admin", "popmq_broker", "popmq_common", "popmq_internal"},
     "profiling": {"extremes"},
-    "sdk_compare": {"extremes", "popmq", "popmq_admin"},
+    "sdk_compare": {"popmq", "popmq_admin"},
     "micro": {
         "apache",
         "popmq",

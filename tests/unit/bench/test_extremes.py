@@ -9,11 +9,10 @@ import pytest
 from compare.failure import BenchFailure
 from compare.load import Figures
 from compare.processes import Memory
-from compare.servers import Ports, popmq_environment
+from compare.servers import free_ports, popmq_environment
 from extremes import backlog, export, polls, topics
 from extremes.command import MISSED, parser, put, tools_of
 from extremes.outcome import Figure, Outcome
-from extremes.services import free_ports
 from extremes.usage import Sample
 
 
@@ -148,7 +147,7 @@ def test_a_page_gets_what_was_found_between_its_marks() -> None:
 
 
 def test_the_services_find_each_other_on_their_ports() -> None:
-    ports = Ports(*free_ports(3))
+    ports = free_ports()
     assert len({ports.nameserver, ports.broker, ports.proxy}) == 3
     found = popmq_environment({}, "sync", Path("d"), ports)
     assert found["POPMQ_PROXY_NAMESERVERS"] == f"127.0.0.1:{found['POPMQ_NAMESERVER_PORT']}"

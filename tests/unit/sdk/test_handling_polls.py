@@ -12,6 +12,12 @@ from popmq.handling import BATCH_MAX, POLLS_MAX, Handling, Subscription
 CAPACITY = 4 * BATCH_MAX
 
 
+async def turns() -> None:
+    """Whoever can go on has done so."""
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+
 class Server:
     """Answers each receive when it is told to, with as many messages as it says."""
 
@@ -52,7 +58,7 @@ class Server:
         asked, self.waiting = self.waiting, []
         for (count, _, answer), found in zip(asked, founds, strict=True):
             answer.set_result(count if found is None else found)
-        await asyncio.sleep(0.02)
+        await turns()
 
 
 async def _handle(_: Any) -> None:
@@ -65,7 +71,7 @@ async def polled(server: Server, *answers: list[int | None]) -> list[tuple[int, 
     how = Subscription(topic="t", group="g", handler=_handle, concurrency=CAPACITY)
     handling = Handling(client, how)
     running = asyncio.create_task(handling.run())
-    await asyncio.sleep(0.02)
+    await turns()
     for round_ in answers:
         await server.answers(*round_)
     found = [(count, wait_s) for count, wait_s, _ in server.waiting]
