@@ -11,6 +11,7 @@ from harness.proxy import GROUP, ProxyDriver
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_common.errors import BrokerUnreachable
 from popmq_consumer.v1 import consumer_pb2 as consumer
+from popmq_internal.v1 import link_pb2 as link
 
 TOPIC = v2.Resource(name="t")
 RETRIES = v2.Resource(name="%RETRY%g")
@@ -144,14 +145,11 @@ def test_queues_are_locked_at_all_their_brokers_that_answer(
     response = proxy.call("LockQueues", request)
     assert held(response) == [("broker-a", 0), ("broker-b", 1)]
     assert response.life.ToSeconds() == 60
-    real = proxy.upstream.call
 
-    def call(broker: str, *arguments: Any, **more: Any) -> Any:
-        if broker == "broker-a":
-            raise BrokerUnreachable(broker=broker, reason="it is down")
-        return real(broker, *arguments, **more)
+    async def is_down(_: link.Call) -> link.Reply:
+        raise BrokerUnreachable(broker="broker-a", reason="it is down")
 
-    monkeypatch.setattr(proxy.upstream, "call", call)
+    monkeypatch.setattr(engines[0].broker, "handle", is_down)
     assert held(proxy.call("LockQueues", request)) == [("broker-b", 1)]
     request.release = True
     assert held(proxy.call("LockQueues", request)) == []

@@ -1,54 +1,81 @@
 """A pop whose caller goes when its reply comes: nobody sees the messages, they are given back."""
 
 import asyncio
-from collections.abc import Callable
+import socket
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from popmq_common.errors import DeadlinePassed
+from popmq_common.frames import LENGTH, FrameConnection, encode_frame
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.broker_link import BrokerLink
+
+
+class Transport(asyncio.Transport):
+    """Keeps what is written; closing ends the connection at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.connection: FrameConnection | None = None
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return Mock(socket.socket) if name == "socket" else default
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def close(self) -> None:
+        self.abort()
+
+    def abort(self) -> None:
+        assert self.connection is not None
+        self.connection.connection_lost(None)
 
 
 class Frames:
     """A connection whose other end is the test."""
 
     def __init__(self) -> None:
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.calls: list[link.Call] = []
-        self._receive: Callable[[link.Frame], None] = lambda _: None
+        self.connection = FrameConnection()
+        self._transport = Transport()
+        self._transport.connection = self.connection
+        self.connection.connection_made(self._transport)
 
-    def begin(self, receive: Callable[[link.Frame], None]) -> None:
-        self._receive = receive
-
-    def put(self, call: link.Call) -> None:
-        self.calls.append(call)
-
-    def check_room(self) -> None: ...
-
-    def close(self) -> None:
-        self.abort()
-
-    def abort(self) -> None:
-        if not self.ended.done():
-            self.ended.set_result(None)
+    @property
+    def calls(self) -> list[link.Call]:
+        """Which have left: one turn of the loop after they were made."""
+        data = self._transport.written
+        calls: list[link.Call] = []
+        while data:
+            (size,) = LENGTH.unpack_from(data)
+            calls += link.Frame.FromString(data[LENGTH.size : LENGTH.size + size]).calls
+            data = data[LENGTH.size + size :]
+        return calls
 
     def reply(self, call: link.Call) -> None:
         reply = link.Reply(id=call.id)
         reply.pop.messages.add(handle="h")
-        self._receive(link.Frame(replies=[reply]))
+        self.connection.data_received(encode_frame(link.Frame(replies=[reply])))
 
-    @property
-    def given_back(self) -> list[str]:
+    async def given_back(self) -> list[str]:
+        await asyncio.sleep(0)
         return [handle for call in self.calls for handle in call.release.handles]
 
 
 async def asking(frames: Frames, timeout_ms: int) -> tuple[BrokerLink, "asyncio.Task[link.Reply]"]:
     """A pop that has left."""
-    broker = BrokerLink("b", frames)  # type: ignore[arg-type]
+    broker = BrokerLink("b", frames.connection)
     call = link.Call(pop=link.Pop(group="g", topic="t"))
     task = asyncio.create_task(broker.call(call, timeout_ms))
-    await asyncio.sleep(0)
+    for _ in range(2):
+        await asyncio.sleep(0)
     assert [call.WhichOneof("body") for call in frames.calls] == ["pop"]
     return broker, task
 
@@ -68,7 +95,7 @@ async def test_a_reply_that_comes_when_the_caller_goes(comes: str) -> None:
         await task
     if comes == "after":
         frames.reply(pop)
-    assert frames.given_back == ["h"]
+    assert await frames.given_back() == ["h"]
     await broker.close()
 
 
@@ -83,6 +110,6 @@ async def test_a_reply_that_comes_when_the_time_is_over(turns: int) -> None:
     try:
         got = [message.handle for message in (await task).pop.messages]
     except DeadlinePassed:
-        got = frames.given_back
+        got = await frames.given_back()
     assert got == ["h"]
     await broker.close()

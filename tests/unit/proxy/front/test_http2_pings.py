@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, cast
 
 import pytest
 
 from popmq_proxy.front.http2 import wire
+from popmq_proxy.front.http2.outgoing import Outgoing
 from popmq_proxy.front.http2.pings import ANSWER_GAP_S, LITTLE_BYTES, WAITING_MAX, Pings
 
 
@@ -28,6 +28,9 @@ class Loop:
     def time(self) -> float:
         return self.now_s
 
+    def call_soon(self, then: Callable[[], None]) -> None:
+        then()
+
     def call_at(self, due_s: float, then: Callable[[], None]) -> Timer:
         self.timers.append(Timer(due_s, then))
         return self.timers[-1]
@@ -43,13 +46,18 @@ class Loop:
             timer.then()
 
 
-class Outgoing:
+class Transport(asyncio.Transport):
+    """What has left."""
+
     def __init__(self) -> None:
-        self.sent_bytes = 0
+        super().__init__()
         self.writes: list[bytes] = []
 
-    def put(self, data: bytes) -> None:
-        self.writes.append(data)
+    def is_closing(self) -> bool:
+        return False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.writes.append(bytes(data))
 
     @property
     def answered(self) -> list[int]:
@@ -61,8 +69,9 @@ class Outgoing:
 
 class Rig:
     def __init__(self, loop: Loop) -> None:
-        self.loop, self.outgoing, self.gave_up = loop, Outgoing(), 0
-        self.pings = Pings(cast(Any, self.outgoing), self._give_up, every_s=60, answer_s=20)
+        self.loop, self.transport, self.gave_up = loop, Transport(), 0
+        self.outgoing = Outgoing(self.transport)
+        self.pings = Pings(self.outgoing, self._give_up, every_s=60, answer_s=20)
 
     def _give_up(self) -> None:
         self.gave_up += 1
@@ -70,7 +79,7 @@ class Rig:
     def ping(self, *numbers: int) -> list[int]:
         for number in numbers:
             self.pings.came(bytes(7) + bytes((number,)))
-        return self.outgoing.answered
+        return self.transport.answered
 
 
 @pytest.fixture
@@ -91,8 +100,8 @@ def test_those_close_to_each_other_are_answered_together(rig: Rig) -> None:
     rig.loop.pass_time(ANSWER_GAP_S * 0.9)
     assert rig.ping(4) == [1]
     rig.loop.pass_time(ANSWER_GAP_S * 0.2)
-    assert rig.outgoing.answered == [1, 2, 3, 4]
-    assert len(rig.outgoing.writes) == 2
+    assert rig.transport.answered == [1, 2, 3, 4]
+    assert len(rig.transport.writes) == 2
 
 
 def test_where_much_is_sent_each_is_answered_at_once(rig: Rig) -> None:
@@ -112,15 +121,15 @@ def test_a_connection_that_has_ended_answers_no_more(rig: Rig) -> None:
     rig.pings.expect(5)
     rig.pings.close()
     rig.loop.pass_time(100)
-    assert (rig.outgoing.answered, rig.gave_up) == ([1], 0)
+    assert (rig.transport.answered, rig.gave_up) == ([1], 0)
 
 
 def test_a_client_that_is_silent_is_asked_and_then_given_up(rig: Rig) -> None:
     rig.pings.heard()
     rig.loop.pass_time(59)
-    assert rig.outgoing.writes == []
+    assert rig.transport.writes == []
     rig.loop.pass_time(1)
-    assert rig.outgoing.writes == [wire.frame(wire.PING, 0, 0, bytes(8))]
+    assert rig.transport.writes == [wire.frame(wire.PING, 0, 0, bytes(8))]
     rig.pings.heard()
     rig.loop.pass_time(30)
     assert rig.gave_up == 0
