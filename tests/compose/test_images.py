@@ -34,6 +34,11 @@ def test_the_image_holds_the_services_and_no_more(cluster: Cluster) -> None:
     assert not {"pip", "pyspark", "pyarrow", "pytest", "mypy", "grpc_tools"} & set(packages)
 
 
+def test_the_image_of_the_services_is_compiled(cluster: Cluster) -> None:
+    which = "import popmq_common.record; print(popmq_common.record.__file__)"
+    assert inside("popmq-test", f'python -c "{which}"').strip().endswith(".so")
+
+
 def test_grpc_trusts_whom_the_system_trusts(cluster: Cluster) -> None:
     """It brings the same certificates in a file of its own, to which a link leads instead."""
     roots = "pkgutil.get_data('grpc', '_cython/_credentials/roots.pem')"
