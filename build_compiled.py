@@ -41,7 +41,6 @@ MODULES = {
         "popmq_proxy/core/status.py",
         "popmq_proxy/core/resource.py",
         "popmq_proxy/core/message_types.py",
-        "popmq_proxy/core/queue_turns.py",
         "popmq_proxy/clients/brokers.py",
         "popmq_proxy/rpc/context.py",
         "popmq_proxy/rpc/send.py",

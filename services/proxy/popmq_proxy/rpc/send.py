@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from typing import NamedTuple, TypeAlias
 
 from apache.rocketmq.v2 import definition_pb2 as v2
@@ -20,7 +21,6 @@ from popmq_proxy.clients.broker_link import Outcome
 from popmq_proxy.core import convert, message_types, outgoing, routes, validate
 from popmq_proxy.core.outgoing import Result
 from popmq_proxy.core.plain import PlainReader, PlainSend
-from popmq_proxy.core.queue_turns import QueueTurns
 from popmq_proxy.core.routes import TopicRoutes
 from popmq_proxy.core.status import OK, status_of
 from popmq_proxy.core.validate import Limits
@@ -72,7 +72,7 @@ class Send:
             properties_bytes=config.properties_bytes_max,
             properties_count=config.properties_count_max,
         )
-        self._turns = QueueTurns()
+        self._turn = count()
         self._plain = PlainReader(self._type_of, config.body_bytes_max)
 
     def decode(self, data: bytes) -> Request:
@@ -215,18 +215,19 @@ class Send:
         return routes.place_of_group(found.group_places, message.system_properties.message_group)
 
     def _next_place(self, topic: str, found: TopicRoutes) -> Place:
-        """A queue of a broker that answers; the messages of one request stay together."""
+        """Round robin over the queues of all brokers that answer; the messages of one request stay
+        together."""
         queues = found.writable
         if not queues:
             raise NoPermission(topic=topic, action="writable")
-        place = self._turns.next(topic, queues, self._upstream.clock.now_ms())
-        return place if self._upstream.brokers.answers(place[0]) else self._next_of(topic, queues)
+        place = queues[next(self._turn) % len(queues)]
+        return place if self._upstream.brokers.answers(place[0]) else self._next_of(queues)
 
-    def _next_of(self, topic: str, queues: list[Place]) -> Place:
+    def _next_of(self, queues: list[Place]) -> Place:
         """Of a broker that answers, if there is one."""
         answers = self._upstream.brokers.answers
         better = [place for place in queues if answers(place[0])] or queues
-        return self._turns.next(topic, better, self._upstream.clock.now_ms())
+        return better[next(self._turn) % len(better)]
 
     async def _store(
         self,
@@ -257,7 +258,7 @@ class Send:
                 upstream.routes.make_stale(topic)
             if not others or not isinstance(error, NOT_HERE):
                 return [(0, status_of(error), b"")] * len(records)
-            place = self._next_of(topic, others)
+            place = self._next_of(others)
             rest = [other for other in others if other[0] != place[0]]
             return await self._store(ctx, topic, place, records, rest, kind, more)
         if kind == link.SEND_KIND_HALF:
