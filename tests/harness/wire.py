@@ -28,6 +28,9 @@ class Wire(asyncio.Transport):
     def close(self) -> None:
         self.closed = True
 
+    def abort(self) -> None:
+        self.closed = True
+
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         return
 

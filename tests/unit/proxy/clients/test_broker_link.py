@@ -1,68 +1,35 @@
 """A pop whose caller goes when its reply comes: nobody sees the messages, they are given back."""
 
 import asyncio
-import socket
-from typing import Any
-from unittest.mock import Mock
 
 import pytest
+from harness.wire import all_frames, connected
 
 from popmq_common.errors import DeadlinePassed
-from popmq_common.frames import LENGTH, FrameConnection, encode_frame
+from popmq_common.frames import encode_frame
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.broker_link import BrokerLink
-
-
-class Transport(asyncio.Transport):
-    """Keeps what is written; closing ends the connection at once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-        self.connection: FrameConnection | None = None
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written += data
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return Mock(socket.socket) if name == "socket" else default
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
-
-    def resume_reading(self) -> None: ...
-
-    def close(self) -> None:
-        self.abort()
-
-    def abort(self) -> None:
-        assert self.connection is not None
-        self.connection.connection_lost(None)
 
 
 class Frames:
     """A connection whose other end is the test."""
 
     def __init__(self) -> None:
-        self.connection = FrameConnection()
-        self._transport = Transport()
-        self._transport.connection = self.connection
-        self.connection.connection_made(self._transport)
+        self.connection, self._wire = connected()
 
     @property
     def calls(self) -> list[link.Call]:
         """Which have left: one turn of the loop after they were made."""
-        data = self._transport.written
-        calls: list[link.Call] = []
-        while data:
-            (size,) = LENGTH.unpack_from(data)
-            calls += link.Frame.FromString(data[LENGTH.size : LENGTH.size + size]).calls
-            data = data[LENGTH.size + size :]
-        return calls
+        return [call for frame in all_frames(self._wire.data) for call in frame.calls]
 
     def reply(self, call: link.Call) -> None:
         reply = link.Reply(id=call.id)
         reply.pop.messages.add(handle="h")
         self.connection.data_received(encode_frame(link.Frame(replies=[reply])))
+
+    async def close(self, broker: BrokerLink) -> None:
+        self.connection.connection_lost(None)
+        await broker.close()
 
     async def given_back(self) -> list[str]:
         await asyncio.sleep(0)
@@ -96,7 +63,7 @@ async def test_a_reply_that_comes_when_the_caller_goes(comes: str) -> None:
     if comes == "after":
         frames.reply(pop)
     assert await frames.given_back() == ["h"]
-    await broker.close()
+    await frames.close(broker)
 
 
 @pytest.mark.parametrize("turns", range(4))
@@ -112,4 +79,4 @@ async def test_a_reply_that_comes_when_the_time_is_over(turns: int) -> None:
     except DeadlinePassed:
         got = await frames.given_back()
     assert got == ["h"]
-    await broker.close()
+    await frames.close(broker)
