@@ -1,7 +1,7 @@
 """Broker routes → message queues for clients; which queue a message goes to.
 
 Source: RocketMQ RouteActivity, SendMessageActivity. Differs: ids are numbered as they are stored,
-and a row appears per queue only once.
+a row appears per queue only once, and brokers take turns.
 """
 
 import zlib
@@ -59,7 +59,11 @@ def with_those_away(found: Routes, before: Routes, away: set[str]) -> list[ns.Qu
 def message_queues(
     routes: Routes, topic: v2.Resource, endpoints: v2.Endpoints
 ) -> list[v2.MessageQueue]:
-    """One row per queue, brokers by name, each with the endpoints the client came through."""
+    """One row per queue, each with the endpoints the client came through.
+
+    Brokers take turns: clients go through the rows, one poll after the other, and a message at
+    one broker does not wait until they have polled all queues of the other.
+    """
     rows = []
     for route in routes:
         config = route.topic
@@ -75,6 +79,7 @@ def message_queues(
                     accept_message_types=accepted(config.message_type),
                 )
             )
+    rows.sort(key=lambda row: row.id)
     return rows
 
 
