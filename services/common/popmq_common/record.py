@@ -36,7 +36,8 @@ from functools import lru_cache
 from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
-from zlib import crc32
+
+from zlib_ng.zlib_ng import crc32
 
 from popmq_common.errors import Corrupt
 from popmq_common.units import LogOffset, QueueOffset
@@ -48,15 +49,15 @@ BLANK_BYTES: Final = 8
 CHECKSUM_NAME: Final = b"__CRC32#\x01"
 CHECKSUM_BYTES: Final = 20
 TOPIC_BYTES_V1_MAX: Final = 127
-_START = Struct(">iiiiiqqiq")
-_HEADS = {  # everything before the body, by the lengths of born host and store host
+_START: Final = Struct(">iiiiiqqiq")
+_HEADS: Final = {  # everything before the body, by the lengths of born host and store host
     (born, store): Struct(f">iiiiiqqiq{born}sq{store}siqi") for born in (8, 20) for store in (8, 20)
 }
-_HEAD_V4 = _HEADS[8, 8]
-_I64 = Struct(">q")
-_TRIES = Struct(">iqi")
-_PROPERTY_BYTES = Struct(">h")
-_TOPIC_BYTES_V2 = Struct(">H")
+_HEAD_V4: Final = _HEADS[8, 8]
+_I64: Final = Struct(">q")
+_TRIES: Final = Struct(">iqi")
+_PROPERTY_BYTES: Final = Struct(">h")
+_TOPIC_BYTES_V2: Final = Struct(">H")
 _BLANK = _HEAD = Struct(">ii")
 START_BYTES: Final = _START.size
 assert START_BYTES == 48
@@ -161,7 +162,7 @@ def pack(
         body_bytes,
     )
     property_bytes = _PROPERTY_BYTES.pack(len(properties) + CHECKSUM_BYTES)
-    covered = b"%b%b%b" % (field, property_bytes, properties)
+    covered = field + property_bytes + properties
     return head, body, covered + _item(crc32(covered, crc32(body, crc32(head))))
 
 
@@ -231,11 +232,11 @@ def decode(data: bytes, *, where: str, log_offset: int, check_crc: bool = True) 
         raise Corrupt(path=where, offset=log_offset, reason="the body's checksum is wrong")
     elif b"\0" in properties:
         raise Corrupt(path=where, offset=log_offset, reason="its properties were not written")
-    return Record(
+    fields = (
         topic,
         queue_id,
-        QueueOffset(queue_offset),
-        LogOffset(own_offset),
+        queue_offset,
+        own_offset,
         body,
         properties,
         sys_flag,
@@ -247,6 +248,7 @@ def decode(data: bytes, *, where: str, log_offset: int, check_crc: bool = True) 
         tries,
         prepared_offset,
     )
+    return tuple.__new__(Record, fields)  # half the time of Record(…), which is Python
 
 
 def own_offset(data: bytes) -> int:
@@ -309,7 +311,7 @@ def parts(data: bytes) -> Parts | None:
         return None
     topic_at = _HEAD_V4.size + body_bytes
     topic_end = topic_at + 1 + data[topic_at]
-    return Parts(
+    fields = (
         data[topic_at + 1 : topic_end],
         queue_id,
         queue_offset,
@@ -321,6 +323,7 @@ def parts(data: bytes) -> Parts | None:
         born_host,
         tries,
     )
+    return tuple.__new__(Parts, fields)  # as in `decode`
 
 
 def is_queued(record: Record) -> bool:

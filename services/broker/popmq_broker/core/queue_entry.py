@@ -20,7 +20,7 @@ from popmq_common import properties as names
 from popmq_common.units import LogOffset
 
 ENTRY_BYTES: Final = 20
-_LAYOUT = Struct(">qiq")
+_LAYOUT: Final = Struct(">qiq")
 assert _LAYOUT.size == ENTRY_BYTES
 
 
@@ -51,10 +51,11 @@ def decode_all(slots: bytes) -> list[QueueEntry]:
     """Consecutive slots; stops before the first that was never written."""
     assert len(slots) % ENTRY_BYTES == 0
     entries = []
-    for log_offset, size_bytes, tags_code in _LAYOUT.iter_unpack(slots):
-        if size_bytes <= 0 or log_offset < 0:
+    for slot in _LAYOUT.iter_unpack(slots):
+        entry = tuple.__new__(QueueEntry, slot)  # half the time of QueueEntry(*slot)
+        if entry.size_bytes <= 0 or entry.log_offset < 0:
             break
-        entries.append(QueueEntry(LogOffset(log_offset), size_bytes, tags_code))
+        entries.append(entry)
     return entries
 
 

@@ -110,4 +110,5 @@ def place(
         prepared_offset,
     )
     batch.add(record, size)
-    return Appended(log_offset, log_offset + size, queue_offset)
+    fields = (log_offset, log_offset + size, queue_offset)
+    return tuple.__new__(Appended, fields)  # half the time of Appended(…)

@@ -8,6 +8,7 @@ Source: RocketMQ GrpcConverter, SendMessageActivity.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_common import hosts, transaction_id
@@ -26,10 +27,10 @@ from popmq_proxy.core.status import OK, common
 Result = tuple[int, v2.Status, bytes]
 """(queue offset, status, further fields of the entry as protobuf) of one message."""
 
-LATEST_MS = 253_402_300_799_999
+LATEST_MS: Final = 253_402_300_799_999
 """The last millisecond a protobuf Timestamp may mean."""
-_GZIP = v2.GZIP
-OK_FIELD = sized(b"\x0a", OK.SerializeToString())
+_GZIP: Final = v2.GZIP
+OK_FIELD: Final = sized(b"\x0a", OK.SerializeToString())
 """The status OK as a response and each of its entries have it."""
 
 

@@ -29,7 +29,10 @@ from popmq_proxy.core.outgoing import LATEST_MS
 from popmq_proxy.core.outgoing import record as record_of
 
 MOULDS_MAX: Final = 1_024
-_ID_TAG, _BORN_TAG, _TAG_TAG, _HOST_TAG = 0x1A, b"\x3a", 0x0A, 0x42
+_ID_TAG: Final = 0x1A
+_BORN_TAG: Final = b"\x3a"
+_TAG_TAG: Final = 0x0A
+_HOST_TAG: Final = 0x42
 _UNIQ_KEY: Final = (names.UNIQ_KEY + names.NAME_END).encode()
 
 _QUEUE_ID_BYTES: Final = 3
@@ -120,8 +123,9 @@ class PlainReader:
                 return None
             self._born = (stamp, born_ms)
         properties = _UNIQ_KEY + message_id + mould.behind_id
-        record = OutgoingRecord(body, properties, mould.sys_flag, 0, born_ms, hosts.LOCAL)
-        return message_id, record
+        fields = (body, properties, mould.sys_flag, 0, born_ms, hosts.LOCAL)
+        # half the time of OutgoingRecord(…)
+        return message_id, tuple.__new__(OutgoingRecord, fields)
 
     def _made(self, key: tuple[int, bytes, bytes, bytes]) -> Mould | None:
         """None for messages that are not plain, or not right: the usual way finds out more."""
