@@ -193,6 +193,7 @@ class KeyHashes:
         most messages have, an id and no keys, is done here: 1.0 µs instead of 1.5."""
         first = properties.startswith(_ID)
         at = 0 if first else properties.find(_ID_LATER) + 1
+        # `in` takes twice as long as `find`: it tries a number first
         if (first or at) and properties.find(_KEYS_LATER) < 0 and not properties.startswith(_KEYS):
             at += len(_ID)
             end = properties.find(_VALUE_END, at)

@@ -88,7 +88,7 @@ async def test_in_a_steady_stream_arrivals_gather_and_share_a_poll() -> None:
     waiters.arrived("t", [0])
     await settle()
     assert done(tasks) == [True, False, False]
-    assert await asyncio.wait_for(tasks[1], 10)
+    assert await asyncio.wait_for(tasks[1], 1)
     await settle()
     assert done(tasks) == [True, True, False]
     tasks[2].cancel()
