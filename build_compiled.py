@@ -45,6 +45,7 @@ MODULES = {
         "popmq_proxy/rpc/context.py",
         "popmq_proxy/rpc/send.py",
         "popmq_proxy/front/direct.py",
+        "popmq_proxy/front/envoy_calls.py",
         "popmq_proxy/front/request_head.py",
     ],
     "services/broker": [

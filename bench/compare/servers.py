@@ -270,6 +270,7 @@ def server_for(case: Case, tools: Tools, folder: Path, place: int) -> Server:
         "popmq-envoy": ("envoy", False),
         "popmq-grpcio": ("grpcio", False),
         "popmq-standalone": ("http2", True),
+        "popmq-standalone-envoy": ("envoy", True),
     }[case.system.removesuffix(COMPILED)]
     if case.system.endswith(COMPILED):
         tools = replace(tools, popmq=tools.compiled)

@@ -40,8 +40,10 @@ SYSTEMS = {
         System("popmq-envoy", "PopMQ, separate processes, Envoy front", jvm=False),
         System("popmq-grpcio", "PopMQ, separate processes, grpcio front", jvm=False),
         System("popmq-standalone", "PopMQ, standalone", jvm=False),
+        System("popmq-standalone-envoy", "PopMQ, standalone, Envoy front", jvm=False),
         System("popmq-compiled", "PopMQ, separate processes, compiled", jvm=False),
         System("popmq-standalone-compiled", "PopMQ, standalone, compiled", jvm=False),
+        System("popmq-standalone-envoy-compiled", "PopMQ, standalone, Envoy, compiled", jvm=False),
         System("rocketmq", "Apache RocketMQ, cluster", jvm=True),
         System("rocketmq-local", "Apache RocketMQ, broker and proxy in one JVM", jvm=True),
     )
@@ -59,6 +61,8 @@ CLUSTER_PAIRS = (
 ALONE_PAIRS = (
     Pair("popmq-standalone", "rocketmq-local", "One process"),
     Pair("popmq-standalone-compiled", "rocketmq-local", "One process, compiled"),
+    Pair("popmq-standalone-envoy", "rocketmq-local", "One process, Envoy front"),
+    Pair("popmq-standalone-envoy-compiled", "rocketmq-local", "One process, Envoy front, compiled"),
 )
 PAIRS = (
     *CLUSTER_PAIRS,
@@ -80,6 +84,8 @@ FULL_CASES = (
     Case("popmq-standalone", "sync"),
     Case("rocketmq-local", "sync"),
     Case("popmq-standalone-compiled", "sync"),
+    Case("popmq-standalone-envoy", "sync"),
+    Case("popmq-standalone-envoy-compiled", "sync"),
     Case("popmq", "async"),
     Case("rocketmq", "async"),
 )

@@ -98,7 +98,12 @@ def test_async_flush_is_not_held_against_the_targets() -> None:
 
 def test_one_process_is_held_against_one_process() -> None:
     alone = {target.pair for target in TARGETS if target.pair.theirs == "rocketmq-local"}
-    assert {pair.ours for pair in alone} == {"popmq-standalone", "popmq-standalone-compiled"}
+    assert {pair.ours for pair in alone} == {
+        "popmq-standalone",
+        "popmq-standalone-compiled",
+        "popmq-standalone-envoy",
+        "popmq-standalone-envoy-compiled",
+    }
 
 
 def test_a_round_in_which_all_was_slow_does_not_move_the_ratio() -> None:

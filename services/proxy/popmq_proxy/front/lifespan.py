@@ -1,15 +1,17 @@
 """An application as Envoy starts and stops it: built at the first event, closed at the last."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
+from typing import Any
 
 from popmq_common.config import ConfigError
 from popmq_common.errors import PopMQError
 from popmq_common.serve import spare_collector
 from popmq_proxy.front.asgi import GrpcApp
 from popmq_proxy.front.control import ControlLine
+from popmq_proxy.front.envoy_calls import EnvoyCall, EnvoyCalls, task_factory
 from popmq_proxy.front.events import Event, Receive, Send
 
 
@@ -20,15 +22,19 @@ class Built:
 
 
 class LifespanApp:
+    _asgi_single_callable = True  # asgiref's word for: ASGI 3, though no coroutine function
+
     def __init__(self, build: Callable[[], AbstractAsyncContextManager[Built]]) -> None:
         self._build = build
-        self._app: GrpcApp | None = None
+        self._calls: EnvoyCalls | None = None
 
-    async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
-        if self._app is not None and scope["type"] == "http":
-            await self._app(scope, receive, send)
-        else:
-            await self._live(receive, send)
+    def __call__(
+        self, scope: Event, receive: Receive, send: Send
+    ) -> Coroutine[Any, Any, None] | EnvoyCall:
+        calls = self._calls
+        if calls is None or scope["type"] != "http":
+            return self._live(receive, send)
+        return calls.take(scope, receive, send) or calls.app(scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()  # lifespan.startup
@@ -41,7 +47,8 @@ class LifespanApp:
                 await control.tell(error=str(wrong))
                 # The supervisor ends this process; an error raised here would make Envoy cry.
                 await asyncio.Event().wait()
-            self._app = built.app
+            asyncio.get_running_loop().set_task_factory(task_factory)
+            self._calls = EnvoyCalls(built.app)
             spare_collector()
             control.listen(built.drain)
             await control.tell(ready=True)
