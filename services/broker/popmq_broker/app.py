@@ -182,6 +182,7 @@ async def _load(store: Store, config: BrokerConfig, clock: Clock, log: logs.Log)
     waiters = Waiters(
         config.waiting_polls_max,
         config.wake_gap_ms,
+        gap_ms_max=config.wake_gap_ms_max,
         group_count_max=config.waiting_polls_per_group_max,
     )
     state = BrokerState(config=config, store=store, clock=clock, log=log, waiters=waiters)

@@ -5,8 +5,10 @@ wakes the oldest poll whose filter may match; whoever was woken and leaves messa
 the next, so many messages wake many polls and one message wakes one.
 
 A message that comes alone wakes at once. In a steady stream none has a poll of its own: after an
-arrival has woken one, the next gather for a few milliseconds and share one. At 1,000 messages a
-second this brings five to a receive instead of one, and saves the RPCs of the other four.
+arrival has woken one, the next gather for a few milliseconds and share one, and as long as each
+such gap brings some, another one follows, up to a limit. At 1,000 messages a second this brings
+fifteen to twenty to a receive instead of one, and saves the RPCs of the others. Who sends the next
+only when the last was received stops the stream, and waits for one gap more.
 
 There is no lost wake-up: nothing is awaited between a poll's last look and its entry here, and a
 poll that is woken and given up hands its wake on.
@@ -17,7 +19,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from itertools import count
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from popmq_broker.core.filter import Filter
 from popmq_broker.core.parked import Parked
@@ -33,6 +35,11 @@ class WaitKey(NamedTuple):
 Codes = Collection[int] | None
 """Hashes of what arrived; None: anything."""
 
+STREAM_COUNT: Final = 2
+"""Arrivals of a gap that make a stream, for which another gap follows."""
+ENOUGH_COUNT: Final = 32
+"""Arrivals that wait for no further gap; clients ask for that many at most, mostly."""
+
 
 @dataclass(slots=True, eq=False)
 class Waiter:
@@ -46,18 +53,41 @@ class Waiter:
         return self.woken.done() and not self.woken.cancelled()
 
 
+@dataclass(slots=True, eq=False)
+class Gathering:
+    """What came since an arrival woke a poll."""
+
+    gaps_left: int
+    codes: set[int] = field(default_factory=set)
+    count: int = 0
+    counted: int = 0
+    """Of `count`, before this gap."""
+    newcomers: bool = False
+    """A poll waits that has not looked yet."""
+    timer: asyncio.TimerHandle | None = None
+
+    @property
+    def streams(self) -> bool:
+        return self.count - self.counted >= STREAM_COUNT and self.count < ENOUGH_COUNT
+
+
 class Waiters:
     def __init__(
-        self, count_max: int, gap_ms: int = 0, *, group_count_max: int | None = None
+        self,
+        count_max: int,
+        gap_ms: int = 0,
+        *,
+        gap_ms_max: int = 0,
+        group_count_max: int | None = None,
     ) -> None:
-        """`gap_ms`: how long arrivals gather after one has woken a poll."""
+        """`gap_ms`: how long arrivals gather after one woke a poll; `gap_ms_max`: in a stream."""
         self.count = 0
         self._count_max = count_max
         self._group_count_max = group_count_max or count_max
         self._gap_s = gap_ms / 1000
         self._numbers = count()
-        self._gathering: dict[WaitKey, set[int] | None] = {}
-        """Hashes of what arrived since an arrival woke a poll; None: a poll has not looked yet."""
+        self._gaps_max = max(1, gap_ms_max // gap_ms) if gap_ms else 0
+        self._gathering: dict[WaitKey, Gathering] = {}
         self._parked: dict[WaitKey, Parked] = {}
         self._waiters: dict[int, Waiter] = {}
         self._keys_of: dict[str, dict[WaitKey, None]] = {}
@@ -92,8 +122,8 @@ class Waiters:
         A poll that has not `looked` comes while arrivals gather, and is woken with them. One that
         comes `again` was woken for nothing, and goes before those that came after it.
         """
-        if not looked:
-            self._gathering[key] = None
+        if not looked and key in self._gathering:
+            self._gathering[key].newcomers = True
         self._check_room(key)
         woken = asyncio.get_running_loop().create_future()
         waiter = Waiter(next(self._numbers), wanted, woken)
@@ -114,25 +144,42 @@ class Waiters:
     def arrived(self, topic: str, tags_codes: Collection[int]) -> None:
         """Messages with these hashes became visible in `topic`."""
         for key in tuple(self._keys_of.get(topic, ())):
-            if key not in self._gathering:
+            gathering = self._gathering.get(key)
+            if gathering is None:
                 self._wake_for(key, tags_codes)
-            elif (gathering := self._gathering[key]) is not None:
-                gathering.update(tags_codes)
+            else:
+                gathering.codes.update(tags_codes)
+                gathering.count += len(tags_codes)
 
     def _wake_for(self, key: WaitKey, tags_codes: Codes) -> None:
         """For an arrival; what comes within the gap waits for its end."""
-        if self._wake_one(key, tags_codes) and self._gap_s:
-            self._gathering[key] = set()
-            asyncio.get_running_loop().call_later(self._gap_s, self._gap_is_over, key)
+        if self._wake_one(key, tags_codes) and self._gaps_max:
+            self._gathering[key] = Gathering(self._gaps_max)
+            self._begin_gap(key)
+
+    def _begin_gap(self, key: WaitKey) -> None:
+        gathering = self._gathering[key]
+        gathering.gaps_left -= 1
+        gathering.counted = gathering.count
+        loop = asyncio.get_running_loop()
+        gathering.timer = loop.call_later(self._gap_s, self._gap_is_over, key)
 
     def _gap_is_over(self, key: WaitKey) -> None:
-        gathered = self._gathering.pop(key)
-        if gathered is None or gathered:
-            self._wake_for(key, gathered)
+        gathering = self._gathering[key]
+        if gathering.gaps_left and gathering.streams:
+            self._begin_gap(key)
+            return
+        del self._gathering[key]
+        if gathering.newcomers or gathering.codes:
+            self._wake_for(key, None if gathering.newcomers else gathering.codes)
 
     def wake_next(self, key: WaitKey) -> None:
-        """More is there than the poll that ran took."""
-        self._wake_one(key, None)
+        """More is left than a poll took: the next one, if none waits, looks at once."""
+        if self._wake_one(key, None):
+            return
+        gathering = self._gathering.pop(key, None)
+        if gathering is not None and gathering.timer is not None:
+            gathering.timer.cancel()
 
     def wake_all(self, topic: str) -> None:
         """Every poll of `topic` must look again: it was deleted or moved."""

@@ -94,6 +94,51 @@ async def test_in_a_steady_stream_arrivals_gather_and_share_a_poll() -> None:
     tasks[2].cancel()
 
 
+async def test_a_stream_goes_on_gathering_and_ends_with_the_gap_that_brought_none() -> None:
+    waiters = Waiters(10, gap_ms=100, gap_ms_max=60_000)
+    tasks = await polls(waiters, "*", "*")
+    for _ in range(3):
+        waiters.arrived("t", [0])
+    await asyncio.sleep(0.15)  # in the second gap
+    assert done(tasks) == [True, False]
+    waiters.arrived("t", [0, 0])
+    await asyncio.sleep(0.1)  # in the third, in which none comes
+    assert done(tasks) == [True, False]
+    assert await asyncio.wait_for(tasks[1], 1)
+
+
+async def test_a_stream_that_does_not_end_waits_no_longer_than_told() -> None:
+    waiters = Waiters(10, gap_ms=10, gap_ms_max=30)
+    tasks = await polls(waiters, "*", "*")
+    began = time.perf_counter()
+    waiters.arrived("t", [0])
+    for _ in range(300):
+        if tasks[1].done():
+            break
+        waiters.arrived("t", [0])
+        await asyncio.sleep(0.003)
+    assert 0.03 <= time.perf_counter() - began < 0.5
+
+
+async def test_as_many_as_a_receive_takes_wait_for_no_further_gap() -> None:
+    waiters = Waiters(10, gap_ms=10, gap_ms_max=60_000)
+    tasks = await polls(waiters, "*", "*")
+    waiters.arrived("t", [0])
+    waiters.arrived("t", [0] * 32)
+    assert await asyncio.wait_for(tasks[1], 1)
+
+
+async def test_what_is_left_behind_is_not_kept_from_the_next_poll() -> None:
+    """A consumer that lags is as fast as it asks: it does not wait for arrivals to gather."""
+    waiters = Waiters(10, gap_ms=60_000)
+    (task,) = await polls(waiters, "*")
+    waiters.arrived("t", [0])
+    assert await task
+    waiters.wake_next(KEY)
+    assert not waiters.gathers(KEY)
+    assert waiters.is_empty
+
+
 async def test_an_arrival_that_nobody_awaits_opens_no_gap() -> None:
     waiters = Waiters(10, gap_ms=60_000)
     waiters.arrived("t", [0])
