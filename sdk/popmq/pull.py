@@ -126,7 +126,10 @@ class PullConsumer:
         return {queue: progress.next_offset for queue, progress in self._progress.items()}
 
     async def poll(self, max_messages: int = 32, wait_s: float = 5.0) -> list[ReceivedMessage]:
-        """Messages of one of its queues, in their order; an empty list when none came in time."""
+        """Messages of one of its queues, in their order; an empty list when none came in time.
+
+        It says nothing of queues that are new: those are looked for every `balance_s`.
+        """
         if self.observer is None:
             return await self._poll(max_messages, wait_s)
         with self.observer.receive(self.topic, self.group) as receives:

@@ -136,6 +136,13 @@ class MemoryFiles:
                 inode.crash(random)
             self._names, self._durable_names = names, dict(names)
 
+    def would_lose(self, folder: str) -> bool:
+        """Something was written in a folder of this name that is not on disk."""
+        with self._mutex:
+            return any(
+                inode.unsynced for path, inode in self._names.items() if path.parent.name == folder
+            )
+
     def _step(self) -> None:
         if self.steps_left is not None:
             self.steps_left -= 1

@@ -6,10 +6,10 @@ from sim.simulation import live
 from sim.violation import Violation
 
 STEPS = 2_000
-LIVES_MAX = 100
+LIVES_MAX = 200
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_found(name: str) -> None:
     for seed in range(1, LIVES_MAX + 1):
