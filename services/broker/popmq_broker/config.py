@@ -106,7 +106,7 @@ class BrokerConfig:
     that comes alone wakes at once. 0: each wakes one."""
     wake_gap_ms_max: int = 20
     """How long they gather at most: while as many as two come in each wake_gap_ms, and 32 in all
-    have not. More costs less CPU time at some hundred messages a second and above."""
+    have not. A longer time costs less CPU at some hundred messages a second and above."""
     waiting_polls_max: int = 100_000
     """Long polls that may wait at a time; more are refused."""
     waiting_polls_per_group_max: int = 20_000

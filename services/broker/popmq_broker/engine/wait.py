@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, NamedTuple
 
+from popmq_broker.core.checkpoint import CHECKPOINT_OFFSETS_MAX
 from popmq_broker.core.filter import Filter
 from popmq_broker.core.parked import Parked
 from popmq_common.errors import TooManyRequests
@@ -37,8 +38,6 @@ Codes = Collection[int] | None
 
 STREAM_COUNT: Final = 2
 """Arrivals of a gap that make a stream, for which another gap follows."""
-ENOUGH_COUNT: Final = 32
-"""Arrivals that wait for no further gap; clients ask for that many at most, mostly."""
 
 
 @dataclass(slots=True, eq=False)
@@ -64,11 +63,12 @@ class Gathering:
     """Of `count`, before this gap."""
     newcomers: bool = False
     """A poll waits that has not looked yet."""
-    timer: asyncio.TimerHandle | None = None
 
     @property
     def streams(self) -> bool:
-        return self.count - self.counted >= STREAM_COUNT and self.count < ENOUGH_COUNT
+        """More may come soon, and one receive could take them too."""
+        came = self.count - self.counted
+        return came >= STREAM_COUNT and self.count < CHECKPOINT_OFFSETS_MAX
 
 
 class Waiters:
@@ -154,20 +154,19 @@ class Waiters:
     def _wake_for(self, key: WaitKey, tags_codes: Codes) -> None:
         """For an arrival; what comes within the gap waits for its end."""
         if self._wake_one(key, tags_codes) and self._gaps_max:
-            self._gathering[key] = Gathering(self._gaps_max)
-            self._begin_gap(key)
+            gathering = self._gathering[key] = Gathering(self._gaps_max)
+            self._begin_gap(key, gathering)
 
-    def _begin_gap(self, key: WaitKey) -> None:
-        gathering = self._gathering[key]
+    def _begin_gap(self, key: WaitKey, gathering: Gathering) -> None:
         gathering.gaps_left -= 1
         gathering.counted = gathering.count
-        loop = asyncio.get_running_loop()
-        gathering.timer = loop.call_later(self._gap_s, self._gap_is_over, key)
+        asyncio.get_running_loop().call_later(self._gap_s, self._gap_is_over, key, gathering)
 
-    def _gap_is_over(self, key: WaitKey) -> None:
-        gathering = self._gathering[key]
+    def _gap_is_over(self, key: WaitKey, gathering: Gathering) -> None:
+        if self._gathering.get(key) is not gathering:
+            return  # `wake_next` ended it
         if gathering.gaps_left and gathering.streams:
-            self._begin_gap(key)
+            self._begin_gap(key, gathering)
             return
         del self._gathering[key]
         if gathering.newcomers or gathering.codes:
@@ -175,11 +174,8 @@ class Waiters:
 
     def wake_next(self, key: WaitKey) -> None:
         """More is left than a poll took: the next one, if none waits, looks at once."""
-        if self._wake_one(key, None):
-            return
-        gathering = self._gathering.pop(key, None)
-        if gathering is not None and gathering.timer is not None:
-            gathering.timer.cancel()
+        if not self._wake_one(key, None):
+            self._gathering.pop(key, None)
 
     def wake_all(self, topic: str) -> None:
         """Every poll of `topic` must look again: it was deleted or moved."""
