@@ -396,8 +396,8 @@ func transaction() any {
 			check(begun.RollBack())
 		}
 	}
-	messages := receive(receiver, 2, 30, 20)
-	messages = append(messages, receive(receiver, 2, 5, 20)...) // what should not come
+	messages := receive(receiver, 2, 30, 60)                    // held until all have come
+	messages = append(messages, receive(receiver, 2, 5, 60)...) // what should not come
 	ack(receiver, messages)
 	check(sender.GracefulStop())
 	check(receiver.GracefulStop())

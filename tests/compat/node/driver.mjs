@@ -288,8 +288,8 @@ async function transaction() {
     await sender.send(message(body), begun);
     if (!body.startsWith('forgotten')) await begun[body]();
   }
-  const messages = await receive(receiver, 2, 30);
-  messages.push(...await receive(receiver, 2, 5)); // what should not come
+  const messages = await receive(receiver, 2, 30, 60); // held until all have come
+  messages.push(...await receive(receiver, 2, 5, 60)); // what should not come
   for (const one of messages) await receiver.ack(one);
   await sender.shutdown();
   await receiver.shutdown();

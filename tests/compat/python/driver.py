@@ -237,8 +237,8 @@ def transaction():
         sender.send(message(body), begun)
         if not body.startswith("forgotten"):
             getattr(begun, body)()
-    messages = receive(receiver, 2, seconds=30)
-    messages += receive(receiver, 2, seconds=5)  # what should not come
+    messages = receive(receiver, 2, seconds=30, invisible=60)  # held until all have come
+    messages += receive(receiver, 2, seconds=5, invisible=60)  # what should not come
     for one in messages:
         receiver.ack(one)
     sender.shutdown()
