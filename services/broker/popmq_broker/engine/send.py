@@ -48,8 +48,7 @@ class Send:
         self._state = state
         self._timers = timers
         self._transactions = transactions
-        self._turns: dict[str, int] = {}
-        """By topic, the queue of its next send; no more than there are topics."""
+        self._next_queue = 0
 
     async def send(self, request: link.Send) -> link.SendReply:
         """All of one call or none. Raises `TopicNotFound`, `NoPermission`, `DiskFull`."""
@@ -138,15 +137,8 @@ class Send:
             raise BadRequest(reason=f"topic {topic.name} has no queue {queue_id}")
         if queue_id >= 0:
             return queue_id
-        return self._in_turn(topic)
-
-    def _in_turn(self, topic: TopicConfig) -> int:
-        turns = self._turns
-        if topic.name not in turns and len(turns) >= len(self._state.topics):
-            turns.clear()  # some of its topics are gone
-        queue_id = turns.get(topic.name, 0) % topic.write_queues
-        turns[topic.name] = queue_id + 1
-        return queue_id
+        self._next_queue += 1
+        return (self._next_queue - 1) % topic.write_queues
 
 
 def _draft(topic: str, queue_id: int, record: link.OutgoingRecord | OutgoingRecord) -> Draft:

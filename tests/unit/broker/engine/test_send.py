@@ -74,13 +74,3 @@ def test_no_send_of_a_frame_is_answered_before_the_disk_has_it(driver: EngineDri
 
     driver.run(run())
     assert answered == []
-
-
-def test_topics_that_are_sent_to_by_turns_fill_all_their_queues(driver: EngineDriver) -> None:
-    for name in ("left", "right"):
-        topic = link.TopicConfig(name=name, read_queues=2, write_queues=2, message_type="NORMAL")
-        driver.call(put_topic=link.PutTopic(topic=topic))
-    records = send_of(driver, "a").records
-    sends = [link.Send(topic=name, queue_id=-1, records=records) for name in ("left", "right") * 4]
-    queues = [reply.send.queue_id for reply in handle(driver, *sends).values()]
-    assert queues[::2] == queues[1::2] == [0, 1, 0, 1]
