@@ -255,10 +255,12 @@ async def test_a_disk_that_fails_at_any_call() -> None:
     for first in chosen(await _calls(lambda _: True)):
         print(f"call {first} fails")
         async with working() as work:
-            work.files.trouble = Trouble(first, 1, errno.EIO, lambda _: True)
+            trouble = work.files.trouble = Trouble(first, 1, errno.EIO, lambda _: True)
             with suppress(Ended, StoreClosed):
                 await work.live()
                 await work.call(describe=link.Describe())
+            if trouble.calls <= first:
+                continue  # two writes shared a sync this time: there were fewer calls than counted
             index = work.broker.state.store.index
             index_stopped = index is not None and index.failed is not None
             assert work.ended or index_stopped, "nobody was told"
