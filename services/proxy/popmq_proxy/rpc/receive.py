@@ -10,7 +10,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
@@ -28,6 +27,7 @@ from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core import convert, validate
 from popmq_proxy.core.delivery import DeliveryEncoder
 from popmq_proxy.core.status import ok
+from popmq_proxy.core.turns import Turns
 from popmq_proxy.rpc.answer import Answer
 from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.rpc.polls import while_it_lives
@@ -64,7 +64,7 @@ class Delivery:
 class Receive:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
-        self._turn = count()
+        self._turns = Turns()
 
     async def receive_message(
         self, ctx: CallContext, request: service.ReceiveMessageRequest
@@ -151,7 +151,7 @@ class Receive:
         upstream = self._upstream
         found = await upstream.topic_routes(pop.topic)
         group = await upstream.group(pop.group)  # made on first use
-        brokers = self._brokers(asked_broker, pop.topic, found.readable_brokers)
+        brokers = self._brokers(asked_broker, pop, found.readable_brokers)
         session = upstream.sessions.seen(ctx.client_id, upstream.clock.now_ms())
         session.renews = session.renews or pop.auto_renew
 
@@ -231,13 +231,15 @@ class Receive:
         )
         return invisible_ms
 
-    def _brokers(self, asked: str, topic: str, readable: list[str]) -> list[str]:
+    def _brokers(self, asked: str, pop: link.Pop, readable: list[str]) -> list[str]:
         """Where to ask, in this order: the broker the client names, or one in turn when it names
         none that has the topic; those that do not answer just now come last."""
         if not readable:
-            raise NoPermission(topic=topic, action="readable")
-        named = asked in readable
-        first = readable.index(asked) if named else next(self._turn) % len(readable)
+            raise NoPermission(topic=pop.topic, action="readable")
+        if asked in readable:
+            first = readable.index(asked)
+        else:
+            first = self._turns.next((pop.group, pop.topic)) % len(readable)
         in_turn = readable[first:] + readable[:first]
         return sorted(in_turn, key=lambda broker: not self._upstream.brokers.answers(broker))
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from itertools import count
 from typing import NamedTuple, TypeAlias
 
 from apache.rocketmq.v2 import definition_pb2 as v2
@@ -23,6 +22,7 @@ from popmq_proxy.core.outgoing import Result
 from popmq_proxy.core.plain import PlainReader, PlainSend
 from popmq_proxy.core.routes import TopicRoutes
 from popmq_proxy.core.status import OK, status_of
+from popmq_proxy.core.turns import Turns
 from popmq_proxy.core.validate import Limits
 from popmq_proxy.rpc.answer import Encoded
 from popmq_proxy.rpc.context import CallContext, Upstream
@@ -72,7 +72,7 @@ class Send:
             properties_bytes=config.properties_bytes_max,
             properties_count=config.properties_count_max,
         )
-        self._turn = count()
+        self._turns = Turns()
         self._plain = PlainReader(self._type_of, config.body_bytes_max)
 
     def decode(self, data: bytes) -> Request:
@@ -115,9 +115,9 @@ class Send:
                 return False
             if plan.free:
                 ((kind, batch),) = plan.free.items()
-                broker, queue_id = self._next_place(topic, found)
                 if kind != link.SEND_KIND_NORMAL:
                     return False
+                broker, queue_id = self._next_place(topic, found)
             else:
                 (((broker, queue_id), batch),) = plan.bound.items()
             call = outgoing.call(topic, queue_id, batch.records)
@@ -220,14 +220,15 @@ class Send:
         queues = found.writable
         if not queues:
             raise NoPermission(topic=topic, action="writable")
-        place = queues[next(self._turn) % len(queues)]
-        return place if self._upstream.brokers.answers(place[0]) else self._next_of(queues)
+        turn = self._turns.next(topic)
+        place = queues[turn % len(queues)]
+        return place if self._upstream.brokers.answers(place[0]) else self._answering(queues, turn)
 
-    def _next_of(self, queues: list[Place]) -> Place:
+    def _answering(self, queues: list[Place], turn: int) -> Place:
         """Of a broker that answers, if there is one."""
         answers = self._upstream.brokers.answers
         better = [place for place in queues if answers(place[0])] or queues
-        return better[next(self._turn) % len(better)]
+        return better[turn % len(better)]
 
     async def _store(
         self,
@@ -258,7 +259,7 @@ class Send:
                 upstream.routes.make_stale(topic)
             if not others or not isinstance(error, NOT_HERE):
                 return [(0, status_of(error), b"")] * len(records)
-            place = self._next_of(others)
+            place = self._answering(others, self._turns.next(topic))
             rest = [other for other in others if other[0] != place[0]]
             return await self._store(ctx, topic, place, records, rest, kind, more)
         if kind == link.SEND_KIND_HALF:

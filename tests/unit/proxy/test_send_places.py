@@ -1,0 +1,113 @@
+"""Which queues a proxy's sends go to: all of a topic's in turn, whatever else is sent."""
+
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+from popmq_common.clock import VirtualClock
+from popmq_internal.v1 import link_pb2 as link
+from popmq_internal.v1 import nameserver_pb2 as ns
+from popmq_proxy.config import ProxyConfig
+from popmq_proxy.core.routes import TopicRoutes
+from popmq_proxy.rpc.context import CallContext
+from popmq_proxy.rpc.send import Send
+
+CONTEXT = CallContext({"x-mq-client-id": "c"}, "peer", None)
+QUEUES = 2
+EVENLY = {(broker, queue_id): 2 for broker in "ab" for queue_id in range(QUEUES)}
+
+
+class Brokers:
+    """Two that store all, and what they were asked."""
+
+    def __init__(self) -> None:
+        self.config, self.clock = ProxyConfig(), VirtualClock()
+        self.brokers = self.routes = self
+        self.away: set[str] = set()
+        self.stored: Counter[tuple[str, str, int]] = Counter()
+
+    def answers(self, broker: str) -> bool:
+        return broker not in self.away
+
+    def known(self, topic: str) -> TopicRoutes:
+        config = link.TopicConfig(
+            name=topic, read_queues=QUEUES, write_queues=QUEUES, perm=6, message_type="MIXED"
+        )
+        return TopicRoutes(
+            ns.QueueRoute(broker=ns.BrokerInfo(name=name), topic=config) for name in "ab"
+        )
+
+    async def topic_routes(self, topic: str) -> TopicRoutes:
+        return self.known(topic)
+
+    def send(self, broker: str, call: Any, timeout_ms: int, told: Any) -> bool:
+        told(self._store(broker, call))
+        return True
+
+    async def call(self, broker: str, call: Any) -> Any:
+        return self._store(broker, call)
+
+    async def call_there(self, ctx: CallContext, broker: str, call: Any) -> Any:
+        return self._store(broker, call)
+
+    def _store(self, broker: str, call: Any) -> Any:
+        self.stored[call.send.topic, broker, call.send.queue_id] += 1
+        return SimpleNamespace(send=link.SendReply(queue_offset=0))
+
+    def of(self, topic: str) -> dict[tuple[str, int], int]:
+        """(broker, queue id) → how many sends."""
+        found = self.stored.items()
+        return {(broker, queue): count for (name, broker, queue), count in found if name == topic}
+
+
+async def as_a_front_does(send: Send, message: v2.Message) -> None:
+    request = service.SendMessageRequest(messages=[message])
+    if not send.begin(CONTEXT, request, lambda _: None):
+        response = await send.send_message(CONTEXT, request)
+        assert [entry.status.code for entry in response.entries] == [v2.OK]
+
+
+def message(topic: str, kind: "v2.MessageType.ValueType" = v2.NORMAL) -> v2.Message:
+    made = v2.Message(topic=v2.Resource(name=topic), body=b"b")
+    made.system_properties.message_id = "id"
+    made.system_properties.message_type = kind
+    made.system_properties.born_timestamp.FromSeconds(1)
+    return made
+
+
+async def test_topics_that_are_sent_to_by_turns_fill_all_their_queues() -> None:
+    brokers = Brokers()
+    send = Send(brokers)  # type: ignore[arg-type]
+    for topic in ("left", "right") * 8:
+        await as_a_front_does(send, message(topic))
+    assert brokers.of("left") == brokers.of("right") == EVENLY
+
+
+async def test_delayed_messages_fill_all_queues() -> None:
+    brokers = Brokers()
+    send = Send(brokers)  # type: ignore[arg-type]
+    delayed = message("t", v2.DELAY)
+    delayed.system_properties.delivery_timestamp.FromMilliseconds(brokers.clock.now_ms() + 1_000)
+    for _ in range(8):
+        await as_a_front_does(send, delayed)
+    assert brokers.of("t") == EVENLY
+
+
+async def test_what_an_absent_broker_would_get_fills_all_queues_of_the_other() -> None:
+    brokers = Brokers()
+    send = Send(brokers)  # type: ignore[arg-type]
+    brokers.away = {"a"}
+    for _ in range(8):
+        await as_a_front_does(send, message("t"))
+    assert brokers.of("t") == {("b", 0): 4, ("b", 1): 4}
+
+
+async def test_the_first_messages_of_many_topics_do_not_go_to_one_queue() -> None:
+    brokers = Brokers()
+    send = Send(brokers)  # type: ignore[arg-type]
+    for i in range(8):
+        await as_a_front_does(send, message(f"t{i}"))
+    places = Counter((broker, queue) for _, broker, queue in brokers.stored)
+    assert places == EVENLY
