@@ -62,11 +62,13 @@ class Outgoing:
         return not stream.outgoing and size <= stream.send_window and size <= self._window
 
     def whole(self, stream: Stream, head: bytes, body: bytes, tail: bytes) -> None:
-        """A response of which the client `takes` all: header block, body, block of trailers."""
-        self.headers(stream, head, end=False)
-        if body:
-            self._put_data(stream, body)
-        self.headers(stream, tail, end=True)
+        """A response of which the client `takes` all: header block, body, block of trailers. One
+        piece, so that the end of a large one does not stay behind until the turn is over."""
+        frame_bytes_max = self.frame_bytes_max
+        pieces = [wire.header_frames(stream.id, head, 0, frame_bytes_max)]
+        pieces += self._data_frames(stream, body)
+        pieces.append(wire.header_frames(stream.id, tail, wire.END_STREAM, frame_bytes_max))
+        self.put(b"".join(pieces))
 
     def answer(self, stream: Stream, response: bytes) -> bool:
         """One message, and that all is well. False: the windows do not allow it; nothing was
@@ -125,10 +127,14 @@ class Outgoing:
         self._scheduled = False
         self.flush()
 
-    def _put_data(self, stream: Stream, data: bytes) -> None:
+    def _data_frames(self, stream: Stream, data: bytes) -> list[bytes]:
+        """They count as sent."""
         stream.send_window -= len(data)
         self._window -= len(data)
-        for one in wire.data_frames(stream.id, data, self.frame_bytes_max):
+        return wire.data_frames(stream.id, data, self.frame_bytes_max)
+
+    def _put_data(self, stream: Stream, data: bytes) -> None:
+        for one in self._data_frames(stream, data):
             self.put(one)
 
     def _send_what_fits(self, stream: Stream) -> None:

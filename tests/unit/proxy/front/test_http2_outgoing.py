@@ -1,0 +1,44 @@
+"""When answers leave: those of a turn together, a large one at once and whole."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from popmq_proxy.front.http2.outgoing import EAGER_BYTES, Outgoing
+from popmq_proxy.front.http2.stream import Stream
+
+
+class Transport:
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.writes.append(data)
+
+    def is_closing(self) -> bool:
+        return False
+
+
+def stream(number: int) -> Stream:
+    limits = SimpleNamespace(stream_window_bytes=65_535)
+    return Stream(SimpleNamespace(limits=limits), number, 65_535, {})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("last_bytes", [0, 1, 20_000])
+async def test_the_end_of_a_large_answer_does_not_wait_for_other_answers(last_bytes: int) -> None:
+    transport = Transport()
+    outgoing = Outgoing(transport)  # type: ignore[arg-type]
+    outgoing.whole(stream(1), b"head", bytes(EAGER_BYTES + last_bytes), b"the end")
+    (written,) = transport.writes
+    assert written.endswith(b"the end")
+
+
+async def test_small_answers_of_a_turn_leave_together() -> None:
+    transport = Transport()
+    outgoing = Outgoing(transport)  # type: ignore[arg-type]
+    for number in (1, 3):
+        outgoing.whole(stream(number), b"head", b"body", b"tail")
+    assert not transport.writes
+    outgoing.flush()
+    (written,) = transport.writes
+    assert written.count(b"body") == 2
