@@ -2,12 +2,14 @@
 
 import random
 
+import pytest
 from sim.simulation import live, run
 
 STEPS = 10_000
 SEEDS = 1 << 32
 
 
+@pytest.mark.timeout(600)  # half a minute, and several on a machine with much else to do
 def test_no_promise_is_broken() -> None:
     seed = random.SystemRandom().randrange(SEEDS)
     print(f"make sim SEED={seed} STEPS={STEPS}")
