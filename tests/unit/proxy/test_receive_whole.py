@@ -1,4 +1,5 @@
-"""An answer of several pops: when its client goes in between, all that came is given back."""
+"""Whom a receive asks; an answer of several pops: when its client goes in between, all that came is
+given back."""
 
 import asyncio
 from types import SimpleNamespace
@@ -34,6 +35,9 @@ class Brokers:
         self.config, self.clock = ProxyConfig(), SystemClock()
         self.sessions = Sessions(9, 60_000)
         self.pops: list[link.Pop] = []
+        self.names = ["b"]
+        self.asked: list[str] = []
+        """By name, in order; the same length as `pops`."""
         self.given_back: list[str] = []
         self.popped = False
         self.hangs = asyncio.Event()
@@ -46,7 +50,7 @@ class Brokers:
         return True
 
     async def topic_routes(self, topic: str) -> Any:
-        return SimpleNamespace(readable_brokers=["b"])
+        return SimpleNamespace(readable_brokers=self.names)
 
     async def group(self, group: str) -> link.GroupConfig:
         return link.GroupConfig(name=group, fifo=self._fifo)
@@ -61,6 +65,7 @@ class Brokers:
             self.given_back += call.release.handles
             return link.Reply()
         self.pops.append(call.pop)
+        self.asked.append(broker)
         number = len(self.pops)
         if number > self._answered and self._fails:
             raise TooManyInFlight(group="g", topic="t", count=1, limit=1)
@@ -141,3 +146,16 @@ async def test_a_client_that_goes_when_its_messages_come(turns: int) -> None:
     except asyncio.CancelledError:
         seen = brokers.given_back
     assert seen == (handles(1, 1) if brokers.popped else [])
+
+
+async def test_groups_that_receive_by_turns_and_name_no_broker_begin_at_each() -> None:
+    brokers = Brokers(answered=9)
+    brokers.names = ["b", "c"]
+    receive = of(brokers)
+    for group in ("g", "h") * 4:
+        request = service.ReceiveMessageRequest()
+        request.CopyFrom(ONE)
+        request.group.name = group
+        await receive._whole(CONTEXT, request, receive._pop_call(CONTEXT, request))
+    assert brokers.asked[::2] == ["b", "c", "b", "c"]
+    assert brokers.asked[1::2] == ["c", "b", "c", "b"]

@@ -3,20 +3,10 @@
 from types import SimpleNamespace
 
 import pytest
+from harness.transport import Writes
 
 from popmq_proxy.front.http2.outgoing import EAGER_BYTES, Outgoing
 from popmq_proxy.front.http2.stream import Stream
-
-
-class Transport:
-    def __init__(self) -> None:
-        self.writes: list[bytes] = []
-
-    def write(self, data: bytes) -> None:
-        self.writes.append(data)
-
-    def is_closing(self) -> bool:
-        return False
 
 
 def stream(number: int) -> Stream:
@@ -26,16 +16,16 @@ def stream(number: int) -> Stream:
 
 @pytest.mark.parametrize("last_bytes", [0, 1, 20_000])
 async def test_the_end_of_a_large_answer_does_not_wait_for_other_answers(last_bytes: int) -> None:
-    transport = Transport()
-    outgoing = Outgoing(transport)  # type: ignore[arg-type]
+    transport = Writes()
+    outgoing = Outgoing(transport)
     outgoing.whole(stream(1), b"head", bytes(EAGER_BYTES + last_bytes), b"the end")
     (written,) = transport.writes
     assert written.endswith(b"the end")
 
 
 async def test_small_answers_of_a_turn_leave_together() -> None:
-    transport = Transport()
-    outgoing = Outgoing(transport)  # type: ignore[arg-type]
+    transport = Writes()
+    outgoing = Outgoing(transport)
     for number in (1, 3):
         outgoing.whole(stream(number), b"head", b"body", b"tail")
     assert not transport.writes

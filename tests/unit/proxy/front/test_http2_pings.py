@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from harness.transport import Writes
 
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.outgoing import Outgoing
@@ -46,19 +47,7 @@ class Loop:
             timer.then()
 
 
-class Transport(asyncio.Transport):
-    """What has left."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.writes: list[bytes] = []
-
-    def is_closing(self) -> bool:
-        return False
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.writes.append(bytes(data))
-
+class Transport(Writes):
     @property
     def answered(self) -> list[int]:
         """Which pings, by their number."""
