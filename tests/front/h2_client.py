@@ -87,6 +87,7 @@ class Connection:
             self.h2.send_data(stream.stream_id, data[at : at + size], end_stream=last)
             at += size
             await self.flush()
+            await asyncio.sleep(0)  # a flush need not wait, and then no other client had a turn
         if end and not data and not stream.ended.is_set():
             self.h2.end_stream(stream.stream_id)
             await self.flush()

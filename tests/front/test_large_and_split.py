@@ -148,7 +148,7 @@ async def test_request_of_one_byte_a_frame_is_served(server: Server, name: str) 
 async def test_fifty_clients_of_one_byte_a_frame_hold_up_nobody(
     server: Server, neighbour: Raw, name: str
 ) -> None:
-    """The neighbour's every message is answered within its two seconds meanwhile."""
+    """The neighbour's every message is answered in time meanwhile."""
 
     async def trickle() -> bool:
         async with connect(server.endpoint) as connection:
