@@ -21,6 +21,7 @@ MODULES = {
         "popmq_common/sends.py",
         "popmq_common/record.py",
         "popmq_common/frames.py",
+        "popmq_common/turn.py",
     ],
     "services/proxy": [
         "popmq_proxy/front/grpc_wire.py",
@@ -34,6 +35,7 @@ MODULES = {
         "popmq_proxy/front/http2/connection.py",
         "popmq_proxy/core/plain.py",
         "popmq_proxy/core/delivery.py",
+        "popmq_proxy/core/gathering.py",
         "popmq_proxy/core/outgoing.py",
         "popmq_proxy/clients/broker_link.py",
         "popmq_proxy/clients/local_brokers.py",

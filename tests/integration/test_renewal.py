@@ -61,7 +61,7 @@ class Cluster:
 async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
     broker = BrokerConfig(data_dir=tmp_path / "data", disk_reserve_bytes=0, goodbye_grace_ms=200)
     async with (
-        broker_beside(broker, SystemClock(), host="127.0.0.1", metrics_port=0) as beside,
+        broker_beside(broker, ProxyConfig(), SystemClock()) as beside,
         AsyncExitStack() as stack,
     ):
         yield Cluster(beside, tmp_path / "data", stack)

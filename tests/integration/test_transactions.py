@@ -69,7 +69,7 @@ async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         transaction_check_interval_ms=getattr(request, "param", INTERVAL_MS),
     )
     async with (
-        broker_beside(broker, SystemClock(), host="127.0.0.1", metrics_port=0) as beside,
+        broker_beside(broker, ProxyConfig(), SystemClock()) as beside,
         AsyncExitStack() as stack,
     ):
         yield Cluster(beside, stack)

@@ -58,18 +58,19 @@ class Beside:
 
 @asynccontextmanager
 async def broker_beside(
-    config: BrokerConfig, clock: Clock, *, host: str, metrics_port: int
+    config: BrokerConfig, proxy_config: ProxyConfig, clock: Clock, *, metrics_port: int = 0
 ) -> AsyncIterator[Beside]:
-    """A nameserver and a broker in this process. Raises `DirectoryInUse`, `Corrupt`."""
+    """A nameserver and a broker in the process of the proxy. Raises `DirectoryInUse`, `Corrupt`."""
     table = RouteTable(NEVER_MS)
     async with engine(config, clock) as broker:
-        pages = MetricsServer(broker_metrics.registry(broker), host, metrics_port)
+        pages = MetricsServer(broker_metrics.registry(broker), proxy_config.host, metrics_port)
         announcer = LocalAnnouncer(table, clock)
         async with registered(broker, "in-process", [announcer], clock), pages:
             await broker.topics.announce()
             nameservers = LocalNameservers(table.lookup, table.brokers)
             brokers = {broker.name: LocalBroker(broker.handle, broker.handle_sends)}
-            yield Beside(nameservers, LocalBrokers(brokers), pages.port)
+            links = LocalBrokers(brokers, proxy_config.gather_ms_max)
+            yield Beside(nameservers, links, pages.port)
 
 
 @asynccontextmanager
@@ -78,9 +79,7 @@ async def standalone(
 ) -> AsyncIterator[Standalone]:
     """Serve until the context is left. Raises `DirectoryInUse`, `Corrupt`, `RuntimeError`."""
     async with (
-        broker_beside(
-            broker_config, clock, host=proxy_config.host, metrics_port=metrics_port
-        ) as beside,
+        broker_beside(broker_config, proxy_config, clock, metrics_port=metrics_port) as beside,
         proxy(proxy_config, clock, nameservers=beside.nameservers, brokers=beside.brokers) as front,
     ):
         yield Standalone(front, beside.metrics_port)
@@ -94,9 +93,7 @@ async def _in_envoy() -> AsyncIterator[Built]:
     metrics_port = int(os.environ.get(METRICS_PORT_VARIABLE, "0"))
     clock = SystemClock()
     async with (
-        broker_beside(
-            broker_config, clock, host=proxy_config.host, metrics_port=metrics_port
-        ) as beside,
+        broker_beside(broker_config, proxy_config, clock, metrics_port=metrics_port) as beside,
         handlers(
             proxy_config, clock, nameservers=beside.nameservers, brokers=beside.brokers
         ) as inner,

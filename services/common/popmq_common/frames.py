@@ -1,8 +1,8 @@
 """The link's frames: a 4-byte big-endian length, then a `Frame` of that many bytes.
 
 Batching is natural: what is put in one turn of the loop, or while the other side does not keep up,
-shares a frame. A lone message leaves at once, under load one frame carries many, and nobody waits
-for a timer.
+shares a frame. A lone message leaves at once, under load one frame carries many, and only what its
+owner lets wait waits for a timer.
 
 A connection is a protocol and no pair of streams: a frame is handed over in the moment its last
 byte comes and needs no task to wake up for it.
@@ -24,6 +24,7 @@ from google.protobuf.message import DecodeError
 from popmq_common.errors import BadRequest, PopMQError, TooManyRequests
 from popmq_common.protowire import sized
 from popmq_common.sends import SendCall, SendDone
+from popmq_common.turn import Turn
 from popmq_common.units import KiB, MiB
 from popmq_internal.v1 import link_pb2 as link
 
@@ -96,7 +97,8 @@ class FrameConnection(asyncio.Protocol):
         self._held = bytearray()
         self._pending: deque[Entry] = deque()
         self._pending_bytes = 0
-        self._scheduled = self._paused = False
+        self._turn = Turn(self._write)
+        self._paused = False
         self._flushed: asyncio.Future[None] | None = None
 
     # --- coming in ---
@@ -170,9 +172,10 @@ class FrameConnection(asyncio.Protocol):
         if self._pending_bytes >= PENDING_BYTES_MAX:
             raise TooManyRequests(what="bytes waiting for the link", limit=PENDING_BYTES_MAX)
 
-    def put(self, message: Message) -> None:
-        """Write soon. The end of something begun (a reply, a cancel) is taken without
-        `check_room`: as many as were begun.
+    def put(self, message: Message, wait_s: float = 0.0) -> None:
+        """Write soon, or in `wait_s` with what else comes until then, or with the first that does
+        not wait. The end of something begun (a reply, a cancel) is taken without `check_room`: as
+        many as were begun.
 
         Raises `BadRequest` if no frame can hold it, `TooManyRequests` far beyond the bound.
         """
@@ -183,9 +186,8 @@ class FrameConnection(asyncio.Protocol):
         self._pending_bytes += entry[0]
         if self._pending_bytes >= EAGER_BYTES:
             self._write()
-        elif not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._write_turn)
+        else:
+            self._turn.within(wait_s)
 
     def write(self, frame: link.Frame) -> None:
         """One whole frame, outside of the batching: a greeting."""
@@ -197,10 +199,6 @@ class FrameConnection(asyncio.Protocol):
             if self._flushed is None:
                 self._flushed = self._loop.create_future()
             await asyncio.wait([self._flushed, self.ended], return_when=asyncio.FIRST_COMPLETED)
-
-    def _write_turn(self) -> None:
-        self._scheduled = False
-        self._write()
 
     def _write(self) -> None:
         while self._pending and not self._paused and not self.ended.done():

@@ -71,7 +71,10 @@ async def handlers(
     log = logs.get("proxy")
     routes = RouteCache(nameservers or GrpcNameservers(config.nameservers))
     links = brokers or LinkBrokers(
-        routes.address, config.link_secret, proxy_context(config.link_tls_ca)
+        routes.address,
+        config.link_secret,
+        proxy_context(config.link_tls_ca),
+        gather_ms_max=config.gather_ms_max,
     )
     upstream = Upstream(config=config, routes=routes, brokers=links, clock=clock, log=log)
     metrics = Metrics(upstream.sessions)

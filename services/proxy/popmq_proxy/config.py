@@ -85,6 +85,10 @@ class ProxyConfig:
     broker_wait_ms: int = 8_000
     """How long what only one broker can do (an ack, a message of a message group) waits while that
     broker cannot be reached, if its client waits so long. Longer than a restart."""
+    gather_ms_max: int = 3
+    """How long a send waits at most for others, to go to the broker with them, while so many come
+    that two may be expected and not all clients wait already. 0: none waits. A longer time costs
+    less CPU at some hundred messages a second and above."""
     request_bytes_max: int = 130 * MiB
     """Largest request as a whole; it has room for a batch of large messages."""
     received_bytes_max: int = 512 * MiB

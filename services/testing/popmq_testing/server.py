@@ -165,8 +165,9 @@ class Server:
         brokers = {self._config.name: LocalBroker(self._gate.handle, self._gate.handle_sends)}
         nameservers = LocalNameservers(self._table.lookup, self._table.brokers)
         stack = self._proxy
+        links = LocalBrokers(brokers, config.gather_ms_max)
         inner = await stack.enter_async_context(
-            handlers(config, self.clock, nameservers=nameservers, brokers=LocalBrokers(brokers))
+            handlers(config, self.clock, nameservers=nameservers, brokers=links)
         )
         inner = replace(inner, rpcs=[self.drops.on(rpc) for rpc in inner.rpcs])
         app = await stack.enter_async_context(application(config, inner))

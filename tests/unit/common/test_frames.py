@@ -30,6 +30,24 @@ async def test_what_is_put_in_one_turn_of_the_loop_shares_a_frame() -> None:
     assert call_ids(wire) == [[1], list(range(2, 102))]
 
 
+async def test_what_may_wait_leaves_with_the_first_that_does_not() -> None:
+    frames, wire = connected()
+    for number in range(3):
+        frames.put(link.Call(id=number), wait_s=3_600)
+        await asyncio.sleep(0)
+    assert call_ids(wire) == []
+    frames.put(link.Call(id=3))
+    await asyncio.sleep(0)
+    assert call_ids(wire) == [[0, 1, 2, 3]]
+
+
+async def test_what_may_wait_leaves_when_its_time_is_over() -> None:
+    frames, wire = connected()
+    frames.put(link.Call(id=1), wait_s=0.001)
+    await asyncio.wait_for(frames.flush(), 5)
+    assert call_ids(wire) == [[1]]
+
+
 async def test_what_gathers_while_the_other_side_does_not_read_is_the_next_frame() -> None:
     frames, wire = connected()
     frames.pause_writing()

@@ -17,6 +17,7 @@ from popmq_common.sends import SendCall, SendDone
 from popmq_common.wire import error_of
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.deadlines import Deadlines
+from popmq_proxy.core.gathering import Gathering
 from popmq_proxy.core.pulse import TICK_S, Look, Pulse
 
 GIVEN_UP_MAX = 4_096  # pops given up whose reply may still be on its way
@@ -27,8 +28,8 @@ Told = Callable[[Outcome], None]
 
 
 class BrokerLink:
-    def __init__(self, broker: str, frames: FrameConnection) -> None:
-        """The greeting is over."""
+    def __init__(self, broker: str, frames: FrameConnection, gather_ms_max: int = 0) -> None:
+        """The greeting is over. `gather_ms_max`: see `Gathering`."""
         self.broken = False
         """Or the broker stops: it takes no more calls."""
         self._loop = asyncio.get_running_loop()
@@ -39,6 +40,7 @@ class BrokerLink:
         self._polls: dict[int, link.Pop] = {}
         """Those of the waiting calls that another broker may serve as well."""
         self._sends: dict[int, Told] = {}
+        self._gathering = Gathering(gather_ms_max)
         self._deadlines = Deadlines(self._pass_deadline)
         self._given_up: OrderedDict[int, link.Pop] = OrderedDict()
         now_s = self._loop.time()
@@ -66,7 +68,8 @@ class BrokerLink:
         """
         self._check_takes_calls()
         call_id = call.id = next(self._ids)
-        self._frames.put(call)
+        wait_s = self._gathering.wait_s(self._loop.time(), len(self._sends) + 1)
+        self._frames.put(call, wait_s)
         self._sends[call_id] = told
         self._deadlines.begin(call_id, timeout_ms)
 

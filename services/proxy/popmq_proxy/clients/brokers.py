@@ -66,11 +66,20 @@ class LinkBrokers:
     one hopeless attempt after the other.
     """
 
-    def __init__(self, address: Address, secret: str, tls: ssl.SSLContext | None = None) -> None:
-        """`address` gives a broker's host:port; raises `BrokerUnreachable` for an unknown one."""
+    def __init__(
+        self,
+        address: Address,
+        secret: str,
+        tls: ssl.SSLContext | None = None,
+        *,
+        gather_ms_max: int = 0,
+    ) -> None:
+        """`address` gives a broker's host:port; raises `BrokerUnreachable` for an unknown one.
+        `gather_ms_max`: see `Gathering`."""
         self._address = address
         self._secret = secret
         self._tls = tls
+        self._gather_ms_max = gather_ms_max
         self._closed = False
         self._links: dict[str, BrokerLink] = {}
         self._connecting: dict[str, asyncio.Task[BrokerLink]] = {}
@@ -185,7 +194,7 @@ class LinkBrokers:
                     raise
         except (OSError, ValueError) as failed:  # time-outs are among them
             raise BrokerUnreachable(broker=broker, reason=str(failed) or "no answer") from failed
-        return BrokerLink(broker, frames)
+        return BrokerLink(broker, frames, self._gather_ms_max)
 
     async def _greet(self, broker: str, frames: FrameConnection) -> None:
         frames.write(link.Frame(hello=link.Hello(secret=self._secret)))

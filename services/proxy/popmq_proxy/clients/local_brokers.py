@@ -1,7 +1,7 @@
 """Brokers of the same process: a call is a function call.
 
-Sends of one turn of the event loop go to the broker together, as those of one frame do over the
-link: one append for all.
+Sends of one turn of the event loop go to the broker together, with those that waited for others,
+as those of one frame do over the link: one append for all.
 """
 
 import asyncio
@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 from popmq_common.errors import BrokerUnreachable, DeadlinePassed
 from popmq_common.sends import SendCall, SendDone
+from popmq_common.turn import Turn
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.broker_link import Told, outcome_of, reply_of
 from popmq_proxy.clients.brokers import Replying
 from popmq_proxy.clients.deadlines import Deadlines
+from popmq_proxy.core.gathering import Gathering
 
 
 class LocalBroker(NamedTuple):
@@ -25,10 +27,13 @@ class LocalBroker(NamedTuple):
 
 
 class LocalBrokers:
-    def __init__(self, brokers: dict[str, LocalBroker]) -> None:
+    def __init__(self, brokers: dict[str, LocalBroker], gather_ms_max: int = 0) -> None:
+        """`gather_ms_max`: see `Gathering`."""
         self._brokers = brokers
         self._ids = count(1)
+        self._gathering = Gathering(gather_ms_max)
         self._gathered: dict[str, list[link.Call | SendCall]] = {}
+        self._turn = Turn(self._hand_over)
         self._sends: dict[int, tuple[str, Told]] = {}
         """As many as RPCs are under way, which the front bounds."""
         self._deadlines = Deadlines(self._pass_deadline)
@@ -67,14 +72,14 @@ class LocalBrokers:
         call.id = next(self._ids)
         self._sends[call.id] = broker, told
         self._deadlines.begin(call.id, timeout_ms)
-        gathered = self._gathered.get(broker)
-        if gathered is None:
-            gathered = self._gathered[broker] = []
-            asyncio.get_running_loop().call_soon(self._hand_over, broker)
-        gathered.append(call)
+        self._gathered.setdefault(broker, []).append(call)
+        now_s = asyncio.get_running_loop().time()
+        self._turn.within(self._gathering.wait_s(now_s, len(self._sends)))
 
-    def _hand_over(self, broker: str) -> None:
-        self._brokers[broker].handle_sends(self._gathered.pop(broker), self._answer)
+    def _hand_over(self) -> None:
+        gathered, self._gathered = self._gathered, {}
+        for broker, calls in gathered.items():
+            self._brokers[broker].handle_sends(calls, self._answer)
 
     def _answer(self, reply: link.Reply | SendDone) -> None:
         waiting = self._sends.pop(reply.id, None)

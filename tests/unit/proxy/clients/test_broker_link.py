@@ -3,10 +3,12 @@
 import asyncio
 
 import pytest
+from harness.gathering import until
 from harness.wire import all_frames, connected
 
 from popmq_common.errors import DeadlinePassed
 from popmq_common.frames import encode_frame
+from popmq_common.sends import SendCall
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.broker_link import BrokerLink
 
@@ -79,4 +81,18 @@ async def test_a_reply_that_comes_when_the_time_is_over(turns: int) -> None:
     except DeadlinePassed:
         got = await frames.given_back()
     assert got == ["h"]
+    await frames.close(broker)
+
+
+async def test_sends_that_wait_for_others_leave_with_them() -> None:
+    frames = Frames()
+    broker = BrokerLink("b", frames.connection)
+    broker._gathering = until(under_way=3)
+    for number in (1, 2):
+        broker.send(SendCall("t", 0, []), 60_000, lambda _: None)
+        await asyncio.sleep(0)
+        assert (frames.calls, broker.call_count) == ([], number)
+    broker.send(SendCall("t", 0, []), 60_000, lambda _: None)
+    await asyncio.sleep(0)
+    assert [call.WhichOneof("body") for call in frames.calls] == ["send"] * 3
     await frames.close(broker)

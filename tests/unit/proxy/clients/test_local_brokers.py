@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
+from harness.gathering import until
 
 from popmq_common.errors import BrokerUnreachable, DeadlinePassed, DiskFull
 from popmq_common.sends import SendCall
@@ -29,6 +30,9 @@ class Recording:
         self.batches.append(calls)
         self._answer = answer
 
+    def broker(self) -> LocalBroker:
+        return LocalBroker(self.handle, self.handle_sends)
+
     def go(self, failure: link.Failure | None = None) -> None:
         for i, call in enumerate(self.batches[-1]):
             reply = link.Reply(id=call.id, send=link.SendReply(queue_offset=i))
@@ -44,7 +48,7 @@ def recording() -> Recording:
 
 @pytest.fixture
 def brokers(recording: Recording) -> LocalBrokers:
-    return LocalBrokers({"b": LocalBroker(recording.handle, recording.handle_sends)})
+    return LocalBrokers({"b": recording.broker()})
 
 
 def send(brokers: LocalBrokers, timeout_ms: int = 5_000) -> "asyncio.Task[link.Reply]":
@@ -64,6 +68,19 @@ async def test_sends_of_one_turn_go_together(brokers: LocalBrokers, recording: R
     recording.go()
     await later
     assert [len(batch) for batch in recording.batches] == [3, 1]
+
+
+async def test_sends_that_wait_for_others_go_with_them(recording: Recording) -> None:
+    brokers = LocalBrokers({"b": recording.broker()})
+    brokers._gathering = until(under_way=3)
+    tasks = []
+    for _ in range(3):
+        assert not recording.batches
+        tasks.append(send(brokers))
+        await asyncio.sleep(0.001)
+    recording.go()
+    replies = await asyncio.gather(*tasks)
+    assert [reply.send.queue_offset for reply in replies] == [0, 1, 2]
 
 
 async def test_a_send_that_failed_raises_the_brokers_error(

@@ -1,0 +1,16 @@
+"""Sends that wait until so many are under way."""
+
+import asyncio
+
+from popmq_proxy.core.gathering import WINDOW_S, Gathering
+
+HOUR_MS = 3_600_000
+
+
+def until(under_way: int) -> Gathering:
+    """So many were at a time in the window before this one, which does not end in any test."""
+    gathering = Gathering(HOUR_MS)
+    ends_s = asyncio.get_running_loop().time() + HOUR_MS / 1000
+    gathering.wait_s(ends_s - WINDOW_S, under_way)
+    gathering.wait_s(ends_s, 1)
+    return gathering
