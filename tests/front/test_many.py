@@ -20,6 +20,7 @@ IDLE_CONNECTIONS = 5_000
 CONNECTING_AT_A_TIME = 100
 FLOOD = 2_000
 RESETS = 5_000
+LEAK_MIB = 30.0
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 OK, RESOURCE_EXHAUSTED = 0, 8
 REFUSED_STREAM, ENHANCE_YOUR_CALM = 7, 11
@@ -141,14 +142,17 @@ async def rapid_reset(server: Server, name: str, *, with_request: bool) -> None:
 async def test_rapid_resets_hold_up_nobody_and_leave_nothing(
     server: Server, neighbour: Raw, name: str, with_request: bool
 ) -> None:
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(60):
         await rapid_reset(server, name, with_request=with_request)
         await server.until_rpcs("ReceiveMessage", 0, 10)
-        before_mib = server.rss_mib()
-        await rapid_reset(server, name, with_request=with_request)
-        await served(neighbour)
-        await server.until_rpcs("ReceiveMessage", 0, 10)
-        assert server.rss_mib() - before_mib < 50
+        grown_mib = [LEAK_MIB]
+        while grown_mib[-1] >= LEAK_MIB:  # one flood may reach a new peak; a leak grows with each
+            assert len(grown_mib) < 4, grown_mib
+            before_mib = server.rss_mib()
+            await rapid_reset(server, name, with_request=with_request)
+            await served(neighbour)
+            await server.until_rpcs("ReceiveMessage", 0, 10)
+            grown_mib.append(server.rss_mib() - before_mib)
 
 
 async def test_thousand_pings_hold_up_nobody(server: Server, neighbour: Raw) -> None:
