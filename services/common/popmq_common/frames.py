@@ -186,8 +186,10 @@ class FrameConnection(asyncio.Protocol):
         self._pending_bytes += entry[0]
         if self._pending_bytes >= EAGER_BYTES:
             self._write()
-        else:
+        elif wait_s:
             self._turn.within(wait_s)
+        else:
+            self._turn.soon()
 
     def write(self, frame: link.Frame) -> None:
         """One whole frame, outside of the batching: a greeting."""

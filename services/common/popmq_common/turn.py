@@ -1,25 +1,35 @@
-"""One call of a function for all who ask for it in the meantime."""
+"""Work that is done in a turn of the loop of its own: soon, or with what gathers until then.
+
+Once for all who ask for it in the meantime; those that give it time all give it as much.
+"""
 
 import asyncio
 from collections.abc import Callable
 
 
 class Turn:
-    def __init__(self, act: Callable[[], None]) -> None:
-        self._act = act
-        self._handle: asyncio.Handle | None = None
-        self._waits = False
+    def __init__(self, run: Callable[[], None]) -> None:
+        self._run = run
+        self._due: asyncio.Handle | None = None
+        self._is_soon = False
 
-    def within(self, wait_s: float) -> None:
-        """Have it run no later than that; 0: when what runs now is done."""
-        if self._handle is not None:
-            if wait_s or not self._waits:
-                return
-            self._handle.cancel()
-        self._waits = wait_s > 0
-        loop = asyncio.get_running_loop()
-        self._handle = loop.call_later(wait_s, self._run) if wait_s else loop.call_soon(self._run)
+    def soon(self) -> None:
+        """In the loop's next turn."""
+        if not self._is_soon:
+            self.cancel()
+            self._is_soon = True
+            self._due = asyncio.get_running_loop().call_soon(self._go)
 
-    def _run(self) -> None:
-        self._handle = None
-        self._act()
+    def within(self, seconds: float) -> None:
+        """Then, unless it is due before."""
+        if self._due is None:
+            self._due = asyncio.get_running_loop().call_later(seconds, self._go)
+
+    def cancel(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+        self._due, self._is_soon = None, False
+
+    def _go(self) -> None:
+        self._due, self._is_soon = None, False
+        self._run()

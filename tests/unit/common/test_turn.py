@@ -1,52 +1,62 @@
-"""Something that several want done is done once, and no later than any of them allows."""
+"""A turn of its own: at once or with others, and once for all who asked."""
 
 import asyncio
 
+import pytest
+
 from popmq_common.turn import Turn
 
-LONG_S = 3_600.0
+
+@pytest.fixture
+def ran() -> list[int]:
+    return []
 
 
-class Done:
-    def __init__(self) -> None:
-        self.times = 0
-        self.turn = Turn(self._act)
-
-    def _act(self) -> None:
-        self.times += 1
-
-
-async def test_those_of_one_turn_of_the_loop_have_it_done_once() -> None:
-    done = Done()
-    done.turn.within(0)
-    done.turn.within(0)
-    assert done.times == 0
+async def test_soon_is_the_loops_next_turn_once_for_all(ran: list[int]) -> None:
+    turn = Turn(lambda: ran.append(1))
+    turn.soon()
+    turn.soon()
+    turn.within(0)
     await asyncio.sleep(0)
-    assert done.times == 1
-    done.turn.within(0)
-    await asyncio.sleep(0)
-    assert done.times == 2
-
-
-async def test_who_does_not_wait_takes_the_waiting_along() -> None:
-    done = Done()
-    done.turn.within(0.001)
-    await asyncio.sleep(0)
-    assert done.times == 0
-    done.turn.within(0)
-    await asyncio.sleep(0)
-    assert done.times == 1
+    assert ran == [1]
     await asyncio.sleep(0.01)
-    assert done.times == 1
-
-
-async def test_who_waits_longer_holds_up_nobody() -> None:
-    done = Done()
-    done.turn.within(0.001)
-    done.turn.within(LONG_S)
-    await asyncio.sleep(0.01)
-    assert done.times == 1
-    done.turn.within(0)
-    done.turn.within(LONG_S)
+    assert ran == [1]
+    turn.soon()
     await asyncio.sleep(0)
-    assert done.times == 2
+    assert ran == [1, 1]
+
+
+async def test_soon_goes_before_what_has_time(ran: list[int]) -> None:
+    turn = Turn(lambda: ran.append(1))
+    turn.within(3_600)
+    await asyncio.sleep(0)
+    assert ran == []
+    turn.soon()
+    await asyncio.sleep(0)
+    assert ran == [1]
+
+
+async def test_what_has_time_comes_once(ran: list[int]) -> None:
+    done = asyncio.Event()
+
+    def run() -> None:
+        ran.append(1)
+        done.set()
+
+    turn = Turn(run)
+    turn.within(0.001)
+    turn.within(0.001)
+    async with asyncio.timeout(10):
+        await done.wait()
+    await asyncio.sleep(0.01)
+    assert ran == [1]
+
+
+async def test_a_cancelled_one_does_not_come(ran: list[int]) -> None:
+    turn = Turn(lambda: ran.append(1))
+    turn.within(0.001)
+    turn.cancel()
+    turn.soon()
+    turn.cancel()
+    await asyncio.sleep(0.01)
+    assert ran == []

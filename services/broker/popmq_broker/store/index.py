@@ -26,10 +26,10 @@ from popmq_broker.store.index_file import (
     IndexFile,
 )
 from popmq_broker.store.index_kept import Kept
-from popmq_broker.store.turn import Turn
 from popmq_common.errors import Corrupt, DiskFull, IndexBehind, IndexDamaged
 from popmq_common.logs import Log
 from popmq_common.record import Record
+from popmq_common.turn import Turn
 
 TURN_RECORDS: Final = 256
 """Read from the log in one turn of the loop: some 2 ms."""

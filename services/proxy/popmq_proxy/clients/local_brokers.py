@@ -74,7 +74,11 @@ class LocalBrokers:
         self._deadlines.begin(call.id, timeout_ms)
         self._gathered.setdefault(broker, []).append(call)
         now_s = asyncio.get_running_loop().time()
-        self._turn.within(self._gathering.wait_s(now_s, len(self._sends)))
+        wait_s = self._gathering.wait_s(now_s, len(self._sends))
+        if wait_s:
+            self._turn.within(wait_s)
+        else:
+            self._turn.soon()
 
     def _hand_over(self) -> None:
         gathered, self._gathered = self._gathered, {}
