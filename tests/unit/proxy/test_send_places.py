@@ -6,12 +6,13 @@ from typing import Any
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
+from popmq_common import logs
 from popmq_common.clock import VirtualClock
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.core.routes import TopicRoutes
-from popmq_proxy.rpc.context import CallContext
+from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.rpc.send import Send
 
 CONTEXT = CallContext({"x-mq-client-id": "c"}, "peer", None)
@@ -23,8 +24,13 @@ class Brokers:
     """Two that store all, and what they were asked."""
 
     def __init__(self) -> None:
-        self.config, self.clock = ProxyConfig(), VirtualClock()
-        self.brokers = self.routes = self
+        self.upstream = Upstream(
+            config=ProxyConfig(),
+            routes=self,  # type: ignore[arg-type]
+            brokers=self,  # type: ignore[arg-type]
+            clock=VirtualClock(),
+            log=logs.get("test"),
+        )
         self.away: set[str] = set()
         self.stored: Counter[tuple[str, str, int]] = Counter()
 
@@ -39,17 +45,11 @@ class Brokers:
             ns.QueueRoute(broker=ns.BrokerInfo(name=name), topic=config) for name in "ab"
         )
 
-    async def topic_routes(self, topic: str) -> TopicRoutes:
-        return self.known(topic)
-
     def send(self, broker: str, call: Any, timeout_ms: int, told: Any) -> bool:
         told(self._store(broker, call))
         return True
 
-    async def call(self, broker: str, call: Any) -> Any:
-        return self._store(broker, call)
-
-    async def call_there(self, ctx: CallContext, broker: str, call: Any) -> Any:
+    async def call(self, broker: str, call: Any, timeout_ms: int) -> Any:
         return self._store(broker, call)
 
     def _store(self, broker: str, call: Any) -> Any:
@@ -79,7 +79,7 @@ def message(topic: str, kind: "v2.MessageType.ValueType" = v2.NORMAL) -> v2.Mess
 
 async def test_topics_that_are_sent_to_by_turns_fill_all_their_queues() -> None:
     brokers = Brokers()
-    send = Send(brokers)  # type: ignore[arg-type]
+    send = Send(brokers.upstream)
     for topic in ("left", "right") * 8:
         await as_a_front_does(send, message(topic))
     assert brokers.of("left") == brokers.of("right") == EVENLY
@@ -87,9 +87,11 @@ async def test_topics_that_are_sent_to_by_turns_fill_all_their_queues() -> None:
 
 async def test_delayed_messages_fill_all_queues() -> None:
     brokers = Brokers()
-    send = Send(brokers)  # type: ignore[arg-type]
+    send = Send(brokers.upstream)
     delayed = message("t", v2.DELAY)
-    delayed.system_properties.delivery_timestamp.FromMilliseconds(brokers.clock.now_ms() + 1_000)
+    delayed.system_properties.delivery_timestamp.FromMilliseconds(
+        brokers.upstream.clock.now_ms() + 1_000
+    )
     for _ in range(8):
         await as_a_front_does(send, delayed)
     assert brokers.of("t") == EVENLY
@@ -97,7 +99,7 @@ async def test_delayed_messages_fill_all_queues() -> None:
 
 async def test_what_an_absent_broker_would_get_fills_all_queues_of_the_other() -> None:
     brokers = Brokers()
-    send = Send(brokers)  # type: ignore[arg-type]
+    send = Send(brokers.upstream)
     brokers.away = {"a"}
     for _ in range(8):
         await as_a_front_does(send, message("t"))
@@ -106,7 +108,7 @@ async def test_what_an_absent_broker_would_get_fills_all_queues_of_the_other() -
 
 async def test_the_first_messages_of_many_topics_do_not_go_to_one_queue() -> None:
     brokers = Brokers()
-    send = Send(brokers)  # type: ignore[arg-type]
+    send = Send(brokers.upstream)
     for i in range(8):
         await as_a_front_does(send, message(f"t{i}"))
     places = Counter((broker, queue) for _, broker, queue in brokers.stored)

@@ -7,7 +7,7 @@ long way, through the application and its coroutines, which also tells what is w
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, Protocol
 
 from google.protobuf.message import DecodeError
@@ -46,6 +46,19 @@ class Caller(Protocol):
 
     def begin_task(self) -> None:
         """The long way, with the request as it came."""
+        ...
+
+
+class Direct(Protocol):
+    """What an application has as its attribute `direct`, if it can do without tasks."""
+
+    @property
+    def rpcs(self) -> Container[str]:
+        """Paths."""
+        ...
+
+    def begin(self, scope: Event, body: bytes, caller: Caller) -> bool:
+        """False: nothing was done, call the application."""
         ...
 
 

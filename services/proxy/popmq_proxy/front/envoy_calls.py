@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol
 
-from popmq_proxy.front.direct import DirectCalls
+from popmq_proxy.front.direct import Direct
 from popmq_proxy.front.events import END, START, Event, Receive, Send
 from popmq_proxy.front.grpc_wire import framed
 
@@ -19,7 +19,8 @@ WAITING_MAX: Final = 4096
 
 
 class Application(Protocol):
-    direct: DirectCalls
+    @property
+    def direct(self) -> Direct: ...
 
     def __call__(self, scope: Event, receive: Receive, send: Send) -> Coroutine[Any, Any, None]: ...
 
@@ -27,13 +28,14 @@ class Application(Protocol):
 class EnvoyCalls:
     """Which calls wait for their bodies without a task."""
 
-    def __init__(self, app: Application) -> None:
+    def __init__(self, app: Application, waiting_max: int = WAITING_MAX) -> None:
         self.app = app
+        self._waiting_max = waiting_max
         self.waiting_count = 0
 
     def take(self, scope: Event, receive: Receive, send: Send) -> "EnvoyCall | None":
         """None: the application is to serve it."""
-        if self.waiting_count >= WAITING_MAX or scope["path"] not in self.app.direct.rpcs:
+        if self.waiting_count >= self._waiting_max or scope["path"] not in self.app.direct.rpcs:
             return None
         self.waiting_count += 1
         return EnvoyCall(self, scope, receive, send)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from popmq_proxy.front import envoy_calls
 from popmq_proxy.front.direct import Caller
 from popmq_proxy.front.envoy_calls import EnvoyCall, EnvoyCalls, task_factory
 from popmq_proxy.front.events import END, START, Event, Receive, Send
@@ -52,9 +51,9 @@ class App:
 class Pyvoy:
     """Calls as pyvoy does: a task of what the application returns, then its end is asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, waiting_max: int = 16) -> None:
         self.app = App()
-        self.calls = EnvoyCalls(self.app)
+        self.calls = EnvoyCalls(self.app, waiting_max)
         self.errors: list[BaseException | None] = []
         asyncio.get_running_loop().set_task_factory(task_factory)
 
@@ -149,11 +148,8 @@ async def test_an_error_while_beginning_is_told_to_pyvoy_which_ends_the_call() -
     assert [type(error) for error in pyvoy.errors] == [ZeroDivisionError]
 
 
-async def test_calls_of_other_methods_and_those_above_the_limit_are_the_applications(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(envoy_calls, "WAITING_MAX", 2)
-    pyvoy = Pyvoy()
+async def test_calls_of_other_methods_and_those_above_the_limit_are_the_applications() -> None:
+    pyvoy = Pyvoy(waiting_max=2)
     pyvoy.call(WHOLE, path="/s/other")
     for _ in range(3):
         pyvoy.call(WHOLE)

@@ -1,17 +1,19 @@
 """When answers leave: those of a turn together, a large one at once and whole."""
 
-from types import SimpleNamespace
-
 import pytest
 from harness.transport import Writes
 
+from popmq_proxy.front.http2.connection import Connection, Limits
 from popmq_proxy.front.http2.outgoing import EAGER_BYTES, Outgoing
 from popmq_proxy.front.http2.stream import Stream
 
 
+async def never_called(*_: object) -> None: ...
+
+
 def stream(number: int) -> Stream:
-    limits = SimpleNamespace(stream_window_bytes=65_535)
-    return Stream(SimpleNamespace(limits=limits), number, 65_535, {})  # type: ignore[arg-type]
+    connection = Connection(never_called, Limits(), ("1.2.3.4", 5), lambda _: None)
+    return Stream(connection, number, 65_535, {})
 
 
 @pytest.mark.parametrize("last_bytes", [0, 1, 20_000])

@@ -3,28 +3,14 @@
 One that will not be whole soon, or is not the kind, is served by a task from its first byte on.
 """
 
-from collections.abc import Container
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from popmq_proxy.front.events import Event
+from popmq_proxy.front.direct import Direct
 from popmq_proxy.front.grpc_wire import PREFIX, PREFIX_BYTES
 from popmq_proxy.front.http2.stream import Stream
 
 HELD_MAX: Final = 64
 """Of one connection, before any work begins for them."""
-
-
-class Direct(Protocol):
-    """What an application has as its attribute `direct`, if it can do without tasks."""
-
-    @property
-    def rpcs(self) -> Container[str]:
-        """Paths."""
-        ...
-
-    def begin(self, scope: Event, body: bytes, caller: Stream) -> bool:
-        """False: nothing was done, call the application."""
-        ...
 
 
 class Held:
