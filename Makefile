@@ -184,7 +184,7 @@ BENCH_ARGS = --rounds $(ROUNDS) --seconds $(SECONDS) --messages $(MESSAGES) \
 SERVER_PYTHON ?= $(shell /usr/bin/python3 -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo /usr/bin/python3 || echo $(PYTHON))
 
 .venv-bench/.ready: pyproject.toml $(shell find services -name '*.py')
-	$(SERVER_PYTHON) -m venv .venv-bench
+	$(SERVER_PYTHON) -m venv --clear .venv-bench
 	.venv-bench/bin/pip install --quiet --upgrade pip
 	.venv-bench/bin/pip install --quiet --force-reinstall '.[server,envoy]'
 	touch $@
@@ -225,7 +225,7 @@ profile: setup .venv/.bench bench/loadgen/loadgen ## flame graphs of broker and 
 	PYTHONPATH=bench $(BIN)/python -m profiling $(EDGE_ARGS)
 
 .venv-compiled/.ready: pyproject.toml build_compiled.py $(shell find services -name '*.py')
-	$(SERVER_PYTHON) -m venv .venv-compiled
+	$(SERVER_PYTHON) -m venv --clear .venv-compiled
 	.venv-compiled/bin/pip install --quiet --upgrade pip
 	POPMQ_COMPILE=1 .venv-compiled/bin/pip install --quiet --force-reinstall '.[server,envoy,sql,redis]' --group dev
 	touch $@
