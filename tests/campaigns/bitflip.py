@@ -9,7 +9,8 @@ Each flip ends in one of
     previous   the log says that the generation before was taken; answers may be those of then
     torn       the log says that it was cut at or behind the mark, as after a crash
     harmless   all answers are the same: the byte is never read, or says nothing
-    SILENT     an answer is another one, and nothing was said. There must be none
+    SILENT     an answer is another one and nothing was said, or an error says nothing of the file.
+               There must be none
 """
 
 import random
@@ -84,6 +85,8 @@ class Campaign:
                 return ("detected" if named else SILENT), str(told)
             except (DiskGaveUp, PopMQError) as told:
                 return "detected", repr(told)
+            except Exception as told:
+                return SILENT, f"not a typed error: {told!r}"
         events = {line["event"] for line in lines}
         if "config.restored" in events:
             return "previous", str([line for line in lines if line["event"] == "config.restored"])

@@ -188,9 +188,10 @@ class IndexFile:
         """Number of the newest entry of the slot. Raises `DamagedIndex`."""
         slot = key_hash % self._sizes.slots
         if self._slots is not None:
-            return self._slots[slot]
-        data = self._file.pread(SLOT_BYTES, HEADER_BYTES + SLOT_BYTES * slot)
-        number = int.from_bytes(data, signed=True)
+            number = self._slots[slot]
+        else:
+            data = self._file.pread(SLOT_BYTES, HEADER_BYTES + SLOT_BYTES * slot)
+            number = int.from_bytes(data, signed=True)
         if not 0 <= number < self.header.next_number:
             raise DamagedIndex(f"{self.path}: slot {slot} names entry {number}")
         return number
@@ -216,8 +217,11 @@ class IndexFile:
         """All entries of the slot of messages stored at `begin_ms` or later, newest first; other
         hashes too: a long chain must be seen to be walked. Raises `DamagedIndex`."""
         number = self.newest(key_hash)
+        slot_count = self._sizes.slots
         while number and not self.gone:
             entry = self.entry(number)
+            if (entry.key_hash - key_hash) % slot_count:
+                raise DamagedIndex(f"{self.path}: entry {number} is of another slot")
             if self.header.begin_ms + entry.seconds * 1000 + 999 < begin_ms:
                 return
             yield entry
@@ -314,6 +318,8 @@ class IndexFile:
     def _unwind(self, slots: "array[int]", slot: int, keep: int) -> None:
         """The newest entry of `slot` among those that are kept."""
         number = slots[slot]
+        if not 0 <= number < self._sizes.entries:
+            raise DamagedIndex(f"{self.path}: slot {slot} names entry {number}")
         while number >= keep:
             data = self._file.pread(ENTRY_BYTES, self._sizes.entry_at(number))
             (entry,) = layout.decode_entries(data)

@@ -1,6 +1,7 @@
 """Index files: RocketMQ's bytes, and what becomes of files that are not what was written."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,12 @@ def expected(store: Store, sizes: Sizes = SIZES) -> list[bytes]:
             at, ms = record.log_offset, record.store_timestamp_ms
             found.append(oracle.Keyed(record.topic, key, at, ms))
     return oracle.files(found, sizes.slots, sizes.entries)
+
+
+async def caught_up(store: Store) -> None:
+    assert store.index is not None
+    await store.index.caught_up()
+    await store.index.save()
 
 
 async def find(store: Store, key: str, topic: str = "orders", **times: int) -> list[int]:
@@ -173,6 +180,49 @@ async def test_a_damaged_entry_is_seen_by_the_search_that_meets_it() -> None:
         assert len(await find(store, "k0")) == 4
     assert told.events.count("index.rebuilt") == 1
     assert contents(disk) == before
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("slot", range(5))
+@pytest.mark.parametrize("number", [-1, 8, 9, 1 << 20])
+async def test_a_damaged_slot_is_seen_and_sends_go_on(clean: bool, slot: int, number: int) -> None:
+    """It names an entry that cannot be there. After a crash those of the last entries are made
+    again whatever they say."""
+    disk, told = MemoryFiles(), Told()
+    store = await opened(disk, index=SIZES)
+    await some(store)
+    await caught_up(store)
+    if clean:
+        await store.close()
+    else:
+        disk.kill()
+        store.abandon()
+    newest = disk.paths(FOLDER)[-1]
+    disk.damage(newest, layout.HEADER_BYTES + 4 * slot, number.to_bytes(4, signed=True))
+    async with running(disk, index=SIZES, told=told) as store:
+        await some(store, 1, start=10)
+        for key in [f"id-{i}" for i in range(11)]:
+            with contextlib.suppress(IndexDamaged):
+                await find(store, key)
+        assert len(await find(store, "k0")) == 4
+        assert len(await find(store, "id-10")) == 1
+        files = expected(store)
+    assert "index.rebuilt" in told.events or not clean
+    assert contents(disk) == files
+
+
+async def test_an_entry_of_another_slot_is_seen() -> None:
+    """A flipped bit of a hash, or of a number in a chain, nearly always leads to one."""
+    disk, told = MemoryFiles(), Told()
+    async with running(disk, index=SIZES) as store:
+        await some(store)
+    at = SIZES.entry_at(1) + 3
+    disk.damage(disk.paths(FOLDER)[0], at, bytes([contents(disk)[0][at] ^ 1]))
+    async with running(disk, index=SIZES, told=told) as store:
+        with pytest.raises(IndexDamaged, match="is being made again"):
+            await find(store, "id-0")
+        assert len(await find(store, "id-0")) == 1
+    assert "is of another slot" in told.lines[-1]["reason"]
 
 
 async def test_other_sizes_make_it_again() -> None:
