@@ -1,80 +1,19 @@
-"""Index files: RocketMQ's bytes, and what becomes of files that are not what was written."""
+"""Index files: RocketMQ's bytes, what is found by them, and when they are saved."""
 
 import asyncio
-import contextlib
 from pathlib import Path
-from typing import Any
 
 import pytest
-from harness import index_oracle as oracle
+from harness.indexed import FOLDER, NOW_MS, SIZES, contents, expected, find, keyed, some
 from harness.memory_files import MemoryFiles
-from harness.store import ROOT, Told, draft, opened, put, running
+from harness.store import ROOT, Told, opened, put, running
 
 from popmq_broker.core import index as layout
 from popmq_broker.core.index import Sizes
 from popmq_broker.store import index as index_module
 from popmq_broker.store import index_kept
-from popmq_broker.store.commit_log import ScanEnd
-from popmq_broker.store.drafts import Draft
-from popmq_broker.store.store import Store
-from popmq_common import properties as names
-from popmq_common.errors import Corrupt, IndexBehind, IndexDamaged
+from popmq_common.errors import IndexBehind
 from popmq_common.record import SysFlag
-
-SIZES = Sizes(slots=5, entries=8)
-FOLDER = ROOT / "index"
-NOW_MS = 1_700_000_000_000
-
-
-def keyed(message_id: str = "", keys: str = "", **more: Any) -> Draft:
-    properties = {"UNIQ_KEY": message_id} if message_id else {}
-    if keys:
-        properties["KEYS"] = keys
-    return draft(b"b", properties=names.encode(properties), **more)
-
-
-def contents(disk: MemoryFiles) -> list[bytes]:
-    return [disk.read(path) or b"" for path in disk.paths(FOLDER)]
-
-
-def expected(store: Store, sizes: Sizes = SIZES) -> list[bytes]:
-    """By the log alone."""
-    found = []
-    for record, _ in store._commit_log.scan(store.log_start, ScanEnd(0)):
-        if record.sys_flag & SysFlag.ROLLBACK == SysFlag.ROLLBACK:
-            continue
-        properties = names.decode(record.properties)
-        keys = [properties[name] for name in ("UNIQ_KEY",) if name in properties]
-        keys += [word for word in properties.get("KEYS", "").split(" ") if word]
-        for key in keys:
-            at, ms = record.log_offset, record.store_timestamp_ms
-            found.append(oracle.Keyed(record.topic, key, at, ms))
-    return oracle.files(found, sizes.slots, sizes.entries)
-
-
-async def caught_up(store: Store) -> None:
-    assert store.index is not None
-    await store.index.caught_up()
-    await store.index.save()
-
-
-async def find(store: Store, key: str, topic: str = "orders", **times: int) -> list[int]:
-    assert store.index is not None
-    await store.index.caught_up()
-    found = store.index.candidates(
-        topic, key, times.get("begin_ms", 0), times.get("end_ms", 1 << 62)
-    )
-    return [at for at in found if at is not None]
-
-
-async def some(store: Store, count: int = 10, start: int = 0) -> list[int]:
-    """Messages of two keys each, a second apart; their log offsets."""
-    offsets = []
-    for i in range(start, start + count):
-        (at,) = store.append([keyed(f"id-{i}", f"k{i % 3}")], NOW_MS + 1000 * i)
-        await store.durable(at.end_offset)
-        offsets.append(at.log_offset)
-    return offsets
 
 
 async def test_a_vector_by_hand() -> None:
@@ -138,91 +77,6 @@ async def test_a_clean_start_reads_nothing_again(monkeypatch: pytest.MonkeyPatch
         assert len(await find(store, "k1")) == 3
     assert "index.rebuilt" not in told.events
     assert contents(disk) == before
-
-
-@pytest.mark.parametrize("which", [0, 1, 2])
-async def test_a_lost_file_is_made_again(which: int) -> None:
-    disk = MemoryFiles()
-    async with running(disk, index=SIZES) as store:
-        offsets = await some(store)
-        before = expected(store)
-    disk.lose(disk.paths(FOLDER)[which])
-    async with running(disk, index=SIZES) as store:
-        assert await find(store, "k0") == [offsets[i] for i in (9, 6, 3, 0)]
-    assert contents(disk) == before
-
-
-@pytest.mark.parametrize("which", [0, 1, 2])
-@pytest.mark.parametrize(
-    ("at", "data"), [(16, b"\0\0\1"), (24, b"\1"), (36, b"\xff\xff"), (37, b"\1")]
-)
-async def test_a_damaged_header_is_seen_at_the_start(which: int, at: int, data: bytes) -> None:
-    disk, told = MemoryFiles(), Told()
-    async with running(disk, index=SIZES) as store:
-        await some(store)
-        before = expected(store)
-    disk.damage(disk.paths(FOLDER)[which], at, data)
-    async with running(disk, index=SIZES, told=told) as store:
-        assert len(await find(store, "k0")) == 4
-    assert "index.rebuilt" in told.events
-    assert contents(disk) == before
-
-
-async def test_a_damaged_entry_is_seen_by_the_search_that_meets_it() -> None:
-    disk, told = MemoryFiles(), Told()
-    async with running(disk, index=SIZES) as store:
-        await some(store)
-        before = expected(store)
-    disk.damage(disk.paths(FOLDER)[0], SIZES.entry_at(2) + 10, b"\x7f")  # its log offset
-    async with running(disk, index=SIZES, told=told) as store:
-        with pytest.raises(IndexDamaged, match="is being made again"):
-            await asyncio.gather(*(find(store, f"k{i}") for i in range(3)))
-        assert len(await find(store, "k0")) == 4
-    assert told.events.count("index.rebuilt") == 1
-    assert contents(disk) == before
-
-
-@pytest.mark.parametrize("clean", [True, False])
-@pytest.mark.parametrize("slot", range(5))
-@pytest.mark.parametrize("number", [-1, 8, 9, 1 << 20])
-async def test_a_damaged_slot_is_seen_and_sends_go_on(clean: bool, slot: int, number: int) -> None:
-    """It names an entry that cannot be there. After a crash those of the last entries are made
-    again whatever they say."""
-    disk, told = MemoryFiles(), Told()
-    store = await opened(disk, index=SIZES)
-    await some(store)
-    await caught_up(store)
-    if clean:
-        await store.close()
-    else:
-        disk.kill()
-        store.abandon()
-    newest = disk.paths(FOLDER)[-1]
-    disk.damage(newest, layout.HEADER_BYTES + 4 * slot, number.to_bytes(4, signed=True))
-    async with running(disk, index=SIZES, told=told) as store:
-        await some(store, 1, start=10)
-        for key in [f"id-{i}" for i in range(11)]:
-            with contextlib.suppress(IndexDamaged):
-                await find(store, key)
-        assert len(await find(store, "k0")) == 4
-        assert len(await find(store, "id-10")) == 1
-        files = expected(store)
-    assert "index.rebuilt" in told.events or not clean
-    assert contents(disk) == files
-
-
-async def test_an_entry_of_another_slot_is_seen() -> None:
-    """A flipped bit of a hash, or of a number in a chain, nearly always leads to one."""
-    disk, told = MemoryFiles(), Told()
-    async with running(disk, index=SIZES) as store:
-        await some(store)
-    at = SIZES.entry_at(1) + 3
-    disk.damage(disk.paths(FOLDER)[0], at, bytes([contents(disk)[0][at] ^ 1]))
-    async with running(disk, index=SIZES, told=told) as store:
-        with pytest.raises(IndexDamaged, match="is being made again"):
-            await find(store, "id-0")
-        assert len(await find(store, "id-0")) == 1
-    assert "is of another slot" in told.lines[-1]["reason"]
 
 
 async def test_other_sizes_make_it_again() -> None:
@@ -289,18 +143,6 @@ async def test_a_full_disk_leaves_it_behind_and_sends_go_on() -> None:
         before = expected(store)
     assert "index.postponed" in told.events
     assert contents(disk) == before
-
-
-async def test_a_damaged_log_is_told_by_the_search() -> None:
-    disk, told = MemoryFiles(), Told()
-    async with running(disk) as store:
-        offsets = await some(store, 10)
-    disk.damage(ROOT / "commitlog" / f"{0:020d}", offsets[2] + 90, b"\xff\xff")
-    async with running(disk, index=SIZES, told=told) as store:
-        with pytest.raises(Corrupt, match=f"offset {offsets[2]}"):
-            await find(store, "k0")
-        await some(store, 2, start=10)  # sends go on
-    assert "index.stopped" in told.events
 
 
 async def test_saves_come_before_a_crash_could_cost_too_much(
@@ -385,34 +227,6 @@ async def test_an_abandoned_store_leaves_no_turn_behind() -> None:
     await asyncio.sleep(0)
     store.abandon()
     await asyncio.sleep(0)
-
-
-@pytest.mark.parametrize("lost", ["slots", "header"])
-async def test_a_crash_in_the_middle_of_a_save(lost: str) -> None:
-    """Of what a save writes last, slots and header, the disk has one and not the other."""
-    disk, sizes, told = MemoryFiles(), Sizes(slots=5, entries=1000), Told()
-    store = await opened(disk, index=sizes)
-    assert store.index is not None
-    offsets = await some(store, 5)
-    await store.index.caught_up()
-    await store.index.save()
-    (path,) = disk.paths(FOLDER)
-    before = (disk.read(path) or b"")[:60]
-    offsets += await some(store, 5, start=5)
-    await store.index.caught_up()
-    await store.index.save()
-    disk.kill()
-    store.abandon()
-    if lost == "slots":
-        disk.damage(path, 40, before[40:])
-    else:
-        disk.damage(path, 0, before[:40])
-    async with running(disk, index=sizes, told=told) as store:
-        assert [await find(store, f"id-{i}") for i in range(10)] == [[at] for at in offsets]
-        assert await find(store, "k1") == [offsets[i] for i in (7, 4, 1)]
-        expected_now = expected(store, sizes)
-    assert "index.rebuilt" not in told.events
-    assert contents(disk) == expected_now
 
 
 @pytest.mark.parametrize("key", ["01AB", "ab", "é123", ""])
