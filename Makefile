@@ -183,7 +183,12 @@ BENCH_ARGS = --rounds $(ROUNDS) --seconds $(SECONDS) --messages $(MESSAGES) \
 # Debian's own is built with profiles, as Docker's are; others are often not, and slower.
 SERVER_PYTHON ?= $(shell /usr/bin/python3 -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo /usr/bin/python3 || echo $(PYTHON))
 
-.venv-bench/.ready: pyproject.toml $(shell find services -name '*.py')
+# Another SERVER_PYTHON makes the environments again.
+.PHONY: ask
+.server-python: ask
+	@echo '$(SERVER_PYTHON)' | cmp -s - $@ || echo '$(SERVER_PYTHON)' > $@
+
+.venv-bench/.ready: .server-python pyproject.toml $(shell find services -name '*.py')
 	$(SERVER_PYTHON) -m venv --clear .venv-bench
 	.venv-bench/bin/pip install --quiet --upgrade pip
 	.venv-bench/bin/pip install --quiet '.[server,envoy]'
@@ -224,7 +229,7 @@ export-load: setup bench/loadgen/loadgen ## p99 of sends while a snapshot is wri
 profile: setup .venv/.bench bench/loadgen/loadgen ## flame graphs of broker and proxy in bench/results/profile (FRONT=)
 	PYTHONPATH=bench $(BIN)/python -m profiling $(EDGE_ARGS)
 
-.venv-compiled/.ready: pyproject.toml build_compiled.py $(shell find services -name '*.py')
+.venv-compiled/.ready: .server-python pyproject.toml build_compiled.py $(shell find services -name '*.py')
 	$(SERVER_PYTHON) -m venv --clear .venv-compiled
 	.venv-compiled/bin/pip install --quiet --upgrade pip
 	POPMQ_COMPILE=1 .venv-compiled/bin/pip install --quiet '.[server,envoy,sql,redis]' --group dev
@@ -252,4 +257,4 @@ docs: setup ## write docs/configuration.md, docs/metrics.md and the states in do
 	$(BIN)/python docs/generate_pop.py --write
 
 clean: ## remove what the other commands made
-	rm -rf .venv .venv-compiled .venv-quickstart .venv-compat-python .mypy_cache .pytest_cache .ruff_cache build dist tests/compat/node/node_modules
+	rm -rf .server-python .venv .venv-bench .venv-compiled .venv-quickstart .venv-compat-python .mypy_cache .pytest_cache .ruff_cache build dist tests/compat/node/node_modules
