@@ -29,22 +29,29 @@ def contents(disk: MemoryFiles) -> list[bytes]:
     return [disk.read(path) or b"" for path in disk.paths(FOLDER)]
 
 
-def expected(store: Store, sizes: Sizes = SIZES) -> list[bytes]:
-    """By the log alone."""
+def keys_in_log(store: Store) -> list[oracle.Keyed]:
+    """Of all records, by a walk over the log."""
     found = []
     for record, _ in store._commit_log.scan(store.log_start, ScanEnd(0)):
+        if record.log_offset >= store.log_end:
+            break
         if record.sys_flag & SysFlag.ROLLBACK == SysFlag.ROLLBACK:
             continue
         properties = names.decode(record.properties)
         keys = [properties[name] for name in ("UNIQ_KEY",) if name in properties]
         keys += [word for word in properties.get("KEYS", "").split(" ") if word]
-        for key in keys:
-            at, ms = record.log_offset, record.store_timestamp_ms
-            found.append(oracle.Keyed(record.topic, key, at, ms))
-    return oracle.files(found, sizes.slots, sizes.entries)
+        at, ms = record.log_offset, record.store_timestamp_ms
+        found += [oracle.Keyed(record.topic, key, at, ms) for key in keys]
+    return found
 
 
-async def caught_up(store: Store) -> None:
+def expected(store: Store, sizes: Sizes = SIZES) -> list[bytes]:
+    """By the log alone."""
+    return oracle.files(keys_in_log(store), sizes.slots, sizes.entries)
+
+
+async def save_index(store: Store) -> None:
+    """With all that is in the log."""
     assert store.index is not None
     await store.index.caught_up()
     await store.index.save()

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from harness import index_oracle as oracle
+from harness.indexed import keys_in_log
 from harness.memory_files import MemoryFiles
 from harness.store import ROOT, SMALL, draft, opened
 from hypothesis import HealthCheck, given, settings
@@ -19,7 +20,6 @@ from hypothesis import strategies as st
 
 from popmq_broker.core.index import Sizes
 from popmq_broker.store import index, index_file, index_kept
-from popmq_broker.store.commit_log import ScanEnd
 from popmq_broker.store.drafts import Draft
 from popmq_broker.store.store import Store
 from popmq_common import properties as names
@@ -100,26 +100,12 @@ class World:
         if self.random.random() < chance:
             self.files.capacity_bytes = self.files.used_bytes + self.random.randint(0, 900)
 
-    def keys(self, store: Store) -> list[oracle.Keyed]:
-        """Of all records, by a walk over the log."""
-        found = []
-        for record, _ in store._commit_log.scan(0, ScanEnd(0)):
-            if record.log_offset >= store.log_end:
-                break
-            properties = names.decode(record.properties)
-            keys = [properties[name] for name in ("UNIQ_KEY",) if name in properties]
-            keys += [word for word in properties.get("KEYS", "").split(" ") if word]
-            at, ms = record.log_offset, record.store_timestamp_ms
-            if record.sys_flag != 0xC:
-                found += [oracle.Keyed(record.topic, key, at, ms) for key in keys]
-        return found
-
     async def check(self, store: Store) -> None:
         assert store.index is not None
         await store.durable(store.log_end)
         await store.checkpoint()
         await store.index.caught_up()
-        keys = self.keys(store)
+        keys = keys_in_log(store)
         self.now_ms = max([self.now_ms, *(one.store_ms for one in keys)])
         start_ms, end_ms = self.now_ms - self.random.choice([1 << 40, 3_000]), self.now_ms
         for topic in TOPICS:
@@ -160,7 +146,7 @@ class World:
                 store.abandon()
         store = await self.open()
         await self.check(store)
-        keys = self.keys(store)
+        keys = keys_in_log(store)
         await store.close()
         contents = [self.files.read(path) for path in self.files.paths(ROOT / "index")]
         assert contents == oracle.files(keys, self.sizes.slots, self.sizes.entries)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 
 import pytest
-from harness.indexed import FOLDER, SIZES, caught_up, contents, expected, find, some
+from harness.indexed import FOLDER, SIZES, contents, expected, find, save_index, some
 from harness.memory_files import MemoryFiles
 from harness.store import ROOT, Told, opened, running
 
@@ -64,7 +64,7 @@ async def test_a_damaged_slot_is_seen_and_sends_go_on(clean: bool, slot: int, nu
     disk, told = MemoryFiles(), Told()
     store = await opened(disk, index=SIZES)
     await some(store)
-    await caught_up(store)
+    await save_index(store)
     if clean:
         await store.close()
     else:
@@ -115,15 +115,12 @@ async def test_a_crash_in_the_middle_of_a_save(lost: str) -> None:
     """Of what a save writes last, slots and header, the disk has one and not the other."""
     disk, sizes, told = MemoryFiles(), Sizes(slots=5, entries=1000), Told()
     store = await opened(disk, index=sizes)
-    assert store.index is not None
     offsets = await some(store, 5)
-    await store.index.caught_up()
-    await store.index.save()
+    await save_index(store)
     (path,) = disk.paths(FOLDER)
     before = (disk.read(path) or b"")[:60]
     offsets += await some(store, 5, start=5)
-    await store.index.caught_up()
-    await store.index.save()
+    await save_index(store)
     disk.kill()
     store.abandon()
     if lost == "slots":
