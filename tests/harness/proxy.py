@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from harness.broker import EngineDriver
+from harness.reachable import Reachable
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
@@ -15,7 +16,7 @@ from popmq_common import logs
 from popmq_common.sends import SendCall, SendDone
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
-from popmq_proxy.clients.local_brokers import LocalBroker, LocalBrokers
+from popmq_proxy.clients.local_brokers import LocalBroker
 from popmq_proxy.clients.nameservers import LocalNameservers
 from popmq_proxy.clients.route_cache import RouteCache
 from popmq_proxy.config import ProxyConfig
@@ -29,14 +30,20 @@ GROUP, TOPIC = v2.Resource(name="g"), v2.Resource(name="t")
 class ProxyDriver:
     """One proxy. All of several before the same engines serve the same cluster."""
 
-    def __init__(self, *engines: EngineDriver, **settings: Any) -> None:
-        """Engines of one event loop: the first one's runs everything."""
+    def __init__(
+        self, *engines: EngineDriver, away: set[str] | None = None, **settings: Any
+    ) -> None:
+        """Engines of one event loop: the first one's runs everything. `away`: names of brokers
+        that the proxy does not reach just now; the test changes it."""
         self._engines = engines
         nameservers = LocalNameservers(self._lookup, self._brokers)
         self.upstream = Upstream(
             config=ProxyConfig(invisible_ms_min=10, **settings),
             routes=RouteCache(nameservers),
-            brokers=LocalBrokers({engine.broker.name: _serve(engine) for engine in engines}),
+            brokers=Reachable(
+                {engine.broker.name: _serve(engine) for engine in engines},
+                set() if away is None else away,
+            ),
             clock=engines[0].clock,
             log=logs.get("proxy"),
         )
@@ -55,17 +62,17 @@ class ProxyDriver:
         ]
 
     def call(self, method: str, request: Any) -> Any:
-        return self._run(self.methods.unary[method](self.context, request))
+        return self.run(self.methods.unary[method](self.context, request))
 
     def admin(self, method: str, request: Any) -> Any:
-        return self._run(getattr(self.methods.admin, method)(self.context, request))
+        return self.run(getattr(self.methods.admin, method)(self.context, request))
 
     def run_method(
         self, handler: Callable[[CallContext, Any], Awaitable[Any]], request: Any
     ) -> Any:
-        return self._run(handler(self.context, request))
+        return self.run(handler(self.context, request))
 
-    def _run(self, work: Awaitable[Any]) -> Any:
+    def run(self, work: Awaitable[Any]) -> Any:
         async def step() -> Any:
             return await work
 
@@ -105,7 +112,7 @@ class ProxyDriver:
         self, request: service.ReceiveMessageRequest
     ) -> list[service.ReceiveMessageResponse]:
         handler = self.methods.answers["ReceiveMessage"]
-        answer = self._run(handler(self.context, request))
+        answer = self.run(handler(self.context, request))
         return [service.ReceiveMessageResponse.FromString(one) for one in answer.responses]
 
     def receive(self, invisible_s: int = 10, **fields: Any) -> list[v2.Message]:

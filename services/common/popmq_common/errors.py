@@ -186,6 +186,10 @@ class ServiceNotFound(NotFound):
 # --- Refused ---
 
 
+class StartNotFixed(Refused):
+    """Nobody has fixed where group {group} starts in topic {topic}; receive again."""
+
+
 class HeldByReceives(Refused):
     """Group {group} holds {held} messages of queue {queue_id} of topic {topic} by receives, whose
     acks say how far it is; ack them, or move the group with: popmq group reset-offset."""

@@ -84,6 +84,7 @@ async def handlers(
         asyncio.create_task(found.signs.run(), name="signs of life"),
         asyncio.create_task(found.checks.run(), name="transaction checks"),
         asyncio.create_task(found.cluster.run(), name="presence"),
+        asyncio.create_task(upstream.starts.run(), name="starts of groups"),
     ]
     for task in beside:
         task.add_done_callback(partial(_unhealthy_on_error, found.health, log))

@@ -45,6 +45,10 @@ class Brokers:
         self.may_come.set()
         self._answered, self._fails, self._fifo = answered, fails, fifo
         self.brokers = self
+        self.starts = SimpleNamespace(fix=self._fix)
+
+    async def _fix(self, group: str, topic: str, brokers: list[str]) -> None:
+        pass
 
     def answers(self, broker: str) -> bool:
         return True

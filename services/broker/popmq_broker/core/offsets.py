@@ -1,6 +1,7 @@
 """Committed offsets ⇄ RocketMQ's `consumerOffset.json`, and the floors of deleted topics.
 
     {"dataVersion": V, "popmqLogEnd": 4711, "popmqExpired": {"topic@group": {1: 2}},
+     "popmqStarts": {"topic@group": [1795478400000, 12]},
      "offsetTable": {"topic@group": {0: 123, 1: 5}}}
 
 RocketMQ writes the queue ids without quotes and reads them either way, and so do we. The revive
@@ -8,7 +9,8 @@ group's entry holds, for each revive queue, the last revive offset that no live 
 replay at the next start begins behind it (last processed, not next: RocketMQ's convention).
 `popmqLogEnd` is the log's end when the offsets were taken: a position that was moved before that
 is in the table already. `popmqExpired` counts the messages that retention has deleted before the
-group was done with them. RocketMQ passes over both names.
+group was done with them. `popmqStarts` tells where groups started (core/starts.py): the moment in
+ms, and how many messages were skipped. RocketMQ passes over these names.
 
 Source: RocketMQ ConsumerOffsetManager, PopReviveService.
 """
@@ -18,6 +20,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from popmq_broker.core.starts import GroupStart, StartKey
 from popmq_common.errors import Corrupt
 
 _BARE_KEY = re.compile(r"([{,]\s*)(-?\d+)(\s*:)")
@@ -38,6 +41,7 @@ class OffsetTable(NamedTuple):
     """Next offset to hand out, by queue and group."""
     expired: Mapping[QueueKey, int] = {}
     """Deleted by retention before the group was done with them; queues with none are missing."""
+    starts: Mapping[StartKey, GroupStart] = {}
 
 
 def encode(table: OffsetTable, now_ms: int) -> str:
@@ -45,6 +49,8 @@ def encode(table: OffsetTable, now_ms: int) -> str:
     head = f' "dataVersion": {version},\n "popmqLogEnd": {table.log_end},\n'
     if table.expired:
         head += f' "popmqExpired": {{\n{_rows(table.expired)}\n }},\n'
+    if table.starts:
+        head += f' "popmqStarts": {{\n{_start_rows(table.starts)}\n }},\n'
     return f'{{\n{head} "offsetTable": {{\n{_rows(table.offsets)}\n }}\n}}\n'
 
 
@@ -58,6 +64,13 @@ def _rows(numbers: Mapping[QueueKey, int]) -> str:
     )
 
 
+def _start_rows(starts: Mapping[StartKey, GroupStart]) -> str:
+    return ",\n".join(
+        f"  {json.dumps(f'{key.topic}@{key.group}')}: {json.dumps(start)}"
+        for key, start in sorted(starts.items())
+    )
+
+
 def decode(text: str, *, where: str) -> OffsetTable:
     """Raises `Corrupt` naming `where`."""
     try:
@@ -66,6 +79,7 @@ def decode(text: str, *, where: str) -> OffsetTable:
             int(fields.get("popmqLogEnd", 0)),
             _numbers(fields["offsetTable"]),
             _numbers(fields.get("popmqExpired", {})),
+            _starts(fields.get("popmqStarts", {})),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as wrong:
         raise Corrupt(path=where, offset=0, reason=f"no offset table: {wrong!r}") from wrong
@@ -77,4 +91,12 @@ def _numbers(rows: Mapping[str, Mapping[str, int]]) -> dict[QueueKey, int]:
         topic, _, group = name.partition("@")  # of RocketMQ's, a group's name may have another
         for queue, number in queues.items():
             found[QueueKey(group, topic, int(queue))] = int(number)
+    return found
+
+
+def _starts(rows: Mapping[str, tuple[int, int]]) -> dict[StartKey, GroupStart]:
+    found = {}
+    for name, (at_ms, skipped) in rows.items():
+        topic, _, group = name.partition("@")
+        found[StartKey(group, topic)] = GroupStart(int(at_ms), int(skipped))
     return found

@@ -26,6 +26,7 @@ from popmq_broker.engine.retention import Retention
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.send import Begun, Send
 from popmq_broker.engine.send_back import SendBack
+from popmq_broker.engine.starts import Starts
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.timer import Timers
 from popmq_broker.engine.timer_keeper import TimerKeeper
@@ -63,6 +64,7 @@ _REPLY_FIELD = {
     "commit_offset": "offset",
     "find_offset": "offset",
     "reset_offsets": "reset_offsets",
+    "fix_start": "fix_start",
     "explain": "explain",
     "inspect": "inspect",
     "figures": "figures",
@@ -127,6 +129,7 @@ class Broker:
             "get_offset": positions.get,
             "find_offset": positions.find,
             "reset_offsets": positions.reset,
+            "fix_start": Starts(state).fix,
             "explain": explain.explain,
             "inspect": inspection.inspect,
             "figures": figures.figures,

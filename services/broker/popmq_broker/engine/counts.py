@@ -58,7 +58,8 @@ def known_queues(state: BrokerState) -> dict[QueueKey, GroupQueue]:
     Of a group that has never popped a topic nothing is known, and nothing is said.
     """
     found = dict(state.leases.queues)
-    for group, topic in {(key.group, key.topic) for key in found if key.group in state.groups}:
+    pairs = {(key.group, key.topic) for key in found} | set(state.starts)
+    for group, topic in {pair for pair in pairs if pair[0] in state.groups}:
         for name in (topic, retry_topic(group, topic)):
             config = state.topics.get(name)
             for i in range(config.read_queues if config else 0):

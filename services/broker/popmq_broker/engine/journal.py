@@ -1,16 +1,18 @@
-"""Drafts of the revive topic's records: checkpoints, acks, moves of a position."""
+"""Drafts of the revive topic's records: checkpoints, acks, moves of a position, groups' starts."""
 
 from popmq_broker.core import checkpoint as ck
 from popmq_broker.core.grant import Grant
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.queue_entry import tags_code
+from popmq_broker.core.starts import START_TAG, GroupStart, StartKey, encode, record_key
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.store.store import Draft
 from popmq_common import hosts
 from popmq_common import properties as names
 from popmq_common.units import QueueOffset
 
-_CODES = {tag: tags_code(tag) for tag in (ck.CHECKPOINT_TAG, ck.ACK_TAG, ck.BATCH_ACK_TAG)}
+_TAGS = (ck.CHECKPOINT_TAG, ck.ACK_TAG, ck.BATCH_ACK_TAG, START_TAG)
+_CODES = {tag: tags_code(tag) for tag in _TAGS}
 
 
 def grant_record(
@@ -75,6 +77,11 @@ def ack(
     tag, body = ck.encode_ack(record)
     name = ck.ack_key(record)
     return _draft(state, tag, name, body, grant.revive_queue, now_ms)
+
+
+def start(state: BrokerState, key: StartKey, start: GroupStart | None, now_ms: int) -> Draft:
+    """Where a group starts in a topic, or that it no longer has a start there."""
+    return _draft(state, START_TAG, record_key(key, now_ms), encode(key, start), 0, now_ms)
 
 
 def _draft(

@@ -6,23 +6,35 @@ from collections.abc import Mapping, Sequence
 from popmq_broker.core import checkpoint as ck
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.pop_buffer import Step
+from popmq_broker.core.starts import StartKey
 from popmq_broker.engine import journal
 from popmq_broker.engine.pop_buffer import append_behind
 from popmq_broker.engine.state import BrokerState
-from popmq_broker.store.store import Appended
+from popmq_broker.store.store import Appended, Draft
 from popmq_common.units import QueueOffset
 
 FORGET = -1
 """Nothing is known of the group in that queue any more."""
 
 
-def move(state: BrokerState, positions: Mapping[QueueKey, int], ahead: Sequence[Step] = ()) -> None:
+def move(
+    state: BrokerState,
+    positions: Mapping[QueueKey, int],
+    ahead: Sequence[Step] = (),
+    forgotten: Sequence[StartKey] = (),
+) -> None:
     """Journal new positions, void the leases before them, then apply. Raises `DiskFull`.
 
-    `ahead`: what of the pop buffer is stored before them.
+    `ahead`: what of the pop buffer is stored before them. `forgotten`: starts of a group that is
+    deleted.
     """
-    for place in journal_positions(state, positions, ahead):
+    now_ms = state.clock.now_ms()
+    drafts = position_drafts(state, positions, now_ms)
+    drafts += [journal.start(state, key, None, now_ms) for key in forgotten]
+    for place in append_behind(state, ahead, drafts, now_ms) if drafts else []:
         state.progress.moved(place.queue_offset, place.log_offset)
+    for start in forgotten:
+        del state.starts[start]
     for key, to in positions.items():
         if to == FORGET:
             dropped = state.leases.forget(key)
@@ -36,11 +48,17 @@ def journal_positions(
 ) -> list[Appended]:
     """One record each. Raises `DiskFull`."""
     now_ms = state.clock.now_ms()
-    drafts = [
+    drafts = position_drafts(state, positions, now_ms)
+    return append_behind(state, ahead, drafts, now_ms) if drafts else []
+
+
+def position_drafts(
+    state: BrokerState, positions: Mapping[QueueKey, int], now_ms: int
+) -> list[Draft]:
+    return [
         journal.checkpoint(state, _record(state, key, to, now_ms), 0, now_ms)
         for key, to in positions.items()
     ]
-    return append_behind(state, ahead, drafts, now_ms) if drafts else []
 
 
 def _record(state: BrokerState, key: QueueKey, to: int, now_ms: int) -> ck.Checkpoint:

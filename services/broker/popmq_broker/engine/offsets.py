@@ -6,6 +6,8 @@ the file never knows of a position or an ack that a crash could still undo.
 """
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any
 
 from popmq_broker.core import offsets
 from popmq_broker.core.offsets import OffsetTable, QueueKey
@@ -30,7 +32,7 @@ class Offsets:
     def __init__(self, state: BrokerState, topics: Topics) -> None:
         self._state = state
         self._topics = topics
-        self._written: tuple[dict[QueueKey, int], dict[QueueKey, int]] = ({}, {})
+        self._written: tuple[Mapping[Any, Any], ...] = ()
 
     async def run(self) -> None:
         """Write the offsets each interval, for ever."""
@@ -44,7 +46,7 @@ class Offsets:
     async def write(self) -> None:
         await self._topics.save()
         table = self.table()
-        snapshot = (dict(table.offsets), dict(table.expired))
+        snapshot = (table.offsets, table.expired, table.starts)
         if snapshot == self._written:
             return
         await self._state.store.durable(table.log_end)
@@ -56,7 +58,8 @@ class Offsets:
         """Positions at this moment; they rest on what is in the log, on disk or not yet."""
         queues = self._state.leases.queues
         expired = {key: queue.expired for key, queue in queues.items() if queue.expired}
-        return OffsetTable(self._state.store.log_end, self._snapshot(), expired)
+        starts = dict(self._state.starts)
+        return OffsetTable(self._state.store.log_end, self._snapshot(), expired, starts)
 
     def _snapshot(self) -> dict[QueueKey, int]:
         state = self._state

@@ -22,6 +22,7 @@ from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.order import Order
 from popmq_broker.core.receives import Receive
 from popmq_broker.core.sql_filter import parse_sql
+from popmq_broker.core.starts import StartKey
 from popmq_broker.core.tables import PERM_READ
 from popmq_broker.engine import journal
 from popmq_broker.engine.pick import Pick, again, scan, scan_in_order
@@ -31,7 +32,7 @@ from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.wait import WaitKey
 from popmq_broker.store.store import Appended, Draft
 from popmq_common import receipt
-from popmq_common.errors import BadRequest, NoPermission, TooManyInFlight
+from popmq_common.errors import BadRequest, NoPermission, StartNotFixed, TooManyInFlight
 from popmq_common.names import retry_topic
 from popmq_common.receipt import Receipt
 from popmq_common.units import QueueOffset
@@ -125,6 +126,9 @@ class Pop:
         if not topic.perm & PERM_READ:
             raise NoPermission(topic=topic.name, action="readable")
         self._state.group(request.group)
+        start = StartKey(request.group, request.topic)
+        if request.needs_start and start not in self._state.starts:
+            raise StartNotFixed(group=request.group, topic=request.topic)
         if not 1 <= request.batch_size <= ck.CHECKPOINT_OFFSETS_MAX:
             raise BadRequest(
                 reason=f"batch size {request.batch_size}, 1 to {ck.CHECKPOINT_OFFSETS_MAX} allowed"

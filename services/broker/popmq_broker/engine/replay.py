@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from functools import partial
 
 from popmq_broker.core import checkpoint as ck
-from popmq_broker.core import offsets, tables
+from popmq_broker.core import offsets, starts, tables
 from popmq_broker.core.grant import Grant, Lease
 from popmq_broker.core.leases import GroupQueue, Outcome
 from popmq_broker.core.offsets import OffsetTable, QueueKey
 from popmq_broker.core.order import Entry, Order
 from popmq_broker.core.queue_entry import QueueEntry, tag_of
+from popmq_broker.core.starts import GroupStart, StartKey
 from popmq_broker.core.tables import PERM_BOTH
 from popmq_broker.engine import transaction_replay
 from popmq_broker.engine.moves import FORGET
@@ -56,6 +57,7 @@ def load(state: BrokerState) -> bool:
             queue = state.new_group_queue(key, min(position, end))
             queue.expired = table.expired.get(key, 0)
             state.leases.queues[key] = queue
+    state.starts.update(table.starts)
     replayed = _replay(state, table)
     for queue in state.leases.queues.values():
         _begin_at_oldest(state, queue)
@@ -125,6 +127,8 @@ def _replay(state: BrokerState, table: OffsetTable) -> int:
                 _apply_move(state, checkpoint, table if entry.log_offset < table.log_end else None)
         elif tag in (ck.ACK_TAG, ck.BATCH_ACK_TAG):
             _apply_ack(state, ck.decode_ack(record.body, where=where))
+        elif tag == starts.START_TAG and entry.log_offset >= table.log_end:
+            _apply_start(state, *starts.decode(record.body, where=where))
         count += 1
     return count
 
@@ -230,6 +234,13 @@ def _apply_move(state: BrokerState, move: ck.Checkpoint, saved: OffsetTable | No
         state.leases.queues[key] = state.new_group_queue(key, to)
         dropped = []
     state.close(dropped)
+
+
+def _apply_start(state: BrokerState, key: StartKey, start: GroupStart | None) -> None:
+    if start is None:
+        state.starts.pop(key, None)
+    else:
+        state.starts[key] = start
 
 
 def _apply_ack(state: BrokerState, ack: ck.AckRecord) -> None:

@@ -14,6 +14,7 @@ from popmq_broker.core.pop_buffer import GrantBuffer
 from popmq_broker.core.pullers import Pullers
 from popmq_broker.core.queue_lock import QueueLocks
 from popmq_broker.core.receives import LastReceives
+from popmq_broker.core.starts import GroupStart, StartKey
 from popmq_broker.core.stats import Stats
 from popmq_broker.core.tables import PERM_BOTH, ConsumeFrom, GroupConfig, TopicConfig
 from popmq_broker.core.transaction_table import HalfTable
@@ -57,6 +58,8 @@ class BrokerState:
     """How far the timer's topic was looked through for leases of RocketMQ's."""
     needs: dict[str, Callable[[], int | None]] = field(default_factory=dict)
     """Who keeps retention from deleting: name → lowest log offset that is still needed, if any."""
+    starts: dict[StartKey, GroupStart] = field(default_factory=dict)
+    """Where groups started, as told by their first receive."""
     leases: LeaseTable = field(default_factory=LeaseTable)
     progress: ReviveProgress = field(default_factory=ReviveProgress)
     halves: HalfTable = field(init=False)
@@ -112,7 +115,9 @@ class BrokerState:
         if self.begins_last(key):
             return self.store.max_offset(key.topic, key.queue_id)
         group = self.group(key.group)
-        if group.consume_from is ConsumeFrom.TIME and not key.topic.startswith(RETRY_PREFIX):
+        started = StartKey(key.group, key.topic) in self.starts
+        is_retry = key.topic.startswith(RETRY_PREFIX)
+        if group.consume_from is ConsumeFrom.TIME and not started and not is_retry:
             return self.offset_at(key.topic, key.queue_id, group.consume_from_ms)
         return self.min_offset(key.topic, key.queue_id)
 
@@ -122,9 +127,12 @@ class BrokerState:
         return first_stored_at(self.store, topic, queue_id, low, time_ms)
 
     def begins_last(self, key: QueueKey) -> bool:
-        """Retry topics are always read from their start: all that is there is for this group."""
+        """Not retry topics, where all there is is for this group; nor a queue that came when the
+        group had started in the topic."""
         group = self.group(key.group)
-        return group.consume_from is ConsumeFrom.LAST and not key.topic.startswith(RETRY_PREFIX)
+        if group.consume_from is not ConsumeFrom.LAST or key.topic.startswith(RETRY_PREFIX):
+            return False
+        return StartKey(key.group, key.topic) not in self.starts
 
     def group_queue(self, key: QueueKey) -> GroupQueue | None:
         return self.leases.queues.get(key)

@@ -6,11 +6,12 @@ is made later under the same name.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from popmq_broker.core import tables
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.retry_policy import TABLE, RetryPolicy
+from popmq_broker.core.starts import StartKey
 from popmq_broker.engine.counts import known_queues, of_queue
 from popmq_broker.engine.moves import FORGET, move
 from popmq_broker.engine.state import LOG_END, BrokerState
@@ -211,8 +212,8 @@ class Topics:
             lock_hold_ms=raw.lock_hold_ms,
         )
         if not 0 <= group.lock_hold_ms <= LOCK_HOLD_MS_MAX:
-            limit = LOCK_HOLD_MS_MAX
-            raise BadRequest(reason=f"hold time {group.lock_hold_ms} ms, 0 to {limit} allowed")
+            text = f"hold time {group.lock_hold_ms} ms, 0 to {LOCK_HOLD_MS_MAX} allowed"
+            raise BadRequest(reason=text)
         group.retry_policy.check()
         before = self._state.groups.get(group.name)
         if before is not None and before.fifo != group.fifo:
@@ -274,7 +275,8 @@ class Topics:
         keys = [key for key in state.leases.queues if key.group == request.group]
         # its copies are not for a later group of this name
         retries = {retry_topic(request.group, topic) for topic in state.topics}
-        self._move(dict.fromkeys(keys, FORGET))
+        starts = [start for start in state.starts if start.group == request.group]
+        self._move(dict.fromkeys(keys, FORGET), starts)
         self._remove(retries | {classic_retry_topic(request.group)})
         del state.groups[request.group]
         state.waiters.wake_group(request.group)
@@ -285,8 +287,8 @@ class Topics:
         await self._save_groups()
         return link.Done()
 
-    def _move(self, positions: dict[QueueKey, int]) -> None:
-        move(self._state, positions)
+    def _move(self, positions: dict[QueueKey, int], forgotten: Sequence[StartKey] = ()) -> None:
+        move(self._state, positions, forgotten=forgotten)
         for key in positions:
             self._state.pullers.forget(key)
         self._gone_version += 1
@@ -343,8 +345,7 @@ class Topics:
         )
 
 
-async def _nobody() -> None:
-    return
+async def _nobody() -> None: ...
 
 
 def announced(state: BrokerState) -> list[link.TopicConfig]:

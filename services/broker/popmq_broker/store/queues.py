@@ -45,6 +45,9 @@ class Queues:
             if log_start != ends.log_start:
                 queue.begin_behind(log_start)
 
+    def __contains__(self, queue: QueueId) -> bool:
+        return queue in self._queues
+
     def __iter__(self) -> Iterator[QueueId]:
         return iter(self._queues)
 

@@ -48,6 +48,10 @@ class Reads:
         """Names of all topics that have a queue."""
         return {topic for topic, _ in self._queues}
 
+    def has_queue(self, topic: str, queue_id: int) -> bool:
+        """It holds messages, or did."""
+        return (topic, queue_id) in self._queues
+
     def min_offset(self, topic: str, queue_id: int) -> int:
         return self._queues.min_offset(topic, queue_id)
 

@@ -30,6 +30,7 @@ from popmq_proxy.core import order_conf
 from popmq_proxy.core.resource import stored_name
 from popmq_proxy.core.routes import TopicRoutes
 from popmq_proxy.producers import Producers
+from popmq_proxy.rpc.starts import Starts
 from popmq_proxy.sessions import Sessions
 
 GROUP_KEPT_S = 20.0
@@ -92,6 +93,7 @@ class Upstream:
         self.sessions = Sessions(config.sessions_max, config.session_expiry_ms)
         self.stopping = asyncio.Event()
         """The proxy drains: nothing waits for a broker any more."""
+        self.starts = Starts(self.call, brokers.answers, self._spread_group, clock, log)
         self._groups: dict[str, tuple[float, link.GroupConfig]] = {}
         self._waiting_count = 0
 
@@ -253,14 +255,18 @@ class Upstream:
         if kept is not None and now_s - kept[0] < GROUP_KEPT_S:
             return kept[1]
         config = await self._group_everywhere(group)
+        if config is None:
+            create = link.Call(get_group=link.GetGroup(group=group, create=True))
+            replies = await self.on_reachable_brokers(create)
+            config = next(iter(replies.values())).get_group.group
         if len(self._groups) >= GROUPS_KEPT_MAX:
             self._groups.clear()
         self._groups[group] = (now_s, config)
         return config
 
-    async def _group_everywhere(self, group: str) -> link.GroupConfig:
+    async def _group_everywhere(self, group: str) -> link.GroupConfig | None:
         """A broker that was added, or was away when the group was made, gets it as the others have
-        it. With the defaults it would pass over what it has stored already."""
+        it. None: no broker that answers has it."""
         known, lacking = [], []
         infos = await self.routes.brokers()
         for info in [one for one in infos if self.brokers.answers(one.name)] or infos:
@@ -268,20 +274,21 @@ class Upstream:
             try:
                 known.append((await self.call(info.name, call)).get_group.group)
             except GroupNotFound:
-                lacking.append(info)
+                lacking.append(info.name)
             except Unavailable as down:
                 self.log.warning("broker.passed_over", broker=info.name, reason=str(down))
         if not known:
-            create = link.Call(get_group=link.GetGroup(group=group, create=True))
-            replies = await self.on_reachable_brokers(create)
-            return next(iter(replies.values())).get_group.group
-        for info in lacking:
-            put = link.Call(put_group=link.PutGroup(group=_as_of_start(known[0], info)))
+            return None
+        for broker in lacking:
+            put = link.Call(put_group=link.PutGroup(group=known[0]))
             try:
-                await self.call(info.name, put)
+                await self.call(broker, put)
             except Unavailable as down:
-                self.log.warning("broker.passed_over", broker=info.name, reason=str(down))
+                self.log.warning("broker.passed_over", broker=broker, reason=str(down))
         return known[0]
+
+    async def _spread_group(self, group: str) -> None:
+        await self._group_everywhere(group)
 
     def forget_unused(self) -> None:
         """Sessions, groups and routes that nobody has used for long; called now and then."""
@@ -292,14 +299,6 @@ class Upstream:
             del self._groups[group]
 
     def forget_group(self, group: str) -> None:
+        """It was changed or deleted."""
         self._groups.pop(group, None)
-
-
-def _as_of_start(known: link.GroupConfig, info: ns.BrokerInfo) -> link.GroupConfig:
-    """For a broker that lacks the group: while it was not there, or away, the group began
-    elsewhere. Whatever it has stored since its process runs is later than that."""
-    config = link.GroupConfig()
-    config.CopyFrom(known)
-    if config.consume_from == "LAST" and info.epoch_ms:
-        config.consume_from, config.consume_from_ms = "TIME", info.epoch_ms
-    return config
+        self.starts.forget(group)

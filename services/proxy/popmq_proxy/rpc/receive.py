@@ -20,6 +20,7 @@ from popmq_common.errors import (
     IllegalFilter,
     NoPermission,
     PopMQError,
+    StartNotFixed,
 )
 from popmq_common.names import check_group
 from popmq_consumer.v1 import consumer_pb2 as consumer
@@ -151,6 +152,7 @@ class Receive:
         upstream = self._upstream
         found = await upstream.topic_routes(pop.topic)
         group = await upstream.group(pop.group)  # made on first use
+        await upstream.starts.fix(pop.group, pop.topic, found.readable_brokers)
         brokers = self._brokers(asked_broker, pop, found.readable_brokers)
         session = upstream.sessions.seen(ctx.client_id, upstream.clock.now_ms())
         session.renews = session.renews or pop.auto_renew
@@ -181,7 +183,7 @@ class Receive:
     async def _pop_at(
         self, ctx: CallContext, broker: str, pop: link.Pop, *, last: bool
     ) -> Sequence[link.PoppedMessage]:
-        """A broker that was down when the group was made gets it now."""
+        """A broker that was down when the group was made, or started, is told now."""
         upstream, call = self._upstream, link.Call(pop=pop)
         timeout_ms = pop.poll_ms + upstream.config.call_timeout_ms
         try:
@@ -189,9 +191,13 @@ class Receive:
                 reply = await upstream.call_there(ctx, broker, call, timeout_ms)
             else:
                 reply = await upstream.call(broker, call, timeout_ms)
-        except GroupNotFound:
-            upstream.forget_group(pop.group)
-            await upstream.group(pop.group)
+        except (GroupNotFound, StartNotFixed) as lacking:
+            if isinstance(lacking, GroupNotFound):
+                upstream.forget_group(pop.group)
+                await upstream.group(pop.group)
+            upstream.starts.forget(pop.group, pop.topic)
+            brokers = (await upstream.topic_routes(pop.topic)).readable_brokers
+            await upstream.starts.fix(pop.group, pop.topic, brokers)
             reply = await upstream.call(broker, call, timeout_ms)
         return reply.pop.messages
 
@@ -219,6 +225,7 @@ class Receive:
             client_id=ctx.client_id,
             one_per_message_group=request.auto_renew and ctx.language in GOES_ON_AFTER_FAILURE,
             auto_renew=request.auto_renew,
+            needs_start=True,
         )
 
     def _invisible_ms(self, request: service.ReceiveMessageRequest) -> int:

@@ -1,0 +1,81 @@
+"""Starts: where a group starts in a topic is fixed in all its queues at once, durably.
+
+A proxy asks every broker of the topic before it answers the group's first receive. The first to
+fix the start names the moment; a broker that was away gets that moment later and finds the place
+by the store times of its messages (core/starts.py).
+"""
+
+from popmq_broker.core import starts
+from popmq_broker.core.offsets import QueueKey
+from popmq_broker.core.starts import GroupStart, StartKey
+from popmq_broker.core.tables import ConsumeFrom
+from popmq_broker.engine import journal
+from popmq_broker.engine.moves import position_drafts
+from popmq_broker.engine.pop_buffer import append_behind
+from popmq_broker.engine.state import BrokerState
+from popmq_broker.engine.topics import QUEUES_MAX
+from popmq_common.errors import BadRequest, TooManyRequests
+from popmq_common.names import check_topic
+from popmq_internal.v1 import link_pb2 as link
+
+
+class Starts:
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+
+    async def fix(self, request: link.FixStart) -> link.FixStartReply:
+        """The start that the group has here, durable; `at_ms` 0 when it has none and none is given.
+
+        Raises `GroupNotFound`, `IllegalTopic`, `BadRequest`, `TooManyRequests`, `DiskFull`.
+        """
+        state = self._state
+        state.group(request.group)
+        check_topic(request.topic)
+        key = StartKey(request.group, request.topic)
+        if key not in state.starts and request.at_ms:
+            self._fix(key, request)
+        await state.store.durable(state.store.log_end)
+        start = state.starts.get(key, GroupStart(0, 0))
+        return link.FixStartReply(at_ms=start.at_ms, skipped=start.skipped)
+
+    def _fix(self, key: StartKey, request: link.FixStart) -> None:
+        """Positions and the record behind them are one append: the record is never without them."""
+        state = self._state
+        if len(state.starts) >= starts.STARTS_MAX:
+            raise TooManyRequests(what="groups with a start in a topic", limit=starts.STARTS_MAX)
+        lacking = [queue for queue in self._queues(key) if queue not in state.leases.queues]
+        positions = {queue: self._position(queue, request) for queue in lacking}
+        skipped = sum(to - state.min_offset(*queue[1:]) for queue, to in positions.items())
+        start = GroupStart(request.at_ms, skipped)
+        now_ms = state.clock.now_ms()
+        drafts = position_drafts(state, positions, now_ms)
+        append_behind(state, [], [*drafts, journal.start(state, key, start, now_ms)], now_ms)
+        state.starts[key] = start
+        for queue, to in positions.items():
+            state.leases.queues[queue] = state.new_group_queue(queue, to)
+
+    def _queues(self, key: StartKey) -> list[QueueKey]:
+        """All that hold messages or may, so that none is read from its beginning later."""
+        topic = self._state.topics.get(key.topic)
+        count = 0 if topic is None else max(topic.read_queues, topic.write_queues)
+        return [
+            QueueKey(key.group, key.topic, i)
+            for i in range(QUEUES_MAX)
+            if i < count or self._state.store.has_queue(key.topic, i)
+        ]
+
+    def _position(self, queue: QueueKey, request: link.FixStart) -> int:
+        state, group = self._state, self._state.group(queue.group)
+        try:
+            wanted = ConsumeFrom(request.consume_from or group.consume_from)
+        except ValueError:
+            raise BadRequest(reason=f"start {request.consume_from!r}") from None
+        _, topic, queue_id = queue
+        if wanted is ConsumeFrom.FIRST:
+            return state.min_offset(topic, queue_id)
+        if wanted is ConsumeFrom.TIME:
+            time_ms = request.consume_from_ms if request.consume_from else group.consume_from_ms
+            return state.offset_at(topic, queue_id, time_ms)
+        if request.is_now:
+            return state.store.max_offset(topic, queue_id)
+        return state.offset_at(topic, queue_id, starts.position_by_time_ms(request.at_ms))

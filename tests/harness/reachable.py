@@ -1,0 +1,30 @@
+"""Brokers of the same process, some of which are away for a while."""
+
+from popmq_common.errors import BrokerUnreachable
+from popmq_common.sends import SendCall
+from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.clients.broker_link import Told
+from popmq_proxy.clients.brokers import Replying
+from popmq_proxy.clients.local_brokers import LocalBroker, LocalBrokers
+
+
+class Reachable(LocalBrokers):
+    def __init__(self, brokers: dict[str, LocalBroker], away: set[str]) -> None:
+        """`away`: names of brokers that nobody reaches just now; the caller changes it."""
+        super().__init__(brokers)
+        self._away = away
+
+    def call(self, broker: str, call: link.Call | SendCall, timeout_ms: int) -> Replying:
+        self._check(broker)
+        return super().call(broker, call, timeout_ms)
+
+    def send(self, broker: str, call: SendCall, timeout_ms: int, told: Told) -> bool:
+        self._check(broker)
+        return super().send(broker, call, timeout_ms, told)
+
+    def answers(self, broker: str) -> bool:
+        return broker not in self._away and super().answers(broker)
+
+    def _check(self, broker: str) -> None:
+        if broker in self._away:
+            raise BrokerUnreachable(broker=broker, reason="it is away")
