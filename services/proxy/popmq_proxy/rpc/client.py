@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq_common.errors import BadRequest
+from popmq_common.errors import BadRequest, PopMQError, TopicNotFound
 from popmq_common.names import check_group, check_topic
 from popmq_proxy.core import settings as core_settings
 from popmq_proxy.core.settings import GroupSettings
@@ -19,6 +19,10 @@ REPEAT_S = 1.0
 COMMANDS_MAX = 64
 TOPICS_MAX = 1_024
 """That one client publishes to."""
+START_S = 3.0
+"""How long Settings wait until the starts of a consumer's group are fixed."""
+RECEIVING_TYPES = (v2.PUSH_CONSUMER, v2.SIMPLE_CONSUMER, v2.LITE_PUSH_CONSUMER)
+"""Clients that receive; those that pull say themselves where they start."""
 RENEWED_TYPES = (v2.PUSH_CONSUMER, v2.LITE_PUSH_CONSUMER)
 """Clients that leave the invisible time to the server."""
 
@@ -107,6 +111,7 @@ class Client:
             name = ctx.stored(asked.subscription.group)
             check_group(name)
             found = await self._upstream.group(name)
+            await self._starts(ctx, asked, name)
             group = GroupSettings(
                 fifo=found.fifo,
                 max_attempts=found.max_attempts,
@@ -121,6 +126,33 @@ class Client:
         )
         session.settings = asked
         return service.TelemetryCommand(status=ok(), settings=merged)
+
+    async def _starts(self, ctx: CallContext, asked: v2.Settings, group: str) -> None:
+        """A consumer's group starts now, at the latest. What cannot be fixed within `START_S` is
+        fixed by its first receive."""
+        if asked.client_type not in RECEIVING_TYPES:
+            return
+        entries = asked.subscription.subscriptions
+        if len(entries) > TOPICS_MAX:
+            raise BadRequest(reason=f"{len(entries)} topics, at most {TOPICS_MAX} are allowed")
+        topics = {ctx.stored(entry.topic) for entry in entries}
+        starting = [asyncio.ensure_future(self._start(group, topic)) for topic in sorted(topics)]
+        if starting:
+            _, late = await asyncio.wait(starting, timeout=START_S)
+            for task in late:
+                task.cancel()
+
+    async def _start(self, group: str, topic: str) -> None:
+        upstream = self._upstream
+        try:
+            check_topic(topic)
+            try:
+                brokers = (await upstream.routes.routes(topic)).readable_brokers
+            except TopicNotFound:  # it will be read from its first message
+                brokers = [info.name for info in await upstream.routes.brokers()]
+            await upstream.starts.fix(group, topic, brokers)
+        except PopMQError as failed:
+            upstream.log.warning("start.not_fixed", group=group, topic=topic, reason=str(failed))
 
     def _publishes(self, ctx: CallContext, asked: v2.Settings, answers: Answers) -> None:
         topics = {ctx.stored(topic): topic for topic in asked.publishing.topics}

@@ -115,6 +115,14 @@ class Starts:
             self._table.forget(Key(group, topic))
 
     async def _fix(self, key: Key, brokers: Sequence[str], start: From) -> bool:
+        """True: nothing is owed any more."""
+        try:
+            return await self._fix_at(key, brokers, start)
+        except GroupNotFound:  # it was deleted meanwhile
+            self._table.forget(key)
+            return True
+
+    async def _fix_at(self, key: Key, brokers: Sequence[str], start: From) -> bool:
         """Ask all where the group started, then tell those that do not know. True: done at all."""
         fix = link.FixStart(group=key.group, topic=key.topic)
         told = await self._ask_all(sorted({*brokers, *self._table.knowing(key)}), fix)
@@ -146,12 +154,15 @@ class Starts:
     async def _ask(self, broker: str, fix: link.FixStart) -> Told | None:
         if not self._answers(broker):
             return None
+        """Raises `GroupNotFound` when no broker that answers has it."""
         try:
             try:
                 return await self._tell(broker, fix)
             except GroupNotFound:  # it was away when the group was made
                 await self._spread_group(fix.group)
                 return await self._tell(broker, fix)
+        except GroupNotFound:
+            raise
         except PopMQError as failed:
             self._log.warning("start.not_fixed", broker=broker, group=fix.group, reason=str(failed))
             return None
