@@ -27,8 +27,9 @@ from popmq.errors import (
 from popmq.message import Message, ReceivedMessage, SendReceipt
 from popmq.orderly import OrderlyConsumer
 from popmq.outcome import Reject, Retry
+from popmq.places import Start
 from popmq.producer import Producer
-from popmq.pull import PullConsumer, Start
+from popmq.pull import PullConsumer
 from popmq.push import PushConsumer
 from popmq.send_back import RetryAtLevel
 from popmq.serializer import Json, Model, Serializer

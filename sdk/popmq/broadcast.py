@@ -18,7 +18,8 @@ from typing import Self
 from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
 from popmq.observer import observed
-from popmq.pull import PullConsumer, Start
+from popmq.places import Start
+from popmq.pull import PullConsumer
 
 log = logging.getLogger(__name__)
 FOLDER = Path.home() / ".rocketmq_offsets"

@@ -21,7 +21,8 @@ from popmq.errors import PopMQClientError
 from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
 from popmq.observer import observed
-from popmq.pull import PullConsumer, Start
+from popmq.places import Start
+from popmq.pull import PullConsumer
 from popmq.queue_lock import Locked
 from popmq.queue_tasks import PAUSE_S, QueueTasks, ended, entered, tried, unless
 from popmq.send_back import TO_DEAD_LETTERS, Failure, attempt, send_back

@@ -1,9 +1,13 @@
 """Where a pull consumer's offsets are kept: at the broker, or in a file of its own."""
 
 import asyncio
+import json
 import logging
 import os
+import time
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
@@ -15,15 +19,33 @@ from popmq.connection import Connection
 from popmq.errors import PopMQClientError, check
 from popmq.log_fields import fields
 from popmq.shares import Queue
+from popmq_consumer.v1 import consumer_pb2 as consumer
 
 log = logging.getLogger(__name__)
+RETRY_PREFIX = "%RETRY%"
 
 
 class OffsetFileDamaged(PopMQClientError):
     """Neither the file nor the one before it can be read."""
 
 
+STARTS_FILE = "starts.json"
+CLOCKS_DIFFER = timedelta(seconds=5)
+"""By how much this machine's clock and a broker's may differ without a message being skipped."""
+
+
+class Start(Enum):
+    """Where a group begins in a topic that it has no offset in."""
+
+    FIRST = v2.BEGINNING
+    LAST = v2.END
+
+
 class Places(Protocol):
+    async def start(self, where: Start | datetime) -> Start | datetime:
+        """Called before anything is pulled, each time the consumer starts. Where a queue begins
+        that `load` knows no offset of."""
+
     async def load(self, queue: Queue) -> int | None:
         """None: there is none yet."""
 
@@ -37,6 +59,22 @@ class AtBroker:
 
     def __init__(self, connection: Connection, topic: str, group: str) -> None:
         self._connection, self._topic, self._group = connection, topic, group
+
+    async def start(self, where: Start | datetime) -> Start | datetime:
+        """The group starts at one moment at all brokers, so that no queue is late."""
+        if self._topic.startswith(RETRY_PREFIX):
+            return where
+        request = consumer.FixStartRequest(
+            group=self._connection.resource(self._group),
+            topic=self._connection.resource(self._topic),
+        )
+        if isinstance(where, Start):
+            request.policy = where.value
+        else:
+            request.policy = v2.TIMESTAMP
+            request.timestamp.FromDatetime(where)
+        check((await self._connection.ask(self._connection.consumer.FixStart, request)).status)
+        return where
 
     async def load(self, queue: Queue) -> int | None:
         request = service.GetOffsetRequest(
@@ -75,6 +113,20 @@ class InFile:
         self._path, self._topic = path, topic
         self._known: dict[LocalQueue, int] | None = None
 
+    async def start(self, where: Start | datetime) -> Start | datetime:
+        """A queue that is found only later, because its broker was away or is new, begins where the
+        consumer started, by the time that is kept in `starts.json` beside the offsets."""
+        if where is not Start.LAST:
+            return where
+        path = self._path.with_name(STARTS_FILE)
+        starts = await asyncio.to_thread(_read_starts, path)
+        started_s = starts.get(self._topic)
+        if started_s is not None:
+            return datetime.fromtimestamp(started_s, UTC) - CLOCKS_DIFFER
+        starts[self._topic] = time.time()
+        await asyncio.to_thread(_publish, path, json.dumps(starts))
+        return where
+
     async def load(self, queue: Queue) -> int | None:
         """Raises `OffsetFileDamaged`."""
         known = await self._all()
@@ -106,6 +158,15 @@ def _read(path: Path) -> dict[LocalQueue, int]:
     if damage:
         raise OffsetFileDamaged(f"{damage}remove the files to begin anew")
     return {}
+
+
+def _read_starts(path: Path) -> dict[str, float]:
+    try:
+        return {str(topic): float(at_s) for topic, at_s in json.loads(path.read_text()).items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, TypeError, AttributeError) as wrong:
+        raise OffsetFileDamaged(f"{path}: {wrong}; remove the file to start anew") from wrong
 
 
 def _publish(path: Path, text: str) -> None:

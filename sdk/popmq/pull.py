@@ -14,7 +14,6 @@ import logging
 import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from enum import Enum
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +27,7 @@ from popmq.client import Client
 from popmq.errors import PopMQClientError, check
 from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
-from popmq.places import AtBroker, InFile, Places, message_queue
+from popmq.places import AtBroker, InFile, Places, Start, message_queue
 from popmq.queue_lock import Locked
 from popmq.shares import ByHand, Everything, Queue, SharedOut, Shares, Strategy
 from popmq_consumer.v1 import consumer_pb2 as consumer
@@ -36,13 +35,6 @@ from popmq_consumer.v1 import consumer_pb2 as consumer
 log = logging.getLogger(__name__)
 LOCKED_WAIT_S = 0.1
 """Until a queue is asked for again that another consumer still has."""
-
-
-class Start(Enum):
-    """Where a group begins in a queue that it has no offset in."""
-
-    FIRST = v2.BEGINNING
-    LAST = v2.END
 
 
 class PullConsumer:
@@ -78,6 +70,7 @@ class PullConsumer:
         connection = self.connection = self._client.connection
         self.observer = self._client.observer
         self._places: Places = AtBroker(connection, topic, group)
+        self._keeps_offsets = offsets_file is not None
         if offsets_file is not None:
             self._places = InFile(offsets_file, topic)
         self._shares: Shares = SharedOut(connection, topic, group, strategy, session_s)
@@ -97,7 +90,15 @@ class PullConsumer:
         self._begun = count(1)
 
     async def __aenter__(self) -> Self:
+        """The group starts here, if it has not started before: what is sent from now on comes."""
         await self._client.__aenter__()
+        try:
+            self._start = await self._places.start(self._start)
+            if self._keeps_offsets:
+                await self.keep_up()
+        except BaseException as failed:
+            await self._client.__aexit__(type(failed), failed, failed.__traceback__)
+            raise
         return self
 
     async def __aexit__(

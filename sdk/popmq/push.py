@@ -24,13 +24,13 @@ from popmq.errors import PopMQClientError
 from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
 from popmq.observer import observed
-from popmq.pull import PullConsumer, Start
+from popmq.places import RETRY_PREFIX, Start
+from popmq.pull import PullConsumer
 from popmq.queue_tasks import PAUSE_S, QueueTasks, ended, entered, tried, unless
 from popmq.room import Room
 from popmq.send_back import Failure, attempt, send_back
 from popmq.shares import Queue, Strategy
 
-RETRY_PREFIX = "%RETRY%"
 LOCAL_RETRY_S = 5.0
 BATCH_MAX = 32
 """Messages of one pull."""

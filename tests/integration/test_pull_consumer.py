@@ -26,6 +26,12 @@ async def topic(raw: Raw) -> str:
     return name
 
 
+async def set_queues(raw: Raw, topic: str, count: int) -> None:
+    async with grpc.aio.insecure_channel(raw.endpoint) as channel:
+        wanted = admin.Topic(name=topic, queues=count, message_type="MIXED")
+        await admin_grpc.AdminStub(channel).CreateTopic(admin.CreateTopicRequest(topic=wanted))
+
+
 async def make_group(raw: Raw, name: str, lock_hold_ms: int = 0) -> None:
     async with grpc.aio.insecure_channel(raw.endpoint) as channel:
         group = admin.Group(name=name, consume_from="FIRST", lock_hold_ms=lock_hold_ms)
@@ -179,3 +185,14 @@ async def test_a_commit_is_refused_while_the_group_receives(raw: Raw, topic: str
         with pytest.raises(RefusedByServer, match="by receives"):
             await consumer.commit()
         await client.ack(held, *others)
+
+
+async def test_nothing_sent_after_a_consumer_is_there_is_skipped(raw: Raw, topic: str) -> None:
+    """Also not before its first poll, or in a queue that came later."""
+    await send(raw, topic, 8)
+    async with PullConsumer(raw.endpoint, topic, topic, balance_s=0.0) as consumer:
+        await send(raw, topic, 8, first=8)
+        assert sorted(await drain(consumer)) == list(range(8, 16))
+        await set_queues(raw, topic, 6)
+        await send(raw, topic, 12, first=16)
+        assert sorted(await drain(consumer)) == list(range(16, 28))

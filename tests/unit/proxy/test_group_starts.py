@@ -61,7 +61,8 @@ def settings(proxy: ProxyDriver, kind: "v2.ClientType.ValueType", *topics: str) 
         await stream.aclose()  # type: ignore[attr-defined]
         return answer.status
 
-    return proxy.run(first())
+    status: v2.Status = proxy.run(first())
+    return status
 
 
 def test_an_empty_receive_at_one_broker_starts_the_group_at_both(engines: Engines) -> None:

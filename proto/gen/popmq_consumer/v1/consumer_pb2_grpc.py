@@ -60,6 +60,11 @@ class ConsumerStub:
                 request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.JoinRequest.SerializeToString,
                 response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.JoinResponse.FromString,
                 _registered_method=True)
+        self.FixStart = channel.unary_unary(
+                '/popmq.consumer.v1.Consumer/FixStart',
+                request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.FixStartRequest.SerializeToString,
+                response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.FixStartResponse.FromString,
+                _registered_method=True)
         self.SendBack = channel.unary_unary(
                 '/popmq.consumer.v1.Consumer/SendBack',
                 request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.SendBackRequest.SerializeToString,
@@ -112,6 +117,14 @@ class ConsumerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FixStart(self, request, context):
+        """A group that pulls starts in a topic now, at all its brokers; where it has started, nothing
+        changes. GetOffset knows an offset of every queue then.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SendBack(self, request, context):
         """RocketMQ's CONSUMER_SEND_MSG_BACK: the group gets the message again through %RETRY%.
         """
@@ -153,6 +166,11 @@ def add_ConsumerServicer_to_server(servicer, server):
                     servicer.Join,
                     request_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.JoinRequest.FromString,
                     response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.JoinResponse.SerializeToString,
+            ),
+            'FixStart': grpc.unary_unary_rpc_method_handler(
+                    servicer.FixStart,
+                    request_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.FixStartRequest.FromString,
+                    response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.FixStartResponse.SerializeToString,
             ),
             'SendBack': grpc.unary_unary_rpc_method_handler(
                     servicer.SendBack,
@@ -300,6 +318,33 @@ class Consumer:
             '/popmq.consumer.v1.Consumer/Join',
             popmq__consumer_dot_v1_dot_consumer__pb2.JoinRequest.SerializeToString,
             popmq__consumer_dot_v1_dot_consumer__pb2.JoinResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FixStart(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.consumer.v1.Consumer/FixStart',
+            popmq__consumer_dot_v1_dot_consumer__pb2.FixStartRequest.SerializeToString,
+            popmq__consumer_dot_v1_dot_consumer__pb2.FixStartResponse.FromString,
             options,
             channel_credentials,
             insecure,

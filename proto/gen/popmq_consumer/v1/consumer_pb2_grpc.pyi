@@ -48,6 +48,10 @@ class ConsumerStub:
     """
     Join: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.JoinRequest, _consumer_pb2.JoinResponse]
     """A consumer that pulls says that it lives, and learns which queues are its own."""
+    FixStart: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.FixStartRequest, _consumer_pb2.FixStartResponse]
+    """A group that pulls starts in a topic now, at all its brokers; where it has started, nothing
+    changes. GetOffset knows an offset of every queue then.
+    """
     SendBack: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.SendBackRequest, _consumer_pb2.SendBackResponse]
     """RocketMQ's CONSUMER_SEND_MSG_BACK: the group gets the message again through %RETRY%."""
     LockQueues: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.LockQueuesRequest, _consumer_pb2.LockQueuesResponse]
@@ -70,6 +74,10 @@ class ConsumerAsyncStub(ConsumerStub):
     """
     Join: _aio.UnaryUnaryMultiCallable[_consumer_pb2.JoinRequest, _consumer_pb2.JoinResponse]  # type: ignore[assignment]
     """A consumer that pulls says that it lives, and learns which queues are its own."""
+    FixStart: _aio.UnaryUnaryMultiCallable[_consumer_pb2.FixStartRequest, _consumer_pb2.FixStartResponse]  # type: ignore[assignment]
+    """A group that pulls starts in a topic now, at all its brokers; where it has started, nothing
+    changes. GetOffset knows an offset of every queue then.
+    """
     SendBack: _aio.UnaryUnaryMultiCallable[_consumer_pb2.SendBackRequest, _consumer_pb2.SendBackResponse]  # type: ignore[assignment]
     """RocketMQ's CONSUMER_SEND_MSG_BACK: the group gets the message again through %RETRY%."""
     LockQueues: _aio.UnaryUnaryMultiCallable[_consumer_pb2.LockQueuesRequest, _consumer_pb2.LockQueuesResponse]  # type: ignore[assignment]
@@ -119,6 +127,16 @@ class ConsumerServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_consumer_pb2.JoinResponse, _abc.Awaitable[_consumer_pb2.JoinResponse]]:
         """A consumer that pulls says that it lives, and learns which queues are its own."""
+
+    @_abc_1.abstractmethod
+    def FixStart(
+        self,
+        request: _consumer_pb2.FixStartRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_consumer_pb2.FixStartResponse, _abc.Awaitable[_consumer_pb2.FixStartResponse]]:
+        """A group that pulls starts in a topic now, at all its brokers; where it has started, nothing
+        changes. GetOffset knows an offset of every queue then.
+        """
 
     @_abc_1.abstractmethod
     def SendBack(

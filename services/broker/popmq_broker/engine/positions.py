@@ -16,6 +16,7 @@ may go back, a reset leaves leases and retries as they are.
 
 from popmq_broker.core.leases import GroupQueue
 from popmq_broker.core.offsets import QueueKey
+from popmq_broker.core.starts import StartKey
 from popmq_broker.core.tables import PERM_READ
 from popmq_broker.engine.moves import journal_positions, move
 from popmq_broker.engine.pop_buffer import before_pop
@@ -67,13 +68,16 @@ class Positions:
             state.close(state.fence(queue, offset))
 
     async def get(self, request: link.GetOffset) -> link.OffsetReply:
-        """Durable: no crash takes it back. Raises `OffsetNotFound`, `TopicNotFound`,
-        `GroupNotFound`."""
+        """Durable: no crash takes it back. Of a queue that came after the group's start in the
+        topic it is the first. Raises `OffsetNotFound`, `TopicNotFound`, `GroupNotFound`."""
         key = self._key(request.group, request.topic, request.queue_id)
         queue = self._state.group_queue(key)
-        if queue is None:
+        if queue is not None:
+            offset = queue.committed
+        elif StartKey(key.group, key.topic) in self._state.starts:
+            offset = self._state.first_offset(key)
+        else:
             raise OffsetNotFound(group=key.group, topic=key.topic, queue_id=key.queue_id)
-        offset = queue.committed
         await self._state.store.durable(self._state.store.log_end)
         return link.OffsetReply(offset=offset)
 

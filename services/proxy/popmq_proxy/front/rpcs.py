@@ -49,6 +49,7 @@ _CONSUMER_METHODS: dict[str, Any] = {
     "EndPolls": consumer.EndPollsRequest,
     "Pull": consumer.PullRequest,
     "Join": consumer.JoinRequest,
+    "FixStart": consumer.FixStartRequest,
     "SendBack": consumer.SendBackRequest,
     "LockQueues": consumer.LockQueuesRequest,
 }

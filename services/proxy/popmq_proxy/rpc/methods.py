@@ -98,6 +98,7 @@ def methods(upstream: Upstream, metrics: Metrics) -> Methods:
         "QueryOffset": (offsets.query_offset, service.QueryOffsetResponse),
         "Pull": (pull.pull, consumer.PullResponse),
         "Join": (Membership(upstream, route).join, consumer.JoinResponse),
+        "FixStart": (offsets.fix_start, consumer.FixStartResponse),
         "SendBack": (SendBack(upstream).send_back, consumer.SendBackResponse),
         "LockQueues": (QueueLock(upstream).lock_queues, consumer.LockQueuesResponse),
         "Nack": (Consumer(upstream).nack, consumer.NackResponse),

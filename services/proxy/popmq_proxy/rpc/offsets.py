@@ -3,16 +3,20 @@
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common.errors import BadRequest
+from popmq_common.names import check_group
+from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core import convert
 from popmq_proxy.core.status import ok
 from popmq_proxy.rpc.context import CallContext, Upstream
+from popmq_proxy.rpc.starts import From
 
 _AT = {
     v2.BEGINNING: link.OFFSET_AT_MIN,
     v2.END: link.OFFSET_AT_MAX,
     v2.TIMESTAMP: link.OFFSET_AT_TIME,
 }
+_FROM = {v2.BEGINNING: "FIRST", v2.END: "LAST", v2.TIMESTAMP: "TIME"}
 
 
 class Offsets:
@@ -48,22 +52,45 @@ class Offsets:
         reply = await self._upstream.call(broker_of(queue), link.Call(get_offset=get))
         return service.GetOffsetResponse(status=ok(), offset=reply.offset.offset)
 
+    async def fix_start(
+        self, ctx: CallContext, request: consumer.FixStartRequest
+    ) -> consumer.FixStartResponse:
+        """OK when every broker of the topic that answers has the start on its disk."""
+        group, topic = ctx.stored(request.group), ctx.stored(request.topic)
+        check_group(group)
+        time_ms = _time_ms(request.policy, request)
+        start = From(_FROM[request.policy], time_ms)
+        found = await self._upstream.topic_routes(topic)
+        await self._upstream.group(group)  # made on first use
+        await self._upstream.starts.fix(group, topic, found.readable_brokers, start)
+        return consumer.FixStartResponse(status=ok())
+
     async def query_offset(
         self, ctx: CallContext, request: service.QueryOffsetRequest
     ) -> service.QueryOffsetResponse:
         """The queue's start, its end, or the first message stored at a time or later."""
         queue = request.message_queue
-        if request.query_offset_policy not in _AT:
-            raise BadRequest(reason=f"query offset policy {request.query_offset_policy}, 0 to 2")
+        policy = request.query_offset_policy
+        time_ms = _time_ms(policy, request)
         find = link.FindOffset(
-            topic=ctx.stored(queue.topic), queue_id=queue.id, at=_AT[request.query_offset_policy]
+            topic=ctx.stored(queue.topic), queue_id=queue.id, at=_AT[policy], time_ms=time_ms
         )
-        if find.at == link.OFFSET_AT_TIME:
-            if not request.HasField("timestamp") or not convert.is_valid(request.timestamp):
-                raise BadRequest(reason="the policy TIMESTAMP needs a timestamp")
-            find.time_ms = convert.millis(request.timestamp)
         reply = await self._upstream.call(broker_of(queue), link.Call(find_offset=find))
         return service.QueryOffsetResponse(status=ok(), offset=reply.offset.offset)
+
+
+def _time_ms(
+    policy: "v2.QueryOffsetPolicy.ValueType",
+    request: service.QueryOffsetRequest | consumer.FixStartRequest,
+) -> int:
+    """Of the policy TIMESTAMP, else 0. Raises `BadRequest`."""
+    if policy not in _AT:
+        raise BadRequest(reason=f"query offset policy {policy}, 0 to 2")
+    if policy != v2.TIMESTAMP:
+        return 0
+    if not request.HasField("timestamp") or not convert.is_valid(request.timestamp):
+        raise BadRequest(reason="the policy TIMESTAMP needs a timestamp")
+    return convert.millis(request.timestamp)
 
 
 def broker_of(queue: v2.MessageQueue) -> str:
