@@ -1,12 +1,17 @@
 """Rewrite proto/gen from the .proto files: `make proto`. `--into DIR` writes elsewhere.
 
 The stubs are committed, so that a user needs no compiler; a tidy test compares them with this.
+
+In protobuf's pool, which a process has one of, the messages of apache.rocketmq.v2 get a name of
+ours: other clients of the protocol define the same names, and the second one to be imported would
+fail. Neither fields nor paths of RPCs have that name, so the wire is as published.
 """
 
 import argparse
 import os
 import shutil
 import sys
+import tempfile
 from importlib import resources
 from pathlib import Path
 
@@ -15,23 +20,41 @@ from grpc_tools import protoc
 HERE = Path(__file__).resolve().parent
 
 
+PUBLISHED = "apache.rocketmq.v2"
+IN_THE_POOL = f"popmq.{PUBLISHED}"
+
+
 def generate(into: Path) -> int:
     """Wipe `into` and fill it; returns protoc's exit code."""
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir(parents=True)
-    sources = sorted(
-        str(path.relative_to(HERE)) for path in HERE.rglob("*.proto") if "gen" not in path.parts
-    )
-    well_known = resources.files("grpc_tools") / "_proto"
-    outputs = [f"--{kind}_out={into}" for kind in ("python", "grpc_python", "mypy", "mypy_grpc")]
-    # The plugins are installed beside the interpreter, which need not be on the path.
-    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    code = protoc.main(["protoc", f"-I{HERE}", f"-I{well_known}", *outputs, *sources])
+    with tempfile.TemporaryDirectory() as renamed:
+        code = _compile(_with_names_of_ours(Path(renamed)), into)
+    for path in [*into.rglob("*_grpc.py"), *into.rglob("*.pyi")]:
+        path.write_text(path.read_text().replace(IN_THE_POOL, PUBLISHED))  # paths and comments
     for package in ("popmq_internal", "popmq_admin", "popmq_consumer"):
         for folder in (into / package, into / package / "v1"):
             (folder / "__init__.py").touch()
         (into / package / "py.typed").touch()
-    return int(code)
+    return code
+
+
+def _with_names_of_ours(into: Path) -> Path:
+    """Copies of the .proto files; returns their folder."""
+    for path in HERE.rglob("*.proto"):
+        copy = into / path.relative_to(HERE)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(path.read_text().replace(PUBLISHED, IN_THE_POOL))
+    return into
+
+
+def _compile(folder: Path, into: Path) -> int:
+    sources = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.proto"))
+    well_known = resources.files("grpc_tools") / "_proto"
+    outputs = [f"--{kind}_out={into}" for kind in ("python", "grpc_python", "mypy", "mypy_grpc")]
+    # The plugins are installed beside the interpreter, which need not be on the path.
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return int(protoc.main(["protoc", f"-I{folder}", f"-I{well_known}", *outputs, *sources]))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,8 @@
 """The official Python client, unmodified, in an environment and process of its own."""
 
 import os
-import subprocess
 import sys
-import venv
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +10,11 @@ import pytest
 from compat.checks import CHECKS, Driver, run
 from harness.processes import Server
 
-Alone = Callable[[], AbstractContextManager[None]]
-CLIENT = "rocketmq-python-client==5.1.2"
-ROOT = Path(__file__).resolve().parents[3]
 DRIVER = Path(__file__).with_name("driver.py")
 
 
 @pytest.fixture(scope="session")
-def driver(tmp_path_factory: pytest.TempPathFactory, alone: Alone) -> Driver:
-    """The client's environment is made once and kept beside ours."""
-    folder = ROOT / ".venv-compat-python"
-    python = folder / "bin" / "python"
-    with alone():
-        if not python.exists():
-            venv.create(folder, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", CLIENT], check=True, timeout=300)
-    home = tmp_path_factory.mktemp("home")  # the client writes its logs there
-
+def driver(python: Path, home: Path) -> Driver:
     def drive(scenario: str, server: Server, topic: str, group: str) -> Any:
         env = {**os.environ, "HOME": str(home)}
         return run([str(python), str(DRIVER), scenario, server.endpoint, topic, group], env)

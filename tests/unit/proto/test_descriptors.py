@@ -22,9 +22,14 @@ SCALARS = {
 }
 
 
-def short(descriptor: Any) -> str:
+def published(descriptor: Any) -> str:
+    """Its name on paper: in protobuf's pool all have a name of ours (proto/generate.py)."""
     name: str = descriptor.full_name
-    return name.removeprefix(PACKAGE)
+    return name.removeprefix("popmq.")
+
+
+def short(descriptor: Any) -> str:
+    return published(descriptor).removeprefix(PACKAGE)
 
 
 def all_messages(found: Any) -> dict[str, Descriptor]:
@@ -48,9 +53,9 @@ def type_name(field: FieldDescriptor) -> str:
         if field.message_type.GetOptions().map_entry:
             key, value = field.message_type.fields
             return f"map<{type_name(key)}, {type_name(value)}>"
-        return str(field.message_type.full_name)
+        return published(field.message_type)
     if field.enum_type is not None:
-        return str(field.enum_type.full_name)
+        return published(field.enum_type)
     return SCALARS[field.type]
 
 
@@ -90,8 +95,8 @@ def test_services() -> None:
     ours = {
         name: {
             method.name: {
-                "input": method.input_type.full_name,
-                "output": method.output_type.full_name,
+                "input": published(method.input_type),
+                "output": published(method.output_type),
                 "client_streaming": method.client_streaming,
                 "server_streaming": method.server_streaming,
             }

@@ -28,51 +28,51 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n popmq_consumer/v1/consumer.proto\x12\x11popmq.consumer.v1\x1a#apache/rocketmq/v2/definition.proto\x1a apache/rocketmq/v2/service.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"7\n\tNackEntry\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x16\n\x0ereceipt_handle\x18\x02 \x01(\t\"\xfb\x01\n\x0bNackRequest\x12+\n\x05group\x18\x01 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12+\n\x05topic\x18\x02 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12-\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x1c.popmq.consumer.v1.NackEntry\x12)\n\x04kind\x18\x04 \x01(\x0e\x32\x1b.popmq.consumer.v1.NackKind\x12(\n\x05\x64\x65lay\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06reason\x18\x06 \x01(\t\"i\n\x0fNackResultEntry\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x16\n\x0ereceipt_handle\x18\x02 \x01(\t\x12*\n\x06status\x18\x03 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\"o\n\x0cNackResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x33\n\x07\x65ntries\x18\x02 \x03(\x0b\x32\".popmq.consumer.v1.NackResultEntry\"\x91\x02\n\x0bPullRequest\x12+\n\x05group\x18\x01 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12\x37\n\rmessage_queue\x18\x02 \x01(\x0b\x32 .apache.rocketmq.v2.MessageQueue\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x12\n\nbatch_size\x18\x04 \x01(\x05\x12?\n\x11\x66ilter_expression\x18\x05 \x01(\x0b\x32$.apache.rocketmq.v2.FilterExpression\x12\x37\n\x14long_polling_timeout\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xb9\x01\n\x0cPullResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12-\n\x08messages\x18\x02 \x03(\x0b\x32\x1b.apache.rocketmq.v2.Message\x12\x13\n\x0bnext_offset\x18\x03 \x01(\x03\x12\x12\n\nmin_offset\x18\x04 \x01(\x03\x12\x12\n\nmax_offset\x18\x05 \x01(\x03\x12\x11\n\tlocked_by\x18\x06 \x01(\t\"\xa4\x01\n\x0fReceiveResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12-\n\x08messages\x18\x02 \x03(\x0b\x32\x1b.apache.rocketmq.v2.Message\x12\x36\n\x12\x64\x65livery_timestamp\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"&\n\x0f\x45ndPollsRequest\x12\x13\n\x0b\x61ttempt_ids\x18\x01 \x03(\t\">\n\x10\x45ndPollsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\"\xd1\x01\n\x0bJoinRequest\x12+\n\x05group\x18\x01 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12+\n\x05topic\x18\x02 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12-\n\x08strategy\x18\x03 \x01(\x0e\x32\x1b.popmq.consumer.v1.Strategy\x12*\n\x07session\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05leave\x18\x05 \x01(\x08\"}\n\x0cJoinResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x30\n\x06queues\x18\x02 \x03(\x0b\x32 .apache.rocketmq.v2.MessageQueue\x12\x0f\n\x07members\x18\x03 \x03(\t\"\xd1\x01\n\x0f\x46ixStartRequest\x12+\n\x05group\x18\x01 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12+\n\x05topic\x18\x02 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12\x35\n\x06policy\x18\x03 \x01(\x0e\x32%.apache.rocketmq.v2.QueryOffsetPolicy\x12-\n\ttimestamp\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\">\n\x10\x46ixStartResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\"\x8b\x02\n\x0fSendBackRequest\x12+\n\x05group\x18\x01 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12\x37\n\rmessage_queue\x18\x02 \x01(\x0b\x32 .apache.rocketmq.v2.MessageQueue\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\r\n\x05level\x18\x04 \x01(\x05\x12(\n\x05\x64\x65lay\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tuncounted\x18\x06 \x01(\x08\x12\x14\n\x0cmax_attempts\x18\x07 \x01(\x05\x12\x0e\n\x06reason\x18\x08 \x01(\t\x12\x10\n\x08\x61ttempts\x18\t \x01(\x05\"[\n\x10SendBackResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x0c\n\x04\x64\x65\x61\x64\x18\x02 \x01(\x08\x12\r\n\x05level\x18\x03 \x01(\x05\"\x8b\x01\n\x11LockQueuesRequest\x12+\n\x05group\x18\x01 \x01(\x0b\x32\x1c.apache.rocketmq.v2.Resource\x12\x38\n\x0emessage_queues\x18\x02 \x03(\x0b\x32 .apache.rocketmq.v2.MessageQueue\x12\x0f\n\x07release\x18\x03 \x01(\x08\"\xa3\x01\n\x12LockQueuesResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x38\n\x0emessage_queues\x18\x02 \x03(\x0b\x32 .apache.rocketmq.v2.MessageQueue\x12\'\n\x04life\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration*j\n\x08NackKind\x12\x19\n\x15NACK_KIND_UNSPECIFIED\x10\x00\x12\x15\n\x11NACK_KIND_COUNTED\x10\x01\x12\x17\n\x13NACK_KIND_UNCOUNTED\x10\x02\x12\x13\n\x0fNACK_KIND_FATAL\x10\x03*S\n\x08Strategy\x12\x14\n\x10STRATEGY_AVERAGE\x10\x00\x12\x13\n\x0fSTRATEGY_CIRCLE\x10\x01\x12\x1c\n\x18STRATEGY_CONSISTENT_HASH\x10\x02\x32\x99\x05\n\x08\x43onsumer\x12G\n\x04Nack\x12\x1e.popmq.consumer.v1.NackRequest\x1a\x1f.popmq.consumer.v1.NackResponse\x12G\n\x04Pull\x12\x1e.popmq.consumer.v1.PullRequest\x1a\x1f.popmq.consumer.v1.PullResponse\x12X\n\x07Receive\x12).apache.rocketmq.v2.ReceiveMessageRequest\x1a\".popmq.consumer.v1.ReceiveResponse\x12S\n\x08\x45ndPolls\x12\".popmq.consumer.v1.EndPollsRequest\x1a#.popmq.consumer.v1.EndPollsResponse\x12G\n\x04Join\x12\x1e.popmq.consumer.v1.JoinRequest\x1a\x1f.popmq.consumer.v1.JoinResponse\x12S\n\x08\x46ixStart\x12\".popmq.consumer.v1.FixStartRequest\x1a#.popmq.consumer.v1.FixStartResponse\x12S\n\x08SendBack\x12\".popmq.consumer.v1.SendBackRequest\x1a#.popmq.consumer.v1.SendBackResponse\x12Y\n\nLockQueues\x12$.popmq.consumer.v1.LockQueuesRequest\x1a%.popmq.consumer.v1.LockQueuesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n popmq_consumer/v1/consumer.proto\x12\x11popmq.consumer.v1\x1a#apache/rocketmq/v2/definition.proto\x1a apache/rocketmq/v2/service.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"7\n\tNackEntry\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x16\n\x0ereceipt_handle\x18\x02 \x01(\t\"\x87\x02\n\x0bNackRequest\x12\x31\n\x05group\x18\x01 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12\x31\n\x05topic\x18\x02 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12-\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x1c.popmq.consumer.v1.NackEntry\x12)\n\x04kind\x18\x04 \x01(\x0e\x32\x1b.popmq.consumer.v1.NackKind\x12(\n\x05\x64\x65lay\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06reason\x18\x06 \x01(\t\"o\n\x0fNackResultEntry\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x16\n\x0ereceipt_handle\x18\x02 \x01(\t\x12\x30\n\x06status\x18\x03 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\"u\n\x0cNackResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\x12\x33\n\x07\x65ntries\x18\x02 \x03(\x0b\x32\".popmq.consumer.v1.NackResultEntry\"\xa3\x02\n\x0bPullRequest\x12\x31\n\x05group\x18\x01 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12=\n\rmessage_queue\x18\x02 \x01(\x0b\x32&.popmq.apache.rocketmq.v2.MessageQueue\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x12\n\nbatch_size\x18\x04 \x01(\x05\x12\x45\n\x11\x66ilter_expression\x18\x05 \x01(\x0b\x32*.popmq.apache.rocketmq.v2.FilterExpression\x12\x37\n\x14long_polling_timeout\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xc5\x01\n\x0cPullResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\x12\x33\n\x08messages\x18\x02 \x03(\x0b\x32!.popmq.apache.rocketmq.v2.Message\x12\x13\n\x0bnext_offset\x18\x03 \x01(\x03\x12\x12\n\nmin_offset\x18\x04 \x01(\x03\x12\x12\n\nmax_offset\x18\x05 \x01(\x03\x12\x11\n\tlocked_by\x18\x06 \x01(\t\"\xb0\x01\n\x0fReceiveResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\x12\x33\n\x08messages\x18\x02 \x03(\x0b\x32!.popmq.apache.rocketmq.v2.Message\x12\x36\n\x12\x64\x65livery_timestamp\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"&\n\x0f\x45ndPollsRequest\x12\x13\n\x0b\x61ttempt_ids\x18\x01 \x03(\t\"D\n\x10\x45ndPollsResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\"\xdd\x01\n\x0bJoinRequest\x12\x31\n\x05group\x18\x01 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12\x31\n\x05topic\x18\x02 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12-\n\x08strategy\x18\x03 \x01(\x0e\x32\x1b.popmq.consumer.v1.Strategy\x12*\n\x07session\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05leave\x18\x05 \x01(\x08\"\x89\x01\n\x0cJoinResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\x12\x36\n\x06queues\x18\x02 \x03(\x0b\x32&.popmq.apache.rocketmq.v2.MessageQueue\x12\x0f\n\x07members\x18\x03 \x03(\t\"\xe3\x01\n\x0f\x46ixStartRequest\x12\x31\n\x05group\x18\x01 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12\x31\n\x05topic\x18\x02 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12;\n\x06policy\x18\x03 \x01(\x0e\x32+.popmq.apache.rocketmq.v2.QueryOffsetPolicy\x12-\n\ttimestamp\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"D\n\x10\x46ixStartResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\"\x97\x02\n\x0fSendBackRequest\x12\x31\n\x05group\x18\x01 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12=\n\rmessage_queue\x18\x02 \x01(\x0b\x32&.popmq.apache.rocketmq.v2.MessageQueue\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\r\n\x05level\x18\x04 \x01(\x05\x12(\n\x05\x64\x65lay\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tuncounted\x18\x06 \x01(\x08\x12\x14\n\x0cmax_attempts\x18\x07 \x01(\x05\x12\x0e\n\x06reason\x18\x08 \x01(\t\x12\x10\n\x08\x61ttempts\x18\t \x01(\x05\"a\n\x10SendBackResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\x12\x0c\n\x04\x64\x65\x61\x64\x18\x02 \x01(\x08\x12\r\n\x05level\x18\x03 \x01(\x05\"\x97\x01\n\x11LockQueuesRequest\x12\x31\n\x05group\x18\x01 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12>\n\x0emessage_queues\x18\x02 \x03(\x0b\x32&.popmq.apache.rocketmq.v2.MessageQueue\x12\x0f\n\x07release\x18\x03 \x01(\x08\"\xaf\x01\n\x12LockQueuesResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\x12>\n\x0emessage_queues\x18\x02 \x03(\x0b\x32&.popmq.apache.rocketmq.v2.MessageQueue\x12\'\n\x04life\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration*j\n\x08NackKind\x12\x19\n\x15NACK_KIND_UNSPECIFIED\x10\x00\x12\x15\n\x11NACK_KIND_COUNTED\x10\x01\x12\x17\n\x13NACK_KIND_UNCOUNTED\x10\x02\x12\x13\n\x0fNACK_KIND_FATAL\x10\x03*S\n\x08Strategy\x12\x14\n\x10STRATEGY_AVERAGE\x10\x00\x12\x13\n\x0fSTRATEGY_CIRCLE\x10\x01\x12\x1c\n\x18STRATEGY_CONSISTENT_HASH\x10\x02\x32\x9f\x05\n\x08\x43onsumer\x12G\n\x04Nack\x12\x1e.popmq.consumer.v1.NackRequest\x1a\x1f.popmq.consumer.v1.NackResponse\x12G\n\x04Pull\x12\x1e.popmq.consumer.v1.PullRequest\x1a\x1f.popmq.consumer.v1.PullResponse\x12^\n\x07Receive\x12/.popmq.apache.rocketmq.v2.ReceiveMessageRequest\x1a\".popmq.consumer.v1.ReceiveResponse\x12S\n\x08\x45ndPolls\x12\".popmq.consumer.v1.EndPollsRequest\x1a#.popmq.consumer.v1.EndPollsResponse\x12G\n\x04Join\x12\x1e.popmq.consumer.v1.JoinRequest\x1a\x1f.popmq.consumer.v1.JoinResponse\x12S\n\x08\x46ixStart\x12\".popmq.consumer.v1.FixStartRequest\x1a#.popmq.consumer.v1.FixStartResponse\x12S\n\x08SendBack\x12\".popmq.consumer.v1.SendBackRequest\x1a#.popmq.consumer.v1.SendBackResponse\x12Y\n\nLockQueues\x12$.popmq.consumer.v1.LockQueuesRequest\x1a%.popmq.consumer.v1.LockQueuesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'popmq_consumer.v1.consumer_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_NACKKIND']._serialized_start=2743
-  _globals['_NACKKIND']._serialized_end=2849
-  _globals['_STRATEGY']._serialized_start=2851
-  _globals['_STRATEGY']._serialized_end=2934
+  _globals['_NACKKIND']._serialized_start=2906
+  _globals['_NACKKIND']._serialized_end=3012
+  _globals['_STRATEGY']._serialized_start=3014
+  _globals['_STRATEGY']._serialized_end=3097
   _globals['_NACKENTRY']._serialized_start=191
   _globals['_NACKENTRY']._serialized_end=246
   _globals['_NACKREQUEST']._serialized_start=249
-  _globals['_NACKREQUEST']._serialized_end=500
-  _globals['_NACKRESULTENTRY']._serialized_start=502
-  _globals['_NACKRESULTENTRY']._serialized_end=607
-  _globals['_NACKRESPONSE']._serialized_start=609
-  _globals['_NACKRESPONSE']._serialized_end=720
-  _globals['_PULLREQUEST']._serialized_start=723
-  _globals['_PULLREQUEST']._serialized_end=996
-  _globals['_PULLRESPONSE']._serialized_start=999
-  _globals['_PULLRESPONSE']._serialized_end=1184
-  _globals['_RECEIVERESPONSE']._serialized_start=1187
-  _globals['_RECEIVERESPONSE']._serialized_end=1351
-  _globals['_ENDPOLLSREQUEST']._serialized_start=1353
-  _globals['_ENDPOLLSREQUEST']._serialized_end=1391
-  _globals['_ENDPOLLSRESPONSE']._serialized_start=1393
-  _globals['_ENDPOLLSRESPONSE']._serialized_end=1455
-  _globals['_JOINREQUEST']._serialized_start=1458
-  _globals['_JOINREQUEST']._serialized_end=1667
-  _globals['_JOINRESPONSE']._serialized_start=1669
-  _globals['_JOINRESPONSE']._serialized_end=1794
-  _globals['_FIXSTARTREQUEST']._serialized_start=1797
-  _globals['_FIXSTARTREQUEST']._serialized_end=2006
-  _globals['_FIXSTARTRESPONSE']._serialized_start=2008
-  _globals['_FIXSTARTRESPONSE']._serialized_end=2070
-  _globals['_SENDBACKREQUEST']._serialized_start=2073
-  _globals['_SENDBACKREQUEST']._serialized_end=2340
-  _globals['_SENDBACKRESPONSE']._serialized_start=2342
-  _globals['_SENDBACKRESPONSE']._serialized_end=2433
-  _globals['_LOCKQUEUESREQUEST']._serialized_start=2436
-  _globals['_LOCKQUEUESREQUEST']._serialized_end=2575
-  _globals['_LOCKQUEUESRESPONSE']._serialized_start=2578
-  _globals['_LOCKQUEUESRESPONSE']._serialized_end=2741
-  _globals['_CONSUMER']._serialized_start=2937
-  _globals['_CONSUMER']._serialized_end=3602
+  _globals['_NACKREQUEST']._serialized_end=512
+  _globals['_NACKRESULTENTRY']._serialized_start=514
+  _globals['_NACKRESULTENTRY']._serialized_end=625
+  _globals['_NACKRESPONSE']._serialized_start=627
+  _globals['_NACKRESPONSE']._serialized_end=744
+  _globals['_PULLREQUEST']._serialized_start=747
+  _globals['_PULLREQUEST']._serialized_end=1038
+  _globals['_PULLRESPONSE']._serialized_start=1041
+  _globals['_PULLRESPONSE']._serialized_end=1238
+  _globals['_RECEIVERESPONSE']._serialized_start=1241
+  _globals['_RECEIVERESPONSE']._serialized_end=1417
+  _globals['_ENDPOLLSREQUEST']._serialized_start=1419
+  _globals['_ENDPOLLSREQUEST']._serialized_end=1457
+  _globals['_ENDPOLLSRESPONSE']._serialized_start=1459
+  _globals['_ENDPOLLSRESPONSE']._serialized_end=1527
+  _globals['_JOINREQUEST']._serialized_start=1530
+  _globals['_JOINREQUEST']._serialized_end=1751
+  _globals['_JOINRESPONSE']._serialized_start=1754
+  _globals['_JOINRESPONSE']._serialized_end=1891
+  _globals['_FIXSTARTREQUEST']._serialized_start=1894
+  _globals['_FIXSTARTREQUEST']._serialized_end=2121
+  _globals['_FIXSTARTRESPONSE']._serialized_start=2123
+  _globals['_FIXSTARTRESPONSE']._serialized_end=2191
+  _globals['_SENDBACKREQUEST']._serialized_start=2194
+  _globals['_SENDBACKREQUEST']._serialized_end=2473
+  _globals['_SENDBACKRESPONSE']._serialized_start=2475
+  _globals['_SENDBACKRESPONSE']._serialized_end=2572
+  _globals['_LOCKQUEUESREQUEST']._serialized_start=2575
+  _globals['_LOCKQUEUESREQUEST']._serialized_end=2726
+  _globals['_LOCKQUEUESRESPONSE']._serialized_start=2729
+  _globals['_LOCKQUEUESRESPONSE']._serialized_end=2904
+  _globals['_CONSUMER']._serialized_start=3100
+  _globals['_CONSUMER']._serialized_end=3771
 # @@protoc_insertion_point(module_scope)
