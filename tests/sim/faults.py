@@ -13,7 +13,7 @@ from popmq_broker.core.leases import Due, GroupQueue, LeaseTable, Outcome, Reviv
 from popmq_broker.core.order import Entry, Order
 from popmq_broker.engine import journal, pick, pop, replay, revive
 from popmq_broker.engine.ack import Ack
-from popmq_broker.engine.pop import Pop
+from popmq_broker.engine.poll import Polls
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.topics import Topics
 from popmq_broker.engine.wait import Waiters
@@ -110,7 +110,7 @@ def answers_do_not_wait_for_the_disk() -> Iterator[None]:
 
 @fault
 def pops_do_not_wait_for_their_checkpoint() -> Iterator[None]:
-    with patch.object(Pop, "_durable", _nothing_async):
+    with patch.object(Polls, "_durable", _nothing_async):
         yield
 
 

@@ -85,6 +85,7 @@ async def handlers(
         asyncio.create_task(found.checks.run(), name="transaction checks"),
         asyncio.create_task(found.cluster.run(), name="presence"),
         asyncio.create_task(upstream.starts.run(), name="starts of groups"),
+        asyncio.create_task(upstream.watches.run(), name="watches"),
     ]
     for task in beside:
         task.add_done_callback(partial(_unhealthy_on_error, found.health, log))
@@ -95,6 +96,7 @@ async def handlers(
         for task in beside:
             task.cancel()
         await asyncio.gather(*beside, return_exceptions=True)
+        await upstream.watches.close()
         await links.close()
         await routes.close()
 

@@ -16,6 +16,7 @@ from popmq_broker.engine.inspection import Inspection
 from popmq_broker.engine.nack import Nacks
 from popmq_broker.engine.offsets import Offsets
 from popmq_broker.engine.permission import Permission
+from popmq_broker.engine.poll import Polls
 from popmq_broker.engine.pop import Pop
 from popmq_broker.engine.pop_buffer import Storing
 from popmq_broker.engine.positions import Positions
@@ -86,6 +87,7 @@ class Broker:
         self.timer_keeper = TimerKeeper(state, self.timers)
         self.retention = Retention(state, self.revive, self.offsets)
         self.exports = Exports(state, self.offsets)
+        polls = Polls(state, Pop(state, self.revive, self.storing))
         ack = Ack(state, self.revive)
         dead_letters = DeadLetters(state, self.topics)
         consumers = Consumers(state, self.topics)
@@ -96,12 +98,14 @@ class Broker:
         state.needs["transactions"] = self.transactions.needed_from
         self._send = Send(state, self.timers, self.transactions)
         find = Find(state)
-        explain = Explain(state, self.timers, dead_letters)
         inspection, figures = Inspection(state), Figures(state, self.timers)
         positions = Positions(state)
         self._handlers: dict[str, Handler] = {
             "send": self._send.send,
-            "pop": Pop(state, self.revive, self.storing).pop,
+            "pop": polls.pop,
+            "end_poll": polls.end_poll,
+            "watch": polls.watch,
+            "pass_on": polls.pass_on,
             "ack": ack.ack,
             "change_invisible": ack.change,
             "nack": Nacks(state, ack, self.revive).nack,
@@ -130,7 +134,7 @@ class Broker:
             "find_offset": positions.find,
             "reset_offsets": positions.reset,
             "fix_start": Starts(state).fix,
-            "explain": explain.explain,
+            "explain": Explain(state, self.timers, dead_letters).explain,
             "inspect": inspection.inspect,
             "figures": figures.figures,
             "proxy_here": figures.proxy_here,

@@ -5,13 +5,11 @@ queue each time. Every fifth pop of a group looks at the retry topic first; the 
 last, so neither a busy topic nor a full retry topic starves the other.
 
 Per queue that gave something one checkpoint goes to the revive topic; the answer waits until all
-are on disk. With pop_buffer=memory it does not: see core/pop_buffer.py. A poll that finds nothing
-waits for an arrival and looks again.
+are on disk (engine/poll.py). With pop_buffer=memory it does not: see core/pop_buffer.py.
 
 Source: RocketMQ PopMessageProcessor.
 """
 
-import asyncio
 from dataclasses import dataclass
 
 from popmq_broker.core import checkpoint as ck
@@ -20,28 +18,21 @@ from popmq_broker.core.grant import NOT_STORED, Grant, Lease
 from popmq_broker.core.leases import GroupQueue
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.order import Order
-from popmq_broker.core.receives import Receive
 from popmq_broker.core.sql_filter import parse_sql
-from popmq_broker.core.starts import StartKey
-from popmq_broker.core.tables import PERM_READ
 from popmq_broker.engine import journal
 from popmq_broker.engine.pick import Pick, again, scan, scan_in_order
 from popmq_broker.engine.pop_buffer import Storing, append_behind, before_pop
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.state import BrokerState
-from popmq_broker.engine.wait import WaitKey
 from popmq_broker.store.store import Appended, Draft
 from popmq_common import receipt
-from popmq_common.errors import BadRequest, NoPermission, StartNotFixed, TooManyInFlight
+from popmq_common.errors import TooManyInFlight
 from popmq_common.names import retry_topic
 from popmq_common.receipt import Receipt
 from popmq_common.units import QueueOffset
 from popmq_internal.v1 import link_pb2 as link
 
 RETRY_FIRST_EVERY = 5
-ATTEMPT_ID_MAX = 256
-SCAN_PAST_POLL_S = 1.0  # filtering goes on so long after a poll's time, where messages are left
-CLIENT_ID_MAX = 1_024
 REPLY_BYTES_MAX = 16 << 20  # stored bytes of one pop, so that its reply fits into a frame
 
 
@@ -65,90 +56,7 @@ class Pop:
         self._storing = storing
         self._turn = 0
 
-    async def pop(self, request: link.Pop) -> link.PopReply:
-        """Up to `batch_size` messages, at once or within `poll_ms`.
-
-        Raises `TopicNotFound`, `GroupNotFound`, `NoPermission`, `IllegalFilter`,
-        `TooManyInFlight`, `TooManyRequests`, `DiskFull`.
-        """
-        wanted = self._check(request)
-        key = WaitKey(request.group, request.topic)
-        self._note(request, wanted)
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + request.poll_ms / 1000
-        waiters = self._state.waiters
-        if request.poll_ms and waiters.gathers(key):
-            await waiters.wait(key, wanted, request.poll_ms / 1000, looked=False)
-            self._check(request)
-        waited = False
-        while True:
-            taken = self._take(request, wanted)
-            if taken.count and taken.more:
-                waiters.wake_next(key)
-            if taken.end_offset is not None:
-                await self._durable(request, taken)
-            for pick in taken.picks:
-                pick.queue.advance(min(pick.next_offset, pick.queue.needed_from))
-            if taken.count:
-                self._state.stats.popped[request.topic, request.group] += taken.count
-                return _reply(taken, request, self._state.config.name)
-            if taken.end_offset is not None:  # something may have come while the disk was awaited
-                continue
-            if taken.more:  # everything looked at was filtered out, and there is more
-                if loop.time() > deadline + SCAN_PAST_POLL_S:
-                    waiters.wake_next(key)  # it, or the next poll, goes on where this one stopped
-                    return link.PopReply()
-                await self._let_others_run(key)
-                continue
-            remaining_s = deadline - loop.time()
-            if remaining_s <= 0:
-                return link.PopReply()
-            if not await waiters.wait(key, wanted, remaining_s, again=waited):
-                return link.PopReply()
-            waited = True
-            self._check(request)
-
-    def _note(self, request: link.Pop, wanted: Filter) -> None:
-        """For people who ask why a message was passed over."""
-        text = request.filter_expression if wanted is not None else ""
-        last = Receive(self._state.clock.now_ms(), wanted, text)
-        self._state.receives.note(request.group, request.topic, last)
-
-    async def _let_others_run(self, key: WaitKey) -> None:
-        try:
-            await asyncio.sleep(0)
-        except asyncio.CancelledError:  # somebody else must look at the rest
-            self._state.waiters.wake_next(key)
-            raise
-
-    def _check(self, request: link.Pop) -> Filter:
-        topic = self._state.topic(request.topic)
-        if not topic.perm & PERM_READ:
-            raise NoPermission(topic=topic.name, action="readable")
-        self._state.group(request.group)
-        start = StartKey(request.group, request.topic)
-        if request.needs_start and start not in self._state.starts:
-            raise StartNotFixed(group=request.group, topic=request.topic)
-        if not 1 <= request.batch_size <= ck.CHECKPOINT_OFFSETS_MAX:
-            raise BadRequest(
-                reason=f"batch size {request.batch_size}, 1 to {ck.CHECKPOINT_OFFSETS_MAX} allowed"
-            )
-        if len(request.attempt_id) > ATTEMPT_ID_MAX:
-            raise BadRequest(reason=f"an attempt id of more than {ATTEMPT_ID_MAX} characters")
-        if len(request.client_id) > CLIENT_ID_MAX:
-            raise BadRequest(reason=f"a client id of more than {CLIENT_ID_MAX} characters")
-        return wanted_by(request.filter_kind, request.filter_expression)
-
-    async def _durable(self, request: link.Pop, taken: Taken) -> None:
-        assert taken.end_offset is not None
-        try:
-            await self._state.store.durable(taken.end_offset)
-        except asyncio.CancelledError:  # nobody will get these: visible again at once
-            for pick in taken.picks:
-                self._revive.give_back(pick.queue, pick.offsets, taken.pop_time_ms)
-            raise
-
-    def _take(self, request: link.Pop, wanted: Filter) -> Taken:
+    def take(self, request: link.Pop, wanted: Filter) -> Taken:
         """Decide, append, apply; nothing is awaited in here."""
         state = self._state
         now_ms = state.clock.now_ms()
@@ -171,11 +79,16 @@ class Pop:
         more = any(pick.more for pick in picks)
         return Taken(picks, now_ms, revive_queue, end_offset, more)
 
+    def give_back(self, taken: Taken) -> None:
+        """Nobody will get these: visible again at once."""
+        for pick in taken.picks:
+            self._revive.give_back(pick.queue, pick.offsets, taken.pop_time_ms)
+
     def _pick(self, request: link.Pop, wanted: Filter) -> tuple[list[Pick], int]:
         """Picks by queue, and how many messages are in flight where the cap was reached."""
         state = self._state
         answered = self._answered(request)
-        if answered:
+        if answered or request.held_only:
             return answered, 0
         capped = 0
         picks: list[Pick] = []
@@ -357,7 +270,7 @@ def wanted_by(kind: "link.FilterKind.ValueType", expression: str) -> Filter:
     return parse_tags(expression) if kind else None
 
 
-def _reply(taken: Taken, request: link.Pop, broker: str) -> link.PopReply:
+def reply_of(taken: Taken, request: link.Pop, broker: str) -> link.PopReply:
     reply = link.PopReply()
     for pick in taken.picks:
         if not pick.offsets:

@@ -10,6 +10,9 @@ such gap brings some, another one follows, up to a limit. At 1,000 messages a se
 fifteen to twenty to a receive instead of one, and saves the RPCs of the others. Who sends the next
 only when the last was received stops the stream, and waits for one gap more.
 
+A proxy whose polls wait at another broker watches: it is told of an arrival that no poll here waits
+for, and one of its polls comes and looks.
+
 There is no lost wake-up: nothing is awaited between a poll's last look and its entry here, and a
 poll that is woken and given up hands its wake on.
 """
@@ -47,9 +50,22 @@ class Waiter:
     woken: "asyncio.Future[Codes]" = field(repr=False)
     """Done with what it was woken for."""
 
+    watches: bool = False
+    """It waits on behalf of polls elsewhere, and goes after those that wait here."""
+
     @property
     def was_woken(self) -> bool:
         return self.woken.done() and not self.woken.cancelled()
+
+
+@dataclass(slots=True, eq=False)
+class Patience:
+    """Until when a poll waits; somebody else may cut it short."""
+
+    deadline_s: float
+    """By the event loop's clock."""
+    waiter: Waiter | None = None
+    """While it waits."""
 
 
 @dataclass(slots=True, eq=False)
@@ -89,6 +105,8 @@ class Waiters:
         self._gaps_max = max(1, gap_ms_max // gap_ms) if gap_ms else 0
         self._gathering: dict[WaitKey, Gathering] = {}
         self._parked: dict[WaitKey, Parked] = {}
+        self._watching: dict[WaitKey, Parked] = {}
+        self.watch_count = 0
         self._waiters: dict[int, Waiter] = {}
         self._keys_of: dict[str, dict[WaitKey, None]] = {}
         """A dictionary, so that the order does not depend on the hashes of names."""
@@ -97,8 +115,8 @@ class Waiters:
     @property
     def is_empty(self) -> bool:
         """Nothing is left of polls that were here."""
-        tables = (self._parked, self._waiters, self._keys_of, self._group_counts, self._gathering)
-        return self.count == 0 and not any(tables)
+        tables = (self._parked, self._watching, self._waiters, self._keys_of, self._group_counts)
+        return self.count + self.watch_count == 0 and not any(tables) and not self._gathering
 
     def gathers(self, key: WaitKey) -> bool:
         """A poll that comes now gets more, and costs less, if it waits for the end of the gap."""
@@ -116,8 +134,10 @@ class Waiters:
         *,
         looked: bool = True,
         again: bool = False,
+        patience: Patience | None = None,
     ) -> bool:
-        """True: something arrived; False: `timeout_s` passed. Raises `TooManyRequests`.
+        """True: something arrived, or `cut_short` ended it; False: `timeout_s` passed. Raises
+        `TooManyRequests`.
 
         A poll that has not `looked` comes while arrivals gather, and is woken with them. One that
         comes `again` was woken for nothing, and goes before those that came after it.
@@ -127,6 +147,8 @@ class Waiters:
         self._check_room(key)
         woken = asyncio.get_running_loop().create_future()
         waiter = Waiter(next(self._numbers), wanted, woken)
+        if patience is not None:
+            patience.waiter = waiter
         self._enter(key, waiter, first=again)
         try:
             async with asyncio.timeout(timeout_s):
@@ -139,7 +161,32 @@ class Waiters:
             raise
         finally:
             self._leave(key, waiter)
+            if patience is not None:
+                patience.waiter = None
         return True
+
+    async def watch(self, key: WaitKey, wanted: Filter) -> None:
+        """Returns when something arrived that no poll here waits for, or when polls must look
+        again. Raises `TooManyRequests`."""
+        if self.watch_count >= self._count_max:
+            raise TooManyRequests(what="watching proxies", limit=self._count_max)
+        woken = asyncio.get_running_loop().create_future()
+        waiter = Waiter(next(self._numbers), wanted, woken, watches=True)
+        self._enter(key, waiter, first=False)
+        try:
+            await woken
+        except asyncio.CancelledError:
+            if waiter.was_woken:
+                self._wake_one(key, waiter.woken.result())
+            raise
+        finally:
+            self._leave(key, waiter)
+
+    def cut_short(self, key: WaitKey, patience: Patience) -> None:
+        """The poll looks once more and is answered with what it finds."""
+        patience.deadline_s = 0.0
+        if patience.waiter is not None:
+            self._wake(key, patience.waiter, None)
 
     def arrived(self, topic: str, tags_codes: Collection[int]) -> None:
         """Messages with these hashes became visible in `topic`."""
@@ -185,23 +232,26 @@ class Waiters:
     def wake_group(self, group: str) -> None:
         """Every poll of `group` must look again: it was deleted or changed."""
         if group in self._group_counts:
-            for key in [key for key in self._parked if key.group == group]:
+            keys = {**self._parked, **self._watching}
+            for key in [key for key in keys if key.group == group]:
                 self._wake_key(key)
 
     def _wake_key(self, key: WaitKey) -> None:
-        for number in self._parked[key].polls():
-            waiter = self._waiters.get(number)
-            if waiter is not None:
-                self._wake(key, waiter, None)
+        for line in (self._parked.get(key), self._watching.get(key)):
+            for number in () if line is None else line.polls():
+                waiter = self._waiters.get(number)
+                if waiter is not None:
+                    self._wake(key, waiter, None)
 
     def _wake_one(self, key: WaitKey, tags_codes: Codes) -> bool:
         """False: nobody waits for these."""
-        parked = self._parked.get(key)
-        number = None if parked is None else parked.oldest(tags_codes)
-        if number is None:
-            return False
-        self._wake(key, self._waiters[number], tags_codes)
-        return True
+        for table in (self._parked, self._watching):
+            line = table.get(key)
+            number = None if line is None else line.oldest(tags_codes)
+            if number is not None:
+                self._wake(key, self._waiters[number], tags_codes)
+                return True
+        return False
 
     def _wake(self, key: WaitKey, waiter: Waiter, tags_codes: Codes) -> None:
         """It leaves at once, so that nobody wakes it a second time."""
@@ -219,31 +269,41 @@ class Waiters:
             raise TooManyRequests(what=what, limit=self._group_count_max)
 
     def _enter(self, key: WaitKey, waiter: Waiter, *, first: bool) -> None:
-        parked = self._parked.get(key)
-        if parked is None:
-            parked = self._parked[key] = Parked()
+        table = self._watching if waiter.watches else self._parked
+        line = table.get(key)
+        if line is None:
+            line = table[key] = Parked()
             for topic in (key.topic, retry_topic(*key)):
                 self._keys_of.setdefault(topic, {})[key] = None
-        parked.add(waiter.number, waiter.filter, first=first)
+        line.add(waiter.number, waiter.filter, first=first)
         self._waiters[waiter.number] = waiter
         self._group_counts[key.group] += 1
-        self.count += 1
+        self._count(waiter, 1)
 
     def _leave(self, key: WaitKey, waiter: Waiter) -> None:
         """Once; it may have left when it was woken."""
         if self._waiters.pop(waiter.number, None) is None:
             return
-        self.count -= 1
+        self._count(waiter, -1)
         self._group_counts[key.group] -= 1
         if not self._group_counts[key.group]:
             del self._group_counts[key.group]
-        parked = self._parked[key]
-        parked.remove(waiter.number, waiter.filter)
-        if parked:
+        table = self._watching if waiter.watches else self._parked
+        line = table[key]
+        line.remove(waiter.number, waiter.filter)
+        if line:
             return
-        del self._parked[key]
+        del table[key]
+        if key in self._parked or key in self._watching:
+            return
         for topic in (key.topic, retry_topic(*key)):
             keys = self._keys_of[topic]
             keys.pop(key, None)
             if not keys:
                 del self._keys_of[topic]
+
+    def _count(self, waiter: Waiter, change: int) -> None:
+        if waiter.watches:
+            self.watch_count += change
+        else:
+            self.count += change

@@ -27,6 +27,8 @@ GREETING_BYTES_MAX = 64 * KiB
 GRACE_S = 5.0
 FAREWELL_S = 1.0
 """How long proxies that have no calls under way may take to close their connections."""
+WAITING = ("pop", "watch")
+"""Calls that wait until something arrives; they end when the broker stops."""
 Handle = Callable[[link.Call], Awaitable[link.Reply]]
 HandleSends = Callable[
     [Sequence[link.Call | SendCall], Callable[[link.Reply | SendDone], None]], None
@@ -231,7 +233,7 @@ class Connection:
         return True
 
     def _begin(self, call: link.Call, kind: str | None) -> None:
-        if kind == "pop":
+        if kind in WAITING:
             self._pops.add(call.id)
         task = self._calls[call.id] = asyncio.create_task(self._serve(call))
         # not by the task itself: one that is cancelled before its first step never runs

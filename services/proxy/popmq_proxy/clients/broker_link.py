@@ -37,8 +37,9 @@ class BrokerLink:
         self._frames = frames
         self._ids = count(1)
         self._waiting: dict[int, asyncio.Future[link.Reply]] = {}
-        self._polls: dict[int, link.Pop] = {}
-        """Those of the waiting calls that another broker may serve as well."""
+        self._polls: dict[int, link.Pop | None] = {}
+        """Those of the waiting calls that another broker may serve as well: pops, and watches,
+        which take nothing."""
         self._sends: dict[int, Told] = {}
         self._gathering = Gathering(gather_ms_max)
         self._deadlines = Deadlines(self._pass_deadline)
@@ -95,6 +96,8 @@ class BrokerLink:
         waiter = self._waiting[call_id] = self._loop.create_future()
         if call.HasField("pop"):
             self._polls[call_id] = call.pop
+        elif call.HasField("watch"):
+            self._polls[call_id] = None
         # a timer of our own: asyncio.timeout costs 4 µs, a twentieth of a send
         timer = self._loop.call_later(
             timeout_ms / 1000, pass_deadline, waiter, self._broker, timeout_ms
@@ -118,18 +121,21 @@ class BrokerLink:
 
         Only pops wait for long; the others are left to finish, their work may be half done.
         """
-        pop = self._polls.get(call_id)
-        if pop is None or self.broken:
+        if call_id not in self._polls or self.broken:
             return
+        pop = self._polls[call_id]
         if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
             self._give_back(pop, waiter.result())  # it came in the same moment as the cancelling
             return
-        self._given_up[call_id] = pop
+        if pop is not None:
+            self._given_up[call_id] = pop
         if len(self._given_up) > GIVEN_UP_MAX:
             self._given_up.popitem(last=False)
         self._try_put(link.Call(cancel=link.Cancel(call_id=call_id)))
 
-    def _give_back(self, pop: link.Pop, reply: link.Reply) -> None:
+    def _give_back(self, pop: link.Pop | None, reply: link.Reply) -> None:
+        if pop is None:
+            return
         handles = [message.handle for message in reply.pop.messages]
         if handles:
             release = link.Release(group=pop.group, topic=pop.topic, handles=handles)

@@ -62,6 +62,18 @@ class RouteCache:
         self._entries.move_to_end(topic)
         return entry.routes
 
+    def readable(self, topic: str) -> list[str]:
+        """Brokers that the topic can be received from, as they are known; asked for again beside
+        it when that is due."""
+        entry = self._entries.get(topic)
+        if entry is None:
+            return []
+        now_s = self._now_s()
+        if now_s > entry.refresh_s and topic not in self._asking:
+            entry.refresh_s = now_s + RETRY_S
+            self._start(topic)
+        return entry.routes.readable_brokers
+
     async def routes(self, topic: str) -> TopicRoutes:
         """Raises `TopicNotFound`, `NameserverDown` when nothing is known and nobody answers."""
         entry = self._entries.get(topic)

@@ -31,6 +31,7 @@ from popmq_proxy.core.resource import stored_name
 from popmq_proxy.core.routes import TopicRoutes
 from popmq_proxy.producers import Producers
 from popmq_proxy.rpc.starts import Starts
+from popmq_proxy.rpc.watches import Watches
 from popmq_proxy.sessions import Sessions
 
 GROUP_KEPT_S = 20.0
@@ -94,6 +95,9 @@ class Upstream:
         self.stopping = asyncio.Event()
         """The proxy drains: nothing waits for a broker any more."""
         self.starts = Starts(self.call, brokers.answers, self._spread_group, clock, log)
+        self.watches = Watches(
+            self.call, brokers.answers, lambda topic: routes.readable(topic), log
+        )
         self._groups: dict[str, tuple[float, link.GroupConfig]] = {}
         self._waiting_count = 0
 

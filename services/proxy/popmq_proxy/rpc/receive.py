@@ -1,4 +1,4 @@
-"""ReceiveMessage: pop from one broker, answer with what came.
+"""ReceiveMessage: pop from the brokers of a topic, answer with what one of them gave.
 
 The order is status, messages, delivery timestamp; official clients rely on all three. When the
 client is gone before everything has left, all of it is given back at once: a client drops what it
@@ -6,7 +6,6 @@ has of an answer that did not end.
 """
 
 import asyncio
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,12 +14,9 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common.errors import (
     BadRequest,
-    BrokerDown,
-    GroupNotFound,
     IllegalFilter,
     NoPermission,
     PopMQError,
-    StartNotFixed,
 )
 from popmq_common.names import check_group
 from popmq_consumer.v1 import consumer_pb2 as consumer
@@ -32,6 +28,7 @@ from popmq_proxy.core.turns import Turns
 from popmq_proxy.rpc.answer import Answer
 from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.rpc.polls import while_it_lives
+from popmq_proxy.rpc.pop_anywhere import PopAnywhere, Taken
 
 BATCH_MAX = 32
 """A broker gives no more in one pop."""
@@ -66,6 +63,7 @@ class Receive:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
         self._turns = Turns()
+        self._anywhere = PopAnywhere(upstream, self._give_back_taken)
 
     async def receive_message(
         self, ctx: CallContext, request: service.ReceiveMessageRequest
@@ -106,9 +104,11 @@ class Receive:
             more = link.Pop()
             more.CopyFrom(pop)
             more.batch_size, more.poll_ms, more.attempt_id = min(missing, BATCH_MAX), 0, ""
+            more.poll_id = 0
             pops.append(more)
         asked = [
-            asyncio.ensure_future(self._pop_at(ctx, first.broker, one, last=False)) for one in pops
+            asyncio.ensure_future(self._anywhere.pop_at(ctx, first.broker, one, last=False))
+            for one in pops
         ]
         try:
             await asyncio.wait(asked)
@@ -157,49 +157,15 @@ class Receive:
         session = upstream.sessions.seen(ctx.client_id, upstream.clock.now_ms())
         session.renews = session.renews or pop.auto_renew
 
-        def delivery(broker: str, messages: Sequence[link.PoppedMessage]) -> Delivery:
-            return Delivery(broker, pop.group, pop.topic, messages, group.fifo)
+        async def unseen(taken: Taken) -> None:
+            await self._give_back(delivery(taken))
 
-        poll = self._pop_at_one(ctx, brokers, pop)
-        taken = await while_it_lives(
-            session, poll, pop.attempt_id, lambda came: self._give_back(delivery(*came))
-        )
-        return delivery(brokers[0], ()) if taken is None else delivery(*taken)
+        def delivery(taken: Taken) -> Delivery:
+            return Delivery(taken.broker, pop.group, pop.topic, taken.messages, group.fifo)
 
-    async def _pop_at_one(
-        self, ctx: CallContext, brokers: list[str], pop: link.Pop
-    ) -> tuple[str, Sequence[link.PoppedMessage]]:
-        """(broker, what came). One that goes away while the poll waits there has given nothing:
-        the poll goes on at the next one, for the rest of its time. The last one is waited for."""
-        until_s = time.monotonic() + pop.poll_ms / 1000
-        for broker in brokers[:-1]:
-            try:
-                return broker, await self._pop_at(ctx, broker, pop, last=False)
-            except (BrokerDown, NoPermission) as away:
-                self._upstream.log.debug("poll.moved", broker=broker, reason=str(away))
-            pop.poll_ms = max(0, int((until_s - time.monotonic()) * 1000))
-        return brokers[-1], await self._pop_at(ctx, brokers[-1], pop, last=True)
-
-    async def _pop_at(
-        self, ctx: CallContext, broker: str, pop: link.Pop, *, last: bool
-    ) -> Sequence[link.PoppedMessage]:
-        """A broker that was down when the group was made, or started, is told now."""
-        upstream, call = self._upstream, link.Call(pop=pop)
-        timeout_ms = pop.poll_ms + upstream.config.call_timeout_ms
-        try:
-            if last:
-                reply = await upstream.call_there(ctx, broker, call, timeout_ms)
-            else:
-                reply = await upstream.call(broker, call, timeout_ms)
-        except (GroupNotFound, StartNotFixed) as lacking:
-            if isinstance(lacking, GroupNotFound):
-                upstream.forget_group(pop.group)
-                await upstream.group(pop.group)
-            upstream.starts.forget(pop.group, pop.topic)
-            brokers = (await upstream.topic_routes(pop.topic)).readable_brokers
-            await upstream.starts.fix(pop.group, pop.topic, brokers)
-            reply = await upstream.call(broker, call, timeout_ms)
-        return reply.pop.messages
+        poll = self._anywhere.pop(ctx, brokers, pop, fifo=group.fifo)
+        taken = await while_it_lives(session, poll, pop.attempt_id, unseen)
+        return delivery(taken or Taken(brokers[0], ()))
 
     def _pop_call(self, ctx: CallContext, request: service.ReceiveMessageRequest) -> link.Pop:
         topic, group = ctx.stored(request.message_queue.topic), ctx.stored(request.group)
@@ -249,6 +215,9 @@ class Receive:
             first = self._turns.next((pop.group, pop.topic)) % len(readable)
         in_turn = readable[first:] + readable[:first]
         return sorted(in_turn, key=lambda broker: not self._upstream.brokers.answers(broker))
+
+    async def _give_back_taken(self, pop: link.Pop, taken: Taken) -> None:
+        await self._give_back(Delivery(taken.broker, pop.group, pop.topic, taken.messages))
 
     async def _give_back(self, delivery: Delivery) -> None:
         """Visible again at once, uncounted: the client went before it had them."""

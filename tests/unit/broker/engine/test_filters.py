@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from harness.broker import GROUP, TOPIC, EngineDriver, pop_body, popped
 
-from popmq_broker.engine import pop as pop_module
+from popmq_broker.engine import poll as poll_module
 from popmq_broker.engine.pick import SCAN_RECORDS_MAX
 from popmq_common import hosts, properties
 from popmq_internal.v1 import link_pb2 as link
@@ -55,7 +55,7 @@ def test_t32_one_match_in_ten_thousand_comes_with_one_pop(
     driver: EngineDriver, fifo: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others get their turn in between; the poll goes on by itself until it has seen all."""
-    monkeypatch.setattr(pop_module, "SCAN_PAST_POLL_S", 60.0)  # of a machine that is busy
+    monkeypatch.setattr(poll_module, "SCAN_PAST_POLL_S", 60.0)  # of a machine that is busy
     driver.make(queues=1, fifo=fifo)
     fill(driver, 10_000)
     turns = 0
@@ -80,7 +80,7 @@ def test_t32_one_match_in_ten_thousand_comes_with_one_pop(
 def test_t32_a_scan_that_takes_long_ends_and_the_next_goes_on(
     driver: EngineDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pop_module, "SCAN_PAST_POLL_S", -1.0)  # one look is too long already
+    monkeypatch.setattr(poll_module, "SCAN_PAST_POLL_S", -1.0)  # one look is too long already
     driver.make(queues=1)
     fill(driver, 3 * SCAN_RECORDS_MAX)
     wanted = f"number = {3 * SCAN_RECORDS_MAX - 1}"

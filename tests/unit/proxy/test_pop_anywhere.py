@@ -1,0 +1,314 @@
+"""A receive waits at all brokers of its topic: it gets what comes first, from one of them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from harness.broker import GROUP, TOPIC, EngineDriver
+from harness.proxy import ProxyDriver
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+from popmq_broker.engine.poll import Polls
+from popmq_common.errors import NotServed
+from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.core import watching
+from popmq_proxy.rpc import watches as watches_module
+
+NAMES = ("broker-a", "broker-b", "broker-c", "broker-d")
+POLL_S = 60
+"""No test waits so long: what comes ends the poll."""
+
+
+class Cluster:
+    def __init__(self, folder: Path, brokers: int, *, fifo: bool = False) -> None:
+        self.away: set[str] = set()
+        self.engines: list[EngineDriver] = []
+        for name in NAMES[:brokers]:
+            like = self.engines[0] if self.engines else None
+            engine = EngineDriver(folder / name, like=like, name=name, wake_gap_ms=0)
+            engine.make(queues=2, fifo=fifo)
+            self.engines.append(engine)
+        self.proxy = self.another_proxy()
+
+    def another_proxy(self) -> ProxyDriver:
+        return ProxyDriver(*self.engines, away=self.away)
+
+    def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self.engines[0].run(work())
+
+    async def send(self, broker: int, body: str, tag: str = "", message_group: str = "") -> None:
+        engine = self.engines[broker]
+        call = link.Call(**engine.send_body(body, tag, message_group, queue_id=0))
+        await engine.broker.handle(call)
+
+    def held(self) -> int:
+        return sum(engine.broker.state.leases.live_count for engine in self.engines)
+
+    def close(self) -> None:
+        for engine in reversed(self.engines):
+            engine.close()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path, 2)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def four(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path, 4)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def fifo(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path, 2, fifo=True)
+    yield made
+    made.close()
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    while not reached():  # noqa: ASYNC110 - in the tables of brokers and proxies, which tell nobody
+        await asyncio.sleep(0)
+
+
+async def receive(
+    proxy: ProxyDriver, broker: int, poll_s: int = POLL_S, tag: str = "*", **fields: Any
+) -> list[str]:
+    """Bodies; the receive names `broker`."""
+    request = service.ReceiveMessageRequest(
+        group=v2.Resource(name=GROUP),
+        message_queue=v2.MessageQueue(
+            topic=v2.Resource(name=TOPIC), broker=v2.Broker(name=NAMES[broker])
+        ),
+        filter_expression=v2.FilterExpression(type=v2.TAG, expression=tag),
+        **{"batch_size": 1, **fields},
+    )
+    request.long_polling_timeout.seconds = poll_s
+    request.invisible_duration.seconds = 30
+    answer = await proxy.methods.answers["ReceiveMessage"](proxy.context, request)
+    found = [service.ReceiveMessageResponse.FromString(one) for one in answer.responses]
+    assert found[0].status.code in (v2.OK, v2.MESSAGE_NOT_FOUND), found[0]
+    return [one.message.body.decode() for one in found if one.HasField("message")]
+
+
+@asynccontextmanager
+async def waiting(
+    cluster: Cluster, *receives: Coroutine[Any, Any, list[str]], at: int = 0
+) -> AsyncIterator["list[asyncio.Task[list[str]]]"]:
+    """Receives, once all of them wait `at` that broker."""
+    tasks = [asyncio.ensure_future(one) for one in receives]
+    waiters = cluster.engines[at].broker.state.waiters
+    before = waiters.count
+    await until(lambda: waiters.count == before + len(tasks))
+    yield tasks
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.mark.parametrize("there", [1, 2, 3])
+def test_a_receive_that_waits_gets_what_comes_to_another_broker(four: Cluster, there: int) -> None:
+    async def work() -> None:
+        async with waiting(four, receive(four.proxy, 0)) as (one,):
+            await four.send(there, "a")
+            assert await one == ["a"]
+
+    four.run(work)
+    assert four.held() == 1
+
+
+def test_what_is_there_already_comes_at_once_whichever_broker_is_asked(four: Cluster) -> None:
+    async def work() -> None:
+        for broker in range(4):
+            await four.send(broker, f"{broker}")
+        assert await receive(four.proxy, 2, poll_s=0) == ["2"]
+        rest = [await receive(four.proxy, 2, poll_s=0) for _ in range(4)]
+        assert sorted(rest) == [[], ["0"], ["1"], ["3"]]
+
+    four.run(work)
+
+
+def test_many_receives_and_messages_each_gets_one_and_nothing_is_held_twice(four: Cluster) -> None:
+    async def work() -> None:
+        proxies = [four.proxy, four.another_proxy()]
+        receives = [receive(proxies[i % 2], 0) for i in range(40)]
+        async with waiting(four, *receives) as tasks:
+            sent = [f"m{i}" for i in range(40)]
+            await asyncio.gather(*(four.send(i % 4, body) for i, body in enumerate(sent)))
+            came = await asyncio.gather(*tasks)
+        assert sorted(body for bodies in came for body in bodies) == sorted(sent)
+
+    four.run(work)
+    assert four.held() == 40
+
+
+def test_a_message_of_another_tag_disturbs_no_receive(cluster: Cluster) -> None:
+    async def work() -> None:
+        wanted = receive(cluster.proxy, 0, tag="red")
+        async with waiting(cluster, wanted) as (red,):
+            await cluster.send(1, "b", tag="blue")
+            await cluster.send(1, "r", tag="red")
+            assert await red == ["r"]
+
+    cluster.run(work)
+
+
+def test_who_leaves_when_it_is_told_hands_the_message_on(cluster: Cluster) -> None:
+    async def work() -> None:
+        both = [receive(cluster.proxy, 0) for _ in range(2)]
+        async with waiting(cluster, *both) as (first, second):
+            watches = cluster.proxy.upstream.watches
+            with patch.object(watches, "_end"):  # it is told, and has not gone to look yet
+                await cluster.send(1, "a")
+                await until(lambda: bool(watches._cut_short))
+            first.cancel()
+            assert await second == ["a"]
+
+    cluster.run(work)
+
+
+def test_when_no_receive_is_left_another_proxy_is_told(cluster: Cluster) -> None:
+    async def work() -> None:
+        other = cluster.another_proxy()
+        receives = receive(cluster.proxy, 0), receive(other, 0)
+        async with waiting(cluster, *receives) as (one, two):
+            one.cancel()
+            await asyncio.gather(one, return_exceptions=True)
+            await cluster.send(1, "a")
+            assert await two == ["a"]
+
+    cluster.run(work)
+
+
+def test_a_broker_that_comes_back_is_looked_at(cluster: Cluster) -> None:
+    async def work() -> None:
+        await receive(cluster.proxy, 0, poll_s=0)
+        cluster.away.add("broker-b")
+        async with waiting(cluster, receive(cluster.proxy, 0)) as (one,):
+            await cluster.send(1, "sent while this proxy did not reach it")
+            cluster.away.clear()
+            cluster.proxy.upstream.watches.tend()
+            assert len(await one) == 1
+
+    with patch.object(watching, "QUIET_S", 0.0):
+        cluster.run(work)
+
+
+def test_a_broker_that_gets_the_topic_is_looked_at(tmp_path: Path) -> None:
+    """By a receive that began when there was one broker alone."""
+    cluster = Cluster(tmp_path, 2)
+    cluster.engines[1].call(delete_topic=link.DeleteTopic(topic=TOPIC))
+
+    async def work() -> None:
+        upstream = cluster.proxy.upstream
+        async with waiting(cluster, receive(cluster.proxy, 0)) as (one,):
+            topic = link.TopicConfig(
+                name=TOPIC, read_queues=2, write_queues=2, message_type="MIXED"
+            )
+            put = link.Call(put_topic=link.PutTopic(topic=topic))
+            await cluster.engines[1].broker.handle(put)
+            await cluster.send(1, "a")
+            upstream.routes.make_stale(TOPIC)
+            upstream.watches.tend()  # finds the route old
+            await until(lambda: len(upstream.routes.readable(TOPIC)) == 2)
+            upstream.watches.tend()
+            assert await one == ["a"]
+
+    cluster.run(work)
+    cluster.close()
+
+
+def test_a_second_receive_does_not_look_at_brokers_that_are_quiet(four: Cluster) -> None:
+    pops: list[str] = []
+    whole = Polls.pop
+
+    async def counted(self: Polls, request: link.Pop) -> link.PopReply:
+        pops.append(self._state.config.name)
+        return await whole(self, request)
+
+    async def work() -> None:
+        async with waiting(four, receive(four.proxy, 0)):
+            pops.clear()
+            async with waiting(four, receive(four.proxy, 0)):
+                assert pops == ["broker-a"]
+
+    with patch.object(Polls, "pop", counted):
+        for engine in four.engines:
+            engine.restart()
+        four.run(work)
+
+
+def test_watches_end_when_nobody_receives_any_more(four: Cluster) -> None:
+    async def work() -> None:
+        async with waiting(four, receive(four.proxy, 0)):
+            pass
+        with patch.object(watching, "UNUSED_S", 0.0):
+            four.proxy.upstream.watches.tend()
+        waiters = [engine.broker.state.waiters for engine in four.engines]
+        await until(lambda: all(one.is_empty for one in waiters))
+
+    four.run(work)
+
+
+def test_beyond_the_bound_of_watches_a_receive_waits_where_it_was_sent(cluster: Cluster) -> None:
+    async def work() -> None:
+        cluster.proxy.upstream.watches._table._keys_max = 0
+        await cluster.send(1, "a")
+        assert await receive(cluster.proxy, 0, poll_s=0) == ["a"]
+        async with waiting(cluster, receive(cluster.proxy, 0)) as (one,):
+            await cluster.send(0, "b")
+            assert await one == ["b"]
+
+    cluster.run(work)
+
+
+def test_a_lost_answer_of_another_broker_comes_again_in_order(fifo: Cluster) -> None:
+    """By the attempt id, although the receive asks the first broker again."""
+
+    async def work() -> None:
+        for body in ("1", "2"):
+            await fifo.send(1, body, message_group="x")
+        got = await receive(fifo.proxy, 0, poll_s=0, attempt_id="try", batch_size=8)
+        await fifo.send(0, "new", message_group="y")
+        again = await receive(fifo.another_proxy(), 0, poll_s=0, attempt_id="try", batch_size=8)
+        assert got == again == ["1", "2"]
+
+    fifo.run(work)
+
+
+def test_order_holds_over_the_receives_of_several_brokers(fifo: Cluster) -> None:
+    """The next of a message group only when the one before is done, whoever is asked."""
+
+    async def work() -> None:
+        for body in ("1", "2"):
+            await fifo.send(1, body, message_group="x")
+        assert await receive(fifo.proxy, 0, poll_s=0, attempt_id="a") == ["1"]
+        assert await receive(fifo.proxy, 0, poll_s=0, attempt_id="b") == []
+        assert await receive(fifo.proxy, 1, poll_s=0, attempt_id="c") == []
+
+    fifo.run(work)
+
+
+def test_a_broker_of_an_older_version_is_polled_instead_of_watched(cluster: Cluster) -> None:
+    async def refuse(self: Polls, request: link.Watch) -> link.Done:
+        raise NotServed(what="watch")
+
+    async def work() -> None:
+        async with waiting(cluster, receive(cluster.proxy, 0)) as (one,):
+            await cluster.send(1, "a")
+            cluster.proxy.upstream.watches.tend()
+            assert await one == ["a"]
+
+    with patch.object(Polls, "watch", refuse), patch.object(watches_module, "LOOK_S", 0.01):
+        for engine in cluster.engines:
+            engine.restart()
+        cluster.run(work)
