@@ -2,12 +2,13 @@
 
 import asyncio
 import time
+from functools import partial
 
 import pytest
 
 from popmq_broker.core.filter import parse_tags
 from popmq_broker.core.queue_entry import tags_code
-from popmq_broker.engine.wait import Waiters, WaitKey
+from popmq_broker.engine.wait import Patience, Waiters, WaitKey
 from popmq_common.errors import TooManyRequests
 
 KEY = WaitKey("g", "t")
@@ -237,3 +238,76 @@ async def test_t30_ten_thousand_short_lived_groups_leave_nothing() -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
     await asyncio.sleep(0.005)  # the gap
     assert waiters.is_empty
+
+
+async def test_a_poll_that_waits_here_goes_before_a_watch_for_polls_elsewhere() -> None:
+    waiters = Waiters(10)
+    watch = asyncio.create_task(waiters.watch(KEY, None))
+    await asyncio.sleep(0)
+    (poll,) = await polls(waiters, "*")
+    waiters.arrived("t", [0])
+    await settle()
+    assert (poll.done(), watch.done()) == (True, False)
+    waiters.arrived("t", [0])
+    await settle()
+    assert watch.done()
+    assert waiters.is_empty
+
+
+async def test_a_watch_is_told_what_no_poll_here_wants() -> None:
+    waiters = Waiters(10)
+    (poll,) = await polls(waiters, "A")
+    watch = asyncio.create_task(waiters.watch(KEY, parse_tags("B")))
+    await asyncio.sleep(0)
+    waiters.arrived("t", [tags_code("B")])
+    await settle()
+    assert (poll.done(), watch.done()) == (False, True)
+    poll.cancel()
+
+
+async def test_a_watch_that_is_given_up_when_it_is_told_tells_the_next() -> None:
+    waiters = Waiters(10)
+    watches = [asyncio.create_task(waiters.watch(KEY, None)) for _ in range(2)]
+    await asyncio.sleep(0)
+    waiters.arrived("t", [0])
+    watches[0].cancel()
+    await settle()
+    assert watches[1].done()
+    assert waiters.is_empty
+
+
+async def test_what_ends_polls_ends_watches_too() -> None:
+    waiters = Waiters(10)
+    for end in (partial(waiters.wake_all, "t"), partial(waiters.wake_group, "g")):
+        watch = asyncio.create_task(waiters.watch(KEY, parse_tags("A")))
+        await asyncio.sleep(0)
+        end()
+        await settle()
+        assert watch.done()
+
+
+async def test_watches_have_a_bound() -> None:
+    waiters = Waiters(1)
+    watch = asyncio.create_task(waiters.watch(KEY, None))
+    await asyncio.sleep(0)
+    with pytest.raises(TooManyRequests):
+        await waiters.watch(KEY, None)
+    watch.cancel()
+    await settle()
+    assert waiters.is_empty
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_poll_that_is_cut_short_looks_once_more(*, waits: bool) -> None:
+    """Now, or when it would begin to wait."""
+    waiters = Waiters(10)
+    patience = Patience(asyncio.get_running_loop().time() + 60)
+    task = asyncio.create_task(waiters.wait(KEY, None, 60, patience=patience))
+    if waits:
+        await asyncio.sleep(0)
+    waiters.cut_short(KEY, patience)
+    assert patience.deadline_s == 0
+    if waits:
+        assert await task
+        assert waiters.is_empty
+    task.cancel()
