@@ -279,7 +279,9 @@ class EngineDriver:
         watch.look(self.clock.now_ms())
 
     def retain(self) -> int:
-        """A round of retention, behind a checkpoint; how many files it deleted."""
+        """A round of retention, behind a checkpoint and a write of the files of config/; how many
+        files of the log it deleted."""
+        self.run(self.broker.catalog.save())
         self.run(self.broker.state.store.checkpoint())
         return self.run(self.broker.retention.round())
 

@@ -83,9 +83,9 @@ class TimerMachine(RuleBasedStateMachine):
         named = {properties.UNIQ_KEY: f"id-{body}", properties.DELAY_LEVEL: str(level)}
         plain = Draft(TOPIC, 0, body.encode(), properties.encode(named), 0, 0, 0, 7, hosts.LOCAL)
         state, now_ms = self.driver.broker.state, self._now()
-        draft = self.driver.broker.timers.levels.park(plain, now_ms)
 
         async def append() -> None:
+            draft = self.driver.broker.timers.levels.park(plain, now_ms)
             state.store.append([draft], now_ms)
             await state.store.durable(state.store.log_end)
 

@@ -13,6 +13,7 @@ from popmq_broker.core.leases import Due, GroupQueue, LeaseTable, Outcome, Reviv
 from popmq_broker.core.order import Entry, Order
 from popmq_broker.engine import journal, pick, pop, replay, revive
 from popmq_broker.engine.ack import Ack
+from popmq_broker.engine.catalog import Catalog
 from popmq_broker.engine.poll import Polls
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.topics import Topics
@@ -200,7 +201,7 @@ def one_attempt_too_many() -> Iterator[None]:
 
 @fault
 def deleted_topics_have_no_floor() -> Iterator[None]:
-    with patch.object(Topics, "_raise_floors", _nothing):
+    with patch.object(Topics, "_floors", _nothing):
         yield
 
 
@@ -236,6 +237,6 @@ def leases_are_told_apart_by_generation_alone() -> Iterator[None]:
 
 
 @fault
-def tables_do_not_wait_for_what_is_gone() -> Iterator[None]:
-    with patch.object(Topics, "_save_what_is_gone", _nothing_async):
+def the_catalog_is_marked_and_not_written() -> Iterator[None]:
+    with patch.object(Catalog, "_texts", lambda _self, _kinds: []):
         yield

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_common import properties, receipt
 from popmq_common.errors import DiskFull
+from popmq_common.names import retry_topic
 from popmq_internal.v1 import link_pb2 as link
 
 DONE = link.LEASE_OUTCOME_DONE
@@ -76,6 +77,11 @@ def test_t02_a_read_that_fails_while_reviving_loses_nothing(
     assert bodies(driver) == list("abcd")
 
 
+async def _make_retry_topic(driver: EngineDriver) -> None:
+    """So that each append is one of a queue's copies."""
+    driver.broker.topics.ensure_system_copy_target(retry_topic(GROUP, TOPIC))
+
+
 @pytest.mark.parametrize("nth", range(3))
 def test_t03_what_a_failed_revival_had_begun_stays_until_it_is_done(
     driver: EngineDriver, monkeypatch: pytest.MonkeyPatch, nth: int
@@ -86,6 +92,7 @@ def test_t03_what_a_failed_revival_had_begun_stays_until_it_is_done(
     for body in sent:
         driver.send(body)
     driver.pop(invisible_ms=10_000)
+    driver.run(_make_retry_topic(driver))
     with monkeypatch.context() as patched:
         store = driver.broker.state.store
         patched.setattr(store, "append", _failing(driver, "append", nth, DiskFull(path="/data")))

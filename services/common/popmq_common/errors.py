@@ -190,6 +190,16 @@ class StartNotFixed(Refused):
     """Nobody has fixed where group {group} starts in topic {topic}; receive again."""
 
 
+class TopicExists(Refused):
+    """Topic {topic} exists as {message_type} with {queues} queues. Change it with: popmq topic set
+    {topic}."""
+
+
+class GroupExists(Refused):
+    """Group {group} exists with other settings: {order}, {max_attempts} attempts, starts at
+    {consume_from}. Change it with: popmq group set {group}."""
+
+
 class HeldByReceives(Refused):
     """Group {group} holds {held} messages of queue {queue_id} of topic {topic} by receives, whose
     acks say how far it is; ack them, or move the group with: popmq group reset-offset."""

@@ -27,6 +27,8 @@ TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 """Messages that wait for their time, any delay."""
 LEVELS_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 """Messages that wait for one of 18 delays, a queue for each."""
+CATALOG_TOPIC: Final = "rmq_sys_popmq_catalog"
+"""Ours: changes of topics and groups (broker/core/catalog.py)."""
 SYSTEM_TOPICS: Final = frozenset(
     {
         "TBW102",

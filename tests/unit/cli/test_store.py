@@ -15,6 +15,7 @@ from harness.broker import QUICK_DISK, SEGMENT_BYTES, TOPIC, EngineDriver
 from popmq_broker.core.offsets import QueueKey, decode
 from popmq_broker.store.files import OsLock
 from popmq_cli.store import store
+from popmq_common.names import CATALOG_TOPIC
 
 
 @pytest.fixture(scope="module")
@@ -88,20 +89,20 @@ class TestCheck:
     def test_a_sound_directory_stays_as_it_is(self, folder: Path) -> None:
         before = state_of(folder)
         found = checked(folder, 0)
-        assert (found["records"], found["findings"], found["notes"]) == (103, [], [])
+        assert (found["records"], found["findings"], found["notes"]) == (118, [], [])
         assert found["journalRecords"] > 10
         assert state_of(folder) == before
-        assert "103 records" in ran("check", folder).output
+        assert "118 records" in ran("check", folder).output
 
     def test_a_damaged_record_does_not_hide_the_next(self, folder: Path) -> None:
-        flip(segment(folder), 200)
+        flip(segment(folder, 2 * SEGMENT_BYTES), 200)
         flip(segment(folder, SEGMENT_BYTES), 200)
         found = checked(folder, 1)
-        assert found["records"] == 101
+        assert found["records"] == 116
         lost = [line for line in found["findings"] if "next record" in line["reason"]]
         assert [line["path"] for line in lost] == [
-            str(segment(folder)),
             str(segment(folder, SEGMENT_BYTES)),
+            str(segment(folder, 2 * SEGMENT_BYTES)),
         ]
         gaps = [line for line in found["findings"] if "goes on with offset" in line["reason"]]
         assert len(gaps) == 2
@@ -169,11 +170,11 @@ class TestCheck:
 class TestDump:
     def test_records(self, folder: Path) -> None:
         first, second = documents(ran("dump", folder, "--limit", 2, "--json"))
-        assert (first["body"], first["logOffset"], first["queueOffset"]) == ("m0", 0, 0)
+        assert (first["topic"], first["logOffset"], first["queueOffset"]) == (CATALOG_TOPIC, 0, 0)
         assert second["logOffset"] == first["sizeBytes"]
         (there,) = documents(ran("dump", folder, "--from", 1, "--limit", 1, "--json"))
         assert there == second
-        assert "'m0'" in ran("dump", folder, "--limit", 1).output
+        assert "'m0'" in ran("dump", folder, "--topic", TOPIC, "--queue", 0, "--limit", 1).output
 
     def test_of_one_topic(self, folder: Path) -> None:
         lines = documents(ran("dump", folder, "--topic", "%DLQ%g", "--limit", 0, "--json"))
@@ -199,7 +200,7 @@ class TestDump:
 class TestRebuild:
     def test_nothing_happens_without_write(self, folder: Path) -> None:
         before = state_of(folder)
-        assert "Would make 7 queues" in ran("rebuild", folder).output
+        assert "Would make 8 queues" in ran("rebuild", folder).output
         assert state_of(folder) == before
 
     def test_queues_are_as_they_were(self, folder: Path) -> None:
@@ -232,7 +233,7 @@ class TestTruncate:
     def test_it_says_first_what_is_lost(self, folder: Path) -> None:
         before = state_of(folder)
         output = ran("truncate", folder, "--at", self.at(folder)).output
-        assert "Lost would be 14 records" in output
+        assert "Lost would be 29 records" in output
         assert "Nothing was changed" in output
         ran("truncate", folder, "--at", self.at(folder), "--write", code=2)
         assert state_of(folder) == before

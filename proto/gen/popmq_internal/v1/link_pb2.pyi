@@ -1423,8 +1423,11 @@ class PutTopic(_message.Message):
 
     TOPIC_FIELD_NUMBER: _builtins.int
     ONLY_NEW_FIELD_NUMBER: _builtins.int
+    CREATE_FIELD_NUMBER: _builtins.int
     only_new: _builtins.bool
     """a topic that is there stays as it is"""
+    create: _builtins.bool
+    """one that is there with other settings is refused"""
     @_builtins.property
     def topic(self) -> Global___TopicConfig: ...
     def __init__(
@@ -1432,10 +1435,11 @@ class PutTopic(_message.Message):
         *,
         topic: Global___TopicConfig | None = ...,
         only_new: _builtins.bool = ...,
+        create: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["topic", b"topic"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["only_new", b"only_new", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create", b"create", "only_new", b"only_new", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1465,16 +1469,20 @@ class PutGroup(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     GROUP_FIELD_NUMBER: _builtins.int
+    CREATE_FIELD_NUMBER: _builtins.int
+    create: _builtins.bool
+    """one that is there with other settings is refused"""
     @_builtins.property
     def group(self) -> Global___GroupConfig: ...
     def __init__(
         self,
         *,
         group: Global___GroupConfig | None = ...,
+        create: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["group", b"group"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create", b"create", "group", b"group"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

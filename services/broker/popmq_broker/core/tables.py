@@ -13,10 +13,10 @@ Source: RocketMQ TopicConfig, TopicAttributes, SubscriptionGroupConfig, ConfigMa
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from popmq_broker.core.retry_policy import TABLE, RetryPolicy
 from popmq_broker.core.retry_policy import from_json as policy_from_json
@@ -28,6 +28,7 @@ PERM_WRITE: Final = 2
 PERM_BOTH: Final = PERM_READ | PERM_WRITE
 MESSAGE_TYPE: Final = "message.type"
 ORDER_CONF: Final = "popmq.order.conf"
+DRAINS: Final = "popmq.drains"
 CONSUME_FROM: Final = "popmq.consume.from"
 CONSUME_FROM_MS: Final = "popmq.consume.from.ms"
 LOCK_HOLD: Final = "popmq.lock.hold.ms"
@@ -51,6 +52,8 @@ class TopicConfig:
     message_type: str = "NORMAL"
     order_conf: str = ""
     """Where message groups are, "broker-a:8;broker-b:8"; empty: at the brokers there are."""
+    drains: bool = False
+    """Its last queues take no more messages, and go when they hold none (core/topic_change.py)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,98 +69,110 @@ class GroupConfig:
     """How long a silent consumer keeps a queue that it pulls; 0: no access lock."""
 
 
+Config = TypeVar("Config", TopicConfig, GroupConfig)
+Fields = dict[str, Any]
+
+
 def encode_topics(topics: Mapping[str, TopicConfig], version: int, now_ms: int) -> str:
-    table = {
-        topic.name: {
-            "attributes": {
-                MESSAGE_TYPE: topic.message_type,
-                **({ORDER_CONF: topic.order_conf} if topic.order_conf else {}),
-            },
-            "order": False,
-            "perm": topic.perm,
-            "readQueueNums": topic.read_queues,
-            "topicFilterType": "SINGLE_TAG",
-            "topicName": topic.name,
-            "topicSysFlag": 0,
-            "writeQueueNums": topic.write_queues,
-        }
-        for topic in topics.values()
-    }
+    table = {name: topic_fields(topic) for name, topic in topics.items()}
     return _dump({"dataVersion": _version(version, now_ms), "topicConfigTable": table})
 
 
 def decode_topics(text: str, *, where: str) -> tuple[dict[str, TopicConfig], int]:
     """(topics by name, version). Raises `Corrupt` naming `where`."""
-    fields = _load(text, where)
-    try:
-        topics = [
-            TopicConfig(
-                name=str(raw["topicName"]),
-                read_queues=int(raw["readQueueNums"]),
-                write_queues=int(raw["writeQueueNums"]),
-                perm=int(raw["perm"]),
-                message_type=str((raw.get("attributes") or {}).get(MESSAGE_TYPE, "NORMAL")),
-                order_conf=str((raw.get("attributes") or {}).get(ORDER_CONF, "")),
-            )
-            for raw in fields["topicConfigTable"].values()
-        ]
-        return {topic.name: topic for topic in topics}, _counter(fields)
-    except (KeyError, TypeError, ValueError, AttributeError) as wrong:
-        raise Corrupt(path=where, offset=0, reason=f"no topic table: {wrong!r}") from wrong
+    return _decode(text, "topicConfigTable", topic_of, where)
 
 
 def encode_groups(groups: Mapping[str, GroupConfig], version: int, now_ms: int) -> str:
-    table = {
-        group.name: {
-            "attributes": {
-                CONSUME_FROM: group.consume_from.value,
-                **({CONSUME_FROM_MS: str(group.consume_from_ms)} if group.consume_from_ms else {}),
-                **({LOCK_HOLD: str(group.lock_hold_ms)} if group.lock_hold_ms else {}),
-            },
-            "brokerId": 0,
-            "consumeBroadcastEnable": True,
-            "consumeEnable": True,
-            "consumeFromMinEnable": True,
-            "consumeMessageOrderly": group.fifo,
-            "consumeTimeoutMinute": 15,
-            "groupName": group.name,
-            "groupRetryPolicy": policy_to_json(group.retry_policy),
-            "groupSysFlag": 0,
-            "notifyConsumerIdsChangedEnable": True,
-            "retryMaxTimes": group.max_attempts - 1,
-            "retryQueueNums": 1,
-            "whichBrokerWhenConsumeSlowly": 1,
-        }
-        for group in groups.values()
-    }
-    return _dump(
-        {
-            "dataVersion": _version(version, now_ms),
-            "forbiddenTable": {},
-            "subscriptionGroupTable": table,
-        }
-    )
+    table = {name: group_fields(group) for name, group in groups.items()}
+    head = {"dataVersion": _version(version, now_ms), "forbiddenTable": {}}
+    return _dump({**head, "subscriptionGroupTable": table})
 
 
 def decode_groups(text: str, *, where: str) -> tuple[dict[str, GroupConfig], int]:
     """(groups by name, version). Raises `Corrupt` naming `where`."""
+    return _decode(text, "subscriptionGroupTable", group_of, where)
+
+
+def topic_fields(topic: TopicConfig) -> Fields:
+    """As RocketMQ has it in topics.json."""
+    return {
+        "attributes": {
+            MESSAGE_TYPE: topic.message_type,
+            **({ORDER_CONF: topic.order_conf} if topic.order_conf else {}),
+            **({DRAINS: "true"} if topic.drains else {}),
+        },
+        "order": False,
+        "perm": topic.perm,
+        "readQueueNums": topic.read_queues,
+        "topicFilterType": "SINGLE_TAG",
+        "topicName": topic.name,
+        "topicSysFlag": 0,
+        "writeQueueNums": topic.write_queues,
+    }
+
+
+def topic_of(fields: Fields) -> TopicConfig:
+    """Raises `KeyError`, `TypeError`, `ValueError`, `AttributeError` for what is no topic."""
+    attributes = fields.get("attributes") or {}
+    return TopicConfig(
+        name=str(fields["topicName"]),
+        read_queues=int(fields["readQueueNums"]),
+        write_queues=int(fields["writeQueueNums"]),
+        perm=int(fields["perm"]),
+        message_type=str(attributes.get(MESSAGE_TYPE, "NORMAL")),
+        order_conf=str(attributes.get(ORDER_CONF, "")),
+        drains=attributes.get(DRAINS) == "true",
+    )
+
+
+def group_fields(group: GroupConfig) -> Fields:
+    """As RocketMQ has it in subscriptionGroup.json."""
+    return {
+        "attributes": {
+            CONSUME_FROM: group.consume_from.value,
+            **({CONSUME_FROM_MS: str(group.consume_from_ms)} if group.consume_from_ms else {}),
+            **({LOCK_HOLD: str(group.lock_hold_ms)} if group.lock_hold_ms else {}),
+        },
+        "brokerId": 0,
+        "consumeBroadcastEnable": True,
+        "consumeEnable": True,
+        "consumeFromMinEnable": True,
+        "consumeMessageOrderly": group.fifo,
+        "consumeTimeoutMinute": 15,
+        "groupName": group.name,
+        "groupRetryPolicy": policy_to_json(group.retry_policy),
+        "groupSysFlag": 0,
+        "notifyConsumerIdsChangedEnable": True,
+        "retryMaxTimes": group.max_attempts - 1,
+        "retryQueueNums": 1,
+        "whichBrokerWhenConsumeSlowly": 1,
+    }
+
+
+def group_of(fields: Fields) -> GroupConfig:
+    """Raises `KeyError`, `TypeError`, `ValueError`, `AttributeError` for what is no group."""
+    attributes = fields.get("attributes") or {}
+    return GroupConfig(
+        name=str(fields["groupName"]),
+        fifo=bool(fields.get("consumeMessageOrderly", False)),
+        max_attempts=int(fields.get("retryMaxTimes", MAX_ATTEMPTS_DEFAULT - 1)) + 1,
+        consume_from=ConsumeFrom(attributes.get(CONSUME_FROM, "LAST")),
+        consume_from_ms=int(attributes.get(CONSUME_FROM_MS, 0)),
+        retry_policy=policy_from_json(fields.get("groupRetryPolicy")),
+        lock_hold_ms=int(attributes.get(LOCK_HOLD, 0)),
+    )
+
+
+def _decode(
+    text: str, key: str, of: Callable[[Fields], Config], where: str
+) -> tuple[dict[str, Config], int]:
     fields = _load(text, where)
     try:
-        groups = [
-            GroupConfig(
-                name=str(raw["groupName"]),
-                fifo=bool(raw.get("consumeMessageOrderly", False)),
-                max_attempts=int(raw.get("retryMaxTimes", MAX_ATTEMPTS_DEFAULT - 1)) + 1,
-                consume_from=ConsumeFrom((raw.get("attributes") or {}).get(CONSUME_FROM, "LAST")),
-                consume_from_ms=int((raw.get("attributes") or {}).get(CONSUME_FROM_MS, 0)),
-                retry_policy=policy_from_json(raw.get("groupRetryPolicy")),
-                lock_hold_ms=int((raw.get("attributes") or {}).get(LOCK_HOLD, 0)),
-            )
-            for raw in fields["subscriptionGroupTable"].values()
-        ]
-        return {group.name: group for group in groups}, _counter(fields)
+        rows = [of(raw) for raw in fields[key].values()]
+        return {row.name: row for row in rows}, _counter(fields)
     except (KeyError, TypeError, ValueError, AttributeError) as wrong:
-        raise Corrupt(path=where, offset=0, reason=f"no group table: {wrong!r}") from wrong
+        raise Corrupt(path=where, offset=0, reason=f"no {key}: {wrong!r}") from wrong
 
 
 def _version(counter: int, now_ms: int) -> dict[str, int]:

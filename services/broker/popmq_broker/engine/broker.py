@@ -6,12 +6,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from popmq_broker.engine.ack import Ack
+from popmq_broker.engine.catalog import Catalog
 from popmq_broker.engine.consumers import Consumers
 from popmq_broker.engine.dead_letters import DeadLetters
+from popmq_broker.engine.describe import Describe
 from popmq_broker.engine.explain import Explain
 from popmq_broker.engine.export import Exports
 from popmq_broker.engine.figures import Figures
 from popmq_broker.engine.find import Find
+from popmq_broker.engine.groups import Groups
 from popmq_broker.engine.inspection import Inspection
 from popmq_broker.engine.nack import Nacks
 from popmq_broker.engine.offsets import Offsets
@@ -79,13 +82,15 @@ _REPLY_FIELD = {
 class Broker:
     def __init__(self, state: BrokerState) -> None:
         self.state = state
-        self.topics = Topics(state)
+        self.catalog = Catalog(state)
+        self.topics = Topics(state, self.catalog)
+        groups, positions = Groups(state, self.topics), Positions(state)
         self.revive = Revive(state, self.topics)
-        self.offsets = Offsets(state, self.topics)
+        self.offsets = Offsets(state, self.catalog)
         self.storing = Storing(state)
         self.timers = Timers(state, self.topics)
         self.timer_keeper = TimerKeeper(state, self.timers)
-        self.retention = Retention(state, self.revive, self.offsets)
+        self.retention = Retention(state, self.revive, self.offsets, self.topics)
         self.exports = Exports(state, self.offsets)
         polls = Polls(state, Pop(state, self.revive, self.storing))
         ack = Ack(state, self.revive)
@@ -97,9 +102,7 @@ class Broker:
         state.needs["timers"] = self.timer_keeper.needed_from
         state.needs["transactions"] = self.transactions.needed_from
         self._send = Send(state, self.timers, self.transactions)
-        find = Find(state)
-        inspection, figures = Inspection(state), Figures(state, self.timers)
-        positions = Positions(state)
+        find, figures = Find(state), Figures(state, self.timers)
         self._handlers: dict[str, Handler] = {
             "send": self._send.send,
             "pop": polls.pop,
@@ -118,10 +121,10 @@ class Broker:
             "gone": renew.gone,
             "put_topic": self.topics.put_topic,
             "delete_topic": self._delete_topic,
-            "put_group": self.topics.put_group,
-            "delete_group": self.topics.delete_group,
-            "get_group": self.topics.get_group,
-            "describe": self.topics.describe,
+            "put_group": groups.put_group,
+            "delete_group": groups.delete_group,
+            "get_group": groups.get_group,
+            "describe": Describe(state).describe,
             "end_transaction": self.transactions.end,
             "poll_checks": self.checks.poll,
             "list_transactions": self.transactions.unsettled,
@@ -135,7 +138,7 @@ class Broker:
             "reset_offsets": positions.reset,
             "fix_start": Starts(state).fix,
             "explain": Explain(state, self.timers, dead_letters).explain,
-            "inspect": inspection.inspect,
+            "inspect": Inspection(state).inspect,
             "figures": figures.figures,
             "proxy_here": figures.proxy_here,
             "send_back": SendBack(state, self.topics, self.timers.levels).send_back,

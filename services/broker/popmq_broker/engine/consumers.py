@@ -42,7 +42,7 @@ class Consumers:
     async def _open_retries(self, topic: str) -> None:
         """There is nothing in it yet, but the group is going to pull it."""
         self._topics.ensure_system_copy_target(topic)
-        await self._topics.save()
+        await self._state.store.durable(self._state.store.log_end)
         await self._topics.announce()
 
     def gone(self, client_id: str) -> None:

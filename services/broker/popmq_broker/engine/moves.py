@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from popmq_broker.core import checkpoint as ck
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.pop_buffer import Step
-from popmq_broker.core.starts import StartKey
 from popmq_broker.engine import journal
 from popmq_broker.engine.pop_buffer import append_behind
 from popmq_broker.engine.state import BrokerState
@@ -17,24 +16,20 @@ FORGET = -1
 """Nothing is known of the group in that queue any more."""
 
 
-def move(
-    state: BrokerState,
-    positions: Mapping[QueueKey, int],
-    ahead: Sequence[Step] = (),
-    forgotten: Sequence[StartKey] = (),
-) -> None:
+def move(state: BrokerState, positions: Mapping[QueueKey, int], ahead: Sequence[Step] = ()) -> None:
     """Journal new positions, void the leases before them, then apply. Raises `DiskFull`.
 
-    `ahead`: what of the pop buffer is stored before them. `forgotten`: starts of a group that is
-    deleted.
+    `ahead`: what of the pop buffer is stored before them.
     """
-    now_ms = state.clock.now_ms()
-    drafts = position_drafts(state, positions, now_ms)
-    drafts += [journal.start(state, key, None, now_ms) for key in forgotten]
-    for place in append_behind(state, ahead, drafts, now_ms) if drafts else []:
+    apply_moves(state, positions, journal_positions(state, positions, ahead))
+
+
+def apply_moves(
+    state: BrokerState, positions: Mapping[QueueKey, int], appended: Sequence[Appended]
+) -> None:
+    """They are in the journal."""
+    for place in appended:
         state.progress.moved(place.queue_offset, place.log_offset)
-    for start in forgotten:
-        del state.starts[start]
     for key, to in positions.items():
         if to == FORGET:
             dropped = state.leases.forget(key)

@@ -11,8 +11,8 @@ from typing import Any
 
 from popmq_broker.core import offsets
 from popmq_broker.core.offsets import OffsetTable, QueueKey
+from popmq_broker.engine.catalog import Catalog
 from popmq_broker.engine.state import BrokerState
-from popmq_broker.engine.topics import Topics
 from popmq_common.errors import DiskFull
 from popmq_common.names import (
     HALF_GROUP,
@@ -29,9 +29,9 @@ TIMER_TOPIC_SEEN = QueueKey(WHEEL_GROUP, TIMER_TOPIC, 0)
 
 
 class Offsets:
-    def __init__(self, state: BrokerState, topics: Topics) -> None:
+    def __init__(self, state: BrokerState, catalog: Catalog) -> None:
         self._state = state
-        self._topics = topics
+        self._catalog = catalog
         self._written: tuple[Mapping[Any, Any], ...] = ()
 
     async def run(self) -> None:
@@ -44,7 +44,7 @@ class Offsets:
                 self._state.log.warning("offsets.postponed", reason=str(full))
 
     async def write(self) -> None:
-        await self._topics.save()
+        await self._catalog.save()
         table = self.table()
         snapshot = (table.offsets, table.expired, table.starts)
         if snapshot == self._written:

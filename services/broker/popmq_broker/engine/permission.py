@@ -10,13 +10,14 @@ Source: RocketMQ's brokerPermission. Differs: it is kept in a file of its own, `
 import json
 from typing import Final
 
+from popmq_broker.core.catalog import Change, Kind
 from popmq_broker.core.tables import PERM_BOTH, PERM_READ
+from popmq_broker.engine.catalog import PERMISSION_FILE
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import Topics
 from popmq_common.errors import BadRequest, Corrupt
 from popmq_internal.v1 import link_pb2 as link
 
-PERMISSION_FILE: Final = "permission.json"
 ALLOWED: Final = (PERM_READ, PERM_BOTH)
 
 
@@ -30,9 +31,9 @@ class Permission:
         if request.perm not in ALLOWED:
             raise BadRequest(reason=f"permission {request.perm}, 4 (read) or 6 (read and write)")
         state = self._state
-        await state.store.save_config(PERMISSION_FILE, json.dumps({"perm": request.perm}))
-        state.perm = request.perm
-        state.topics_version += 1
+        if request.perm != state.perm:
+            self._topics.catalog.change(Change(Kind.PERM, "", request.perm))
+        await state.store.durable(state.store.log_end)
         await self._topics.announce()
         return link.Done()
 

@@ -7,28 +7,23 @@ wins.
 """
 
 import heapq
-import json
 from collections.abc import Iterator
 from functools import partial
 
 from popmq_broker.core import checkpoint as ck
-from popmq_broker.core import offsets, starts, tables
+from popmq_broker.core import offsets, starts
 from popmq_broker.core.grant import Grant, Lease
 from popmq_broker.core.leases import GroupQueue, Outcome
 from popmq_broker.core.offsets import OffsetTable, QueueKey
 from popmq_broker.core.order import Entry, Order
 from popmq_broker.core.queue_entry import QueueEntry, tag_of
 from popmq_broker.core.starts import GroupStart, StartKey
-from popmq_broker.core.tables import PERM_BOTH
-from popmq_broker.engine import transaction_replay
+from popmq_broker.engine import catalog_replay, transaction_replay
 from popmq_broker.engine.moves import FORGET
 from popmq_broker.engine.offsets import OFFSETS_FILE
-from popmq_broker.engine.permission import PERMISSION_FILE, decode_permission
 from popmq_broker.engine.pick import message_group_of
 from popmq_broker.engine.state import LOG_END, BrokerState
-from popmq_broker.engine.topics import FLOORS_FILE, GROUPS_FILE, TOPICS_FILE
 from popmq_broker.store.seek import entries_from
-from popmq_common.errors import Corrupt
 from popmq_common.names import REVIVE_GROUP, SYSTEM_GROUP_PREFIX
 
 
@@ -38,15 +33,8 @@ def load(state: BrokerState) -> bool:
     True: the log ends before what the files speak of (flush=async, or it was truncated). Then they
     must be written before anything is appended: its offsets are used again.
     """
-    topics = state.store.load_config(TOPICS_FILE, partial(tables.decode_topics, where=TOPICS_FILE))
-    if topics is not None:
-        state.topics, state.topics_version = topics
-    groups = state.store.load_config(GROUPS_FILE, partial(tables.decode_groups, where=GROUPS_FILE))
-    if groups is not None:
-        state.groups, state.groups_version = groups
-    state.floors = state.store.load_config(FLOORS_FILE, _decode_floors) or {}
-    state.perm = state.store.load_config(PERMISSION_FILE, decode_permission) or PERM_BOTH
-    ahead = _lower_floors(state)
+    catalog_is_ahead = catalog_replay.load(state)
+    ahead = _lower_floors(state) or catalog_is_ahead
     state.store.oldest.begin_at(state.floors)
     saved = state.store.load_config(OFFSETS_FILE, partial(offsets.decode, where=OFFSETS_FILE))
     table = saved or OffsetTable(0, {})
@@ -59,6 +47,7 @@ def load(state: BrokerState) -> bool:
             state.leases.queues[key] = queue
     state.starts.update(table.starts)
     replayed = _replay(state, table)
+    _leave_deleted_topics(state)
     for queue in state.leases.queues.values():
         _begin_at_oldest(state, queue)
         queue.committed = queue.position
@@ -83,6 +72,14 @@ def _lower_floors(state: BrokerState) -> bool:
     return lowered
 
 
+def _leave_deleted_topics(state: BrokerState) -> None:
+    """A crash may have kept the end of a topic and not the moves behind it."""
+    for queue in state.leases.queues.values():
+        floor = state.floor(queue.key.topic, queue.key.queue_id)
+        if queue.position < floor:
+            state.close(state.fence(queue, floor))
+
+
 def _begin_at_oldest(state: BrokerState, queue: GroupQueue) -> None:
     """What was deleted while the offsets could not be written has expired."""
     _, topic, queue_id = queue.key
@@ -90,18 +87,6 @@ def _begin_at_oldest(state: BrokerState, queue: GroupQueue) -> None:
     if queue.position < oldest:
         _, over = queue.expire_below(oldest)
         state.close(over)
-
-
-def _decode_floors(text: str) -> dict[str, dict[int, int]]:
-    try:
-        return {
-            topic: {int(i): int(floor) for i, floor in queues.items()}
-            for topic, queues in json.loads(text).items()
-        }
-    except (ValueError, TypeError, AttributeError) as wrong:
-        raise Corrupt(
-            path=FLOORS_FILE, offset=0, reason=f"no table of floors: {wrong!r}"
-        ) from wrong
 
 
 def _replay(state: BrokerState, table: OffsetTable) -> int:

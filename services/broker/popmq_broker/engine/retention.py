@@ -24,13 +24,17 @@ from popmq_broker.core.retention import Decision, Keep, Policy, Reason, judge
 from popmq_broker.engine.offsets import Offsets
 from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.state import BrokerState
+from popmq_broker.engine.topics import Topics
 from popmq_broker.store.queues import QueueId
 from popmq_common.errors import DiskFull
 
 
 class Retention:
-    def __init__(self, state: BrokerState, revive: Revive, offsets: Offsets) -> None:
+    def __init__(
+        self, state: BrokerState, revive: Revive, offsets: Offsets, topics: Topics
+    ) -> None:
         self._state = state
+        self._topics = topics
         self._revive = revive
         self._offsets = offsets
         config = state.config
@@ -57,6 +61,7 @@ class Retention:
         while count < state.config.retention_files_max and await self._delete_oldest():
             count += 1
         await self._forget_deleted_topics()
+        await self._topics.drain()
         return count
 
     async def _delete_oldest(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Final
 
 from popmq_broker.config import BrokerConfig
 from popmq_broker.core.access_lock import Locks
+from popmq_broker.core.catalog import Kind
 from popmq_broker.core.grant import Lease
 from popmq_broker.core.leases import GroupQueue, LeaseTable, Outcome, ReviveProgress
 from popmq_broker.core.members import Members
@@ -54,6 +55,8 @@ class BrokerState:
     floors: dict[str, dict[int, int]] = field(default_factory=dict)
     """Topics that were deleted: queue id → first offset of what came after; `LOG_END` → where the
     log ended then."""
+    unsaved: dict[Kind, int] = field(default_factory=dict)
+    """What of the catalog changed since its file was written, and where in the log that begins."""
     timer_topic_seen: int = 0
     """How far the timer's topic was looked through for leases of RocketMQ's."""
     needs: dict[str, Callable[[], int | None]] = field(default_factory=dict)

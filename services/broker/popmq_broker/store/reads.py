@@ -48,6 +48,12 @@ class Reads:
         """Names of all topics that have a queue."""
         return {topic for topic, _ in self._queues}
 
+    def first_behind(self, topic: str, queue_id: int, log_offset: int) -> int:
+        """Of the first message that lies at `log_offset` or behind it; the queue's end when there
+        is none."""
+        queue = (topic, queue_id)
+        return self._queues.first_behind(queue, log_offset) if queue in self._queues else 0
+
     def has_queue(self, topic: str, queue_id: int) -> bool:
         """It holds messages, or did."""
         return (topic, queue_id) in self._queues

@@ -41,6 +41,8 @@ CODES: dict[type[e.PopMQError], "v2.Code.ValueType"] = {
     e.NothingToRecall: v2.MESSAGE_NOT_FOUND,
     e.OffsetNotFound: v2.OFFSET_NOT_FOUND,
     e.ServiceNotFound: v2.NOT_FOUND,
+    e.TopicExists: v2.PRECONDITION_FAILED,
+    e.GroupExists: v2.PRECONDITION_FAILED,
     e.StartNotFixed: v2.PRECONDITION_FAILED,
     e.HeldByReceives: v2.PRECONDITION_FAILED,
     e.ResetMeanwhile: v2.ILLEGAL_OFFSET,

@@ -1,12 +1,10 @@
 """A group that is deleted leaves nothing behind that a start or a late answer could bring back."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 from harness.broker import GROUP, TOPIC, EngineDriver, pop_body
 
-from popmq_broker.engine.topics import FLOORS_FILE
 from popmq_internal.v1 import link_pb2 as link
 
 
@@ -63,42 +61,4 @@ def test_a_pop_that_nobody_waits_for_gives_nothing_back_to_it(tmp_path: Path) ->
 
     assert driver.run(deleted()).HasField("done")
     assert driver.broker.state.leases.live_count == 0
-    driver.close()
-
-
-def test_a_slow_save_of_the_tables_does_not_undo_a_faster_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    driver = made(tmp_path, 1)
-    store, topics = driver.broker.state.store, driver.broker.topics
-    save_config = store.save_config
-    floors_saved: list[str] = []
-    go_on = asyncio.Event()
-
-    async def second_is_slow(name: str, text: str) -> None:
-        if name == FLOORS_FILE:
-            floors_saved.append(text)
-            if len(floors_saved) == 2:
-                await go_on.wait()
-        await save_config(name, text)
-
-    async def both() -> None:
-        monkeypatch.setattr(store, "save_config", second_is_slow)
-        handle = driver.broker.handle
-        delete = link.Call(delete_group=link.DeleteGroup(group=GROUP))
-        deleting = asyncio.ensure_future(handle(delete))
-        for _ in range(5):  # as far as it gets without the disk
-            await asyncio.sleep(0)
-        assert GROUP not in driver.broker.state.groups
-        periodic = asyncio.ensure_future(topics.save())
-        await deleting
-        group = link.GroupConfig(name=GROUP, fifo=True, max_attempts=3)
-        await handle(link.Call(put_group=link.PutGroup(group=group)))
-        go_on.set()
-        await periodic
-        assert len(floors_saved) > 1
-
-    driver.run(both())
-    driver.restart()
-    assert driver.broker.state.groups[GROUP].fifo
     driver.close()

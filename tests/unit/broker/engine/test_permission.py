@@ -3,7 +3,8 @@
 import pytest
 from harness.broker import TOPIC, EngineDriver
 
-from popmq_broker.engine.permission import PERMISSION_FILE, decode_permission
+from popmq_broker.engine.catalog import PERMISSION_FILE
+from popmq_broker.engine.permission import decode_permission
 from popmq_broker.engine.topics import announced
 from popmq_common.errors import BadRequest, Corrupt, NoPermission
 from popmq_internal.v1 import link_pb2 as link

@@ -10,7 +10,7 @@ from popmq_broker.config import PopBuffer
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.queue_entry import tag_of
 from popmq_broker.core.states import ARROWS, Arrow, Groups, State
-from popmq_common.names import dead_letter_topic, retry_topic
+from popmq_common.names import CATALOG_TOPIC, dead_letter_topic, retry_topic
 from popmq_internal.v1 import link_pb2 as link
 
 LONG_MS = 60_000
@@ -81,7 +81,7 @@ class Stage:
         """Tags of the revive topic's records and copies, in the order of the log."""
         store, topics = self.driver.broker.state.store, self.driver.broker.state.topics
         found: list[tuple[int, str]] = []
-        for name in topics.keys() - {TOPIC}:
+        for name in topics.keys() - {TOPIC, CATALOG_TOPIC}:
             for i in range(topics[name].read_queues):
                 for entry in store.entries(name, i, 0, 1_000):
                     record = store.read(entry.log_offset, entry.size_bytes)

@@ -58,9 +58,9 @@ def append(driver: EngineDriver, topic: str, body: bytes, properties: dict[str, 
     """As RocketMQ would have written it."""
     draft = Draft(topic, 0, body, names.encode(properties), 0, 0, 0, 7, hosts.LOCAL)
     state = driver.broker.state
-    driver.broker.topics.ensure_system_copy_target(topic)
 
     async def stored() -> None:
+        driver.broker.topics.ensure_system_copy_target(topic)
         (place,) = state.store.append([draft], state.clock.now_ms())
         await state.store.durable(place.end_offset)
 

@@ -1,0 +1,67 @@
+"""Start: topics, groups, floors and the permission, as the files of config/ and the log behind them
+say (core/catalog.py)."""
+
+import json
+from functools import partial
+
+from popmq_broker.core import tables
+from popmq_broker.core.catalog import CATALOG_FILE, decode, decode_end
+from popmq_broker.core.tables import PERM_BOTH
+from popmq_broker.engine.catalog import (
+    FLOORS_FILE,
+    GROUPS_FILE,
+    PERMISSION_FILE,
+    TOPICS_FILE,
+    apply,
+)
+from popmq_broker.engine.permission import decode_permission
+from popmq_broker.engine.state import BrokerState
+from popmq_broker.store.seek import entries_from
+from popmq_common.errors import Corrupt
+from popmq_common.names import CATALOG_TOPIC
+
+
+def load(state: BrokerState) -> bool:
+    """Raises `Corrupt` naming the file, or the place in the log.
+
+    True: the log ends before what the files speak of. They must be written before anything is
+    appended, for its offsets are used again.
+    """
+    load_config = state.store.load_config
+    topics = load_config(TOPICS_FILE, partial(tables.decode_topics, where=TOPICS_FILE))
+    if topics is not None:
+        state.topics, state.topics_version = topics
+    groups = load_config(GROUPS_FILE, partial(tables.decode_groups, where=GROUPS_FILE))
+    if groups is not None:
+        state.groups, state.groups_version = groups
+    state.floors = load_config(FLOORS_FILE, _decode_floors) or {}
+    state.perm = load_config(PERMISSION_FILE, decode_permission) or PERM_BOTH
+    known_to = load_config(CATALOG_FILE, decode_end) or 0
+    count = _read_changes(state, known_to)
+    state.log.info("catalog.read", topics=len(state.topics), groups=len(state.groups), count=count)
+    return known_to > state.store.log_end
+
+
+def _read_changes(state: BrokerState, known_to: int) -> int:
+    """How many there are behind `known_to`."""
+    count = 0
+    first = state.store.first_behind(CATALOG_TOPIC, 0, known_to)
+    for _, entry in entries_from(state.store, CATALOG_TOPIC, 0, first):
+        record = state.store.read(entry.log_offset, entry.size_bytes)
+        if record is not None:
+            change = decode(record.body, where=f"catalog, log offset {entry.log_offset}")
+            apply(state, change)
+            state.unsaved.setdefault(change.kind, known_to)
+            count += 1
+    return count
+
+
+def _decode_floors(text: str) -> dict[str, dict[int, int]]:
+    try:
+        return {
+            topic: {int(i): int(floor) for i, floor in queues.items()}
+            for topic, queues in json.loads(text).items()
+        }
+    except (ValueError, TypeError, AttributeError) as wrong:
+        reason = f"no table of floors: {wrong!r}"
+        raise Corrupt(path=FLOORS_FILE, offset=0, reason=reason) from wrong
