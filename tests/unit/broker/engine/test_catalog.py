@@ -79,6 +79,17 @@ def test_a_change_that_was_answered_is_there_after(
         assert held(driver) == changed
 
 
+def test_a_start_does_not_forget_what_it_read_from_the_log(driver: EngineDriver) -> None:
+    """Though another file is written meanwhile."""
+    put_group(driver, "new")
+    driver.crash(RANDOM)
+    put_topic(driver, "new")
+    driver.run(driver.broker.catalog.save())
+    changed = held(driver)
+    driver.crash(RANDOM)
+    assert held(driver) == changed
+
+
 def test_many_changes_write_no_file_until_it_is_time(driver: EngineDriver) -> None:
     config = driver.data_dir / "config"
     before = (config / TOPICS_FILE).read_bytes(), (config / GROUPS_FILE).read_bytes()

@@ -1,5 +1,6 @@
 """What retention and a full disk mean for tables and metrics."""
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +17,23 @@ def full(*_: Any) -> Any:
     raise DiskFull(path="/data")
 
 
+@pytest.mark.parametrize("crash", [False, True])
 def test_tables_that_found_no_room_are_saved_later(
-    driver: EngineDriver, monkeypatch: pytest.MonkeyPatch
+    driver: EngineDriver, monkeypatch: pytest.MonkeyPatch, crash: bool
 ) -> None:
+    """The log has the changes; its reserve is there for them."""
     with monkeypatch.context() as patched:
         patched.setattr(driver.broker.state.store, "save_config", full)
-        for body in (
-            {"get_group": link.GetGroup(group="made-on-use", create=True)},
-            {"put_topic": link.PutTopic(topic=topic("orders"))},
-        ):
-            with pytest.raises(DiskFull):
-                driver.call(**body)
-    driver.run(driver.broker.offsets.write())
-    driver.restart()
+        driver.call(get_group=link.GetGroup(group="made-on-use", create=True))
+        driver.call(put_topic=link.PutTopic(topic=topic("orders")))
+        with pytest.raises(DiskFull):
+            driver.run(driver.broker.offsets.write())
+    if crash:
+        driver.crash(random.Random(1))
+    else:
+        driver.run(driver.broker.offsets.write())
+        assert not driver.broker.state.unsaved
+        driver.restart()
     assert "made-on-use" in driver.broker.state.groups
     assert "orders" in driver.broker.state.topics
 
@@ -114,6 +119,7 @@ def test_what_waits_keeps_its_file_until_the_disk_is_too_full(tmp_path: Path) ->
         "timers": None,
         "transactions": None,
         "export": None,
+        "catalog": None,
     }
     driver.restart()
     assert driver.broker.state.store.log_start == kept

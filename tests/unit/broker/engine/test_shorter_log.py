@@ -45,6 +45,7 @@ def test_a_floor_above_the_end_hides_nothing(driver: EngineDriver) -> None:
     for i in range(5):
         driver.send(f"m{i}")
     driver.call(delete_topic=link.DeleteTopic(topic=TOPIC))
+    driver.run(driver.broker.offsets.write())
     driver.crash(KeepsNothing())
     driver.make(queues=1)
     driver.send("new")
