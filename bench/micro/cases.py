@@ -194,7 +194,7 @@ async def _proxy(folder: Path, each: int, at_once: int) -> AsyncIterator[Case]:
     async def nowhere(broker: str) -> str:
         raise AssertionError(broker)
 
-    brokers = LinkBrokers(nowhere, "")
+    brokers = LinkBrokers(nowhere, b"")
     frames = FrameConnection()
     far = StoringBroker(frames.data_received)
     frames.connection_made(Wire(far.written))

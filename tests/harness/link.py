@@ -22,16 +22,16 @@ async def done(call: link.Call) -> link.Reply:
     return link.Reply(done=link.Done())
 
 
-def at(port: int, tls: ssl.SSLContext | None = None) -> LinkBrokers:
+def at(port: int, tls: ssl.SSLContext | None = None, *, secret: bytes = b"") -> LinkBrokers:
     async def address(broker: str) -> str:
         return f"127.0.0.1:{port}"
 
-    return LinkBrokers(address, "", tls)
+    return LinkBrokers(address, secret, tls)
 
 
 @asynccontextmanager
 async def serving(handle: Handle) -> AsyncIterator[tuple[LinkServer, LinkBrokers]]:
-    server = LinkServer(handle, name="b", secret="", log=LOG)
+    server = LinkServer(handle, name="b", secret=b"", log=LOG)
     await server.start("127.0.0.1", 0)
     brokers = at(server.port)
     try:

@@ -43,8 +43,8 @@ class _NoSocket:
         return
 
 
-def connected(first_bytes_max: int = FRAME_BYTES_MAX) -> tuple[FrameConnection, Wire]:
-    frames, wire = FrameConnection(first_bytes_max=first_bytes_max), Wire()
+def connected(greeting_bytes_max: int = FRAME_BYTES_MAX) -> tuple[FrameConnection, Wire]:
+    frames, wire = FrameConnection(greeting_bytes_max=greeting_bytes_max), Wire()
     frames.connection_made(wire)
     return frames, wire
 

@@ -23,7 +23,7 @@ async def echo(call: link.Call) -> link.Reply:
 
 @asynccontextmanager
 async def linked(
-    handle: Handle, secret: str = "", shown: str = ""
+    handle: Handle, secret: bytes = b"", shown: bytes = b""
 ) -> AsyncIterator[tuple[LinkBrokers, LinkServer]]:
     server = LinkServer(handle, name="b", secret=secret, log=logs.get("test"))
     await server.start("127.0.0.1", 0)
@@ -129,10 +129,10 @@ async def test_a_broken_connection_fails_its_calls_and_the_next_call_connects_ag
 
 
 async def test_a_wrong_secret_is_refused() -> None:
-    async with linked(echo, secret="right", shown="wrong") as (brokers, _):
+    async with linked(echo, secret=b"right", shown=b"wrong") as (brokers, _):
         with pytest.raises(NotAuthorized):
             await brokers.call("b", link.Call(send=link.Send()), 5_000)
-    async with linked(echo, secret="right", shown="right") as (brokers, _):
+    async with linked(echo, secret=b"right", shown=b"right") as (brokers, _):
         await brokers.call("b", link.Call(send=link.Send()), 5_000)
 
 
@@ -140,7 +140,7 @@ async def test_nobody_at_the_address() -> None:
     async def address(broker: str) -> str:
         return "127.0.0.1:1"
 
-    brokers = LinkBrokers(address, "")
+    brokers = LinkBrokers(address, b"")
     with pytest.raises(BrokerDown):
         await brokers.call("b", link.Call(send=link.Send()), 5_000)
     await brokers.close()

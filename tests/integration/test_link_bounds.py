@@ -124,7 +124,7 @@ async def test_names_of_brokers_that_do_not_exist_take_bounded_memory(
     async def address(broker: str) -> str:
         raise BrokerUnreachable(broker=broker, reason="no nameserver knows it")
 
-    brokers = LinkBrokers(address, "")
+    brokers = LinkBrokers(address, b"")
     for number in range(30):
         with pytest.raises(BrokerUnreachable, match="no nameserver knows it"):
             await brokers.call(f"b{number}", SEND, 5_000)
@@ -166,7 +166,7 @@ def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 
 async def test_over_tls(tmp_path: Path) -> None:
     path = certificate(tmp_path)
-    server = LinkServer(done, name="b", secret="", log=LOG, tls=broker_context(path, path))
+    server = LinkServer(done, name="b", secret=b"", log=LOG, tls=broker_context(path, path))
     await server.start("127.0.0.1", 0)
     trusting = at(server.port, proxy_context(path))
     assert (await trusting.call("b", SEND, 5_000)).HasField("done")

@@ -187,12 +187,12 @@ async def test_after_a_failure_to_connect_nobody_tries_for_a_moment() -> None:
         asked += 1
         return f"127.0.0.1:{port}"
 
-    brokers = LinkBrokers(address, "")
+    brokers = LinkBrokers(address, b"")
     for _ in range(50):
         with pytest.raises(BrokerUnreachable):
             await brokers.call("b", SEND, 5_000)
     assert asked == 1
-    server = LinkServer(done, name="b", secret="", log=LOG)
+    server = LinkServer(done, name="b", secret=b"", log=LOG)
     await server.start("127.0.0.1", port)
     brokers._failures["b"] = replace(brokers._failures["b"], retry_at_s=0.0)  # it has passed
     assert (await brokers.call("b", SEND, 5_000)).HasField("done")
@@ -206,7 +206,7 @@ async def test_a_deadline_that_passes_before_there_is_a_connection_means_nothing
         await asyncio.Event().wait()
         raise AssertionError("never")
 
-    brokers = LinkBrokers(address, "")
+    brokers = LinkBrokers(address, b"")
     with pytest.raises(BrokerUnreachable, match="no connection within 20 ms"):
         await brokers.call("b", SEND, 20)
     await brokers.close()

@@ -124,11 +124,11 @@ async def test_who_asks_whether_a_broker_answers_makes_it_be_tried_again() -> No
     async def address(broker: str) -> str:
         return f"127.0.0.1:{port}"
 
-    brokers = LinkBrokers(address, "")
+    brokers = LinkBrokers(address, b"")
     with pytest.raises(BrokerUnreachable):
         await brokers.call("b", SEND, 5_000)
     assert not brokers.answers("b")
-    server = LinkServer(done, name="b", secret="", log=LOG)
+    server = LinkServer(done, name="b", secret=b"", log=LOG)
     await server.start("127.0.0.1", 0)
     port = server.port
     async with asyncio.timeout(20):

@@ -25,6 +25,10 @@ TESTS: Final = Path(__file__).resolve().parents[1]
 STATUS_S: Final = 60.0
 DRAIN_S: Final = 600.0
 SHOWN_MAX: Final = 5
+SECRET: Final = {
+    f"POPMQ_{service}_LINK_SECRET": "known to all services of all versions"
+    for service in ("NAMESERVER", "BROKER", "PROXY")
+}
 
 
 @dataclass
@@ -151,7 +155,7 @@ def become(process: Process, version: Installed) -> None:
 
 def campaign(folder: Path, old: Installed, new: Installed, *, gap_s: float) -> list[str]:
     """What went wrong."""
-    with cluster(folder, brokers=2, proxies=2, started_as=old.env) as server:
+    with cluster(folder, SECRET, brokers=2, proxies=2, started_as=old.env) as server:
         for name in ("old", "new"):
             server.cli("topic", "create", f"upgraded-{name}", "--queues", "4")
             server.cli("group", "create", f"upgrading-{name}", "--from", "first")

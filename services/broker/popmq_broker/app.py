@@ -24,7 +24,7 @@ from popmq_broker.store.config import StoreConfig
 from popmq_broker.store.files import writing_to
 from popmq_broker.store.open import open_store
 from popmq_broker.store.store import Store
-from popmq_common import logs
+from popmq_common import link_secret, logs
 from popmq_common.clock import Clock
 from popmq_common.link_tls import broker_context
 from popmq_common.metrics_http import MetricsServer
@@ -48,21 +48,22 @@ class BrokerServer:
 async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[BrokerServer]:
     """The broker with its link, metrics and registrations.
 
-    Raises `DirectoryInUse`, `DirectoryNotWritable`, `Corrupt`.
+    Raises `ConfigError`, `DirectoryInUse`, `DirectoryNotWritable`, `Corrupt`.
     """
+    secret = link_secret.read(config.link_secret, config.link_secret_file)
     async with engine(config, clock) as broker:
         log = broker.state.log
         link_server = LinkServer(
             broker.handle,
             broker.handle_sends,
             name=config.name,
-            secret=config.link_secret,
+            secret=secret,
             log=log,
             tls=broker_context(config.link_tls_cert, config.link_tls_key),
         )
         await link_server.start(config.host, config.port)
         address = config.advertise or f"{config.host}:{link_server.port}"
-        announcers = [GrpcAnnouncer(nameserver) for nameserver in config.nameservers]
+        announcers = [GrpcAnnouncer(nameserver, secret) for nameserver in config.nameservers]
         pages = MetricsServer(
             metrics.registry(broker, link_server), config.host, config.metrics_port
         )

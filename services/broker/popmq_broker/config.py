@@ -37,7 +37,10 @@ class BrokerConfig:
     """How often nameservers are told that this broker lives; at least three times in their
     expiry_ms. RocketMQ's brokers do it every 30,000 ms."""
     link_secret: str = ""
-    """Shared secret that proxies must show; empty: none."""
+    """Shared secret, 16 random bytes or more: proxies prove that they know it, and this broker
+    proves it to them and to nameservers. Empty: none."""
+    link_secret_file: Path | None = None
+    """File with the same, instead of it."""
     link_tls_cert: Path | None = None
     """Certificate chain of the link, PEM, naming the host that proxies connect to; none: no TLS."""
     link_tls_key: Path | None = None

@@ -20,7 +20,7 @@ class PopMQError(Exception):
 
     retriable: ClassVar[bool] = False
 
-    def __init__(self, **fields: object) -> None:
+    def __init__(self, /, **fields: object) -> None:
         self.fields: dict[str, str] = {name: str(value) for name, value in fields.items()}
         super().__init__(self._text())
 
@@ -264,7 +264,8 @@ class IndexDamaged(Refused):
 
 
 class NotAuthorized(Refused):
-    """The link's shared secret is not the broker's."""
+    """The link's shared secret is not the same here and there, or one end is of a version that
+    cannot prove it; upgrade brokers first, then proxies, then nameservers."""
 
 
 class DiskFull(Refused):

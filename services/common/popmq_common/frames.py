@@ -17,7 +17,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from struct import Struct
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from google.protobuf.message import DecodeError
 
@@ -78,22 +78,24 @@ def encode_entry(message: Message) -> Entry:
 
 
 class FrameConnection(asyncio.Protocol):
-    """One connection: a first frame of each side, then frames of calls and replies both ways."""
+    """One connection: a greeting, frame by frame, then frames of calls and replies both ways."""
 
     def __init__(
         self,
         made: Callable[["FrameConnection"], None] = lambda _: None,
-        first_bytes_max: int = FRAME_BYTES_MAX,
+        greeting_bytes_max: int = FRAME_BYTES_MAX,
     ) -> None:
-        """`made` is called when it is connected; `first_bytes_max` bounds the first frame."""
+        """`made` is called when it is connected; `greeting_bytes_max` bounds the frames before
+        `begin`."""
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[None] = self._loop.create_future()
         """Done when the connection is gone: with None, with the `OSError` that broke it, or with
         what was wrong with what came, a `BadRequest` or what `received` raised."""
         self._made = made
-        self._first: asyncio.Future[link.Frame | None] = self._loop.create_future()
+        self._greeting: asyncio.Future[link.Frame | None] = self._loop.create_future()
+        self._greeting_is_taken = False
         self._received: Callable[[link.Frame], None] | None = None
-        self._bytes_max = first_bytes_max
+        self._bytes_max = greeting_bytes_max
         self._held = bytearray()
         self._pending: deque[Entry] = deque()
         self._pending_bytes = 0
@@ -103,12 +105,20 @@ class FrameConnection(asyncio.Protocol):
 
     # --- coming in ---
 
-    async def first(self) -> link.Frame | None:
-        """The first frame; what follows is not read yet. None when there is none.
+    async def greeting(self) -> link.Frame | None:
+        """The next frame of the greeting; what follows is not read yet. None when none comes.
 
         Raises `BadRequest` for an impossible one.
         """
-        return await self._first
+        if self._greeting_is_taken:
+            self._greeting = self._loop.create_future()
+            if self.ended.done():
+                _settle(self._greeting, self.ended.exception())
+            else:
+                self.transport.resume_reading()
+                self._read()
+        self._greeting_is_taken = True
+        return await self._greeting
 
     def begin(self, received: Callable[[link.Frame], None]) -> None:
         """From now on every frame is handed to `received`."""
@@ -140,7 +150,7 @@ class FrameConnection(asyncio.Protocol):
                     self._received(frame)
                 else:
                     self.transport.pause_reading()
-                    self._first.set_result(frame)
+                    self._greeting.set_result(frame)
                     break
         except DecodeError as wrong:
             self._fail(BadRequest(reason=f"a frame that is none: {wrong}"))
@@ -155,7 +165,7 @@ class FrameConnection(asyncio.Protocol):
         """
         if len(data) - at < LENGTH.size or self.ended.done():
             return None
-        if self._received is None and self._first.done():
+        if self._received is None and self._greeting.done():
             return None
         size: int = LENGTH.unpack_from(data, at)[0]
         if size > self._bytes_max:
@@ -259,14 +269,18 @@ class FrameConnection(asyncio.Protocol):
         self.transport.close()
 
     def _end(self, error: Exception | None) -> None:
-        for future in (self._first, self.ended):
-            if future.done():
-                continue
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(error)
-                future.exception()  # whoever does not look at it needs no reminder
+        _settle(self._greeting, error)
+        _settle(self.ended, error)
+
+
+def _settle(future: "asyncio.Future[Any]", error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)
+        future.exception()  # whoever does not look at it needs no reminder
 
 
 def watch_silence(transport: asyncio.BaseTransport) -> None:

@@ -9,7 +9,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
 
-from popmq_common import logs
+from popmq_common import link_secret, logs
 from popmq_common.clock import Clock
 from popmq_common.metrics_http import MetricsServer
 from popmq_common.units import MiB
@@ -33,10 +33,12 @@ class Nameserver:
 
 @asynccontextmanager
 async def nameserver(config: NameserverConfig, clock: Clock) -> AsyncIterator[Nameserver]:
-    """Serve until the context is left. Raises `RuntimeError` when the port is taken."""
+    """Serve until the context is left. Raises `ConfigError`, `RuntimeError` when the port is
+    taken."""
     log = logs.get("nameserver")
     table = RouteTable(config.expiry_ms)
-    rpc = NameserverRpc(table, clock, log)
+    secret = link_secret.read(config.link_secret, config.link_secret_file)
+    rpc = NameserverRpc(table, clock, log, secret)
     server = grpc.aio.server(
         options=[
             ("grpc.so_reuseport", 0),

@@ -1,6 +1,7 @@
 """Every knob of a nameserver: variable POPMQ_NAMESERVER_ and the field's name in capitals."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,6 +12,11 @@ class NameserverConfig:
     """Port of the gRPC server; 0: any free one."""
     metrics_port: int = 0
     """Port of /metrics; 0: none."""
+    link_secret: str = ""
+    """The link's secret, POPMQ_BROKER_LINK_SECRET: brokers must prove that they know it before they
+    change a route; empty: anybody may. Proxies and clients, which only look, need none."""
+    link_secret_file: Path | None = None
+    """File with the same, instead of it."""
     log_level: str = "info"
     """debug, info, warning or error."""
     expiry_ms: int = 15_000

@@ -15,6 +15,9 @@ EXPIRED = counter("popmq_nameserver_expired", "Brokers taken out for silence")
 REFUSED = counter(
     "popmq_nameserver_refused", "Registrations refused: a newer process has the broker's name"
 )
+UNPROVEN = counter(
+    "popmq_nameserver_unproven", "Calls refused that did not prove the link's secret"
+)
 BROKERS = gauge("popmq_nameserver_brokers", "Registered brokers")
 TOPICS = gauge("popmq_nameserver_topics", "Topics with a route")
 
@@ -26,6 +29,7 @@ class Metrics(Collector):
         self.calls: Counter[str] = Counter()
         self.expired = 0
         self.refused = 0
+        self.unproven = 0
         self.registry = CollectorRegistry()
         self._table = table
         self.registry.register(self)
@@ -34,5 +38,6 @@ class Metrics(Collector):
         yield CALLS.many(by_name(self.calls))
         yield EXPIRED.one(self.expired)
         yield REFUSED.one(self.refused)
+        yield UNPROVEN.one(self.unproven)
         yield BROKERS.one(len(self._table.brokers()))
         yield TOPICS.one(self._table.topic_count())

@@ -1,24 +1,40 @@
-"""The gRPC service over the route table."""
+"""The gRPC service over the route table.
 
+With a secret, calls that change a registration must prove that their sender knows it.
+"""
+
+import secrets
+import time
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from popmq_common.clock import Clock
-from popmq_common.errors import TooManyRequests
+from popmq_common.errors import NotAuthorized, TooManyRequests
+from popmq_common.link_secret import Claim
 from popmq_common.logs import Log
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
+from popmq_nameserver.core.challenges import NOISE_BYTES, Challenges
 from popmq_nameserver.core.route_table import RouteTable
 from popmq_nameserver.metrics import Metrics
 
 Context = grpc.aio.ServicerContext[Any, Any]
+Change = TypeVar("Change", ns.RegisterRequest, ns.HeartbeatRequest, ns.UnregisterRequest)
+_CLAIMS = {
+    ns.RegisterRequest: Claim.REGISTER,
+    ns.HeartbeatRequest: Claim.HEARTBEAT,
+    ns.UnregisterRequest: Claim.UNREGISTER,
+}
 
 
 class NameserverRpc(ns_grpc.NameserverServicer):
-    def __init__(self, table: RouteTable, clock: Clock, log: Log) -> None:
+    def __init__(self, table: RouteTable, clock: Clock, log: Log, secret: bytes = b"") -> None:
+        """`secret`: what brokers must know; empty: nothing."""
         self._table = table
+        self._challenges = Challenges(secret, secrets.token_bytes(32)) if secret else None
         self._clock = clock
         self._log = log
         self._started_ms = clock.now_ms()
@@ -26,8 +42,37 @@ class NameserverRpc(ns_grpc.NameserverServicer):
         self._metrics = Metrics(table)
         self.registry = self._metrics.registry
 
+    async def Challenge(
+        self, request: ns.ChallengeRequest, context: Context
+    ) -> ns.ChallengeResponse:
+        self._metrics.calls["challenge"] += 1
+        if self._challenges is None:
+            return ns.ChallengeResponse()
+        nonce = self._challenges.nonce(_now_ms(), secrets.token_bytes(NOISE_BYTES))
+        return ns.ChallengeResponse(nonce=nonce)
+
+    async def _proven(self, request: Change, context: Context) -> Change:
+        """What the sender asks for, when it may. Aborts the call."""
+        if self._challenges is None:
+            return request
+        proven, kind = request.proven, type(request)
+        try:
+            shown = proven.request, proven.nonce, proven.proof
+            self._challenges.check(_CLAIMS[kind], *shown, _now_ms())
+            return kind.FromString(proven.request)
+        except NotAuthorized as liar:
+            self._metrics.unproven += 1
+            self._log.warning("broker.unproven", peer=context.peer(), call=_CLAIMS[kind].name)
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(liar))
+        except TooManyRequests as full:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(full))
+        except DecodeError as wrong:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(wrong))
+        raise AssertionError("abort raises")
+
     async def Register(self, request: ns.RegisterRequest, context: Context) -> ns.RegisterResponse:
         self._metrics.calls["register"] += 1
+        request = await self._proven(request, context)
         now_ms = self._clock.now_ms()
         try:
             accepted = self._table.register(request.broker, list(request.topics), now_ms)
@@ -47,6 +92,7 @@ class NameserverRpc(ns_grpc.NameserverServicer):
         self, request: ns.HeartbeatRequest, context: Context
     ) -> ns.HeartbeatResponse:
         self._metrics.calls["heartbeat"] += 1
+        request = await self._proven(request, context)
         known = self._table.heartbeat(request.broker, self._clock.now_ms())
         return ns.HeartbeatResponse(known=known)
 
@@ -54,6 +100,7 @@ class NameserverRpc(ns_grpc.NameserverServicer):
         self, request: ns.UnregisterRequest, context: Context
     ) -> ns.UnregisterResponse:
         self._metrics.calls["unregister"] += 1
+        request = await self._proven(request, context)
         self._table.unregister(request.broker)
         self._log.info("broker.unregistered", broker=request.broker.name)
         return ns.UnregisterResponse()
@@ -87,3 +134,8 @@ class NameserverRpc(ns_grpc.NameserverServicer):
         for name in self._table.expire(self._clock.now_ms()):
             self._metrics.expired += 1
             self._log.warning("broker.expired", broker=name)
+
+
+def _now_ms() -> int:
+    """Of a clock that never goes back."""
+    return time.monotonic_ns() // 1_000_000

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from popmq_common import logs
+from popmq_common import link_secret, logs
 from popmq_common.clock import Clock
 from popmq_common.link_tls import proxy_context
 from popmq_common.metric import by_name
@@ -72,7 +72,7 @@ async def handlers(
     routes = RouteCache(nameservers or GrpcNameservers(config.nameservers))
     links = brokers or LinkBrokers(
         routes.address,
-        config.link_secret,
+        link_secret.read(config.link_secret, config.link_secret_file),
         proxy_context(config.link_tls_ca),
         gather_ms_max=config.gather_ms_max,
     )

@@ -37,7 +37,10 @@ class ProxyConfig:
     """File with the secret that changes of topics, groups and offsets, redrives and settlements
     must show (popmq --secret-file); none: whoever reaches the port may change them."""
     link_secret: str = ""
-    """Shared secret shown to the brokers."""
+    """Shared secret, POPMQ_BROKER_LINK_SECRET; this proxy and each broker prove to each other that
+    they know it. Empty: none."""
+    link_secret_file: Path | None = None
+    """File with the same, instead of it."""
     link_tls_ca: Path | None = None
     """Authority that signed the brokers' link certificates, PEM; none: the link has no TLS."""
     metrics_port: int = 0

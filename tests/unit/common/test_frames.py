@@ -127,7 +127,7 @@ async def test_a_call_may_be_reused_as_soon_as_it_is_put() -> None:
 async def test_the_first_frame_is_awaited_and_what_follows_is_kept() -> None:
     frames, wire = connected()
     frames.data_received(HELLO + encode_frame(link.Frame(calls=[link.Call(id=7)])))
-    first = await frames.first()
+    first = await frames.greeting()
     assert first is not None
     assert first.hello.name == "b"
     assert not wire.reading
@@ -139,10 +139,10 @@ async def test_the_first_frame_is_awaited_and_what_follows_is_kept() -> None:
 
 
 async def test_the_first_frame_has_a_bound_of_its_own() -> None:
-    frames, wire = connected(first_bytes_max=100)
+    frames, wire = connected(greeting_bytes_max=100)
     frames.data_received(LENGTH.pack(101))
     with pytest.raises(BadRequest, match="the limit is 100"):
-        await frames.first()
+        await frames.greeting()
     assert wire.closed
 
 
@@ -184,7 +184,7 @@ async def test_half_a_frame_is_the_end_and_a_connection_that_the_system_breaks_a
     frames, _ = connected()
     frames.data_received(HELLO[:-1])
     frames.connection_lost(None)
-    assert await frames.first() is None
+    assert await frames.greeting() is None
     await frames.ended
     broken, _ = connected()
     broken.connection_lost(TimeoutError("the peer's machine is gone"))

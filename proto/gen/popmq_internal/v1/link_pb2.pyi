@@ -216,7 +216,7 @@ class Frame(_message.Message):
     def replies(self) -> _containers.RepeatedCompositeFieldContainer[Global___Reply]: ...
     @_builtins.property
     def hello(self) -> Global___Hello:
-        """only the first frame of each side"""
+        """only the first frames of each side"""
 
     def __init__(
         self,
@@ -235,25 +235,40 @@ Global___Frame: _TypeAlias = Frame  # noqa: Y015
 
 @_typing.final
 class Hello(_message.Message):
-    """First frame from the proxy; the broker answers with its own or closes the connection."""
+    """The first frames of a connection. Without a shared secret the proxy sends an empty one and the
+    broker answers with its name. With a secret each side proves that it knows it, the proxy first:
+
+      proxy: nonce        broker: name, nonce
+      proxy: proof        broker: name, proof     then calls and replies
+
+    popmq_common/link_secret.py says what a proof is. A broker that refuses answers with a failure and
+    closes the connection.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SECRET_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
+    NONCE_FIELD_NUMBER: _builtins.int
+    PROOF_FIELD_NUMBER: _builtins.int
     secret: _builtins.str
-    """shared secret, empty when none is configured"""
+    """what proxies sent before there were proofs; still accepted, never sent"""
     name: _builtins.str
     """broker name in the broker's answer"""
+    nonce: _builtins.bytes
+    """32 random bytes"""
+    proof: _builtins.bytes
     def __init__(
         self,
         *,
         secret: _builtins.str = ...,
         name: _builtins.str = ...,
+        nonce: _builtins.bytes = ...,
+        proof: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "secret", b"secret"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "nonce", b"nonce", "proof", b"proof", "secret", b"secret"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from popmq_internal.v1 import link_pb2 as popmq__internal_dot_v1_dot_link__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"popmq_internal/v1/nameserver.proto\x12\x11popmq.internal.v1\x1a\x1cpopmq_internal/v1/link.proto\"_\n\nBrokerInfo\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12\x10\n\x08\x65poch_ms\x18\x05 \x01(\x03\"p\n\x0fRegisterRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12.\n\x06topics\x18\x02 \x03(\x0b\x32\x1e.popmq.internal.v1.TopicConfig\"$\n\x10RegisterResponse\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\"A\n\x10HeartbeatRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\"\"\n\x11HeartbeatResponse\x12\r\n\x05known\x18\x01 \x01(\x08\"B\n\x11UnregisterRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\"\x14\n\x12UnregisterResponse\"\x1e\n\rLookupRequest\x12\r\n\x05topic\x18\x01 \x01(\t\"j\n\nQueueRoute\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12-\n\x05topic\x18\x02 \x01(\x0b\x32\x1e.popmq.internal.v1.TopicConfig\"?\n\x0eLookupResponse\x12-\n\x06routes\x18\x01 \x03(\x0b\x32\x1d.popmq.internal.v1.QueueRoute\"\x14\n\x12ListBrokersRequest\"E\n\x13ListBrokersResponse\x12.\n\x07\x62rokers\x18\x01 \x03(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\"\x1b\n\x19\x44\x65scribeNameserverRequest\"b\n\x1a\x44\x65scribeNameserverResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x12\n\nstarted_ms\x18\x02 \x01(\x03\x12\x0f\n\x07\x62rokers\x18\x03 \x01(\x05\x12\x0e\n\x06topics\x18\x04 \x01(\x05\x32\xaa\x04\n\nNameserver\x12S\n\x08Register\x12\".popmq.internal.v1.RegisterRequest\x1a#.popmq.internal.v1.RegisterResponse\x12V\n\tHeartbeat\x12#.popmq.internal.v1.HeartbeatRequest\x1a$.popmq.internal.v1.HeartbeatResponse\x12Y\n\nUnregister\x12$.popmq.internal.v1.UnregisterRequest\x1a%.popmq.internal.v1.UnregisterResponse\x12M\n\x06Lookup\x12 .popmq.internal.v1.LookupRequest\x1a!.popmq.internal.v1.LookupResponse\x12\\\n\x0bListBrokers\x12%.popmq.internal.v1.ListBrokersRequest\x1a&.popmq.internal.v1.ListBrokersResponse\x12g\n\x08\x44\x65scribe\x12,.popmq.internal.v1.DescribeNameserverRequest\x1a-.popmq.internal.v1.DescribeNameserverResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"popmq_internal/v1/nameserver.proto\x12\x11popmq.internal.v1\x1a\x1cpopmq_internal/v1/link.proto\"_\n\nBrokerInfo\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12\x10\n\x08\x65poch_ms\x18\x05 \x01(\x03\"\x12\n\x10\x43hallengeRequest\"\"\n\x11\x43hallengeResponse\x12\r\n\x05nonce\x18\x01 \x01(\x0c\"7\n\x06Proven\x12\x0f\n\x07request\x18\x01 \x01(\x0c\x12\r\n\x05nonce\x18\x02 \x01(\x0c\x12\r\n\x05proof\x18\x03 \x01(\x0c\"\x9b\x01\n\x0fRegisterRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12.\n\x06topics\x18\x02 \x03(\x0b\x32\x1e.popmq.internal.v1.TopicConfig\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"$\n\x10RegisterResponse\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\"l\n\x10HeartbeatRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"\"\n\x11HeartbeatResponse\x12\r\n\x05known\x18\x01 \x01(\x08\"m\n\x11UnregisterRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"\x14\n\x12UnregisterResponse\"\x1e\n\rLookupRequest\x12\r\n\x05topic\x18\x01 \x01(\t\"j\n\nQueueRoute\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12-\n\x05topic\x18\x02 \x01(\x0b\x32\x1e.popmq.internal.v1.TopicConfig\"?\n\x0eLookupResponse\x12-\n\x06routes\x18\x01 \x03(\x0b\x32\x1d.popmq.internal.v1.QueueRoute\"\x14\n\x12ListBrokersRequest\"E\n\x13ListBrokersResponse\x12.\n\x07\x62rokers\x18\x01 \x03(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\"\x1b\n\x19\x44\x65scribeNameserverRequest\"b\n\x1a\x44\x65scribeNameserverResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x12\n\nstarted_ms\x18\x02 \x01(\x03\x12\x0f\n\x07\x62rokers\x18\x03 \x01(\x05\x12\x0e\n\x06topics\x18\x04 \x01(\x05\x32\x82\x05\n\nNameserver\x12V\n\tChallenge\x12#.popmq.internal.v1.ChallengeRequest\x1a$.popmq.internal.v1.ChallengeResponse\x12S\n\x08Register\x12\".popmq.internal.v1.RegisterRequest\x1a#.popmq.internal.v1.RegisterResponse\x12V\n\tHeartbeat\x12#.popmq.internal.v1.HeartbeatRequest\x1a$.popmq.internal.v1.HeartbeatResponse\x12Y\n\nUnregister\x12$.popmq.internal.v1.UnregisterRequest\x1a%.popmq.internal.v1.UnregisterResponse\x12M\n\x06Lookup\x12 .popmq.internal.v1.LookupRequest\x1a!.popmq.internal.v1.LookupResponse\x12\\\n\x0bListBrokers\x12%.popmq.internal.v1.ListBrokersRequest\x1a&.popmq.internal.v1.ListBrokersResponse\x12g\n\x08\x44\x65scribe\x12,.popmq.internal.v1.DescribeNameserverRequest\x1a-.popmq.internal.v1.DescribeNameserverResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,32 +34,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_BROKERINFO']._serialized_start=87
   _globals['_BROKERINFO']._serialized_end=182
-  _globals['_REGISTERREQUEST']._serialized_start=184
-  _globals['_REGISTERREQUEST']._serialized_end=296
-  _globals['_REGISTERRESPONSE']._serialized_start=298
-  _globals['_REGISTERRESPONSE']._serialized_end=334
-  _globals['_HEARTBEATREQUEST']._serialized_start=336
-  _globals['_HEARTBEATREQUEST']._serialized_end=401
-  _globals['_HEARTBEATRESPONSE']._serialized_start=403
-  _globals['_HEARTBEATRESPONSE']._serialized_end=437
-  _globals['_UNREGISTERREQUEST']._serialized_start=439
-  _globals['_UNREGISTERREQUEST']._serialized_end=505
-  _globals['_UNREGISTERRESPONSE']._serialized_start=507
-  _globals['_UNREGISTERRESPONSE']._serialized_end=527
-  _globals['_LOOKUPREQUEST']._serialized_start=529
-  _globals['_LOOKUPREQUEST']._serialized_end=559
-  _globals['_QUEUEROUTE']._serialized_start=561
-  _globals['_QUEUEROUTE']._serialized_end=667
-  _globals['_LOOKUPRESPONSE']._serialized_start=669
-  _globals['_LOOKUPRESPONSE']._serialized_end=732
-  _globals['_LISTBROKERSREQUEST']._serialized_start=734
-  _globals['_LISTBROKERSREQUEST']._serialized_end=754
-  _globals['_LISTBROKERSRESPONSE']._serialized_start=756
-  _globals['_LISTBROKERSRESPONSE']._serialized_end=825
-  _globals['_DESCRIBENAMESERVERREQUEST']._serialized_start=827
-  _globals['_DESCRIBENAMESERVERREQUEST']._serialized_end=854
-  _globals['_DESCRIBENAMESERVERRESPONSE']._serialized_start=856
-  _globals['_DESCRIBENAMESERVERRESPONSE']._serialized_end=954
-  _globals['_NAMESERVER']._serialized_start=957
-  _globals['_NAMESERVER']._serialized_end=1511
+  _globals['_CHALLENGEREQUEST']._serialized_start=184
+  _globals['_CHALLENGEREQUEST']._serialized_end=202
+  _globals['_CHALLENGERESPONSE']._serialized_start=204
+  _globals['_CHALLENGERESPONSE']._serialized_end=238
+  _globals['_PROVEN']._serialized_start=240
+  _globals['_PROVEN']._serialized_end=295
+  _globals['_REGISTERREQUEST']._serialized_start=298
+  _globals['_REGISTERREQUEST']._serialized_end=453
+  _globals['_REGISTERRESPONSE']._serialized_start=455
+  _globals['_REGISTERRESPONSE']._serialized_end=491
+  _globals['_HEARTBEATREQUEST']._serialized_start=493
+  _globals['_HEARTBEATREQUEST']._serialized_end=601
+  _globals['_HEARTBEATRESPONSE']._serialized_start=603
+  _globals['_HEARTBEATRESPONSE']._serialized_end=637
+  _globals['_UNREGISTERREQUEST']._serialized_start=639
+  _globals['_UNREGISTERREQUEST']._serialized_end=748
+  _globals['_UNREGISTERRESPONSE']._serialized_start=750
+  _globals['_UNREGISTERRESPONSE']._serialized_end=770
+  _globals['_LOOKUPREQUEST']._serialized_start=772
+  _globals['_LOOKUPREQUEST']._serialized_end=802
+  _globals['_QUEUEROUTE']._serialized_start=804
+  _globals['_QUEUEROUTE']._serialized_end=910
+  _globals['_LOOKUPRESPONSE']._serialized_start=912
+  _globals['_LOOKUPRESPONSE']._serialized_end=975
+  _globals['_LISTBROKERSREQUEST']._serialized_start=977
+  _globals['_LISTBROKERSREQUEST']._serialized_end=997
+  _globals['_LISTBROKERSRESPONSE']._serialized_start=999
+  _globals['_LISTBROKERSRESPONSE']._serialized_end=1068
+  _globals['_DESCRIBENAMESERVERREQUEST']._serialized_start=1070
+  _globals['_DESCRIBENAMESERVERREQUEST']._serialized_end=1097
+  _globals['_DESCRIBENAMESERVERRESPONSE']._serialized_start=1099
+  _globals['_DESCRIBENAMESERVERRESPONSE']._serialized_end=1197
+  _globals['_NAMESERVER']._serialized_start=1200
+  _globals['_NAMESERVER']._serialized_end=1842
 # @@protoc_insertion_point(module_scope)

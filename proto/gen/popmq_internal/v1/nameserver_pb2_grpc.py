@@ -34,6 +34,11 @@ class NameserverStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.Challenge = channel.unary_unary(
+                '/popmq.internal.v1.Nameserver/Challenge',
+                request_serializer=popmq__internal_dot_v1_dot_nameserver__pb2.ChallengeRequest.SerializeToString,
+                response_deserializer=popmq__internal_dot_v1_dot_nameserver__pb2.ChallengeResponse.FromString,
+                _registered_method=True)
         self.Register = channel.unary_unary(
                 '/popmq.internal.v1.Nameserver/Register',
                 request_serializer=popmq__internal_dot_v1_dot_nameserver__pb2.RegisterRequest.SerializeToString,
@@ -68,6 +73,13 @@ class NameserverStub:
 
 class NameserverServicer:
     """Missing associated documentation comment in .proto file."""
+
+    def Challenge(self, request, context):
+        """Before each call that changes a registration, where the broker has a secret.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def Register(self, request, context):
         """Replaces everything known of this broker. Sent at start and whenever topics change.
@@ -110,6 +122,11 @@ class NameserverServicer:
 
 def add_NameserverServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'Challenge': grpc.unary_unary_rpc_method_handler(
+                    servicer.Challenge,
+                    request_deserializer=popmq__internal_dot_v1_dot_nameserver__pb2.ChallengeRequest.FromString,
+                    response_serializer=popmq__internal_dot_v1_dot_nameserver__pb2.ChallengeResponse.SerializeToString,
+            ),
             'Register': grpc.unary_unary_rpc_method_handler(
                     servicer.Register,
                     request_deserializer=popmq__internal_dot_v1_dot_nameserver__pb2.RegisterRequest.FromString,
@@ -150,6 +167,33 @@ def add_NameserverServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class Nameserver:
     """Missing associated documentation comment in .proto file."""
+
+    @staticmethod
+    def Challenge(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.internal.v1.Nameserver/Challenge',
+            popmq__internal_dot_v1_dot_nameserver__pb2.ChallengeRequest.SerializeToString,
+            popmq__internal_dot_v1_dot_nameserver__pb2.ChallengeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def Register(request,

@@ -33,6 +33,8 @@ class NameserverStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> NameserverAsyncStub: ...
+    Challenge: _grpc.UnaryUnaryMultiCallable[_nameserver_pb2.ChallengeRequest, _nameserver_pb2.ChallengeResponse]
+    """Before each call that changes a registration, where the broker has a secret."""
     Register: _grpc.UnaryUnaryMultiCallable[_nameserver_pb2.RegisterRequest, _nameserver_pb2.RegisterResponse]
     """Replaces everything known of this broker. Sent at start and whenever topics change."""
     Heartbeat: _grpc.UnaryUnaryMultiCallable[_nameserver_pb2.HeartbeatRequest, _nameserver_pb2.HeartbeatResponse]
@@ -45,6 +47,8 @@ class NameserverStub:
 @_typing.type_check_only
 class NameserverAsyncStub(NameserverStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
+    Challenge: _aio.UnaryUnaryMultiCallable[_nameserver_pb2.ChallengeRequest, _nameserver_pb2.ChallengeResponse]  # type: ignore[assignment]
+    """Before each call that changes a registration, where the broker has a secret."""
     Register: _aio.UnaryUnaryMultiCallable[_nameserver_pb2.RegisterRequest, _nameserver_pb2.RegisterResponse]  # type: ignore[assignment]
     """Replaces everything known of this broker. Sent at start and whenever topics change."""
     Heartbeat: _aio.UnaryUnaryMultiCallable[_nameserver_pb2.HeartbeatRequest, _nameserver_pb2.HeartbeatResponse]  # type: ignore[assignment]
@@ -55,6 +59,14 @@ class NameserverAsyncStub(NameserverStub):
     Describe: _aio.UnaryUnaryMultiCallable[_nameserver_pb2.DescribeNameserverRequest, _nameserver_pb2.DescribeNameserverResponse]  # type: ignore[assignment]
 
 class NameserverServicer(metaclass=_abc_1.ABCMeta):
+    @_abc_1.abstractmethod
+    def Challenge(
+        self,
+        request: _nameserver_pb2.ChallengeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nameserver_pb2.ChallengeResponse, _abc.Awaitable[_nameserver_pb2.ChallengeResponse]]:
+        """Before each call that changes a registration, where the broker has a secret."""
+
     @_abc_1.abstractmethod
     def Register(
         self,

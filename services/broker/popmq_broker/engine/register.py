@@ -5,11 +5,14 @@ holds up none of the others.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 import grpc
+from google.protobuf.message import Message
 
+from popmq_common.link_secret import Claim, proof
 from popmq_common.logs import Log
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
@@ -36,31 +39,59 @@ class Announcer(Protocol):
 
 
 class GrpcAnnouncer:
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, secret: bytes = b"") -> None:
+        """`secret`: proved to a nameserver that asks for it; empty: there is none."""
         self.address = address
+        self._secret = secret
         self._channel = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
         self._stub = ns_grpc.NameserverStub(self._channel)
 
     async def register(self, request: ns.RegisterRequest) -> bool:
-        try:
+        with _lost():
+            proven = await self._proven(Claim.REGISTER, request)
+            request = request if proven is None else ns.RegisterRequest(proven=proven)
             return (await self._stub.Register(request, timeout=CALL_S)).accepted
-        except grpc.aio.AioRpcError as failed:
-            raise ConnectionError(failed.details()) from failed
 
     async def heartbeat(self, broker: ns.BrokerInfo) -> bool:
-        try:
+        with _lost():
             request = ns.HeartbeatRequest(broker=broker)
+            proven = await self._proven(Claim.HEARTBEAT, request)
+            request = request if proven is None else ns.HeartbeatRequest(proven=proven)
             return (await self._stub.Heartbeat(request, timeout=CALL_S)).known
-        except grpc.aio.AioRpcError as failed:
-            raise ConnectionError(failed.details()) from failed
 
     async def unregister(self, broker: ns.BrokerInfo) -> None:
         try:
-            await self._stub.Unregister(ns.UnregisterRequest(broker=broker), timeout=CALL_S)
-        except grpc.aio.AioRpcError as failed:
-            raise ConnectionError(failed.details()) from failed
+            with _lost():
+                request = ns.UnregisterRequest(broker=broker)
+                proven = await self._proven(Claim.UNREGISTER, request)
+                request = request if proven is None else ns.UnregisterRequest(proven=proven)
+                await self._stub.Unregister(request, timeout=CALL_S)
         finally:
             await self._channel.close(None)
+
+    async def _proven(self, claim: Claim, request: Message) -> ns.Proven | None:
+        """None: it goes as it is, for we have no secret, or the nameserver asks for none."""
+        if not self._secret:
+            return None
+        try:
+            challenge = await self._stub.Challenge(ns.ChallengeRequest(), timeout=CALL_S)
+        except grpc.aio.AioRpcError as failed:
+            if failed.code() is grpc.StatusCode.UNIMPLEMENTED:  # of a version before proofs
+                return None
+            raise
+        if not challenge.nonce:
+            return None
+        data = request.SerializeToString()
+        shown = proof(self._secret, claim, challenge.nonce, data)
+        return ns.Proven(request=data, nonce=challenge.nonce, proof=shown)
+
+
+@contextmanager
+def _lost() -> Iterator[None]:
+    try:
+        yield
+    except grpc.aio.AioRpcError as failed:
+        raise ConnectionError(failed.details()) from failed
 
 
 class Registrar:

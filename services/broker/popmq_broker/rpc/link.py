@@ -1,14 +1,13 @@
 """The broker's end of the link: calls of many proxies, answered as they finish."""
 
 import asyncio
-import hmac
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 
+from popmq_broker.rpc.greeting import greet
 from popmq_common.errors import (
     BadRequest,
     BrokerUnreachable,
-    NotAuthorized,
     PopMQError,
     TooManyRequests,
 )
@@ -23,7 +22,7 @@ CALLS_MAX = 20_000  # under way per connection; a proxy with that many has lost 
 CONNECTIONS_MAX = 1_000
 GREETING_S = 5.0
 GREETING_BYTES_MAX = 64 * KiB
-"""What is read of a peer before it has shown the secret."""
+"""The largest frame read of a peer before it has proved that it knows the secret."""
 GRACE_S = 5.0
 FAREWELL_S = 1.0
 """How long proxies that have no calls under way may take to close their connections."""
@@ -42,11 +41,13 @@ class LinkServer:
         handle_sends: HandleSends | None = None,
         *,
         name: str,
-        secret: str,
+        secret: bytes,
         log: Log,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`handle` raises errors of popmq_common.errors; anything else is a bug and is logged.
+        """`secret`: what proxies must know; empty: nothing.
+
+        `handle` raises errors of popmq_common.errors; anything else is a bug and is logged.
 
         `handle_sends` takes the sends of a frame together and answers each when it is done.
         """
@@ -114,8 +115,9 @@ class LinkServer:
 
     async def _converse(self, frames: FrameConnection) -> None:
         try:
-            if not await self._greet(frames):
-                return
+            async with asyncio.timeout(GREETING_S):
+                if not await greet(frames, self._name, self._secret, self._log):
+                    return
             connection = Connection(self._handle, self._handle_sends, frames, self._name, self._log)
             task = asyncio.current_task()
             assert task is not None
@@ -123,23 +125,6 @@ class LinkServer:
             await connection.serve()
         except (OSError, PopMQError) as broken:
             self._log.info("link.broken", reason=str(broken))
-
-    async def _greet(self, frames: FrameConnection) -> bool:
-        """The first frame shows the secret; ours tells the name, or why not.
-
-        Raises `BadRequest`, `TimeoutError` (an `OSError`) for a peer that says nothing.
-        """
-        async with asyncio.timeout(GREETING_S):
-            frame = await frames.first()
-        if frame is None or not frame.HasField("hello"):
-            return False
-        if not hmac.compare_digest(frame.hello.secret.encode(), self._secret.encode()):
-            self._log.warning("link.refused", peer=frames.peer)
-            refusal = link.Reply(failure=failure_of(NotAuthorized()))
-            frames.write(link.Frame(replies=[refusal]))
-            return False
-        frames.write(link.Frame(hello=link.Hello(name=self._name)))
-        return True
 
 
 class Connection:

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 from popmq_common.errors import BrokerUnreachable, PopMQError
 from popmq_common.frames import FrameConnection
 from popmq_common.sends import SendCall
-from popmq_common.wire import error_of
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.broker_link import BrokerLink, Told
+from popmq_proxy.clients.greeting import greet
 
 CONNECT_S = 3.0
 BACKOFF_S = 0.1  # after the first failure to connect, doubled by each further one
@@ -69,13 +69,14 @@ class LinkBrokers:
     def __init__(
         self,
         address: Address,
-        secret: str,
+        secret: bytes,
         tls: ssl.SSLContext | None = None,
         *,
         gather_ms_max: int = 0,
     ) -> None:
         """`address` gives a broker's host:port; raises `BrokerUnreachable` for an unknown one.
-        `gather_ms_max`: see `Gathering`."""
+        `secret`: what both ends prove that they know; empty: nothing. `gather_ms_max`: see
+        `Gathering`."""
         self._address = address
         self._secret = secret
         self._tls = tls
@@ -188,27 +189,13 @@ class LinkBrokers:
                     FrameConnection, host.strip("[]"), int(port), ssl=self._tls
                 )
                 try:
-                    await self._greet(broker, frames)
+                    await greet(frames, broker, self._secret)
                 except BaseException:
                     frames.close()
                     raise
         except (OSError, ValueError) as failed:  # time-outs are among them
             raise BrokerUnreachable(broker=broker, reason=str(failed) or "no answer") from failed
         return BrokerLink(broker, frames, self._gather_ms_max)
-
-    async def _greet(self, broker: str, frames: FrameConnection) -> None:
-        frames.write(link.Frame(hello=link.Hello(secret=self._secret)))
-        try:
-            frame = await frames.first()
-        except PopMQError as wrong:
-            raise BrokerUnreachable(broker=broker, reason=str(wrong)) from wrong
-        if frame is None or not frame.HasField("hello"):
-            if frame is not None and frame.replies:
-                raise error_of(frame.replies[0].failure)
-            raise BrokerUnreachable(broker=broker, reason="it closed the connection")
-        if frame.hello.name != broker:
-            reason = f"{frame.hello.name} answers at its address"
-            raise BrokerUnreachable(broker=broker, reason=reason)
 
     async def close(self) -> None:
         self._closed = True

@@ -1,0 +1,46 @@
+"""How a proxy greets a broker: with a secret each side proves to the other that it knows it.
+
+Whatever answers at a broker's address gets no call, and never the secret, before it has proved.
+"""
+
+import secrets
+
+from popmq_common.errors import BrokerUnreachable, PopMQError
+from popmq_common.frames import FrameConnection
+from popmq_common.link_secret import NONCE_BYTES, Claim, proof, proves
+from popmq_common.wire import error_of
+from popmq_internal.v1 import link_pb2 as link
+
+
+async def greet(frames: FrameConnection, broker: str, secret: bytes) -> None:
+    """The caller limits the time. Raises `BrokerUnreachable`, `OSError`, and what the broker
+    refuses with."""
+    nonce = secrets.token_bytes(NONCE_BYTES) if secret else b""
+    hello = await _ask(frames, broker, link.Hello(nonce=nonce))
+    if not secret:
+        return
+    if not hello.nonce:
+        reason = "it has no link secret, or is of a version that cannot prove it; upgrade it first"
+        raise BrokerUnreachable(broker=broker, reason=reason)
+    parts = broker.encode(), nonce, hello.nonce
+    hello = await _ask(frames, broker, link.Hello(proof=proof(secret, Claim.PROXY, *parts)))
+    if not proves(hello.proof, secret, Claim.BROKER, *parts):
+        reason = "what answers at its address does not know the link's secret"
+        raise BrokerUnreachable(broker=broker, reason=reason)
+
+
+async def _ask(frames: FrameConnection, broker: str, said: link.Hello) -> link.Hello:
+    """What it says to that, under the right name."""
+    frames.write(link.Frame(hello=said))
+    try:
+        frame = await frames.greeting()
+    except PopMQError as wrong:
+        raise BrokerUnreachable(broker=broker, reason=str(wrong)) from wrong
+    if frame is None or not frame.HasField("hello"):
+        if frame is not None and frame.replies:
+            raise error_of(frame.replies[0].failure)
+        raise BrokerUnreachable(broker=broker, reason="it closed the connection")
+    if frame.hello.name != broker:
+        reason = f"{frame.hello.name} answers at its address"
+        raise BrokerUnreachable(broker=broker, reason=reason)
+    return frame.hello
