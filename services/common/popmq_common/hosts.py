@@ -5,6 +5,7 @@ from struct import Struct
 from typing import Final
 
 _PORT = Struct(">i")
+SIZES_BYTES: Final = (8, 20)
 LOCAL: Final = bytes((127, 0, 0, 1)) + _PORT.pack(0)
 
 

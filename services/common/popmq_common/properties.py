@@ -22,6 +22,7 @@ and a timer need: some 5,100 bytes at most. A copy must never be too large to be
 NAME_END: Final = "\x01"
 VALUE_END: Final = "\x02"
 _VALUE_END: Final = VALUE_END.encode()
+_DIGITS_MAX: Final = 18
 
 TAGS: Final = "TAGS"
 KEYS: Final = "KEYS"
@@ -127,6 +128,13 @@ def decode(text: bytes) -> dict[str, str]:
         if sep and name:
             properties[name] = value
     return properties
+
+
+def number_of(text: str | None) -> int | None:
+    """A decimal number without a sign that 64 bits can hold; None: it is none."""
+    if text and len(text) <= _DIGITS_MAX and text.isascii() and text.isdigit():
+        return int(text)
+    return None
 
 
 def value_of(text: bytes, head: bytes) -> str | None:

@@ -70,12 +70,13 @@ class DeadLetter:
 
 def read(record: Record) -> DeadLetter:
     properties = names.decode(record.properties)
+    queue_id = names.number_of(properties.get(names.ORIGIN_QUEUE))
     return DeadLetter(
         topic=properties.get(names.DLQ_ORIGIN_TOPIC, ""),
         message_id=properties.get(names.DLQ_ORIGIN_MESSAGE_ID, ""),
-        attempts=_number(properties.get(DLQ_ATTEMPTS), 0),
+        attempts=names.number_of(properties.get(DLQ_ATTEMPTS)) or 0,
         reason=properties.get(names.DLQ_REASON, ""),
-        queue_id=_number(properties.get(names.ORIGIN_QUEUE), -1),
+        queue_id=-1 if queue_id is None else queue_id,
         record=record,
         properties=properties,
     )
@@ -143,7 +144,3 @@ class Offsets:
         else:
             self._starts.insert(at, offset)
             self._ends.insert(at, offset + 1)
-
-
-def _number(text: str | None, default: int) -> int:
-    return int(text) if text and text.isascii() and text.isdigit() else default

@@ -31,6 +31,7 @@ from zlib import crc32
 from popmq_broker.core import timer_bytes
 from popmq_broker.core.timer_wheel import MARK, Entry
 from popmq_common import properties as names
+from popmq_common.errors import IllegalDeliveryTime
 from popmq_common.names import REVIVE_PREFIX
 from popmq_common.record import Record
 
@@ -55,11 +56,18 @@ _DELAYS: Final = frozenset(
 
 def deliver_at_ms(properties: bytes) -> int | None:
     """When its sender wants it delivered, never too early; None: at once."""
-    wanted = _number(names.value_of(properties, _DELIVER))
+    wanted = names.number_of(names.value_of(properties, _DELIVER))
     if wanted is None:
         return None
     nanos = names.value_of(properties, _NANOS)
     return wanted + (nanos not in (None, "", "0"))
+
+
+def check_time(properties: bytes) -> None:
+    """Raises `IllegalDeliveryTime` for what is no time. One before 1970 is one."""
+    text = names.value_of(properties, _DELIVER)
+    if text and names.number_of(text.removeprefix("-")) is None:
+        raise IllegalDeliveryTime(reason=f"{text[:30]!r} is no number of milliseconds")
 
 
 def parked(properties: bytes, topic: str, queue_id: int, due_ms: int) -> bytes:
@@ -84,7 +92,7 @@ def delivered(named: Mapping[str, str], of: str) -> bytes:
 
 def rolled(named: Mapping[str, str], of: str) -> bytes:
     """Of a parked record that is written again. Raises `PropertiesTooLarge`."""
-    times = _number(named.get(names.TIMER_ROLL_TIMES)) or 0
+    times = names.number_of(named.get(names.TIMER_ROLL_TIMES)) or 0
     more = {names.TIMER_ROLL_TIMES: str(times + 1), names.TIMER_OF: of}
     return names.encode({**named, **more})
 
@@ -108,13 +116,13 @@ def mark(topic: str, message_id: str, due_ms: int, queue_id: int, of: str) -> by
 def real_place(named: Mapping[str, str]) -> tuple[str, int] | None:
     """(topic, queue id) that a parked record goes to; None: it is no such record."""
     topic = named.get(names.REAL_TOPIC)
-    queue_id = _number(named.get(names.REAL_QUEUE_ID))
+    queue_id = names.number_of(named.get(names.REAL_QUEUE_ID))
     return None if not topic or queue_id is None else (topic, queue_id)
 
 
 def entry_of(named: Mapping[str, str], offset: int) -> Entry | None:
     """A parked record's place in the wheel; None: it is none."""
-    due_ms = _number(named.get(names.TIMER_OUT_MS))
+    due_ms = names.number_of(named.get(names.TIMER_OUT_MS))
     topic = named.get(names.REAL_TOPIC)
     if due_ms is None or not topic or topic.startswith(REVIVE_PREFIX):
         return None  # RocketMQ's leases wait there too; engine/parked_leases.py deals with them
@@ -140,7 +148,7 @@ def done_by_rocketmq(record: Record, timer_topic: str) -> Entry | None:
     if record.properties.find(_DEQUEUED) < 0 and record.topic != timer_topic:
         return None
     named = names.decode(record.properties)
-    due_ms, topic = _number(named.get(names.TIMER_OUT_MS)), named.get(names.REAL_TOPIC)
+    due_ms, topic = names.number_of(named.get(names.TIMER_OUT_MS)), named.get(names.REAL_TOPIC)
     if due_ms is None or not topic or names.TIMER_OF in named:
         return None
     again = record.topic == timer_topic
@@ -186,15 +194,11 @@ def ends(of: str) -> list[int]:
     """Queue offsets of parked records; empty for one of a level."""
     if "@" in of:
         return []
-    return [offset for text in of.split(",") if (offset := _number(text)) is not None]
+    return [offset for text in of.split(",") if (offset := names.number_of(text)) is not None]
 
 
 def level_end(of: str) -> tuple[int, int] | None:
     """(level, offset in its queue) of a record that had waited there."""
     level, at, offset = of.partition("@")
-    first, second = _number(level), _number(offset)
+    first, second = names.number_of(level), names.number_of(offset)
     return None if not at or first is None or second is None else (first, second)
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdigit() else None

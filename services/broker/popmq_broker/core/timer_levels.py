@@ -41,10 +41,8 @@ def parse(text: str) -> tuple[int, ...]:
 
 def level_of(properties: bytes, delays_ms: tuple[int, ...]) -> int:
     """The level that a record asks for; 0: none. What is above the last one is the last one."""
-    text = names.value_of(properties, _LEVEL)
-    if not text or not (text.isascii() and text.isdigit()):
-        return 0
-    return min(int(text), len(delays_ms))
+    level = names.number_of(names.value_of(properties, _LEVEL)) or 0
+    return min(level, len(delays_ms))
 
 
 def entry_code(record: Record, delays_ms: tuple[int, ...]) -> int:

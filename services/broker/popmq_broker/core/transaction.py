@@ -42,6 +42,7 @@ MOVED: Final = "moved"
 """The outcome of an op record that only says: this half message was written again."""
 OWN_BYTES_MAX: Final = 256
 """What may be added to the properties of a half message that is written again."""
+_PREPARED: Final = "TRAN_PREPARED_QUEUE_OFFSET"
 _HEADS: Final = {
     name: f"{name}{names.NAME_END}".encode()
     for name in (
@@ -51,9 +52,11 @@ _HEADS: Final = {
         names.CHECK_COUNT,
         names.HALF_ORIGIN,
         names.SETTLED,
-        "TRAN_PREPARED_QUEUE_OFFSET",
+        _PREPARED,
     )
 }
+_OF_A_MOVE: Final = (names.HALF_ORIGIN, names.CHECK_COUNT, _PREPARED)
+"""Said by who writes a half message again, never by who sends it."""
 
 
 class Outcome(Enum):
@@ -106,6 +109,8 @@ class Settled:
 def half_properties(properties: bytes, topic: str, queue_id: int) -> bytes:
     """Of the half message of what was sent to that queue. Raises `PropertiesTooLarge`."""
     named = names.decode(properties)
+    for name in _OF_A_MOVE:
+        named.pop(name, None)
     named[names.TRANSACTION] = "true"
     named[names.PRODUCER_GROUP] = topic
     named[names.TRANSACTION_ID] = named.get(names.UNIQ_KEY, "")
@@ -131,12 +136,12 @@ def read_half(
 ) -> Half:
     """A half message that was just written or is found at start. `immunity_ms`: the least."""
     origin = _value(properties, names.HALF_ORIGIN)
-    prepared = _value(properties, "TRAN_PREPARED_QUEUE_OFFSET")
+    prepared = names.number_of(_value(properties, _PREPARED))
     first = (offset, log_offset, stored_ms)
     if origin is not None:
         first = _three(origin)
-    elif prepared is not None and prepared.isdigit():
-        first = (int(prepared), -1, stored_ms)
+    elif prepared is not None:
+        first = (prepared, -1, stored_ms)
     asked_ms = 1_000 * _number(_value(properties, names.IMMUNITY_S))
     return Half(
         origin_offset=first[0],

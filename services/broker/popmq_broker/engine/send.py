@@ -5,16 +5,21 @@ What is to be delivered later goes to where it waits (engine/timer.py).
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from popmq_broker.core.queue_entry import tags_code_of
 from popmq_broker.core.tables import PERM_WRITE, TopicConfig
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.transaction import Transactions
 from popmq_broker.store.store import Appended, Draft
-from popmq_common.errors import BadRequest, NoPermission, PopMQError
+from popmq_common import hosts
+from popmq_common.errors import BadRequest, NoPermission, PopMQError, PropertiesTooLarge
+from popmq_common.properties import PROPERTIES_BYTES_MAX
+from popmq_common.record import SysFlag
 from popmq_common.sends import OutgoingRecord, SendCall, SendDone
 from popmq_internal.v1 import link_pb2 as link
+
+_TRANSACTION_BITS: Final = SysFlag.ROLLBACK.value
 
 
 class Begun(NamedTuple):
@@ -123,6 +128,8 @@ class Send:
         queue_id = self._queue(topic, request.queue_id)
         if not request.records:
             raise BadRequest(reason="no message to store")
+        for record in request.records:
+            _check(record)
         if request.kind == link.SEND_KIND_HALF:
             return self._transactions.half_drafts(topic, queue_id, request.records, half_count)
         drafts = [_draft(topic.name, queue_id, record) for record in request.records]
@@ -139,6 +146,17 @@ class Send:
             return queue_id
         self._next_queue += 1
         return (self._next_queue - 1) % topic.write_queues
+
+
+def _check(record: link.OutgoingRecord | OutgoingRecord) -> None:
+    """Raises `BadRequest` for what no record of the log can hold, or would mean there."""
+    if len(record.born_host) not in hosts.SIZES_BYTES:
+        raise BadRequest(reason=f"a born_host of {len(record.born_host)} bytes")
+    if len(record.properties) > PROPERTIES_BYTES_MAX:
+        reason = f"{len(record.properties)} bytes, the limit is {PROPERTIES_BYTES_MAX}"
+        raise PropertiesTooLarge(reason=reason)
+    if record.sys_flag & _TRANSACTION_BITS:  # the kind of a send says what it is
+        raise BadRequest(reason=f"a sys_flag of {record.sys_flag}")
 
 
 def _draft(topic: str, queue_id: int, record: link.OutgoingRecord | OutgoingRecord) -> Draft:

@@ -77,7 +77,8 @@ class Timers:
 
     def park(self, draft: Draft, now_ms: int) -> Draft:
         """The same as a parked record, or as it is when its time has come. Raises
-        `PropertiesTooLarge`."""
+        `PropertiesTooLarge`, `IllegalDeliveryTime`."""
+        timer.check_time(draft.properties)
         due_ms = timer.deliver_at_ms(draft.properties)
         if due_ms is None or due_ms <= now_ms:
             return draft

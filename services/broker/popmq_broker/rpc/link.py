@@ -198,7 +198,13 @@ class Connection:
                     self._begin(call, kind)
         if sends and self._handle_sends is not None:
             self._no_sends.clear()
-            self._handle_sends(sends, self._answer_send)
+            try:
+                self._handle_sends(sends, self._answer_send)
+            except Exception as bug:  # fails these calls, not all the others of the connection
+                self._log.exception("call.crashed", kind="send")
+                for send in sends:
+                    if send.id in self._sends:
+                        self._answer_send(link.Reply(id=send.id, failure=_failure_of_bug(bug)))
 
     def _answer_send(self, reply: link.Reply | SendDone) -> None:
         self._sends.discard(reply.id)
@@ -250,8 +256,7 @@ class Connection:
             reply = link.Reply(id=call.id, failure=failure_of(self._stops()))
         except Exception as bug:
             self._log.exception("call.crashed", kind=call.WhichOneof("body"))
-            failure = link.Failure(error=type(bug).__name__, fields={"text": str(bug)})
-            reply = link.Reply(id=call.id, failure=failure)
+            reply = link.Reply(id=call.id, failure=_failure_of_bug(bug))
         self._answer(reply)
 
     def _answer(self, reply: link.Reply | SendDone) -> None:
@@ -263,3 +268,7 @@ class Connection:
         except TooManyRequests as jammed:
             self._log.warning("link.broken", reason=str(jammed))
             self._frames.abort()
+
+
+def _failure_of_bug(bug: Exception) -> link.Failure:
+    return link.Failure(error=type(bug).__name__, fields={"text": str(bug)})

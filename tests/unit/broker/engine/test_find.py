@@ -10,6 +10,8 @@ from harness.proxy import ProxyDriver
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_broker.engine import find as find_module
+from popmq_broker.store.store import Draft
+from popmq_common import hosts
 from popmq_common.errors import BadRequest, NoIndex, PopMQError, TopicNotFound
 from popmq_common.record import SysFlag
 from popmq_internal.v1 import link_pb2 as link
@@ -79,9 +81,15 @@ def test_times_are_exact_to_the_millisecond(driver: EngineDriver) -> None:
 
 
 def test_half_messages_are_not_shown(driver: EngineDriver) -> None:
-    put(driver, "half", sys_flag=int(SysFlag.PREPARED))
-    put(driver, "rolled back", sys_flag=int(SysFlag.ROLLBACK))
-    assert find(driver) == []
+    async def append() -> None:
+        store = driver.broker.state.store
+        whole = Draft(TOPIC, 0, b"x", b"KEYS\x01k\x02", 0, 0, 0, 1, hosts.LOCAL)
+        flags = (0, int(SysFlag.PREPARED), int(SysFlag.ROLLBACK))
+        drafts = [whole._replace(sys_flag=flag) for flag in flags]
+        await store.durable(store.append(drafts, 1)[-1].end_offset)
+
+    driver.run(append())
+    assert find(driver) == ["x"]
 
 
 def test_what_a_deleted_topic_held_is_not_shown(driver: EngineDriver) -> None:
