@@ -4,6 +4,7 @@ Gauges cannot drift from the state, for nobody keeps them. Rows of topics and gr
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import product
 from typing import Any, NamedTuple, Protocol
 
 from prometheus_client import CollectorRegistry
@@ -13,10 +14,15 @@ from prometheus_client.registry import Collector
 from popmq_broker import metric_table as m
 from popmq_broker.config import Flush, PopBuffer
 from popmq_broker.core.retention import Reason
+from popmq_broker.core.transaction import Outcome
 from popmq_broker.engine.broker import Broker
-from popmq_broker.engine.counts import counts, dead_letters
+from popmq_broker.engine.counts import Counts, counts, dead_letters
+from popmq_broker.engine.state import BrokerState
 from popmq_common.metric import Definition, by_name
 from popmq_common.metric_rows import Rows
+from popmq_common.names import RETRY_PREFIX
+
+TRANSACTION = "TRANSACTION"
 
 
 class Link(Protocol):
@@ -53,8 +59,9 @@ class BrokerCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         for rows in (self._topics, self._groups, self._pairs):
             rows.begin()
-        yield from self._counters()
-        yield from self._standing()
+        standing = counts(self._broker.state)
+        yield from self._counters(standing)
+        yield from self._standing(standing)
         yield from self._store()
         yield from self._index()
         yield from self._retention()
@@ -66,12 +73,12 @@ class BrokerCollector(Collector):
         kinds = {"topic": self._topics, "group": self._groups, "topic and group": self._pairs}
         yield m.ROWS_TOGETHER.many({(name,): rows.together for name, rows in kinds.items()})
 
-    def _counters(self) -> Iterable[Metric]:
-        stats = self._broker.state.stats
+    def _counters(self, standing: Mapping[tuple[str, str], Counts]) -> Iterable[Metric]:
+        state, stats = self._broker.state, self._broker.state.stats
         by_topic: dict[Definition, Mapping[Any, float]] = {
             m.MESSAGES_IN: by_name(stats.sent),
             m.TRANSACTION_CHECKS: by_name(stats.checked),
-            m.TRANSACTIONS: stats.settled,
+            m.TRANSACTIONS: _no_transactions(state) | stats.settled,
             m.TIMER_ENDED: stats.timed,
         }
         by_pair: dict[Definition, Mapping[Any, float]] = {
@@ -82,19 +89,19 @@ class BrokerCollector(Collector):
             m.RENEWED: stats.renewed,
             m.REVIVED: stats.revived,
             m.SENT_BACK: stats.sent_back,
-            m.SEND_TO_DLQ: stats.dead,
+            m.SEND_TO_DLQ: _no_dead_letters(state, standing) | stats.dead,
         }
         for kinds, rows in ((by_topic, self._topics), (by_pair, self._pairs)):
             for definition, found in kinds.items():
                 yield definition.many(rows.counters(definition, found))
 
-    def _standing(self) -> Iterable[Metric]:
+    def _standing(self, standing: Mapping[tuple[str, str], Counts]) -> Iterable[Metric]:
         """Read together, so that they add up at each scrape."""
-        state, found = self._broker.state, counts(self._broker.state)
+        state = self._broker.state
         for place, definition in enumerate(m.STANDING):
-            values = {row: row_counts[place] for row, row_counts in found.items()}
+            values = {row: row_counts[place] for row, row_counts in standing.items()}
             yield definition.many(self._pairs.gauges(values))
-        yield m.LAG.many(self._pairs.gauges({row: one.lag for row, one in found.items()}))
+        yield m.LAG.many(self._pairs.gauges({row: one.lag for row, one in standing.items()}))
         yield m.DEAD_LETTERS.many(self._groups.gauges(by_name(dead_letters(state))))
         yield m.HALVES.many(self._topics.gauges(by_name(state.halves.counts())))
 
@@ -172,3 +179,23 @@ class BrokerCollector(Collector):
         yield m.FSYNC.spread({(): stats.fsync_s})
         yield m.FSYNC_RECORDS.spread({(): stats.fsync_records})
         yield m.CALL.spread({(kind,): found for kind, found in stats.call_s.items()})
+
+
+# Alerts ask whether a counter has risen. One that is first seen at 1 has not, so what may come is
+# shown at 0 before.
+
+
+def _no_dead_letters(
+    state: BrokerState, standing: Mapping[tuple[str, str], Counts]
+) -> dict[tuple[str, str], int]:
+    """Of each topic and group that consumes it."""
+    popped = {(topic, group) for topic, group in standing if not topic.startswith(RETRY_PREFIX)}
+    return dict.fromkeys(sorted(popped | state.stats.sent_back.keys()), 0)
+
+
+def _no_transactions(state: BrokerState) -> dict[tuple[str, str], int]:
+    """Of each topic that has transactions, or is made for them."""
+    made = {topic.name for topic in state.topics.values() if topic.message_type == TRANSACTION}
+    ended = {topic for topic, _ in state.stats.settled}
+    topics = made | ended | state.halves.counts().keys()
+    return dict.fromkeys(product(sorted(topics), [outcome.value for outcome in Outcome]), 0)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.broker import TOPIC, EngineDriver
+from harness.broker import GROUP, TOPIC, EngineDriver
 from prometheus_client.core import Metric
 from sim.world import conserved
 
@@ -88,3 +88,45 @@ def test_a_message_that_was_given_back_is_delayed_and_not_in_flight(driver: Engi
         return sum(sample.value for sample in found[f"popmq_consumer_{name}_messages"].samples)
 
     assert (value("inflight"), value("delayed"), value("lag")) == (1, 1, 2)
+
+
+def samples(driver: EngineDriver, name: str) -> dict[tuple[str, ...], float]:
+    """The values of a counter or gauge by its labels."""
+    family = page(BrokerCollector(driver.broker))[name]
+    return {tuple(sample.labels.values()): sample.value for sample in family.samples}
+
+
+def test_the_first_dead_letter_is_a_rise_from_zero(driver: EngineDriver) -> None:
+    """A series that is born at 1 has not risen: Prometheus's `increase` would not see it."""
+    assert samples(driver, "popmq_dead_letter_messages") == {(GROUP,): 0}
+    driver.send("a")
+    (message,) = driver.pop()
+    assert samples(driver, "popmq_send_to_dlq_messages") == {(TOPIC, GROUP): 0}
+    driver.nack(message.handle, kind=link.NACK_KIND_FATAL)
+    assert samples(driver, "popmq_send_to_dlq_messages") == {(TOPIC, GROUP): 1}
+    assert samples(driver, "popmq_dead_letter_messages") == {(GROUP,): 1}
+
+
+def test_the_first_dead_letter_of_a_group_that_pulls_is_a_rise_from_zero(
+    driver: EngineDriver,
+) -> None:
+    driver.broker.state.stats.sent_back[TOPIC, GROUP] = 1
+    assert samples(driver, "popmq_send_to_dlq_messages") == {(TOPIC, GROUP): 0}
+
+
+def test_the_first_transaction_that_is_given_up_is_a_rise_from_zero(driver: EngineDriver) -> None:
+    assert samples(driver, "popmq_transactions") == {}
+    driver.half("a")
+    none = {(TOPIC, outcome): 0 for outcome in ("committed", "rolled back", "given up")}
+    assert samples(driver, "popmq_transactions") == none
+    placed = link.TopicConfig(
+        name="placed", read_queues=1, write_queues=1, message_type="TRANSACTION"
+    )
+    driver.call(put_topic=link.PutTopic(topic=placed))
+    assert samples(driver, "popmq_transactions")["placed", "given up"] == 0
+
+
+def test_zeros_stay_when_other_outcomes_are_counted(driver: EngineDriver) -> None:
+    driver.end(driver.half("a"), commit=True)
+    found = samples(driver, "popmq_transactions")
+    assert found == {(TOPIC, "committed"): 1, (TOPIC, "rolled back"): 0, (TOPIC, "given up"): 0}

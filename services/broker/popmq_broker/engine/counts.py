@@ -70,8 +70,8 @@ def known_queues(state: BrokerState) -> dict[QueueKey, GroupQueue]:
 
 
 def dead_letters(state: BrokerState) -> dict[str, int]:
-    """Stored dead letters by group."""
-    found = {}
+    """Stored dead letters by group; 0 for a group that has none."""
+    found = dict.fromkeys(state.groups, 0)
     for group in state.groups:
         topic = dead_letter_topic(group)
         if topic in state.topics:
