@@ -116,6 +116,7 @@ def test_all_of_a_cluster_is_seen_and_who_is_down_is_told(several: Server) -> No
         assert time.monotonic() < deadline_s, told
         time.sleep(0.2)
     assert code == 0, told["remarks"]
+    assert all(int(proxy["beforeMs"]) for proxy in told["proxies"])  # so there are rates at once
     ports = {int(proxy["address"].rpartition(":")[2]) for proxy in told["proxies"]}
     names = [name for name in several.processes if name.startswith("proxy")]
     assert ports == {several.processes[name].port for name in names}

@@ -152,7 +152,7 @@ def _service_row(one: Service) -> list[object]:
 
 
 def _proxy_row(one: Service) -> list[object]:
-    return [one.address, count_text(one.clients), rate_text(one.in_s), rate_text(one.out_s)]
+    return [one.label, count_text(one.clients), rate_text(one.in_s), rate_text(one.out_s)]
 
 
 def _backlog_rows(view: View) -> list[list[object]]:

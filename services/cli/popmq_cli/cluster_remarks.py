@@ -82,7 +82,7 @@ def _brokers(look: admin.ShowClusterResponse) -> Iterator[Remark]:
 def _proxies(view: View) -> Iterator[Remark]:
     for one in view.services:
         if one.role == "proxy" and one.in_s and (one.out_s or 0) / one.in_s > FAILED_RATIO_MAX:
-            what = f"{(one.out_s or 0) / one.in_s:.0%} of the calls at proxy {one.address} fail"
+            what = f"{(one.out_s or 0) / one.in_s:.0%} of the calls at proxy {one.label} fail"
             yield _wrong("calls-fail", what, "its log says why; popmq doctor looks at the brokers")
 
 

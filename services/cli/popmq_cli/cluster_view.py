@@ -1,7 +1,8 @@
 """A cluster in rows, made of two looks at it: totals of the second, rates between the two.
 
 Nothing here asks anybody. A rate is None when it cannot be known: at the first look, and of a
-service that has started in between.
+service that has started in between. A proxy's are those between its last two reports, where the
+two looks have seen the same one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -40,6 +41,11 @@ class Service(NamedTuple):
     disk_free_bytes: int = 0
     disk_total_bytes: int = 0
     clients: int = 0
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        return self.name or self.address
 
 
 @dataclass(slots=True)
@@ -140,10 +146,12 @@ def _proxies(look: Look, before: Look | None) -> Iterator[Service]:
     old = {one.id: one for one in before.proxies} if before is not None else {}
     for now in look.proxies:
         then = old.get(now.id, admin.ProxyFigures())
+        if _span_s(now, then) is None:
+            then = _reported_before(now)
         span_s = _span_s(now, then)
         yield Service(
             role="proxy",
-            name="",
+            name=now.name,
             address=now.address,
             failure="",
             version=now.version,
@@ -154,6 +162,17 @@ def _proxies(look: Look, before: Look | None) -> Iterator[Service]:
             out_s=_rate(now.failed, then.failed, span_s),
             clients=now.clients,
         )
+
+
+def _reported_before(now: admin.ProxyFigures) -> admin.ProxyFigures:
+    """The report before this one: proxies report less often than people look."""
+    return admin.ProxyFigures(
+        now_ms=now.before_ms,
+        started_ms=now.started_ms if now.before_ms else 0,
+        cpu_ms=now.before_cpu_ms,
+        calls=now.before_calls,
+        failed=now.before_failed,
+    )
 
 
 def _groups(view: View, old: Figures) -> Iterable[Group]:

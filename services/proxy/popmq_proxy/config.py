@@ -15,6 +15,8 @@ class Front(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyConfig:
+    name: str = ""
+    """What operators call it, in popmq cluster status and popmq top. Empty: its address."""
     front: Front = Front.HTTP2
     """What speaks HTTP/2: http2, our own; envoy, with this proxy inside it; or grpcio, which takes
     several times the CPU time."""

@@ -96,6 +96,44 @@ def test_nothing_is_known_of_a_broker_that_has_just_started() -> None:
     assert view_of(look(figures())).in_s is None
 
 
+REPORTED = {
+    "now_ms": NOW - 3_000,
+    "calls": 1_000,
+    "failed": 20,
+    "cpu_ms": 9_000,
+    "before_ms": NOW - 8_000,
+    "before_calls": 500,
+    "before_failed": 10,
+    "before_cpu_ms": 8_000,
+}
+
+
+def test_a_proxy_whose_report_is_older_than_the_look_has_the_rates_of_its_last_two() -> None:
+    """It reports every five seconds; two looks a second apart mostly see the same report."""
+    once = look(figures(), proxies=[proxy(**REPORTED)])
+    for view in (view_of(once, once), view_of(once)):
+        seen = view.services[-1]
+        assert (seen.in_s, seen.out_s, seen.cpu) == (100, 2, 0.2)
+
+
+def test_a_proxy_that_has_reported_in_between_has_the_rates_since() -> None:
+    again = {**REPORTED, "now_ms": NOW, "calls": 1_300}
+    view = view_of(
+        look(figures(), proxies=[proxy(**again)]), look(figures(), proxies=[proxy(**REPORTED)])
+    )
+    assert view.services[-1].in_s == 100
+
+
+def test_a_proxy_is_called_by_its_name() -> None:
+    named = look(figures(), proxies=[proxy(name="popmq-proxy-1", calls=100, failed=50)])
+    before = look(figures(), proxies=[proxy(now_ms=NOW - 1_000, calls=0)])
+    view = view_of(named, before)
+    assert view.services[-1].name == "popmq-proxy-1"
+    (remark,) = remarks(view)
+    assert "proxy popmq-proxy-1 fail" in remark.what
+    assert "popmq-proxy-1" in "\n".join(screen(view, [], "127.0.0.1:8081", 80, 24))
+
+
 WRONG: dict[str, tuple[Look, str]] = {
     "a nameserver is down": (
         look(figures(), nameservers=[admin.NameserverFigures(address="n:1", failure="refused")]),

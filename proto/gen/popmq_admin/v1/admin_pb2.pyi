@@ -1853,6 +1853,11 @@ class ProxyFigures(_message.Message):
     CLIENTS_FIELD_NUMBER: _builtins.int
     CALLS_FIELD_NUMBER: _builtins.int
     FAILED_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    BEFORE_MS_FIELD_NUMBER: _builtins.int
+    BEFORE_CPU_MS_FIELD_NUMBER: _builtins.int
+    BEFORE_CALLS_FIELD_NUMBER: _builtins.int
+    BEFORE_FAILED_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """of the process"""
     address: _builtins.str
@@ -1865,6 +1870,15 @@ class ProxyFigures(_message.Message):
     calls: _builtins.int
     failed: _builtins.int
     """with a status from 50000 on, NOT_IMPLEMENTED apart"""
+    name: _builtins.str
+    """POPMQ_PROXY_NAME"""
+    before_ms: _builtins.int
+    """The report before this one: whoever sees one report knows the rates.
+    0: not told
+    """
+    before_cpu_ms: _builtins.int
+    before_calls: _builtins.int
+    before_failed: _builtins.int
     def __init__(
         self,
         *,
@@ -1878,10 +1892,15 @@ class ProxyFigures(_message.Message):
         clients: _builtins.int = ...,
         calls: _builtins.int = ...,
         failed: _builtins.int = ...,
+        name: _builtins.str = ...,
+        before_ms: _builtins.int = ...,
+        before_cpu_ms: _builtins.int = ...,
+        before_calls: _builtins.int = ...,
+        before_failed: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "calls", b"calls", "clients", b"clients", "cpu_ms", b"cpu_ms", "failed", b"failed", "id", b"id", "memory_bytes", b"memory_bytes", "now_ms", b"now_ms", "started_ms", b"started_ms", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "before_calls", b"before_calls", "before_cpu_ms", b"before_cpu_ms", "before_failed", b"before_failed", "before_ms", b"before_ms", "calls", b"calls", "clients", b"clients", "cpu_ms", b"cpu_ms", "failed", b"failed", "id", b"id", "memory_bytes", b"memory_bytes", "name", b"name", "now_ms", b"now_ms", "started_ms", b"started_ms", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -31,6 +31,8 @@ class Cluster:
         self._metrics = metrics
         self._version = version("popmq")
         self._started_ms = upstream.clock.now_ms()
+        self._told = admin.ProxyFigures(now_ms=self._started_ms, cpu_ms=cpu_ms())
+        """The last report; before the first one, the start."""
 
     async def run(self) -> None:
         """Tell the brokers of this proxy, for ever."""
@@ -45,13 +47,13 @@ class Cluster:
             brokers = await self._upstream.routes.brokers()
         except Unavailable:
             return
-        asked = [self._upstream.call(one.name, self._here(), TIMEOUT_MS) for one in brokers]
+        own = self._own()
+        here = link.Call(proxy_here=link.ProxyFigures.FromString(own.SerializeToString()))
+        asked = [self._upstream.call(one.name, here, TIMEOUT_MS) for one in brokers]
         for failed in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(failed, BaseException) and not isinstance(failed, PopMQError):
                 raise failed
-
-    def _here(self) -> link.Call:
-        return link.Call(proxy_here=link.ProxyFigures.FromString(self._own().SerializeToString()))
+        self._told = own
 
     def _own(self) -> admin.ProxyFigures:
         upstream = self._upstream
@@ -69,6 +71,11 @@ class Cluster:
             clients=len(upstream.sessions),
             calls=calls,
             failed=failed,
+            name=upstream.config.name,
+            before_ms=self._told.now_ms,
+            before_cpu_ms=self._told.cpu_ms,
+            before_calls=self._told.calls,
+            before_failed=self._told.failed,
         )
 
     async def show(
