@@ -19,9 +19,8 @@ RUN apt-get update && apt-get install -y --no-install-recommends openjdk-17-jre-
 # The brokers' user: their files are read as what they are. Spark asks for the user's name.
 RUN useradd --uid 10001 --no-create-home popmq && mkdir /audit && chown popmq /audit
 COPY --from=build /opt/popmq /opt/popmq
-COPY --chmod=755 deploy/audit.sh /usr/local/bin/audit
 ENV PATH=/opt/popmq/bin:$PATH PYTHONDONTWRITEBYTECODE=1 SPARK_LOCAL_DIRS=/audit/spark
 USER popmq
 WORKDIR /audit
 VOLUME /audit
-ENTRYPOINT ["audit"]
+ENTRYPOINT ["popmq-pipelines", "audit"]

@@ -1,22 +1,38 @@
-"""The commands of the audit: reconcile, backfill, report, compact, schedule."""
+"""The commands of the audit: audit, reconcile, backfill, report, compact, schedule."""
 
 import argparse
-import json
+import fcntl
 import os
+import shutil
 import sys
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from popmq_pipelines.verdict import Report
 
 USAGE: Final = 2
+OVERLAPS: Final = 75
+"""Exit code (EX_TEMPFAIL): another audit is under way there."""
 GRACE_S: Final = 60.0
+LATE_INTERVALS: Final = 3
+"""Of a schedule, without a new snapshot."""
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    audit = commands.add_parser(
+        "audit", help="export and audit the data directories of all brokers; the worst verdict"
+    )
+    audit.add_argument("data_dirs", type=Path, nargs="+", metavar="DATA_DIR", help="…/BROKER")
+    audit.add_argument(
+        "--out", type=Path, default=Path(), help="a directory for all audits; default: this one"
+    )
+    _spark_options(audit)
     reconcile = commands.add_parser("reconcile", help="audit a snapshot with Spark")
     reconcile.add_argument("--snapshot", type=Path, required=True)
     reconcile.add_argument("--out", type=Path, help="tables and memory; default: nothing stays")
@@ -29,6 +45,12 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     backfill.add_argument("--out", type=Path, required=True, help="tables and memory")
     backfill.add_argument("--from", dest="since", metavar="ID", help="again from this one on")
     backfill.add_argument("--to", dest="until", metavar="ID", help="the last one")
+    backfill.add_argument(
+        "--max-age-s",
+        type=float,
+        help="INCOMPLETE when the newest snapshot is older; default: three intervals of the "
+        "schedule that runs this, else any age will do",
+    )
     _spark_options(backfill)
     _report_options(backfill)
     report = commands.add_parser("report", help="the last report again, without Spark")
@@ -42,6 +64,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     schedule.add_argument("--every-s", type=float, default=600.0, help="default: %(default)s")
     schedule.add_argument("--state", type=Path, required=True, help="a file: when it ran last")
+    schedule.add_argument("--prometheus", type=Path, help="write figures for a textfile collector")
     schedule.add_argument("run", nargs="+", metavar="COMMAND")
 
 
@@ -58,6 +81,42 @@ def _report_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prometheus", type=Path, help="write figures for a textfile collector")
 
 
+def _audit(options: argparse.Namespace) -> int:
+    from popmq_pipelines import session
+    from popmq_pipelines.jobs.brokers import audit_brokers
+
+    if len({path.name for path in options.data_dirs}) < len(options.data_dirs):
+        return _fail("two data directories have the same last name: it is the broker's")
+    with ExitStack() as stack:
+        lock = stack.enter_context(open(options.out / "audit.lock", "w"))
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"another audit is under way in {options.out.resolve()}", file=sys.stderr)
+            return OVERLAPS
+        if left := os.environ.get("SPARK_LOCAL_DIRS"):  # by a run that was killed
+            shutil.rmtree(left, ignore_errors=True)
+
+        def start() -> "SparkSession":
+            spark = _spark("popmq-audit", options)
+            stack.callback(spark.stop)
+            return spark
+
+        grace_ms = int(options.grace_s * 1000)
+        try:
+            return audit_brokers(options.data_dirs, options.out, start, grace_ms=grace_ms)
+        except session.JavaMissing as wrong:
+            return _fail(str(wrong))
+
+
+def _spark(app: str, options: argparse.Namespace) -> "SparkSession":
+    from popmq_pipelines import session
+
+    return session.start(
+        app, os.environ, master=options.master, driver_memory=options.driver_memory
+    )
+
+
 def _reconcile(options: argparse.Namespace) -> int:
     from popmq_pipelines import io, ledger, ledger_tables, session
     from popmq_pipelines.jobs.reconcile import reconcile
@@ -70,12 +129,7 @@ def _reconcile(options: argparse.Namespace) -> int:
     try:
         if options.out is not None:
             audited = ledger.load(ledger_tables.folder(options.out)).audited
-        spark = session.start(
-            "popmq-reconcile",
-            os.environ,
-            master=options.master,
-            driver_memory=options.driver_memory,
-        )
+        spark = _spark("popmq-reconcile", options)
     except (session.JavaMissing, ledger.LedgerDamaged) as wrong:
         return _fail(str(wrong))
     try:
@@ -89,17 +143,16 @@ def _reconcile(options: argparse.Namespace) -> int:
 
 def _backfill(options: argparse.Namespace) -> int:
     from popmq_pipelines import session
-    from popmq_pipelines.jobs.backfill import NoSuchSnapshot, backfill
+    from popmq_pipelines.jobs.backfill import NoSuchSnapshot, backfill, too_old
     from popmq_pipelines.ledger import LedgerDamaged
+    from popmq_pipelines.verdict import Verdict
 
     if not options.snapshots.is_dir():
         return _fail(f"{options.snapshots} is no directory")
     if options.grace_s < 0:
         return _fail(f"--grace-s {options.grace_s}: at least 0 is needed")
     try:
-        spark = session.start(
-            "popmq-backfill", os.environ, master=options.master, driver_memory=options.driver_memory
-        )
+        spark = _spark("popmq-backfill", options)
     except session.JavaMissing as wrong:
         return _fail(str(wrong))
     codes = [0]
@@ -117,10 +170,22 @@ def _backfill(options: argparse.Namespace) -> int:
         return _fail(str(wrong))
     finally:
         spark.stop()
+    late = too_old(options.snapshots, options.out, _max_age_s(options), time.time())
+    if late is not None and codes[-1] != Verdict.FAIL.exit_code:
+        return _tell(late, options.snapshots, options)
     if len(codes) == 1:
         print("Nothing new; the last report was:", file=sys.stderr)
         return _report(options)
     return codes[-1]
+
+
+def _max_age_s(options: argparse.Namespace) -> float:
+    """0: any age will do."""
+    from popmq_pipelines.schedule import EVERY_S
+
+    if options.max_age_s is not None:
+        return float(options.max_age_s)
+    return LATE_INTERVALS * float(os.environ.get(EVERY_S, 0))
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -151,26 +216,21 @@ def _schedule(options: argparse.Namespace) -> int:
 
     if options.every_s < 1:
         return _fail(f"--every-s {options.every_s}: at least 1 is needed")
-    return schedule.forever(options.run, options.state, options.every_s)
+    return schedule.forever(options.run, options.state, options.every_s, options.prometheus)
 
 
 def _tell(report: "Report", snapshot: Path, options: argparse.Namespace) -> int:
     """Writes and prints what was asked for; returns the exit code."""
-    from popmq_pipelines import gauges, last_report, report_html, report_markdown, report_text
+    from popmq_pipelines.publish import Places, publish
 
-    if options.html:
-        options.html.write_text(report_html.page(report, snapshot))
-    if options.markdown:
-        options.markdown.write_text(report_markdown.document(report, snapshot))
-    if options.prometheus:
-        gauges.write(options.prometheus, report)
-    if options.out is not None and options.command in ("reconcile", "backfill"):
-        last_report.save(options.out, report, snapshot)
-    if options.json:
-        print(json.dumps(asdict(report)))
-    else:
-        print(report_text.text(report, snapshot))
-    return report.verdict.exit_code
+    places = Places(
+        out=options.out if options.command in ("reconcile", "backfill") else None,
+        html=options.html,
+        markdown=options.markdown,
+        prometheus=options.prometheus,
+        as_json=options.json,
+    )
+    return publish(report, snapshot, places, time.time())
 
 
 def _fail(text: str) -> int:
@@ -179,6 +239,7 @@ def _fail(text: str) -> int:
 
 
 COMMANDS: Final[Mapping[str, Callable[[Any], int]]] = {
+    "audit": _audit,
     "reconcile": _reconcile,
     "backfill": _backfill,
     "report": _report,

@@ -101,6 +101,7 @@ def _epoch(ledger: Ledger, snapshot: Snapshot, number: int) -> Epoch:
         last_row=None,
         lease_count=int(manifest.files["pop_checkpoints"]["rows"]),
         as_of_ms=manifest.as_of_ms,
+        taken_ms=manifest.taken_ms,
     )
 
 

@@ -137,6 +137,7 @@ def write(
         offsets_log_end=marks.table.log_end,
         as_of_ms=as_of_ms,
         running_since_ms=marks.running_since_ms,
+        taken_ms=marks.taken_ms,
         problems=problems,
         files=files,
     )

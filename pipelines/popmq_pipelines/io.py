@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from popmq_pipelines import chain as chains
@@ -76,6 +78,16 @@ def files(snapshot: Snapshot, table: str) -> list[Path]:
     """Of a whole snapshot, in the order of the log."""
     assert snapshot.chain is not None
     return snapshot.chain.files(table)
+
+
+def record_at(snapshot: Snapshot, log_offset: int) -> dict[str, Any] | None:
+    """The row of commitlog_index, or None: the snapshot has no record that begins there."""
+    for file in files(snapshot, "commitlog_index"):
+        found = pq.read_table(file, filters=[("log_offset", "==", log_offset)], partitioning=None)
+        if found.num_rows:
+            row: dict[str, Any] = found.slice(0, 1).to_pylist()[0]
+            return row
+    return None
 
 
 def kept_from(snapshot: Snapshot) -> int:

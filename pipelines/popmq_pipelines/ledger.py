@@ -50,8 +50,14 @@ class Epoch:
     judged: Sequence[int] = ()
     still_open: Sequence[int] = ()
     as_of_ms: int = 0
+    taken_ms: int = 0
     revive_lag_count: int | None = None
     oldest_open_age_ms: int | None = None
+
+    @property
+    def moment_ms(self) -> int:
+        """When its snapshot was taken, as far as it was told."""
+        return self.taken_ms or self.as_of_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,14 @@ def rewound(ledger: Ledger, snapshot_id: str) -> Ledger:
             again = left & {*ledger.again, *judged_since}
             return replace(ledger, epochs=kept, again=tuple(sorted(again)))
     return ledger
+
+
+def went_back(ledger: Ledger, manifest: Manifest) -> bool:
+    """A later look at a log that is shorter than it was: what lay at its end is lost."""
+    newest = ledger.newest
+    if newest is None or manifest.broker not in ("", ledger.broker):
+        return False
+    return manifest.log_end < newest.log_end and manifest.moment_ms > newest.moment_ms
 
 
 def problems(ledger: Ledger, manifest: Manifest) -> list[str]:

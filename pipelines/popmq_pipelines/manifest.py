@@ -11,6 +11,8 @@
                     log_first_ms                      store time of the first record
                     offsets_log_end                   the log's end when the offsets were taken
                     as_of_ms, running_since_ms        see `export`; 0: no broker was running
+                    taken_ms                          when the export began; 0: not told, by older
+                                                      versions
                     problems                          texts; empty: nothing was left out
                     files                             table → file, rows, bytes, sha256,
                                                       log_offset_min/max, queue_offset_min/max
@@ -57,6 +59,7 @@ class Manifest:
     offsets_log_end: int
     as_of_ms: int
     running_since_ms: int
+    taken_ms: int = 0
     problems: list[str]
     files: Mapping[str, Mapping[str, Any]]
 
@@ -64,6 +67,11 @@ class Manifest:
     def is_whole(self) -> bool:
         """It goes on from no other one."""
         return not self.previous_snapshot_id
+
+    @property
+    def moment_ms(self) -> int:
+        """When it was taken, as far as it is told: which of two snapshots is the later one."""
+        return self.taken_ms or self.as_of_ms
 
 
 @cache

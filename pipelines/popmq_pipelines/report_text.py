@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from popmq_pipelines.verdict import FINDINGS_SHOWN_MAX, Report, Verdict
+from popmq_pipelines.verdict import FINDINGS_SHOWN_MAX, Report
 
 STATES: Final[Mapping[str, tuple[str, str]]] = {
     "acked": ("acked", "good"),
@@ -43,7 +43,7 @@ def text(report: Report, snapshot: Path) -> str:
         told.append(f"  {len(report.judged)} snapshots' messages were looked at")
     told += [f"  {problem}" for problem in report.problems]
     told += [f"  {count:>10}  leases {state}" for state, count in report.lease_states.items()]
-    if report.verdict is Verdict.FAIL:
+    if report.findings:
         told += _findings(report, snapshot)
     return "\n".join(told)
 

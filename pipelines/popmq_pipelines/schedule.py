@@ -4,7 +4,7 @@ Runs are due at whole multiples of the interval since 1970, so that several mach
 agree. A run that takes longer than the interval delays the next one; of the runs that were missed
 then, or while nothing was running, one is made up for at once: an audit looks at everything since
 the last one. The state file is locked as long as the schedule lives, and holds when the last run
-began.
+began. What it runs finds the interval in POPMQ_AUDIT_EVERY_S.
 """
 
 import fcntl
@@ -18,8 +18,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from popmq_pipelines import gauges
+
 OVERLAPS: Final = 75
 """Exit code (EX_TEMPFAIL): another schedule holds the state file."""
+EVERY_S: Final = "POPMQ_AUDIT_EVERY_S"
+"""The interval, for the command that is run."""
 LOOK_EVERY_S: Final = 30.0
 """A clock that is set, or a machine that slept, is noticed by then."""
 
@@ -45,8 +49,13 @@ class Stopped(Exception):
     """SIGTERM: the run that is under way is told, and ends the schedule."""
 
 
-def forever(command: Sequence[str], state: Path, every_s: float) -> int:
-    """Until SIGTERM or SIGINT. Returns an exit code."""
+def forever(
+    command: Sequence[str], state: Path, every_s: float, prometheus: Path | None = None
+) -> int:
+    """Until SIGTERM or SIGINT. Returns an exit code. `prometheus`: where figures are told of the
+    schedule as long as it lives; one that was ended by force leaves them, and an alert misses its
+    audits."""
+    os.environ[EVERY_S] = f"{every_s:g}"
     state.parent.mkdir(parents=True, exist_ok=True)
     with open(state, "a+") as file:
         try:
@@ -55,8 +64,21 @@ def forever(command: Sequence[str], state: Path, every_s: float) -> int:
             print(f"{state} is held by another schedule", file=sys.stderr)
             return OVERLAPS
         signal.signal(signal.SIGTERM, _stop)
+
+        def tell(exit_code: int | None) -> None:
+            if prometheus is not None:
+                gauges.write(prometheus, gauges.schedule_text(every_s, exit_code))
+
+        def run(command: Sequence[str]) -> int:
+            code = _run(command)
+            tell(code)
+            return code
+
+        tell(None)
         with suppress(Stopped, KeyboardInterrupt):
-            run_all(command, state, every_s, clock=time.time, sleep=time.sleep, run=_run)
+            run_all(command, state, every_s, clock=time.time, sleep=time.sleep, run=run)
+        if prometheus is not None:
+            prometheus.unlink(missing_ok=True)
     return 0
 
 

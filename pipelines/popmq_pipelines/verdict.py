@@ -61,6 +61,7 @@ class Report:
     snapshot_id: str
     verdict: Verdict
     problems: Sequence[str] = ()
+    """Why nothing can be said; with FAIL, what was lost."""
     as_of_ms: int | None = None
     log_start: int | None = None
     log_end: int | None = None

@@ -35,6 +35,7 @@ class Watermarks:
     table: OffsetTable
     as_of_ms: int
     """0: the time of the last record."""
+    taken_ms: int
     running_since_ms: int = 0
     """0: no broker was running."""
     broker: str = ""
@@ -54,6 +55,7 @@ def told(fields: Mapping[str, Any]) -> Watermarks:
     return Watermarks(
         table=offsets.decode(fields["offsets"], where="the broker's positions"),
         as_of_ms=int(fields["asOfMs"]),
+        taken_ms=int(fields["asOfMs"]),
         running_since_ms=int(fields["runningSinceMs"]),
         broker=str(fields["broker"]),
         cluster=str(fields["cluster"]),
@@ -76,6 +78,7 @@ def found(data_dir: Path) -> Watermarks:
     return Watermarks(
         table=table,
         as_of_ms=now_ms if running_since_ms else 0,
+        taken_ms=now_ms,
         running_since_ms=running_since_ms,
         flushed=max(flushed, table.log_end),
         problems=problems,

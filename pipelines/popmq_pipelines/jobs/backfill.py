@@ -11,7 +11,7 @@ from popmq_pipelines import manifest as manifests
 from popmq_pipelines.jobs.reconcile import reconcile, take_back
 from popmq_pipelines.ledger import Ledger
 from popmq_pipelines.manifest import NoSnapshot
-from popmq_pipelines.verdict import Report
+from popmq_pipelines.verdict import Report, Verdict
 
 
 class NoSuchSnapshot(Exception):
@@ -38,12 +38,19 @@ def backfill(
     if since is not None:
         take_back(out, since)
     reports = []
-    for folder in unaudited(folders, ledgers.load(ledger_tables.folder(out)), until):
-        audited = ledgers.load(ledger_tables.folder(out)).audited
-        snapshot = io.open_next(folder, audited)
+    book = ledger_tables.folder(out)
+
+    def judge(folder: Path) -> None:
+        snapshot = io.open_next(folder, ledgers.load(book).audited)
         report = reconcile(spark, snapshot, out, grace_ms=grace_ms)
         reports.append(report)
         tell(report, folder)
+
+    for folder in unaudited(folders, ledgers.load(book), until):
+        judge(folder)
+    if until is None:
+        for folder in shorter(folders, ledgers.load(book)):
+            judge(folder)
     return reports
 
 
@@ -57,6 +64,42 @@ def in_order(snapshots: Path) -> list[tuple[str, Path]]:
             continue
         found.append((manifest.log_end, manifest.as_of_ms, manifest.snapshot_id, folder))
     return [(snapshot_id, folder) for _, _, snapshot_id, folder in sorted(found)]
+
+
+def too_old(snapshots: Path, out: Path, max_age_s: float, now_s: float) -> Report | None:
+    """INCOMPLETE, when the newest snapshot is older than that: nobody has looked at what came
+    since. `max_age_s` 0: any age will do."""
+    found = [(manifests.load(folder).moment_ms, name) for name, folder in in_order(snapshots)]
+    if not max_age_s or not found:
+        return None
+    taken_ms, name = max(found)
+    age_s = now_s - taken_ms / 1000
+    if age_s <= max_age_s:
+        return None
+    ledger = ledgers.load(ledger_tables.folder(out))
+    why = (
+        f"the newest snapshot was taken {age_s:.0f} s ago, {max_age_s:.0f} s are allowed: is the "
+        "broker there, and does it export? (popmq export status)"
+    )
+    return Report(
+        snapshot_id=name,
+        verdict=Verdict.INCOMPLETE,
+        problems=[why],
+        broker=ledger.broker,
+        watermark=ledger.watermark or None,
+    )
+
+
+def shorter(folders: Sequence[tuple[str, Path]], ledger: Ledger) -> list[Path]:
+    """The latest of those that were taken behind the last that was audited, of a log that is
+    shorter: it lies before that one in the order of the log, and must not be passed over."""
+    found = [
+        (manifest.moment_ms, folder)
+        for name, folder in folders
+        if name not in ledger.audited
+        and ledgers.went_back(ledger, manifest := manifests.load(folder))
+    ]
+    return [max(found)[1]] if found else []
 
 
 def unaudited(folders: Sequence[tuple[str, Path]], ledger: Ledger, until: str | None) -> list[Path]:

@@ -79,6 +79,7 @@ def decode(
         log_first_ms=ends["first_ms"] or 0,
         offsets_log_end=marks.table.log_end,
         as_of_ms=as_of_ms,
+        taken_ms=marks.taken_ms,
         running_since_ms=marks.running_since_ms,
         problems=problems,
         files=files,

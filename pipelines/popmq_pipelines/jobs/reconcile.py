@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -12,7 +12,7 @@ from popmq_pipelines import evidence as gathering
 from popmq_pipelines import io, ledger_tables, results
 from popmq_pipelines import ledger as ledgers
 from popmq_pipelines.io import Snapshot
-from popmq_pipelines.jobs.report import incomplete, report, run_row
+from popmq_pipelines.jobs.report import incomplete, lost, report, run_row
 from popmq_pipelines.ledger import EPOCHS_MAX, Ledger
 from popmq_pipelines.session import spread_over
 from popmq_pipelines.transforms import overview, queues
@@ -28,6 +28,15 @@ from popmq_pipelines.verdict import Report
 GRACE_MS: Final = 60_000
 """How long after its time a lease may wait for revive: a busy broker, a slow disk."""
 
+WENT_BACK: Final = "log went back"
+ANOTHER_LOG: Final = "another log"
+ACCEPT: Final = (
+    "A disk was lost, wiped or exchanged, or a backup restored. Once that is known and accepted, "
+    "begin a new audit: take its directory away."
+)
+RECORD: Final = ("topic", "queue_id", "queue_offset", "store_timestamp_ms", "message_id")
+"""What makes a record that lies where another one was another record."""
+
 
 def reconcile(
     spark: SparkSession, snapshot: Snapshot, out: Path | None, *, grace_ms: int
@@ -38,10 +47,8 @@ def reconcile(
         with TemporaryDirectory(prefix="popmq-audit-") as folder:
             return reconcile(spark, snapshot, Path(folder), grace_ms=grace_ms)
     ledger = take_back(out, snapshot.id)
-    problems = list(snapshot.problems) or ledgers.problems(ledger, snapshot.whole)
-    if problems:
-        told = incomplete(snapshot, problems, grace_ms)
-    else:
+    told = _lost(snapshot, ledger) or _unsaid(snapshot, ledger)
+    if told is None:
         told = _judge(spark, snapshot, out, ledger, grace_ms)
     row = results.run_frame(spark, run_row(told, snapshot, grace_ms))
     results.write_run(out, "recon_run", row, snapshot.id)
@@ -60,6 +67,39 @@ def take_back(out: Path, snapshot_id: str) -> Ledger:
     if before != ledger:
         ledgers.save(folder, before)
     return before
+
+
+def _lost(snapshot: Snapshot, ledger: Ledger) -> Report | None:
+    """None: the broker has what was audited, as far as the snapshot can tell."""
+    manifest, newest = snapshot.manifest, ledger.newest
+    if manifest is None or newest is None:
+        return None
+    if ledgers.went_back(ledger, manifest):
+        what = (
+            f"the log of {ledger.broker} ended at log offset {newest.log_end} in "
+            f"{newest.snapshot_id}, and ends at {manifest.log_end} now: all behind it is lost. "
+        )
+        return lost(snapshot, ledger, WENT_BACK, what + ACCEPT)
+    last = newest.last_row
+    if snapshot.problems or last is None or manifest.log_from > last["log_offset"]:
+        return None
+    if _same(io.record_at(snapshot, last["log_offset"]), last):
+        return None
+    what = (
+        f"the log is not the one that was audited: at log offset {last['log_offset']} "
+        f"{newest.snapshot_id} has {last['topic']} queue {last['queue_id']} offset "
+        f"{last['queue_offset']}, this one does not. "
+    )
+    return lost(snapshot, ledger, ANOTHER_LOG, what + ACCEPT)
+
+
+def _unsaid(snapshot: Snapshot, ledger: Ledger) -> Report | None:
+    problems = list(snapshot.problems) or ledgers.problems(ledger, snapshot.whole)
+    return incomplete(snapshot, problems) if problems else None
+
+
+def _same(found: dict[str, Any] | None, known: dict[str, Any]) -> bool:
+    return found is not None and all(found[name] == known[name] for name in RECORD)
 
 
 def _judge(

@@ -29,7 +29,7 @@ KINDS_MAX: int = 100
 """Kinds of findings and states of leases; there are some twenty."""
 
 
-def incomplete(snapshot: Snapshot, problems: Sequence[str], grace_ms: int) -> Report:
+def incomplete(snapshot: Snapshot, problems: Sequence[str]) -> Report:
     manifest = snapshot.manifest
     return Report(
         snapshot_id=snapshot.id,
@@ -39,6 +39,23 @@ def incomplete(snapshot: Snapshot, problems: Sequence[str], grace_ms: int) -> Re
         log_start=manifest.log_start if manifest else None,
         log_end=manifest.log_end if manifest else None,
         broker=manifest.broker if manifest else "",
+    )
+
+
+def lost(snapshot: Snapshot, ledger: Ledger, kind: str, what: str) -> Report:
+    """Of a broker that no longer has what was audited: FAIL, whatever else it says."""
+    manifest = snapshot.manifest
+    assert manifest is not None
+    return Report(
+        snapshot_id=snapshot.id,
+        verdict=Verdict.FAIL,
+        problems=[what, *snapshot.problems],
+        as_of_ms=manifest.as_of_ms,
+        log_start=manifest.log_start,
+        log_end=manifest.log_end,
+        finding_counts={kind: 1},
+        broker=ledger.broker,
+        watermark=ledger.watermark,
     )
 
 

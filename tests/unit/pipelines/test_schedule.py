@@ -61,8 +61,9 @@ def test_a_restart_goes_on_where_it_was(tmp_path: Path) -> None:
     assert began_s(tmp_path / "state") is None
 
 
-def schedule(state: Path, command: list[str]) -> "subprocess.Popen[str]":
-    words = [sys.executable, "-m", "popmq_pipelines", "schedule", "--state", str(state), "--"]
+def schedule(state: Path, command: list[str], *options: str) -> "subprocess.Popen[str]":
+    words = [sys.executable, "-m", "popmq_pipelines", "schedule", "--state", str(state)]
+    words += [*options, "--"]
     return subprocess.Popen(
         [*words, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -87,3 +88,22 @@ def test_two_never_run_at_once_and_a_signal_ends_both_the_run_and_the_schedule(
             first.kill()
     with pytest.raises(ProcessLookupError):
         os.kill(int(mark.read_text()), 0)
+
+
+def test_figures_are_there_as_long_as_the_schedule_is(tmp_path: Path) -> None:
+    """And what it runs knows how often it is run."""
+    figures, mark = tmp_path / "schedule.prom", tmp_path / "every"
+    code = f"import os; open({str(mark)!r}, 'w').write(os.environ['POPMQ_AUDIT_EVERY_S']); exit(4)"
+    options = ["--every-s", "86400", "--prometheus", str(figures)]
+    with schedule(tmp_path / "state", [sys.executable, "-c", code], *options) as running:
+        try:
+            while not (figures.exists() and "popmq_audit_exit_code{} 4" in figures.read_text()):
+                assert running.poll() is None
+                time.sleep(0.05)
+            assert "popmq_audit_every_seconds{} 86400" in figures.read_text()
+            assert mark.read_text() == "86400"
+            running.send_signal(signal.SIGTERM)
+            assert running.wait() == 0
+        finally:
+            running.kill()
+    assert not figures.exists()
