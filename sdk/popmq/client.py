@@ -50,17 +50,19 @@ class Client:
         self,
         endpoint: str = "127.0.0.1:8081",
         *,
-        tls: bool | Tls = False,
+        tls: bool | Tls | None = None,
         namespace: str = "",
         credentials: Credentials | None = None,
         request_timeout_s: float = 3.0,
         send_attempts: int = ATTEMPTS,
         instrumentation: Instrumentation | None = None,
     ) -> None:
-        """`endpoint`: host:port, or several with `;` between them: one is used, and the next one
-        when it does not answer. `send_attempts`: how often `send` is tried when no answer comes; a
-        try whose answer was lost leaves the message twice, with one id. `instrumentation`: traces
-        and metrics, as `popmq.otel.OpenTelemetry`."""
+        """`endpoint`: host:port, https://host:port for TLS, or several with `;` between them: one
+        is used, and the next one when it does not answer. `tls`: None: as the endpoint says; True,
+        or a `Tls` with certificates of yours. `send_attempts`: how often `send` is tried when no
+        answer comes; a try whose answer was lost leaves the message twice, with one id.
+        `instrumentation`: traces and metrics, as `popmq.otel.OpenTelemetry`. Raises `ValueError`
+        for an endpoint that is none."""
         connection = self.connection = Connection(
             endpoint,
             tls=tls,

@@ -19,7 +19,7 @@ from apache.rocketmq.v2 import service_pb2 as service
 from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq._core.backoff import Backoff
 from popmq._core.signature import Credentials, metadata
-from popmq.endpoints import InTurn, Tls, addresses, channel
+from popmq.endpoints import Endpoints, InTurn, Tls, channel, hint
 from popmq.errors import ServerUnreachable
 from popmq_consumer.v1 import consumer_pb2_grpc as consumer_grpc
 
@@ -59,18 +59,17 @@ class Connection:
         self,
         endpoint: str,
         *,
-        tls: bool | Tls,
+        tls: bool | Tls | None,
         namespace: str,
         credentials: Credentials | None,
         timeout_s: float,
     ) -> None:
         self.endpoint = endpoint
         self.timeout_s = timeout_s
-        self.tls = (tls if isinstance(tls, Tls) else Tls()) if tls else None
         self.namespace = namespace
         self._credentials = credentials
         self.client_id = f"{socket.gethostname()}@{os.getpid()}@{uuid.uuid4().hex[:12]}"
-        self.addresses = addresses(endpoint)
+        self.addresses, self.tls = Endpoints.of(endpoint, tls)
         self._servers = InTurn(self.addresses, self._open)
         self._moved_s = float("-inf")
         self.stub: Any = _Calls(lambda: self._servers.current().stub)
@@ -126,8 +125,8 @@ class Connection:
                 may_connect = _never_left(failed) and time.monotonic() < connect_until_s
                 made += not may_connect
                 if made >= attempts:
-                    text = f"{address}: {failed.details() or failed.code().name}"
-                    raise ServerUnreachable(text) from failed
+                    text = failed.details() or failed.code().name
+                    raise ServerUnreachable(f"{address}: {text}{hint(text)}") from failed
                 await asyncio.sleep(BACKOFF.after(failures, random.random()))
 
     def go_elsewhere(self) -> None:

@@ -1,12 +1,16 @@
 """Where the servers are, and how a connection to one of them is made.
 
-`host:port`, or several with `;` between them, as official clients write it. They are used one at a
-time: when one does not answer, the next.
+    127.0.0.1:8081   queue.example   http://[::1]:8081   https://queue.example:443   a:8081;b:8081
+
+`https://` is TLS, with the server's certificate checked. Several servers are used one at a time:
+when one does not answer, the next.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
 
 import grpc
 
@@ -18,6 +22,8 @@ OPTIONS: Final[list[tuple[str, int | str]]] = [
     ("grpc.min_reconnect_backoff_ms", 3_000),  # how long one try to connect may take
     ("grpc.max_reconnect_backoff_ms", 2_000),
 ]
+PORT: Final = 8081
+"""Where no port is written."""
 C = TypeVar("C")
 
 
@@ -32,14 +38,85 @@ class Tls:
     key: bytes | None = None
     server_name: str = ""
 
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("a client's certificate and its key are given together")
 
-def addresses(text: str) -> tuple[str, ...]:
-    """Raises `ValueError`."""
-    found = tuple(part.strip() for part in text.split(";") if part.strip())
-    cleaned = tuple(part.removeprefix("http://").removeprefix("https://") for part in found)
-    if not cleaned:
-        raise ValueError("an endpoint is host:port, or several of them with ; between them")
-    return cleaned
+    @classmethod
+    def from_files(
+        cls,
+        *,
+        ca: str | PathLike[str] | None = None,
+        certificate: str | PathLike[str] | None = None,
+        key: str | PathLike[str] | None = None,
+        server_name: str = "",
+    ) -> Self:
+        """The same from files. Raises `OSError`, `ValueError`."""
+        pem = [None if path is None else Path(path).read_bytes() for path in (ca, certificate, key)]
+        return cls(ca=pem[0], certificate=pem[1], key=pem[2], server_name=server_name)
+
+
+class Endpoints(NamedTuple):
+    addresses: tuple[str, ...]
+    """host:port each."""
+    tls: Tls | None
+    """None: plaintext."""
+
+    @classmethod
+    def of(cls, text: str, tls: bool | Tls | None = None) -> Self:
+        """`tls` None: as the scheme says. Raises `ValueError`."""
+        found = [_parsed(part.strip()) for part in text.split(";") if part.strip()]
+        if not found:
+            raise _wrong(text, "there is none")
+        schemes = {scheme for scheme, _ in found}
+        if len(schemes) > 1 and "https" in schemes:
+            raise _wrong(text, "https:// is for all of them or for none")
+        if tls and "http" in schemes:
+            raise _wrong(text, "http:// is plaintext, and tls=True is not")
+        if tls is False and "https" in schemes:
+            raise _wrong(text, "https:// is TLS, and tls=False is not")
+        addresses = tuple(address for _, address in found)
+        if isinstance(tls, Tls):
+            return cls(addresses, tls)
+        return cls(addresses, Tls() if tls or "https" in schemes else None)
+
+
+def _parsed(part: str) -> tuple[str, str]:
+    """(scheme or "", host:port)."""
+    scheme, colon, rest = part.partition("://")
+    if not colon:
+        scheme, rest = "", part
+    elif scheme not in ("http", "https"):
+        raise _wrong(part, f"{scheme}:// is neither http:// nor https://")
+    authority, _, path = rest.partition("/")
+    if path:
+        raise _wrong(part, f"/{path} does not belong there")
+    if "," in authority:
+        raise _wrong(part, "between several there is a ';'")
+    host, colon, port = authority.rpartition(":")
+    if not colon or authority.endswith("]"):
+        host, port = authority, str(PORT)
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        raise _wrong(part, f"an IPv6 address has brackets, as in [::1]:{PORT}")
+    if not host:
+        raise _wrong(part, "it has no host")
+    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65_535):
+        raise _wrong(part, f"{port!r} is no port")
+    return scheme, f"{host}:{port}"
+
+
+def _wrong(text: str, why: str) -> ValueError:
+    form = "host:port, http://host:port or https://host:port, or several with ';'"
+    return ValueError(f"{text!r} is no endpoint: {why}. An endpoint is {form}.")
+
+
+def hint(details: str) -> str:
+    """What to do about a failure of TLS; gRPC says it in its text alone. Empty: it is another."""
+    if "CERTIFICATE_VERIFY_FAILED" in details:
+        return "; nobody whom this client trusts has signed it: tls=Tls.from_files(ca=…)"
+    if "Hostname Verification" in details or "Peer name" in details:
+        return "; its certificate is for another name: tls=Tls.from_files(server_name=…)"
+    return ""
 
 
 def channel(module: Any, address: str, tls: Tls | None) -> Any:

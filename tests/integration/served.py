@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import grpc
 from click.testing import CliRunner, Result
@@ -20,10 +21,11 @@ from popmq_proxy.config import ProxyConfig
 
 
 @asynccontextmanager
-async def serving(folder: Path, port: int = 0) -> AsyncIterator[str]:
+async def serving(folder: Path, port: int = 0, **proxy_settings: Any) -> AsyncIterator[str]:
     """Its endpoint. Short invisible times are allowed."""
     broker = BrokerConfig(data_dir=folder / "data", disk_reserve_bytes=0)
-    proxy = ProxyConfig(port=port, invisible_ms_min=50, log_level="error")
+    settings: dict[str, Any] = {"invisible_ms_min": 50, "log_level": "error", **proxy_settings}
+    proxy = ProxyConfig(port=port, **settings)
     async with standalone(broker, proxy, SystemClock()) as served:
         yield f"127.0.0.1:{served.proxy.port}"
 
