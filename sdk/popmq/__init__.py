@@ -7,7 +7,8 @@ renew leases; `App` gives messages to handlers. `popmq.sync` is for code without
 """
 
 from popmq._core.signature import Credentials
-from popmq.app import App, Idempotence
+from popmq._core.topology import DeadLetter, Exponential, Group, Topic
+from popmq.app import App
 from popmq.broadcast import BroadcastConsumer
 from popmq.client import Client
 from popmq.consumer import Consumer
@@ -24,6 +25,7 @@ from popmq.errors import (
     TooManyRequests,
     TopicNotFound,
 )
+from popmq.handlers import Idempotence
 from popmq.message import Message, ReceivedMessage, SendReceipt
 from popmq.orderly import OrderlyConsumer
 from popmq.outcome import Reject, Retry
@@ -44,6 +46,9 @@ __all__ = [
     "ClientClosed",
     "Consumer",
     "Credentials",
+    "DeadLetter",
+    "Exponential",
+    "Group",
     "GroupNotFound",
     "HalfMessage",
     "Idempotence",
@@ -71,5 +76,6 @@ __all__ = [
     "Strategy",
     "Tls",
     "TooManyRequests",
+    "Topic",
     "TopicNotFound",
 ]

@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq._core.signature import Credentials
+from popmq.admin import Admin
 from popmq.connection import ATTEMPTS, Connection
 from popmq.consumer import Consumer, ConsumerOptions
 from popmq.endpoints import Tls
@@ -55,21 +56,26 @@ class Client:
         credentials: Credentials | None = None,
         request_timeout_s: float = 3.0,
         send_attempts: int = ATTEMPTS,
+        admin_secret: str = "",
         instrumentation: Instrumentation | None = None,
     ) -> None:
         """`endpoint`: host:port, https://host:port for TLS, or several with `;` between them: one
         is used, and the next one when it does not answer. `tls`: None: as the endpoint says; True,
         or a `Tls` with certificates of yours. `send_attempts`: how often `send` is tried when no
         answer comes; a try whose answer was lost leaves the message twice, with one id.
-        `instrumentation`: traces and metrics, as `popmq.otel.OpenTelemetry`. Raises `ValueError`
-        for an endpoint that is none."""
+        `admin_secret`: the server's, where `admin` may change nothing without. `instrumentation`:
+        traces and metrics, as `popmq.otel.OpenTelemetry`. Raises `ValueError` for an endpoint that
+        is none."""
         connection = self.connection = Connection(
             endpoint,
             tls=tls,
             namespace=namespace,
             credentials=credentials,
             timeout_s=request_timeout_s,
+            admin_secret=admin_secret,
         )
+        self.admin = Admin(connection)
+        """Topics, groups and dead letters."""
         self._send_attempts = send_attempts
         telemetry = self._telemetry = Telemetry(connection.stub, connection.metadata)
         self.sending = Sending(connection, telemetry)

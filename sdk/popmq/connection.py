@@ -21,6 +21,7 @@ from popmq._core.backoff import Backoff
 from popmq._core.signature import Credentials, metadata
 from popmq.endpoints import Endpoints, InTurn, Tls, channel, hint
 from popmq.errors import ServerUnreachable
+from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_consumer.v1 import consumer_pb2_grpc as consumer_grpc
 
 T = TypeVar("T")
@@ -36,6 +37,7 @@ class _Opened(NamedTuple):
     channel: Any
     stub: Any
     consumer: Any
+    admin: Any
 
 
 class _Calls:
@@ -63,8 +65,10 @@ class Connection:
         namespace: str,
         credentials: Credentials | None,
         timeout_s: float,
+        admin_secret: str = "",
     ) -> None:
         self.endpoint = endpoint
+        self._admin_secret = admin_secret
         self.timeout_s = timeout_s
         self.namespace = namespace
         self._credentials = credentials
@@ -75,6 +79,7 @@ class Connection:
         self.stub: Any = _Calls(lambda: self._servers.current().stub)
         self.consumer: Any = _Calls(lambda: self._servers.current().consumer)
         """What a PopMQ server knows beyond the public protocol."""
+        self.admin: Any = _Calls(lambda: self._servers.current().admin)
 
     def _open(self, address: str) -> _Opened:
         opened = channel(grpc.aio, address, self.tls)
@@ -84,7 +89,8 @@ class Connection:
             request_serializer=_as_bytes,
             response_deserializer=service.SendMessageResponse.FromString,
         )
-        return _Opened(opened, stub, consumer_grpc.ConsumerStub(opened))
+        beyond = consumer_grpc.ConsumerStub(opened), admin_grpc.AdminStub(opened)
+        return _Opened(opened, stub, *beyond)
 
     async def close(self) -> None:
         for opened in self._servers.made.values():
@@ -151,6 +157,11 @@ class Connection:
             version=_version(),
             credentials=self._credentials,
         )
+
+    def admin_metadata(self) -> Any:
+        """The same of a request that may change topics and groups."""
+        secret = [("x-popmq-admin-secret", self._admin_secret)] if self._admin_secret else []
+        return [*self.metadata(), *secret]
 
 
 def _as_bytes(request: bytes | service.SendMessageRequest) -> bytes:

@@ -27,6 +27,7 @@ from popmq.message import Message, ReceivedMessage, SendReceipt
 from popmq.producer import Producer as AsyncProducer
 from popmq.producer import ProducerBounds
 from popmq.serializer import Serializer
+from popmq.sync_admin import Admin
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -35,17 +36,15 @@ STOP_S: Final = 10.0
 
 
 class Loop:
-    """An event loop in a thread."""
+    """An event loop in another thread."""
 
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="popmq-sync", daemon=True)
-        self._thread.start()
+    def __init__(self, loop: asyncio.AbstractEventLoop, thread_id: int) -> None:
+        self._loop, self._thread_id = loop, thread_id
         self._closed = False
 
     def call(self, work: Coroutine[Any, Any, R]) -> R:
         """Its result, or what it raises. An interrupt (Ctrl-C) cancels it."""
-        if self._closed or threading.current_thread() is self._thread:
+        if self._closed or threading.get_ident() == self._thread_id:
             work.close()
             if self._closed:
                 raise ClientClosed("the client is closed")
@@ -58,6 +57,17 @@ class Loop:
         except BaseException:
             future.cancel()
             raise
+
+
+class OwnLoop(Loop):
+    """With a thread for it alone."""
+
+    def __init__(self) -> None:
+        loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="popmq-sync", daemon=True)
+        self._loop = loop
+        self._thread.start()
+        super().__init__(loop, self._thread.ident or 0)
 
     def close(self) -> None:
         self._closed = True
@@ -170,8 +180,20 @@ class Client:
     """See `popmq.Client`; the arguments are the same."""
 
     def __init__(self, endpoint: str = "127.0.0.1:8081", **options: Any) -> None:
-        made = AsyncClient(endpoint, **options)
-        self._made, self._loop = made, Loop()
+        self._begin(AsyncClient(endpoint, **options), OwnLoop())
+
+    def _begin(self, made: AsyncClient, loop: Loop) -> None:
+        self._made, self._loop = made, loop
+        self.admin = Admin(loop, made.admin)
+        """Topics, groups and dead letters."""
+
+    @classmethod
+    def of(cls, made: AsyncClient, loop: asyncio.AbstractEventLoop, thread_id: int) -> Self:
+        """For other threads of a program whose async client lives in that loop and thread. Closing
+        it closes nothing."""
+        found = cls.__new__(cls)
+        found._begin(made, Loop(loop, thread_id))
+        return found
 
     def __enter__(self) -> Self:
         return self
@@ -186,8 +208,9 @@ class Client:
 
     def close(self) -> None:
         """What was sent and settled is answered first. Calls of other threads end with an error."""
-        self._loop.call(self._made.close())
-        self._loop.close()
+        if isinstance(self._loop, OwnLoop):
+            self._loop.call(self._made.close())
+            self._loop.close()
 
     @overload
     def producer(self, **bounds: Unpack[ProducerBounds]) -> Producer[bytes]: ...
@@ -204,6 +227,31 @@ class Client:
 
     def consumer(self, topic: str, group: str, **options: Unpack[ConsumerOptions]) -> Consumer:
         return Consumer(self._loop, self._made.consumer(topic, group, **options))
+
+    def send(
+        self,
+        topic: str,
+        body: bytes,
+        *,
+        tag: str | None = None,
+        keys: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        message_group: str | None = None,
+        delay_s: float | None = None,
+        deliver_at: datetime | None = None,
+    ) -> SendReceipt:
+        """One message in a request of its own; a `producer` shares requests among threads."""
+        work = self._made.send(
+            topic,
+            body,
+            tag=tag,
+            keys=keys,
+            properties=properties,
+            message_group=message_group,
+            delay_s=delay_s,
+            deliver_at=deliver_at,
+        )
+        return self._loop.call(work)
 
     def recall(self, topic: str, recall_handle: str) -> None:
         self._loop.call(self._made.recall(topic, recall_handle))

@@ -79,6 +79,11 @@ class Admin:
         self, ctx: CallContext, request: admin.DescribeTopicRequest
     ) -> admin.DescribeTopicResponse:
         response = admin.DescribeTopicResponse()
+        if request.settings_only:
+            known = await self._upstream.ask_brokers(request.name)
+            if not known:
+                raise TopicNotFound(topic=request.name)
+            return admin.DescribeTopicResponse(topic=_topic(known[0].topic))
         for broker, reply in (await self._describe(link.Describe())).items():
             for status in reply.topics:
                 if status.config.name != request.name:
@@ -145,6 +150,11 @@ class Admin:
         self, ctx: CallContext, request: admin.DescribeGroupRequest
     ) -> admin.DescribeGroupResponse:
         response = admin.DescribeGroupResponse()
+        if request.settings_only:
+            group = await self._upstream.group_everywhere(request.name)
+            if group is None:
+                raise GroupNotFound(group=request.name)
+            return admin.DescribeGroupResponse(group=_group(group))
         for broker, reply in (await self._describe(link.Describe())).items():
             for status in reply.groups:
                 if status.config.name != request.name:

@@ -137,13 +137,14 @@ class Upstream:
         try:
             return await self.routes.routes(topic)
         except NameserverDown:
-            found = await self._ask_brokers(topic)
+            found = await self.ask_brokers(topic)
             if not found:
                 raise TopicNotFound(topic=topic) from None
             return self.routes.learn(topic, found)
 
-    async def _ask_brokers(self, topic: str) -> list[ns.QueueRoute]:
-        """Raises `NameserverDown` when no broker is known, `Unavailable` when none answers."""
+    async def ask_brokers(self, topic: str) -> list[ns.QueueRoute]:
+        """What brokers that answer have of it. Raises `NameserverDown` when no broker is known,
+        `Unavailable` when none answers."""
         found, answered = [], False
         for info in await self.routes.brokers():
             call = link.Call(describe=link.Describe(topic=topic))
@@ -258,7 +259,7 @@ class Upstream:
         kept = self._groups.get(group)
         if kept is not None and now_s - kept[0] < GROUP_KEPT_S:
             return kept[1]
-        config = await self._group_everywhere(group)
+        config = await self.group_everywhere(group)
         if config is None:
             create = link.Call(get_group=link.GetGroup(group=group, create=True))
             replies = await self.on_reachable_brokers(create)
@@ -268,7 +269,7 @@ class Upstream:
         self._groups[group] = (now_s, config)
         return config
 
-    async def _group_everywhere(self, group: str) -> link.GroupConfig | None:
+    async def group_everywhere(self, group: str) -> link.GroupConfig | None:
         """A broker that was added, or was away when the group was made, gets it as the others have
         it. None: no broker that answers has it."""
         known, lacking = [], []
@@ -292,7 +293,7 @@ class Upstream:
         return known[0]
 
     async def _spread_group(self, group: str) -> None:
-        await self._group_everywhere(group)
+        await self.group_everywhere(group)
 
     def forget_unused(self) -> None:
         """Sessions, groups and routes that nobody has used for long; called now and then."""

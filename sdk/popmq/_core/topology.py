@@ -1,0 +1,262 @@
+"""Topics, groups and dead letters as applications see them ⇄ popmq.admin.v1."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, TypedDict
+
+from popmq_admin.v1 import admin_pb2 as admin
+
+TopicType = Literal["NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"]
+StartAt = Literal["first", "last"] | datetime
+"""Where a group starts in a topic that it has not read: at its oldest message, at the first one
+sent after the group's start, or at the first one stored then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exponential:
+    """`first_s` after the first failure, `factor` times as long after each further one, at most
+    `longest_s`."""
+
+    first_s: float
+    longest_s: float
+    factor: float = 2.0
+
+
+class TopicOptions(TypedDict, total=False):
+    type: TopicType
+    """The messages it takes; MIXED takes all."""
+    queues: int
+    """Of each broker."""
+
+
+class GroupOptions(TypedDict, total=False):
+    start: StartAt
+    fifo: bool
+    """Messages of one message group are consumed in order."""
+    max_attempts: int
+    """Deliveries before a message goes to the dead letters."""
+    retry: Sequence[float] | Exponential
+    """Seconds to wait after the first failure, the second, and so on."""
+    access_lock_s: float
+    """Consumers that pull have a queue one at a time; a silent one for so long. 0: no lock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    name: str
+    type: str
+    queues: int
+    """Of each broker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """See `GroupOptions`."""
+
+    name: str
+    start: StartAt
+    fifo: bool
+    max_attempts: int
+    retry: tuple[float, ...] | Exponential
+    access_lock_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicQueue:
+    broker: str
+    queue_id: int
+    min_offset: int
+    max_offset: int
+    """Of the next message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupQueue:
+    broker: str
+    topic: str
+    queue_id: int
+    committed_offset: int
+    max_offset: int
+    in_flight: int
+    lag: int
+    """Messages it has not acked: ready and in flight."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    topic: str
+    """That it was sent to."""
+    message_id: str
+    attempts: int
+    reason: str
+    died_at: datetime
+    redriven: bool
+    body: bytes
+    properties: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redriven:
+    """What became of dead letters that were to be sent again."""
+
+    sent: int
+    already: int
+    """Had been sent before."""
+    without_topic: int
+    """Their topic is gone or not writable; they stay."""
+
+
+def topic_of(found: admin.Topic, prefix: str) -> Topic:
+    """`prefix`: of its namespace."""
+    name = found.name.removeprefix(prefix)
+    return Topic(name=name, type=found.message_type, queues=found.queues)
+
+
+def topic_request(name: str, wanted: TopicOptions) -> admin.Topic:
+    return admin.Topic(
+        name=name, message_type=wanted.get("type", ""), queues=wanted.get("queues", 0)
+    )
+
+
+def group_of(found: admin.Group, prefix: str) -> Group:
+    policy = found.retry_policy
+    retry: tuple[float, ...] | Exponential = tuple(ms / 1000 for ms in policy.delays_ms)
+    if not retry and policy.initial_ms:
+        retry = Exponential(
+            first_s=policy.initial_ms / 1000,
+            longest_s=policy.max_ms / 1000,
+            factor=policy.multiplier,
+        )
+    start: StartAt = "first" if found.consume_from == "FIRST" else "last"
+    if found.consume_from == "TIME":
+        start = _moment(found.consume_from_ms)
+    return Group(
+        name=found.name.removeprefix(prefix),
+        start=start,
+        fifo=found.fifo,
+        max_attempts=found.max_attempts,
+        retry=retry,
+        access_lock_s=found.lock_hold_ms / 1000,
+    )
+
+
+def group_request(name: str, wanted: GroupOptions) -> admin.Group:
+    """Raises `ValueError`."""
+    made = admin.Group(
+        name=name,
+        fifo=wanted.get("fifo", False),
+        max_attempts=wanted.get("max_attempts", 0),
+        lock_hold_ms=round(wanted.get("access_lock_s", 0.0) * 1000),
+    )
+    if "start" in wanted:
+        made.consume_from, made.consume_from_ms = _start(wanted["start"])
+    if "retry" in wanted:
+        made.retry_policy.CopyFrom(_policy(wanted["retry"]))
+    return made
+
+
+def as_options(group: Group) -> GroupOptions:
+    """All that it is, to be changed."""
+    return GroupOptions(
+        start=group.start,
+        fifo=group.fifo,
+        max_attempts=group.max_attempts,
+        retry=group.retry,
+        access_lock_s=group.access_lock_s,
+    )
+
+
+def changed(found: Topic | Group, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Those options that it has otherwise; of the rest nobody said anything."""
+    return {
+        option: value
+        for option, value in wanted.items()
+        if _comparable(getattr(found, option)) != _comparable(value)
+    }
+
+
+def _comparable(value: Any) -> Any:
+    """As the server keeps it: times in milliseconds."""
+    if isinstance(value, datetime):
+        return round(value.timestamp() * 1000)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def queues_of_topic(response: admin.DescribeTopicResponse) -> list[TopicQueue]:
+    return [
+        TopicQueue(
+            broker=one.broker,
+            queue_id=one.queue_id,
+            min_offset=one.min_offset,
+            max_offset=one.max_offset,
+        )
+        for one in response.queues
+    ]
+
+
+def queues_of_group(response: admin.DescribeGroupResponse, prefix: str) -> list[GroupQueue]:
+    return [
+        GroupQueue(
+            broker=one.broker,
+            topic=one.topic.removeprefix(prefix),
+            queue_id=one.queue_id,
+            committed_offset=one.committed_offset,
+            max_offset=one.max_offset,
+            in_flight=one.in_flight,
+            lag=one.lag,
+        )
+        for one in response.queues
+    ]
+
+
+def dead_letter_of(letter: admin.DeadLetter, prefix: str) -> DeadLetter:
+    return DeadLetter(
+        topic=letter.topic.removeprefix(prefix),
+        message_id=letter.message_id,
+        attempts=letter.attempts,
+        reason=letter.reason,
+        died_at=_moment(letter.stored_ms),
+        redriven=letter.redriven,
+        body=letter.body,
+        properties=dict(letter.properties),
+    )
+
+
+def reset_request(group: str, topic: str, to: StartAt) -> admin.ResetOffsetsRequest:
+    """Raises `ValueError`."""
+    request = admin.ResetOffsetsRequest(group=group, topic=topic)
+    if isinstance(to, datetime):
+        request.time_ms = round(to.timestamp() * 1000)
+    elif to == "first":
+        request.earliest = True
+    elif to == "last":
+        request.latest = True
+    else:
+        raise ValueError(f'{to!r}: a group goes to "first", "last" or a datetime')
+    return request
+
+
+def _start(start: StartAt) -> tuple[str, int]:
+    """(consume_from, consume_from_ms)."""
+    if isinstance(start, datetime):
+        return "TIME", round(start.timestamp() * 1000)
+    if start not in ("first", "last"):
+        raise ValueError(f'{start!r}: a group starts at "first", "last" or a datetime')
+    return start.upper(), 0
+
+
+def _policy(retry: Sequence[float] | Exponential) -> admin.RetryPolicy:
+    if isinstance(retry, Exponential):
+        return admin.RetryPolicy(
+            initial_ms=round(retry.first_s * 1000),
+            max_ms=round(retry.longest_s * 1000),
+            multiplier=retry.factor,
+        )
+    if isinstance(retry, str) or not retry:
+        raise ValueError("retry is a list of delays in seconds, at least one, or an Exponential")
+    return admin.RetryPolicy(delays_ms=[round(delay_s * 1000) for delay_s in retry])
+
+
+def _moment(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)

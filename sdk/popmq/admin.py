@@ -1,0 +1,210 @@
+"""Topics, groups and dead letters from code.
+
+async with Client("127.0.0.1:8081") as client:
+    await client.admin.create_topic("orders", type="FIFO")
+    await client.admin.create_group("billing", start="first", fifo=True)
+
+Needs a PopMQ server, and where that has an admin secret, changes need `Client(admin_secret=…)`.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Any, Final, TypeVar, Unpack
+
+import grpc
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from popmq._core import topology as core
+from popmq._core.topology import (
+    DeadLetter,
+    Group,
+    GroupOptions,
+    GroupQueue,
+    Redriven,
+    StartAt,
+    Topic,
+    TopicOptions,
+    TopicQueue,
+)
+from popmq.connection import NO_ANSWER, Connection
+from popmq.errors import RefusedByServer, error_of
+from popmq_admin.v1 import admin_pb2 as admin
+
+T = TypeVar("T")
+TIMEOUT_S: Final = 10.0
+"""Every broker is asked, so it may take longer than a send."""
+_CODES: Final = {
+    grpc.StatusCode.UNAUTHENTICATED: v2.UNAUTHORIZED,
+    grpc.StatusCode.PERMISSION_DENIED: v2.FORBIDDEN,
+    grpc.StatusCode.INVALID_ARGUMENT: v2.BAD_REQUEST,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: v2.PRECONDITION_FAILED,
+    grpc.StatusCode.UNIMPLEMENTED: v2.NOT_IMPLEMENTED,
+}
+
+
+class Admin:
+    """`Client.admin`: of the client's namespace. Every method raises the errors of
+    `popmq.errors`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._prefix = f"{connection.namespace}%" if connection.namespace else ""
+
+    async def create_topic(self, name: str, **options: Unpack[TopicOptions]) -> None:
+        """Make it on every broker: NORMAL, with 8 queues, if nothing else is said. One that exists
+        gets these settings."""
+        topic = core.topic_request(self._stored(name), options)
+        await self._ask("CreateTopic", admin.CreateTopicRequest(topic=topic), v2.TOPIC_NOT_FOUND)
+
+    async def ensure_topic(self, name: str, **options: Unpack[TopicOptions]) -> bool:
+        """Make it if it is not there, change what is given and differs. True: either was done."""
+        request = admin.DescribeTopicRequest(name=self._stored(name), settings_only=True)
+        try:
+            response = await self._ask("DescribeTopic", request, v2.TOPIC_NOT_FOUND)
+        except RefusedByServer as refused:
+            if refused.code != v2.TOPIC_NOT_FOUND:
+                raise
+            await self.create_topic(name, **options)
+            return True
+        found = core.topic_of(response.topic, self._prefix)
+        if not core.changed(found, dict(options)):
+            return False
+        now: TopicOptions = {"queues": found.queues, **options}
+        topic = core.topic_request(self._stored(name), now)
+        topic.message_type = topic.message_type or found.type
+        await self._ask("CreateTopic", admin.CreateTopicRequest(topic=topic), v2.TOPIC_NOT_FOUND)
+        return True
+
+    async def delete_topic(self, name: str) -> None:
+        """And the messages in it."""
+        await self._ask(
+            "DeleteTopic", admin.DeleteTopicRequest(name=self._stored(name)), v2.TOPIC_NOT_FOUND
+        )
+
+    async def list_topics(self) -> list[Topic]:
+        response = await self._ask("ListTopics", admin.ListTopicsRequest(), v2.TOPIC_NOT_FOUND)
+        return [
+            core.topic_of(found, self._prefix)
+            for found in response.topics
+            if found.name.startswith(self._prefix)
+        ]
+
+    async def describe_topic(self, name: str) -> tuple[Topic, list[TopicQueue]]:
+        request = admin.DescribeTopicRequest(name=self._stored(name))
+        response = await self._ask("DescribeTopic", request, v2.TOPIC_NOT_FOUND)
+        return core.topic_of(response.topic, self._prefix), core.queues_of_topic(response)
+
+    async def create_group(self, name: str, **options: Unpack[GroupOptions]) -> None:
+        """Make it on every broker: it starts at the last message, with 16 attempts, if nothing else
+        is said. One that exists gets these settings; where it is does not change."""
+        group = core.group_request(self._stored(name), options)
+        request = admin.CreateGroupRequest(group=group)
+        await self._ask("CreateGroup", request, v2.CONSUMER_GROUP_NOT_FOUND)
+
+    async def ensure_group(self, name: str, **options: Unpack[GroupOptions]) -> bool:
+        """Make it if it is not there, change what is given and differs. True: either was done."""
+        request = admin.DescribeGroupRequest(name=self._stored(name), settings_only=True)
+        try:
+            response = await self._ask("DescribeGroup", request, v2.CONSUMER_GROUP_NOT_FOUND)
+        except RefusedByServer as refused:
+            if refused.code != v2.CONSUMER_GROUP_NOT_FOUND:
+                raise
+            await self.create_group(name, **options)
+            return True
+        found = core.group_of(response.group, self._prefix)
+        if not core.changed(found, dict(options)):
+            return False
+        await self.create_group(name, **(core.as_options(found) | options))
+        return True
+
+    async def delete_group(self, name: str) -> None:
+        """And its place in every queue."""
+        request = admin.DeleteGroupRequest(name=self._stored(name))
+        await self._ask("DeleteGroup", request, v2.CONSUMER_GROUP_NOT_FOUND)
+
+    async def list_groups(self) -> list[Group]:
+        request = admin.ListGroupsRequest()
+        response = await self._ask("ListGroups", request, v2.CONSUMER_GROUP_NOT_FOUND)
+        return [
+            core.group_of(found, self._prefix)
+            for found in response.groups
+            if found.name.startswith(self._prefix)
+        ]
+
+    async def describe_group(self, name: str) -> tuple[Group, list[GroupQueue]]:
+        """And where it is in each queue."""
+        request = admin.DescribeGroupRequest(name=self._stored(name))
+        response = await self._ask("DescribeGroup", request, v2.CONSUMER_GROUP_NOT_FOUND)
+        return core.group_of(response.group, self._prefix), core.queues_of_group(
+            response, self._prefix
+        )
+
+    async def reset_group(self, name: str, topic: str, to: StartAt) -> None:
+        """It goes on there in the topic; what it holds is no longer its own."""
+        request = core.reset_request(self._stored(name), self._stored(topic), to)
+        await self._ask("ResetOffsets", request, v2.CONSUMER_GROUP_NOT_FOUND)
+
+    async def dead_letters(
+        self, group: str, *, reason: str = "", topic: str = "", message_id: str = ""
+    ) -> AsyncIterator[DeadLetter]:
+        """Those that match, broker by broker, oldest first. `reason`: a part of it; `topic`: that
+        they were sent to."""
+        wanted = admin.DeadLetterFilter(
+            reason=reason, topic=self._stored(topic) if topic else "", message_id=message_id
+        )
+        request = admin.ListDeadLettersRequest(group=self._stored(group), filter=wanted, whole=True)
+        while True:
+            response = await self._ask("ListDeadLetters", request, v2.CONSUMER_GROUP_NOT_FOUND)
+            for letter in response.letters:
+                yield core.dead_letter_of(letter, self._prefix)
+            if not response.cursor:
+                return
+            request.cursor = response.cursor
+
+    async def redrive_dead_letters(
+        self, group: str, *, reason: str = "", topic: str = "", message_id: str = ""
+    ) -> Redriven:
+        """Send those that match to their topics again, each once, however often this is called."""
+        wanted = admin.DeadLetterFilter(
+            reason=reason, topic=self._stored(topic) if topic else "", message_id=message_id
+        )
+        request = admin.RedriveDeadLettersRequest(group=self._stored(group), filter=wanted)
+        sent = already = without_topic = 0
+        while True:
+            response = await self._ask("RedriveDeadLetters", request, v2.CONSUMER_GROUP_NOT_FOUND)
+            sent += response.sent
+            already += response.already
+            without_topic += response.without_topic
+            if not response.cursor:
+                return Redriven(sent=sent, already=already, without_topic=without_topic)
+            request.cursor = response.cursor
+
+    def _stored(self, name: str) -> str:
+        """As the server names it."""
+        return f"{self._prefix}{name}"
+
+    async def _ask(self, rpc: str, request: Any, not_found: int) -> Any:
+        """`not_found`: the code of what NOT_FOUND means here."""
+        connection = self._connection
+        method = getattr(connection.admin, rpc)
+
+        async def ask() -> Any:
+            try:
+                return await method(
+                    request, timeout=TIMEOUT_S, metadata=connection.admin_metadata()
+                )
+            except grpc.aio.AioRpcError as failed:
+                if failed.code() in NO_ANSWER:
+                    raise
+                raise _refused(failed, not_found, connection.endpoint) from failed
+
+        return await connection.retrying(ask)
+
+
+def _refused(failed: grpc.aio.AioRpcError, not_found: int, endpoint: str) -> RefusedByServer:
+    text = failed.details() or failed.code().name
+    if failed.code() is grpc.StatusCode.UNIMPLEMENTED:
+        text = f"{endpoint} is no PopMQ: it has no admin service"
+    if failed.code() is grpc.StatusCode.NOT_FOUND:
+        return error_of(v2.Status(code=v2.Code.ValueType(not_found), message=text))
+    code = _CODES.get(failed.code(), v2.INTERNAL_SERVER_ERROR)
+    return error_of(v2.Status(code=code, message=text))

@@ -1,0 +1,78 @@
+"""`popmq.admin` without asyncio: `popmq.sync.Client.admin`."""
+
+from collections.abc import Coroutine
+from typing import Any, Protocol, TypeVar, Unpack
+
+from popmq._core.topology import (
+    DeadLetter,
+    Group,
+    GroupOptions,
+    GroupQueue,
+    Redriven,
+    StartAt,
+    Topic,
+    TopicOptions,
+    TopicQueue,
+)
+from popmq.admin import Admin as AsyncAdmin
+
+R = TypeVar("R")
+
+
+class Calls(Protocol):
+    def call(self, work: Coroutine[Any, Any, R]) -> R: ...
+
+
+class Admin:
+    """See `popmq.admin.Admin`."""
+
+    def __init__(self, loop: Calls, made: AsyncAdmin) -> None:
+        self._loop, self._made = loop, made
+
+    def create_topic(self, name: str, **options: Unpack[TopicOptions]) -> None:
+        self._loop.call(self._made.create_topic(name, **options))
+
+    def ensure_topic(self, name: str, **options: Unpack[TopicOptions]) -> bool:
+        return self._loop.call(self._made.ensure_topic(name, **options))
+
+    def delete_topic(self, name: str) -> None:
+        self._loop.call(self._made.delete_topic(name))
+
+    def list_topics(self) -> list[Topic]:
+        return self._loop.call(self._made.list_topics())
+
+    def describe_topic(self, name: str) -> tuple[Topic, list[TopicQueue]]:
+        return self._loop.call(self._made.describe_topic(name))
+
+    def create_group(self, name: str, **options: Unpack[GroupOptions]) -> None:
+        self._loop.call(self._made.create_group(name, **options))
+
+    def ensure_group(self, name: str, **options: Unpack[GroupOptions]) -> bool:
+        return self._loop.call(self._made.ensure_group(name, **options))
+
+    def delete_group(self, name: str) -> None:
+        self._loop.call(self._made.delete_group(name))
+
+    def list_groups(self) -> list[Group]:
+        return self._loop.call(self._made.list_groups())
+
+    def describe_group(self, name: str) -> tuple[Group, list[GroupQueue]]:
+        return self._loop.call(self._made.describe_group(name))
+
+    def reset_group(self, name: str, topic: str, to: StartAt) -> None:
+        self._loop.call(self._made.reset_group(name, topic, to))
+
+    def dead_letters(
+        self, group: str, *, reason: str = "", topic: str = "", message_id: str = ""
+    ) -> list[DeadLetter]:
+        async def listed() -> list[DeadLetter]:
+            wanted = {"reason": reason, "topic": topic, "message_id": message_id}
+            return [one async for one in self._made.dead_letters(group, **wanted)]
+
+        return self._loop.call(listed())
+
+    def redrive_dead_letters(
+        self, group: str, *, reason: str = "", topic: str = "", message_id: str = ""
+    ) -> Redriven:
+        wanted = {"reason": reason, "topic": topic, "message_id": message_id}
+        return self._loop.call(self._made.redrive_dead_letters(group, **wanted))

@@ -1,0 +1,177 @@
+"""Topics, groups and dead letters from code: no step needs the command line."""
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness.processes import cluster
+from integration.served import serving
+
+from popmq import Client, Exponential, Group, GroupNotFound, RefusedByServer, Topic, TopicNotFound
+from popmq import sync as popmq_sync
+from popmq.testing import PopmqBroker
+
+
+async def test_topics(popmq_broker: PopmqBroker) -> None:
+    async with Client(popmq_broker.endpoint) as client:
+        admin = client.admin
+        await admin.create_topic("orders", type="FIFO", queues=3)
+        await admin.create_topic("plain")
+        assert await admin.list_topics() == [
+            Topic(name="orders", type="FIFO", queues=3),
+            Topic(name="plain", type="NORMAL", queues=8),
+        ]
+        await client.send("orders", b"1", message_group="one")
+        topic, queues = await admin.describe_topic("orders")
+        assert (topic.type, sum(queue.max_offset for queue in queues)) == ("FIFO", 1)
+        await admin.delete_topic("orders")
+        with pytest.raises(TopicNotFound):
+            await admin.describe_topic("orders")
+        kind: Any = "COLOURED"
+        with pytest.raises(RefusedByServer, match="COLOURED"):
+            await admin.create_topic("odd", type=kind)
+
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+async def test_groups(popmq_broker: PopmqBroker) -> None:
+    async with Client(popmq_broker.endpoint) as client:
+        admin = client.admin
+        await admin.create_group(
+            "billing", start="first", fifo=True, max_attempts=5, retry=[1, 2.5]
+        )
+        await admin.create_group(
+            "reports", start=NOON, retry=Exponential(first_s=1, longest_s=60, factor=3)
+        )
+        assert await admin.list_groups() == [
+            Group(
+                name="billing",
+                start="first",
+                fifo=True,
+                max_attempts=5,
+                retry=(1.0, 2.5),
+                access_lock_s=0.0,
+            ),
+            Group(
+                name="reports",
+                start=NOON,
+                fifo=False,
+                max_attempts=16,
+                retry=Exponential(first_s=1.0, longest_s=60.0, factor=3.0),
+                access_lock_s=0.0,
+            ),
+        ]
+        popmq_broker.send("orders", "1")
+        await client.receive("orders", "billing", wait_s=0)
+        _, queues = await admin.describe_group("billing")
+        assert [queue.lag for queue in queues if queue.lag] == [1]
+        await admin.reset_group("billing", "orders", "last")
+        _, queues = await admin.describe_group("billing")
+        assert [queue.lag for queue in queues if queue.lag] == []
+        await admin.delete_group("billing")
+        with pytest.raises(GroupNotFound):
+            await admin.describe_group("billing")
+
+
+@pytest.mark.parametrize("wrong", ["earliest", "", None])
+async def test_a_wrong_start_is_refused_here(wrong: Any) -> None:
+    async with Client() as client:
+        with pytest.raises(ValueError, match='"first", "last" or a datetime'):
+            await client.admin.create_group("billing", start=wrong)
+
+
+async def test_what_is_declared_is_made_once_and_changed_in_what_was_said(
+    popmq_broker: PopmqBroker,
+) -> None:
+    async with Client(popmq_broker.endpoint) as client:
+        admin = client.admin
+        assert await admin.ensure_topic("orders", type="FIFO")
+        assert not await admin.ensure_topic("orders")
+        assert not await admin.ensure_topic("orders", type="FIFO")
+        assert await admin.ensure_topic("orders", queues=4)
+        assert await admin.list_topics() == [Topic(name="orders", type="FIFO", queues=4)]
+
+        assert await admin.ensure_group("billing", start="first", retry=[1, 10])
+        assert not await admin.ensure_group("billing", retry=(1, 10))
+        await admin.create_group("billing", start="first", max_attempts=3, retry=[1, 10])
+        assert not await admin.ensure_group("billing", start="first", retry=[1, 10])
+        assert await admin.ensure_group("billing", retry=[5])
+        (group,) = await admin.list_groups()
+        assert (group.start, group.max_attempts, group.retry) == ("first", 3, (5.0,))
+
+
+async def test_dead_letters(popmq_broker: PopmqBroker) -> None:
+    async with Client(popmq_broker.endpoint) as client:
+        for body in ("1", "2"):
+            popmq_broker.send("orders", body)
+        for message in await client.receive("orders", "billing", wait_s=0):
+            await message.reject(f"order {message.body.decode()} is no order")
+        reasons = [letter.reason async for letter in client.admin.dead_letters("billing")]
+        assert sorted(reasons) == ["order 1 is no order", "order 2 is no order"]
+        (letter,) = [one async for one in client.admin.dead_letters("billing", reason="order 2")]
+        assert (letter.body, letter.topic, letter.redriven) == (b"2", "orders", False)
+        done = await client.admin.redrive_dead_letters("billing", message_id=letter.message_id)
+        assert (done.sent, done.already, done.without_topic) == (1, 0, 0)
+        (again,) = await client.receive("orders", "billing", wait_s=0)
+        assert again.body == b"2"
+
+
+async def test_names_are_of_the_namespace(popmq_broker: PopmqBroker) -> None:
+    async with (
+        Client(popmq_broker.endpoint, namespace="shop") as shop,
+        Client(popmq_broker.endpoint) as everywhere,
+    ):
+        await shop.admin.create_topic("orders")
+        await shop.admin.create_group("billing", start="first")
+        await everywhere.admin.create_topic("other")
+        await shop.send("orders", b"1")
+        assert len(await shop.receive("orders", "billing", wait_s=0)) == 1
+        assert [topic.name for topic in await shop.admin.list_topics()] == ["orders"]
+        assert [group.name for group in await shop.admin.list_groups()] == ["billing"]
+        _, queues = await shop.admin.describe_group("billing")
+        assert {queue.topic for queue in queues if queue.lag} == {"orders"}
+        names = [topic.name for topic in await everywhere.admin.list_topics()]
+        assert names == ["other", "shop%orders"]
+
+
+async def test_changes_need_the_secret_where_there_is_one(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text("0123456789abcdef")
+    async with serving(tmp_path, admin_secret_file=file) as endpoint:
+        async with Client(endpoint) as client:
+            with pytest.raises(RefusedByServer, match="UNAUTHORIZED"):
+                await client.admin.create_topic("t")
+        async with Client(endpoint, admin_secret="0123456789abcdef") as client:
+            await client.admin.create_topic("t")
+            assert not await client.admin.ensure_topic("t")
+
+
+def test_without_asyncio(popmq_broker: PopmqBroker) -> None:
+    with popmq_sync.Client(popmq_broker.endpoint) as client:
+        client.admin.create_group("billing", start="first")
+        client.admin.ensure_topic("orders", type="NORMAL")
+        client.send("orders", b"1")
+        consumer = client.consumer("orders", "billing")
+        (message,) = consumer.receive()
+        consumer.reject(message, "no order")
+        assert [letter.reason for letter in client.admin.dead_letters("billing")] == ["no order"]
+        assert client.admin.redrive_dead_letters("billing").sent == 1
+        assert [topic.name for topic in client.admin.list_topics()] == ["orders"]
+
+
+@pytest.mark.timeout(180)
+def test_what_is_there_is_found_while_a_broker_is_away(tmp_path: Path) -> None:
+    """An app that starts meanwhile is not held up by what it declares."""
+
+    async def declared(endpoint: str) -> list[bool]:
+        async with Client(endpoint) as client:
+            topic = await client.admin.ensure_topic("orders", type="FIFO")
+            return [topic, await client.admin.ensure_group("billing", start="first")]
+
+    with cluster(tmp_path, {}, brokers=2, proxies=1) as server:
+        assert asyncio.run(declared(server.endpoint)) == [True, True]
+        server.processes["broker-b"].kill()
+        assert asyncio.run(declared(server.endpoint)) == [False, False]
