@@ -1,6 +1,7 @@
 """Handlers: functions that the messages of a topic are given to.
 
 app = App("127.0.0.1:8081")
+app.group("billing", start="first")
 
 @app.handler("orders", "billing", concurrency=8)
 async def bill(message: ReceivedMessage) -> None:
@@ -13,37 +14,35 @@ SIGINT end `run` in order: nothing more is received, handlers end within `stop_s
 is given back uncounted.
 """
 
-import asyncio
 import contextlib
-import inspect
-import logging
-import signal
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol, TypeVar, overload
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from types import TracebackType
+from typing import Any, Concatenate, Self, TypeVar, Unpack, overload
 
+from popmq._core.parameters import name
+from popmq._core.topology import GroupOptions, TopicOptions
 from popmq.client import Client
-from popmq.handling import Handler, Handling, Subscription
-from popmq.log_fields import fields
+from popmq.endpoints import Endpoints
+from popmq.handlers import Idempotence, Middleware, TypedRegister, handler_of, once
+from popmq.handling import Subscription
+from popmq.lifecycle import LAUNCH, Hook, Hooks, Launch, Running, Stopped
+from popmq.lifecycle import signals as handled
 from popmq.message import ReceivedMessage
-from popmq.outcome import Reject
 from popmq.serializer import Serializer
+from popmq.sync import Client as SyncClient
+from popmq.topology import Topology
 
-log = logging.getLogger(__name__)
 T = TypeVar("T")
-Handle = Callable[[ReceivedMessage], Awaitable[None]]
-Plain = TypeVar("Plain", bound=Callable[[ReceivedMessage], Awaitable[None] | None])
-
-
-class Idempotence(Protocol):
-    """What keeps a handler from doing a thing twice; `popmq.idempotence` has some."""
-
-    async def start(self, retention_s: float | None) -> None:
-        """Before the first message. `retention_s`: how long the server keeps messages, if it is
-        known."""
-
-    async def run(self, message: ReceivedMessage, handle: Handle) -> bool:
-        """True: it was handled now. False: it is a duplicate, and is acked. Raises `Retry` while
-        another consumer handles the same, and whatever the handler raises."""
+Plain = TypeVar(
+    "Plain",
+    bound=Callable[Concatenate[ReceivedMessage, ...], Awaitable[None] | None]
+    | Callable[Concatenate[bytes, ...], Awaitable[None] | None],
+)
+Lifespan = Callable[["App"], AbstractAsyncContextManager[Any]]
+Started = TypeVar("Started", bound=Hook)
+Around = TypeVar("Around", bound=Middleware)
 
 
 class App:
@@ -54,28 +53,56 @@ class App:
         self,
         endpoint: str | Client = "127.0.0.1:8081",
         *,
+        lifespan: Lifespan | None = None,
         stop_s: float = 20.0,
         retention_s: float | None = None,
         **options: Any,
     ) -> None:
-        """`stop_s`: how long handlers may take to end; below the grace period of whoever sends
-        SIGTERM. `retention_s`: how long the server keeps messages, for idempotent handlers."""
+        """`lifespan`: an async context manager, entered before the handlers start and left when
+        they have ended; it gets the app. `stop_s`: how long handlers may take to end; below the
+        grace period of whoever sends SIGTERM. `retention_s`: how long the server keeps messages,
+        for idempotent handlers. Raises `ValueError` for an endpoint that is none."""
         self.endpoint = endpoint
         """May be changed until `run`."""
+        if isinstance(endpoint, str):
+            Endpoints.of(endpoint)
         self._options = options
+        self._lifespan = lifespan
         self._stop_s = stop_s
         self._retention_s = retention_s
+        self._topology = Topology()
         self._subscriptions: list[Subscription] = []
         self._idempotence: list[Idempotence] = []
-        self._stopping: asyncio.Event | None = None
-        self._client: Client | None = None
+        self._middlewares: list[Middleware] = []
+        self._hooks = Hooks()
+        self._running: Running | None = None
 
     @property
     def client(self) -> Client:
         """Of the running app: for handlers that send. Raises `RuntimeError` before `run`."""
-        if self._client is None:
-            raise RuntimeError("app.client is there while the app runs")
-        return self._client
+        return self._run_of("client").client
+
+    @property
+    def sync_client(self) -> SyncClient:
+        """The same client, for handlers without `async`. Raises `RuntimeError` before `run`."""
+        running = self._run_of("sync_client")
+        return SyncClient.of(running.client, running.loop, running.thread_id)
+
+    def _run_of(self, what: str) -> Running:
+        if self._running is None:
+            raise RuntimeError(f"app.{what} is there while the app runs")
+        return self._running
+
+    # what there is to be
+
+    def topic(self, name: str, **options: Unpack[TopicOptions]) -> None:
+        """The topic is there when the app starts: made, or changed in what is said here. Raises
+        `ValueError` for one that was declared otherwise."""
+        self._topology.topic(name, **options)
+
+    def group(self, name: str, **options: Unpack[GroupOptions]) -> None:
+        """The same for a group. Where it starts counts as long as it has not started."""
+        self._topology.group(name, **options)
 
     @overload
     def handler(
@@ -107,10 +134,7 @@ class App:
         lease_longest_s: float = 3_600.0,
         retry: Sequence[float] | None = None,
         idempotent: Idempotence | None = None,
-    ) -> Callable[
-        [Callable[[T, ReceivedMessage], Awaitable[None] | None]],
-        Callable[[T, ReceivedMessage], Awaitable[None] | None],
-    ]: ...
+    ) -> TypedRegister[T]: ...
     def handler(
         self,
         topic: str,
@@ -120,132 +144,129 @@ class App:
         idempotent: Idempotence | None = None,
         **how: Any,
     ) -> Callable[[Any], Any]:
-        """Messages of `topic` for `group` go to the function. With a `serializer` it gets the body
-        as a value, and the message; a body that cannot be read is rejected.
+        """Messages of `topic` for `group` go to the function, which takes the message or, annotated
+        as `bytes`, the body. With a `serializer` it takes the body as a value, and the message if
+        it wants that too; a body that cannot be read is rejected.
 
         `concurrency`: messages handled at a time. `prefetch`: how many more may wait here; their
         leases are renewed meanwhile. `lease_s`: after a crash they come again after so long.
         `lease_longest_s`: a handler that takes longer loses its message. `retry`: seconds to wait
         after the first failure, the second, and so on; None: the group's retry policy. A function
-        without `async` runs in a thread.
+        without `async` runs in a thread. Raises `TypeError` and `ValueError` for what could not
+        work.
         """
+        for what, given in (("topic", topic), ("group", group)):
+            if not isinstance(given, str):
+                text = f"a {what} is text, not {type(given).__name__}: @app.handler(topic, group)"
+                raise TypeError(text)
+            if not given:
+                raise ValueError(f"a {what} has a name: @app.handler(topic, group)")
 
         def register(function: Any) -> Any:
-            handle: Handler = function
-            if serializer is not None:
-                handle = _typed(function, serializer)
+            subscription = Subscription(
+                topic=topic,
+                group=group,
+                handler=handler_of(function, serializer),
+                name=name(function),
+                layers=() if idempotent is None else (once(idempotent),),
+                **how,
+            )
+            for other in self._subscriptions:
+                if (other.topic, other.group) == (topic, group):
+                    text = f"group {group} has a handler for topic {topic}: {other.name}"
+                    raise ValueError(f"{text}; give {subscription.name} a group of its own")
+            self._subscriptions.append(subscription)
             if idempotent is not None:
                 self._idempotence.append(idempotent)
-                handle = _once(_awaited(handle), idempotent)
-            subscription = Subscription(topic=topic, group=group, handler=handle, **how)
-            self._subscriptions.append(subscription)
             return function
 
         return register
 
+    def middleware(self, function: Around) -> Around:
+        """Called with each message and the rest: `async def timed(message, call_next)`. What it
+        raises counts as what the handler raises. The first one is outermost."""
+        self._middlewares.append(function)
+        return function
+
+    # its life
+
+    def on_startup(self, function: Started) -> Started:
+        """Called before the handlers start; may send."""
+        self._hooks.on_startup.append(function)
+        return function
+
+    def after_startup(self, function: Started) -> Started:
+        """Called when the handlers receive: what is sent from now on reaches new groups too."""
+        self._hooks.after_startup.append(function)
+        return function
+
+    def on_shutdown(self, function: Started) -> Started:
+        """Called when the handlers have ended; may send."""
+        self._hooks.on_shutdown.append(function)
+        return function
+
     def stop(self) -> None:
-        """End `run` in order, as SIGTERM does."""
-        if self._stopping is not None:
-            self._stopping.set()
+        """End `run` in order, as SIGTERM does. Any thread may call it."""
+        if self._running is not None:
+            self._running.stop()
 
     async def run(self, *, signals: bool = True) -> None:
         """Until SIGTERM, SIGINT or `stop`; a second signal ends it without waiting for handlers.
         Raises the errors of `popmq.errors` that another try would not mend, at the start."""
+        running = self._begin()
+        with handled(running) if signals else contextlib.nullcontext():
+            try:
+                with contextlib.suppress(Stopped):
+                    await running.start()
+                    await running.wait()
+            finally:
+                await self._end()
+
+    async def __aenter__(self) -> Self:
+        """It runs beside what the block does, without signals, and is ready when that begins."""
+        running = self._begin()
+        try:
+            await running.start()
+        except BaseException:
+            await self._end()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._end()
+
+    def _begin(self) -> Running:
         if not self._subscriptions:
             raise RuntimeError("the app has no handler: @app.handler(topic, group)")
-        self._stopping = asyncio.Event()
-        for guard in self._idempotence:
-            await guard.start(self._retention_s)
-        own = not isinstance(self.endpoint, Client)
-        client = self._client = (
-            Client(self.endpoint, **self._options)
-            if isinstance(self.endpoint, str)
-            else self.endpoint
+        if self._running is not None:
+            raise RuntimeError("the app runs already")
+        client = self.endpoint
+        launch = LAUNCH.get(Launch())
+        launch.ran.append(self)
+        if isinstance(client, str):
+            client = Client(launch.endpoint or client, **self._options)
+        self._running = Running(
+            client,
+            is_own=client is not self.endpoint,
+            subscriptions=self._subscriptions,
+            topology=self._topology,
+            guards=self._idempotence,
+            retention_s=self._retention_s,
+            middlewares=self._middlewares,
+            lifespan=partial(self._lifespan, self) if self._lifespan is not None else None,
+            hooks=self._hooks,
+            stop_s=self._stop_s,
         )
-        running = [Handling(client, subscription) for subscription in self._subscriptions]
+        return self._running
+
+    async def _end(self) -> None:
+        assert self._running is not None
         try:
-            with self._signals() if signals else contextlib.nullcontext():
-                log.info("running %d handlers at %s", len(running), client.connection.endpoint)
-                await self._run(running)
+            await self._running.close()
         finally:
-            if own:
-                await client.close()
-            self._client = None
-
-    async def _run(self, running: list[Handling]) -> None:
-        assert self._stopping is not None
-        tasks = [asyncio.create_task(one.run()) for one in running]
-        stopping = asyncio.create_task(self._stopping.wait())
-        try:
-            await asyncio.wait([*tasks, stopping], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            stopping.cancel()
-            await asyncio.gather(*(one.stop(self._stop_s) for one in running))
-            done = await asyncio.gather(*tasks, return_exceptions=True)
-        for result in done:
-            if isinstance(result, BaseException):
-                raise result
-
-    @contextlib.contextmanager
-    def _signals(self) -> Any:
-        """SIGTERM and SIGINT set the event once; the next one cancels `run`."""
-        loop = asyncio.get_running_loop()
-        task = asyncio.current_task()
-
-        def asked(number: int) -> None:
-            assert self._stopping is not None
-            if self._stopping.is_set() and task is not None:
-                task.cancel()
-            log.info("%s: stopping", signal.Signals(number).name)
-            self._stopping.set()
-
-        numbers = (signal.SIGTERM, signal.SIGINT)
-        for number in numbers:
-            loop.add_signal_handler(number, asked, number)
-        try:
-            yield
-        finally:
-            for number in numbers:
-                loop.remove_signal_handler(number)
-
-
-def _typed(function: Callable[..., Any], serializer: Serializer[Any]) -> Handler:
-    """The body is read first."""
-
-    def value(message: ReceivedMessage) -> Any:
-        try:
-            return serializer.decode(message.body)
-        except Exception as wrong:
-            raise Reject(f"its body cannot be read: {wrong}") from wrong
-
-    if inspect.iscoroutinefunction(function):
-
-        async def handle(message: ReceivedMessage) -> None:
-            await function(value(message), message)
-
-        return handle
-
-    def handle_in_thread(message: ReceivedMessage) -> None:
-        function(value(message), message)
-
-    return handle_in_thread
-
-
-def _once(handle: Handle, guard: Idempotence) -> Handler:
-    async def guarded(message: ReceivedMessage) -> None:
-        if not await guard.run(message, handle):
-            more = fields(message)
-            log.info("message %s is a duplicate, and is acked", message.message_id, extra=more)
-
-    return guarded
-
-
-def _awaited(handler: Handler) -> Handle:
-    """A function without `async`, in a thread."""
-    if inspect.iscoroutinefunction(handler):
-        return handler
-
-    async def handle(message: ReceivedMessage) -> None:
-        await asyncio.to_thread(handler, message)
-
-    return handle
+            self._running = None

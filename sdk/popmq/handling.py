@@ -15,7 +15,7 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,9 @@ from typing import TYPE_CHECKING, Any, Final
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq._core.backoff import Backoff, attempt_delay_s
 from popmq._core.lanes import Lane, Lanes
+from popmq._core.parameters import is_async
 from popmq.errors import PopMQClientError
+from popmq.handlers import Handler, Layer, Middleware, behind
 from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
 from popmq.outcome import Reject, Retry
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from popmq.client import Client
 
 log = logging.getLogger(__name__)
-Handler = Callable[[ReceivedMessage], Awaitable[None] | None]
 BATCH_MAX: Final = 256
 """What a server gives in one receive, at most."""
 POLLS_MAX: Final = 3
@@ -60,6 +61,10 @@ class Subscription:
     topic: str
     group: str
     handler: Handler
+    name: str = "handler"
+    """Of the function, for people."""
+    layers: tuple[Layer, ...] = ()
+    """Around the handler, outermost first."""
     filter: str = "*"
     sql: str = ""
     concurrency: int = 1
@@ -71,12 +76,28 @@ class Subscription:
     def __post_init__(self) -> None:
         if self.concurrency < 1 or self.prefetch < 0:
             raise ValueError("concurrency is at least 1, prefetch at least 0")
-        if self.retry is not None and (not self.retry or min(self.retry) < 0):
+        if not 0 < self.lease_s <= self.lease_longest_s:
+            raise ValueError("lease_s is above 0, and lease_longest_s not below it")
+        if self.sql and self.filter != "*":
+            raise ValueError("messages are chosen by filter or sql, not both")
+        if self.retry is not None and not _are_delays(self.retry):
             raise ValueError("retry is a list of delays in seconds, at least one")
 
 
+def _are_delays(retry: object) -> bool:
+    if not isinstance(retry, Sequence) or isinstance(retry, str | bytes):
+        return False
+    return bool(retry) and all(isinstance(one, int | float) and one >= 0 for one in retry)
+
+
 class Handling:
-    def __init__(self, client: "Client", subscription: Subscription) -> None:
+    def __init__(
+        self,
+        client: "Client",
+        subscription: Subscription,
+        middlewares: Sequence[Middleware] = (),
+    ) -> None:
+        """`middlewares`: around the handler and its layers, the first one outermost."""
         self._client = client
         self._how = subscription
         self._wanted = Wanted(
@@ -105,17 +126,25 @@ class Handling:
         self._stopped = False
         self._received = False
         self._wrong: PopMQClientError | None = None
-        self._call: Callable[[ReceivedMessage], Any] = subscription.handler
+        call: Any = subscription.handler
         self._threads: ThreadPoolExecutor | None = None
-        if not inspect.iscoroutinefunction(subscription.handler):
-            self._call = self._in_thread
+        if not is_async(subscription.handler):
+            call = self._in_thread
             self._threads = ThreadPoolExecutor(
                 subscription.concurrency, thread_name_prefix=f"popmq-{subscription.group}"
             )
+        for layer in reversed([*map(behind, middlewares), *subscription.layers]):
+            call = layer(call)
+        self._call: Callable[[ReceivedMessage], Any] = call
+
+    async def subscribe(self) -> None:
+        """Until the server knows of it: what is sent from now on reaches the group, also a new one.
+        Raises the errors of `popmq.errors`."""
+        await self._client.receiving.brokers(self._how.topic)
+        await self._client.receiving.subscribe(self._wanted, until_told=True)
 
     async def run(self) -> None:
         """Until `stop`. Raises what no other try would mend, as long as nothing was received."""
-        await self._client.receiving.subscribe(self._wanted)
         routes = asyncio.create_task(self._watch_route())
         try:
             while not self._stopped:
@@ -345,7 +374,9 @@ class Handling:
     async def _in_thread(self, message: ReceivedMessage) -> None:
         run = contextvars.copy_context().run  # what is done there belongs to what is done here
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._threads, run, self._how.handler, message)
+        waits: Any = await loop.run_in_executor(self._threads, run, self._how.handler, message)
+        if inspect.isawaitable(waits):  # of a function that wraps one with `async`
+            await waits
 
     async def _settle(self, message: ReceivedMessage, outcome: BaseException | None) -> None:
         wrong = None

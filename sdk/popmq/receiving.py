@@ -62,13 +62,15 @@ class Receiving:
         """The server gives all messages in one response; PopMQ does, and it is far cheaper to read.
         Of others they come as a stream."""
 
-    async def subscribe(self, wanted: Wanted) -> None:
-        """Tell the server; afterwards `is_fifo` knows the group, if the server said it."""
-        await self._telemetry.subscribe(
-            self._connection.resource(wanted.topic),
-            self._connection.resource(wanted.group),
-            wanted.expression(),
-        )
+    async def subscribe(self, wanted: Wanted, *, until_told: bool = False) -> None:
+        """Tell the server; afterwards `is_fifo` knows the group, if the server said it.
+        `until_told`: raises `ServerUnreachable` when no server has heard it."""
+        group = self._connection.resource(wanted.group)
+        topic = self._connection.resource(wanted.topic)
+        await self._telemetry.subscribe(topic, group, wanted.expression())
+        if until_told and not await self._telemetry.told(group.name):
+            text = f"{self._connection.endpoint} has not answered the settings of {wanted.group}"
+            raise ServerUnreachable(text)
 
     def is_fifo(self, group: str) -> bool:
         return self._telemetry.is_fifo(group)

@@ -11,7 +11,7 @@ from typing import Any
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq._core import compress, convert
+from popmq._core import compress, convert, mistakes
 from popmq._core.encode import MessageEncoder
 from popmq._core.ids import MessageIds
 from popmq.connection import ATTEMPTS, BACKOFF, Connection
@@ -80,22 +80,37 @@ class Sending:
         deliver_at: datetime | None = None,
         compress_level: int = 0,
     ) -> bytes:
-        """The same of a message that is not made. Raises `ValueError` if it names two times."""
+        """The same of a message that is not made. Raises `TypeError` for what it cannot have,
+        `ValueError` if it names two times."""
         now_ms = time.time_ns() // 1_000_000
         due_ms = None
-        if delay_s is not None or deliver_at is not None:
-            due_ms = convert.due_ms(delay_s, deliver_at, now_ms)
-        return topic.entry(
-            compress.pack(body, compress_level) if compress_level else body,
-            self.ids.next(),
-            now_ms,
-            tag=tag,
-            keys=keys,
-            properties=properties,
-            message_group=message_group,
-            due_ms=due_ms,
-            packed=compress_level > 0,
-        )
+        try:
+            if delay_s is not None or deliver_at is not None:
+                due_ms = convert.due_ms(delay_s, deliver_at, now_ms)
+            return topic.entry(
+                compress.pack(body, compress_level) if compress_level else body,
+                self.ids.next(),
+                now_ms,
+                tag=tag,
+                keys=keys,
+                properties=properties,
+                message_group=message_group,
+                due_ms=due_ms,
+                packed=compress_level > 0,
+            )
+        except (AttributeError, TypeError) as failed:
+            wrong = mistakes.of_message(
+                body,
+                tag=tag,
+                keys=keys,
+                properties=properties,
+                message_group=message_group,
+                delay_s=delay_s,
+                deliver_at=deliver_at,
+            )
+            if wrong:
+                raise TypeError(wrong) from failed
+            raise
 
     async def send(
         self, topic: str, messages: Sequence[Message], attempts: int = ATTEMPTS

@@ -9,6 +9,7 @@ import grpc
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
+from popmq.connection import NO_ANSWER
 
 HEARTBEAT_S = 10.0
 SETTINGS_S = 5.0
@@ -29,6 +30,8 @@ class Telemetry:
         self._streams: dict[str, Any] = {}
         self._readers: dict[str, asyncio.Task[None]] = {}
         self._answered: dict[str, asyncio.Event] = {}
+        self._untold: set[str] = set()
+        """Those whose settings no server has heard."""
         self._beating: asyncio.Task[None] | None = None
 
     async def publish(self, topic: v2.Resource) -> None:
@@ -50,12 +53,22 @@ class Telemetry:
         settings.subscription.subscriptions.append(entry)
         await self._sync(f"group {group.name}")
 
+    async def told(self, group: str) -> bool:
+        """The server knows the group's subscriptions, after another try if need be."""
+        name = f"group {group}"
+        return self._told(name) or await self._sync(name)
+
+    def _told(self, name: str) -> bool:
+        return name in self._streams and name not in self._untold
+
     def is_fifo(self, group: str) -> bool:
         """False, too, as long as the server has not said it."""
         return self._fifo.get(group, False)
 
-    async def _sync(self, name: str) -> None:
-        """Tell the server. It serves clients it knows nothing of, so a failure is only logged."""
+    async def _sync(self, name: str) -> bool:
+        """Tell the server. It serves clients it knows nothing of, so a failure is only logged, and
+        False."""
+        self._untold.add(name)
         try:
             async with asyncio.timeout(SETTINGS_S):
                 stream = self._streams.get(name)
@@ -65,10 +78,15 @@ class Telemetry:
                 answered.clear()
                 await stream.write(service.TelemetryCommand(settings=self._settings[name]))
                 await answered.wait()
+            if not stream.done() or await stream.code() not in NO_ANSWER:
+                self._untold.discard(name)
         except (grpc.aio.AioRpcError, TimeoutError, asyncio.InvalidStateError) as failed:
+            if isinstance(failed, grpc.aio.AioRpcError) and failed.code() not in NO_ANSWER:
+                self._untold.discard(name)  # it wants to know nothing
             log.debug("settings of %r were not taken: %r", name, failed)
         if self._beating is None:
             self._beating = asyncio.create_task(self._beat())
+        return self._told(name)
 
     def _open(self, name: str) -> Any:
         stream = self._streams[name] = self._stub.Telemetry(None, metadata=self.metadata())

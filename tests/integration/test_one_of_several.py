@@ -83,7 +83,7 @@ def test_t47_proxies_are_restarted_one_by_one_and_no_client_sees_an_error(
 
     async def campaign(server: Server, ledger: Ledger, rng: random.Random) -> None:
         proxies = [server.processes[name] for name in ("proxy-1", "proxy-2")]
-        endpoint = "ipv4:" + ",".join(f"127.0.0.1:{proxy.port}" for proxy in proxies)
+        endpoint = ";".join(f"127.0.0.1:{proxy.port}" for proxy in proxies)
         lease_s = 60.0  # all is acked; on a busy machine that may take its time
         async with load(endpoint, ledger, rng, attempts=3, acked=1.0, invisible_s=lease_s):
             for proxy in proxies:

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 GOOD = """
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+from fast_depends import Depends
 from popmq import App, Client, Json, Message, Model, ReceivedMessage, Retry
 from popmq.otel import OpenTelemetry
 from pydantic import BaseModel
@@ -21,6 +24,9 @@ async def plain(message: ReceivedMessage) -> None:
 @app.handler("t", "g")
 def in_a_thread(message: ReceivedMessage) -> None: ...
 
+@app.handler("t", "bodies")
+async def of_bytes(body: bytes) -> None: ...
+
 class Order: ...
 
 class OrderText:
@@ -31,6 +37,27 @@ class OrderText:
 
 @app.handler("t", "g", serializer=OrderText())
 async def typed(order: Order, message: ReceivedMessage) -> None: ...
+
+@app.handler("t", "values", serializer=OrderText())
+def value_alone(order: Order) -> None: ...
+
+@app.handler("t", "g", serializer=OrderText())
+async def injected(
+    order: Order, message: ReceivedMessage, limit: Annotated[int, Depends(lambda: 3)]
+) -> None: ...
+
+app.topic("t", type="FIFO", queues=2)
+app.group("g", start="first", retry=[1, 2.5], max_attempts=3)
+
+@app.middleware
+async def timed(
+    message: ReceivedMessage, call_next: Callable[[ReceivedMessage], Awaitable[None]]
+) -> None:
+    await call_next(message)
+
+@app.on_startup
+async def opened() -> None:
+    await app.client.admin.ensure_group("g", start="last")
 
 class Invoice(BaseModel):
     number: str
@@ -66,12 +93,15 @@ WRONG = {
     'app.handler("t", "g")(typed)': ("type-var", "Callable[[Order, ReceivedMessage]"),
     'app.handler("t", "g", serializer=OrderText())(plain)': (
         "arg-type",
-        'expected "Callable[[Order, ReceivedMessage]',
+        'expected "Callable[[Order]',
     ),
     'app.handler("t", "g", serializer=Model(Invoice))(typed)': (
         "arg-type",
-        'expected "Callable[[Invoice, ReceivedMessage]',
+        'expected "Callable[[Invoice]',
     ),
+    'app.group("g", start="earliest")': ("arg-type", "Literal['first', 'last']"),
+    'app.topic("t", partitions=3)': ("call-arg", '"partitions"'),
+    'app.middleware(plain)': ("type-var", '"middleware" of "App"'),
     'Retry("soon")': ("arg-type", 'expected "float | None"'),
     "Message(body=3)": ("arg-type", '"int"; expected "bytes"'),
     "(await client.receive('t', 'g'))[0].ack()": ("unused-coroutine", "must be used"),
@@ -121,6 +151,6 @@ print(*sorted(tops - set(sys.stdlib_module_names)))
     brought = {name for name in done.stdout.decode().split() if not name.startswith("_")}
     of_grpc = {"grpc", "cython_runtime", "typing_extensions", "grpc_tools", "grpc_health"}
     """grpcio needs the third, and takes the last two in where they are installed."""
-    assert brought <= {"popmq", "popmq_consumer", "apache", "google"} | of_grpc
+    assert brought <= {"popmq", "popmq_admin", "popmq_consumer", "apache", "google"} | of_grpc
     wanted = [line for line in requires("popmq") or [] if "extra ==" not in line]
     assert sorted(line.partition(">")[0] for line in wanted) == ["grpcio", "protobuf"]

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq._core import compress
+from popmq._core import compress, mistakes
 from popmq._core.arrived import arrived
 from popmq._core.encode import TRACEPARENT
 from popmq.message import Holder, Message, ReceivedMessage
@@ -17,13 +17,32 @@ UNPACKED_BYTES_MAX = 64 * 1024 * 1024
 
 def outgoing(message: Message, topic: v2.Resource, message_id: str, now_ms: int) -> v2.Message:
     """For a message that goes alone; `encode.py` writes many. A property `traceparent` goes into
-    the protocol's own field too. Raises `ValueError` for one that names two times."""
+    the protocol's own field too. Raises `TypeError` for what a message cannot have, `ValueError`
+    for one that names two times."""
+    try:
+        return _outgoing(message, topic, message_id, now_ms)
+    except (AttributeError, TypeError, ValueError) as failed:
+        wrong = mistakes.of_message(
+            message.body,
+            tag=message.tag,
+            keys=message.keys,
+            properties=message.properties,
+            message_group=message.message_group,
+            delay_s=message.delay_s,
+            deliver_at=message.deliver_at,
+        )
+        if wrong:
+            raise TypeError(wrong) from failed
+        raise
+
+
+def _outgoing(message: Message, topic: v2.Resource, message_id: str, now_ms: int) -> v2.Message:
     due_at_ms = due_ms(message.delay_s, message.deliver_at, now_ms)
     kind = v2.NORMAL if message.message_group is None else v2.FIFO
     system = v2.SystemProperties(
         message_id=message_id,
         message_type=kind if due_at_ms is None else v2.DELAY,
-        keys=message.keys,
+        keys=mistakes.listed(message.keys),
         body_encoding=v2.IDENTITY,
     )
     system.born_timestamp.FromMilliseconds(now_ms)
@@ -39,7 +58,7 @@ def outgoing(message: Message, topic: v2.Resource, message_id: str, now_ms: int)
         topic=topic,
         user_properties=message.properties,
         system_properties=system,
-        body=message.body,
+        body=bytes(memoryview(message.body)),  # a `TypeError` for what is none
     )
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from apache.rocketmq.v2 import definition_pb2 as v2
+from popmq._core.mistakes import listed
 from popmq._core.wire import sized, varint
 
 
@@ -50,7 +51,8 @@ class MessageEncoder:
         due_ms: int | None = None,
         packed: bool = False,
     ) -> bytes:
-        """`due_ms`: not to be delivered before. `packed`: the body is compressed already."""
+        """`keys`: also one alone. `due_ms`: not to be delivered before. `packed`: the body is
+        compressed already."""
         if now_ms != self._born_ms:
             self._born, self._born_ms = _timestamp(b"\x3a", now_ms), now_ms
         written = message_id.encode()
@@ -62,7 +64,7 @@ class MessageEncoder:
         else:
             kind = v2.NORMAL if message_group is None else v2.FIFO
             parts = [] if tag is None else [sized(b"\x0a", tag.encode())]
-            parts += [sized(b"\x12", key.encode()) for key in keys]
+            parts += [sized(b"\x12", key.encode()) for key in listed(keys)]
             parts += (
                 sized(b"\x1a", written),
                 _KINDS[packed, kind if due_ms is None else v2.DELAY],

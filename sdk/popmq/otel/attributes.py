@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from opentelemetry.util.types import AttributeValue
 
+from popmq._core.mistakes import listed
 from popmq.message import Message, ReceivedMessage
 from popmq.observer import ClientFacts
 
@@ -81,7 +82,7 @@ def of_sent(message: Message, now_ms: int, *, transaction: bool) -> Attributes:
         kind = "transaction"
     elif due_ms is not None:
         kind = "delay"
-    found = _of_message(message.tag, message.keys, message.message_group, due_ms)
+    found = _of_message(message.tag, listed(message.keys), message.message_group, due_ms)
     return found | {TYPE: kind}
 
 
