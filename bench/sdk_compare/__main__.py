@@ -15,7 +15,7 @@ import tempfile
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from popmq import Message, SendReceipt
+from popmq import Message
 from popmq.sync import Client
 from sdk_compare import report
 from sdk_compare.counting import BODY
@@ -51,8 +51,7 @@ class Bench:
 
 def send(endpoint: str, topic: str, count: int) -> None:
     with Client(endpoint) as client:
-        stored = client.producer().send_many(topic, [Message(body=BODY)] * count)
-        assert all(isinstance(one, SendReceipt) for one in stored)
+        client.producer().send_many(topic, [Message(body=BODY)] * count)
 
 
 def compare(endpoint: str, home: str, rounds: int, seconds: float) -> tuple[str, object, bool]:

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq._core.signature import Credentials
@@ -30,7 +30,7 @@ from popmq.observed import (
     ObservedTransactions,
 )
 from popmq.observer import ClientFacts, Instrumentation, Observer
-from popmq.producer import Bytes, Producer, ProducerBounds
+from popmq.producer import Bytes, Producer, ProducerBounds, all_sent
 from popmq.receiving import Receiving, Wanted
 from popmq.sending import Sending
 from popmq.serializer import Serializer
@@ -82,7 +82,7 @@ class Client:
         self.receiving = Receiving(connection, telemetry)
         self.leases = Leases(connection)
         self.settling = Settling(connection, self.leases)
-        self.transactions = Transactions(connection, telemetry, self.sending.ids)
+        self.transactions = Transactions(connection, telemetry, self.sending.ids, send_attempts)
         self._producers: list[Producer[Any]] = []
         self.observer: Observer | None = None
         """Is told of what is done; of the `instrumentation`."""
@@ -102,7 +102,8 @@ class Client:
         self.sending = ObservedSending(observer, connection, telemetry)
         self.receiving = ObservedReceiving(observer, connection, telemetry)
         self.settling = ObservedSettling(observer, connection, self.leases)
-        self.transactions = ObservedTransactions(observer, connection, telemetry, self.sending.ids)
+        parts = connection, telemetry, self.sending.ids, self._send_attempts
+        self.transactions = ObservedTransactions(observer, *parts)
 
     async def __aenter__(self) -> Self:
         return self
@@ -174,16 +175,26 @@ class Client:
             delay_s=delay_s,
             deliver_at=deliver_at,
         )
-        (receipt,) = await self.send_many(topic, [message])
+        (receipt,) = await self.sending.send(topic, [message], self._send_attempts)
         if isinstance(receipt, PopMQClientError):
             raise receipt
         return receipt
 
+    @overload
     async def send_many(
-        self, topic: str, messages: Sequence[Message]
-    ) -> list[SendReceipt | PopMQClientError]:
-        """One request for all; per message its receipt or what went wrong with it."""
-        return await self.sending.send(topic, messages, self._send_attempts)
+        self, topic: str, messages: Sequence[Message], *, return_exceptions: Literal[False] = False
+    ) -> list[SendReceipt]: ...
+    @overload
+    async def send_many(
+        self, topic: str, messages: Sequence[Message], *, return_exceptions: bool
+    ) -> list[SendReceipt | PopMQClientError]: ...
+    async def send_many(
+        self, topic: str, messages: Sequence[Message], *, return_exceptions: bool = False
+    ) -> Any:
+        """One request for all. Raises `NotAllSent`, which has the result of each, if one was not
+        stored; `return_exceptions`: per message its receipt or what went wrong with it."""
+        results = await self.sending.send(topic, messages, self._send_attempts)
+        return results if return_exceptions else all_sent(results)
 
     async def recall(self, topic: str, recall_handle: str) -> None:
         """A delayed message shall never come. Raises `RefusedByServer` when it is too late."""

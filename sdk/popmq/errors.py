@@ -4,13 +4,20 @@ PopMQClientError
 ├── ServerUnreachable     no answer; worth another try
 ├── ClientClosed          it was used after it was closed, or closed before the answer came
 ├── NotHeld               the message was not received from a consumer that could settle it
+├── NotAllSent            of several messages some were not stored; `results` has each
 └── RefusedByServer       the server said no; `code` is its code
     ├── TopicNotFound  GroupNotFound
     ├── InvalidReceiptHandle     the message is no longer this consumer's
     └── TooManyRequests          not now; worth another try later
 """
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self
+
 from apache.rocketmq.v2 import definition_pb2 as v2
+
+if TYPE_CHECKING:
+    from popmq.message import SendReceipt
 
 
 class PopMQClientError(Exception):
@@ -27,6 +34,29 @@ class ClientClosed(PopMQClientError):
 
 class NotHeld(PopMQClientError):
     pass
+
+
+class NotAllSent(ExceptionGroup[PopMQClientError], PopMQClientError):
+    """A group of what went wrong, so `except*` takes it apart."""
+
+    results: "list[SendReceipt | PopMQClientError]"
+    """Per message its receipt or its error, in the order of the messages."""
+
+    def __new__(cls, results: "Sequence[SendReceipt | PopMQClientError]") -> Self:
+        failed = [one for one in results if isinstance(one, PopMQClientError)]
+        were = "was" if len(failed) == 1 else "were"
+        text = f"{len(failed)} of {len(results)} messages {were} not stored: {failed[0]}"
+        made = super().__new__(cls, text, failed)
+        made.results = list(results)
+        return made
+
+    def __str__(self) -> str:
+        return self.message
+
+    def derive(  # type: ignore[override] # a part of them has no results
+        self, found: "Sequence[PopMQClientError]", /
+    ) -> ExceptionGroup[PopMQClientError]:
+        return ExceptionGroup(self.message, found)
 
 
 class RefusedByServer(PopMQClientError):

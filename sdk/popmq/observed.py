@@ -67,18 +67,18 @@ class ObservedProducer(Producer[T]):
             delay_s=delay_s,
             deliver_at=deliver_at,
         )
-        (result,) = await self.send_many(topic, [message])
+        (result,) = await self._results(topic, [message])
         if isinstance(result, PopMQClientError):
             raise result
         return result
 
-    async def send_many(
+    async def _results(
         self, topic: str, messages: Sequence[Message]
     ) -> list[SendReceipt | PopMQClientError]:
         if not messages:
             return []
         with self._observer.send(topic, messages) as sends:
-            results = await super().send_many(topic, sends.messages)
+            results = await super()._results(topic, sends.messages)
             sends.answered(results)
         return results
 

@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import Final, Generic, Self, TypedDict, TypeVar
+from typing import Any, Final, Generic, Literal, Self, TypedDict, TypeVar, overload
 
 from popmq._core.gather import Bounds
 from popmq.batching import Answers, Batches, Room
-from popmq.errors import ClientClosed, PopMQClientError
+from popmq.errors import ClientClosed, NotAllSent, PopMQClientError
 from popmq.message import Message, SendReceipt, size_bytes
 from popmq.sending import Sending
 from popmq.serializer import Serializer
@@ -144,11 +144,26 @@ class Producer(Generic[T]):
             await self._room.enter(size)
         return await self._lane(topic, message_group is not None, size).one(draft, size)
 
+    @overload
     async def send_many(
+        self, topic: str, messages: Sequence[Message], *, return_exceptions: Literal[False] = False
+    ) -> list[SendReceipt]: ...
+    @overload
+    async def send_many(
+        self, topic: str, messages: Sequence[Message], *, return_exceptions: bool
+    ) -> list[SendReceipt | PopMQClientError]: ...
+    async def send_many(
+        self, topic: str, messages: Sequence[Message], *, return_exceptions: bool = False
+    ) -> Any:
+        """Any number of messages, in as many requests as they need; the bodies are bytes, whatever
+        the serializer. Raises `NotAllSent`, which has the result of each, if one was not stored;
+        `return_exceptions`: per message its receipt or what went wrong with it."""
+        results = await self._results(topic, messages)
+        return results if return_exceptions else all_sent(results)
+
+    async def _results(
         self, topic: str, messages: Sequence[Message]
     ) -> list[SendReceipt | PopMQClientError]:
-        """Any number of messages, in as many requests as they need; per message its receipt or what
-        went wrong with it. The bodies are bytes, whatever the serializer."""
         if not messages:
             return []
         encoder = await self._sending.topic(topic)
@@ -191,6 +206,14 @@ class Producer(Generic[T]):
 
     async def _ask(self, drafts: list[bytes]) -> Sequence[SendReceipt | Exception]:
         return await self._sending.send_drafts(drafts, self._retry_s)
+
+
+def all_sent(results: list[SendReceipt | PopMQClientError]) -> list[SendReceipt]:
+    """Raises `NotAllSent`."""
+    receipts = [one for one in results if isinstance(one, SendReceipt)]
+    if len(receipts) < len(results):
+        raise NotAllSent(results)
+    return receipts
 
 
 def _error_or(result: SendReceipt | Exception) -> SendReceipt | PopMQClientError:

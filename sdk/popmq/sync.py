@@ -17,7 +17,7 @@ import threading
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Final, Generic, Self, TypeVar, Unpack, overload
+from typing import Any, Final, Generic, Literal, Self, TypeVar, Unpack, overload
 
 from popmq.client import Client as AsyncClient
 from popmq.consumer import Consumer as AsyncConsumer
@@ -116,10 +116,19 @@ class Producer(Generic[T]):
         )
         return self._loop.call(work)
 
+    @overload
     def send_many(
-        self, topic: str, messages: Sequence[Message]
-    ) -> list[SendReceipt | PopMQClientError]:
-        return self._loop.call(self._made.send_many(topic, messages))
+        self, topic: str, messages: Sequence[Message], *, return_exceptions: Literal[False] = False
+    ) -> list[SendReceipt]: ...
+    @overload
+    def send_many(
+        self, topic: str, messages: Sequence[Message], *, return_exceptions: bool
+    ) -> list[SendReceipt | PopMQClientError]: ...
+    def send_many(
+        self, topic: str, messages: Sequence[Message], *, return_exceptions: bool = False
+    ) -> Any:
+        work = self._made.send_many(topic, messages, return_exceptions=return_exceptions)
+        return self._loop.call(work)
 
     def flush(self) -> None:
         self._loop.call(self._made.flush())

@@ -15,18 +15,20 @@ the topic, again and again; `answer` says who answers.
 import asyncio
 import enum
 import logging
+import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq._core import convert
 from popmq._core.ids import MessageIds
-from popmq.connection import Connection
-from popmq.errors import PopMQClientError, check
+from popmq.connection import ATTEMPTS, BACKOFF, Connection
+from popmq.errors import BrokerUnavailable, PopMQClientError, check
 from popmq.log_fields import fields
 from popmq.message import Message, ReceivedMessage
 from popmq.telemetry import Telemetry
@@ -68,7 +70,14 @@ class HalfMessage:
 class Transactions:
     """`Client.transactions`."""
 
-    def __init__(self, connection: Connection, telemetry: Telemetry, ids: MessageIds) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        telemetry: Telemetry,
+        ids: MessageIds,
+        attempts: int = ATTEMPTS,
+    ) -> None:
+        self._attempts = attempts
         self._connection = connection
         self._telemetry = telemetry
         self._ids = ids
@@ -88,7 +97,7 @@ class Transactions:
     ) -> HalfMessage:
         """Store the message out of sight. `ask_after_s`: how long nobody is asked about it.
 
-        Tried once: after an error it may be there all the same, and is asked about.
+        Tried again as `Client.send`: what was stored by a try whose answer was lost is asked about.
         """
         resource = self._connection.resource(topic)
         await self._telemetry.publish(resource)
@@ -98,15 +107,26 @@ class Transactions:
         half.system_properties.message_type = v2.TRANSACTION
         if ask_after_s is not None:
             half.system_properties.orphaned_transaction_recovery_duration.seconds = ask_after_s
-        request = service.SendMessageRequest(messages=[half])
-        response = await self._connection.ask(
-            self._connection.stub.SendMessage, request, attempts=1
-        )
-        for entry in response.entries:
-            check(entry.status)
-        check(response.status)
-        entry = response.entries[0]
+        entry = await self._stored(service.SendMessageRequest(messages=[half]))
         return HalfMessage(topic, entry.message_id, entry.transaction_id, self._end)
+
+    async def _stored(self, request: service.SendMessageRequest) -> service.SendResultEntry:
+        connection = self._connection
+        for failures in count(1):
+            method = connection.stub.SendMessage
+            response = await connection.ask(method, request, attempts=self._attempts)
+            try:
+                for entry in response.entries:
+                    check(entry.status)
+                check(response.status)
+                break
+            except BrokerUnavailable:
+                if failures >= self._attempts:
+                    raise
+            await asyncio.sleep(BACKOFF.after(failures, random.random()))
+            connection.go_elsewhere()
+        found: service.SendResultEntry = response.entries[0]
+        return found
 
     @asynccontextmanager
     async def begin(self, topic: str, body: bytes, **more: Any) -> AsyncIterator[HalfMessage]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from integration.served import until
 
-from popmq import Client, ReceivedMessage, ServerUnreachable
+from popmq import Client, ReceivedMessage, Resolution, ServerUnreachable
 from popmq.testing import PopmqBroker
 
 
@@ -36,6 +36,28 @@ async def test_a_message_is_settled_after_a_change_whose_answer_was_lost(
             await (message.reject("no") if settle == "reject" else message.ack())
         assert message.receipt_handle != old
     popmq_broker.assert_no_messages_left("billing")
+
+
+async def test_a_transaction_is_begun_although_an_answer_is_lost(
+    popmq_broker: PopmqBroker,
+) -> None:
+    """The half message that nobody knows of is asked about, as that of a sender that died."""
+    asked: list[str] = []
+
+    async def check(message: ReceivedMessage) -> Resolution:
+        asked.append(message.message_id)
+        return Resolution.ROLLBACK
+
+    async with Client(popmq_broker.endpoint) as client:
+        await client.transactions.answer("orders", check)
+        popmq_broker.drop_response("send")
+        async with client.transactions.begin("orders", b"paid") as half:
+            assert popmq_broker.receive("orders", "billing") == []
+        (message,) = popmq_broker.receive("orders", "billing")
+        popmq_broker.ack(message)
+        popmq_broker.advance(3600)
+        await until(lambda: asked == [half.message_id])
+        assert popmq_broker.receive("orders", "billing") == []
 
 
 async def test_a_change_is_not_lost_with_the_broker(popmq_broker: PopmqBroker) -> None:

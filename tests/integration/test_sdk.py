@@ -6,7 +6,7 @@ import grpc
 import pytest
 from integration.conftest import Raw
 
-from popmq import Client, InvalidReceiptHandle, Message, RefusedByServer, SendReceipt
+from popmq import Client, InvalidReceiptHandle, Message, NotAllSent, RefusedByServer, SendReceipt
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 
@@ -44,15 +44,32 @@ async def test_an_sql_condition(raw: Raw, client: Client) -> None:
 
 async def test_several_in_one_request(raw: Raw, client: Client) -> None:
     await make_group(raw, "g")
-    results = await client.send_many(
-        "t", [Message(body=b"1"), Message(body=b""), Message(body=b"3")]
-    )
+    several = [Message(body=b"1"), Message(body=b""), Message(body=b"3")]
+    results = await client.send_many("t", several, return_exceptions=True)
     assert isinstance(results[0], SendReceipt)
     assert isinstance(results[1], RefusedByServer)
     assert isinstance(results[2], SendReceipt)
     messages = await client.receive("t", "g", wait_s=2)
     assert sorted(message.body for message in messages) == [b"1", b"3"]
     await client.ack(*messages)
+
+
+@pytest.mark.parametrize("by_producer", [False, True])
+async def test_one_of_several_that_is_refused_is_raised(client: Client, by_producer: bool) -> None:
+    several = [Message(body=b"1"), Message(body=b""), Message(body=b"3")]
+    sender = client.producer() if by_producer else client
+    with pytest.raises(NotAllSent, match=r"1 of 3 messages was not stored: .*EMPTY") as refused:
+        await sender.send_many("t", several)
+    results = refused.value.results
+    assert [isinstance(one, SendReceipt) for one in results] == [True, False, True]
+    assert refused.value.exceptions == (results[1],)
+    seen: list[Exception] = []
+    try:
+        raise refused.value
+    except* RefusedByServer as group:
+        seen += group.exceptions
+    assert seen == [results[1]]
+    assert len(await sender.send_many("t", [Message(body=b"1")] * 3)) == 3
 
 
 async def test_a_changed_message_is_acked_with_its_new_handle(raw: Raw, client: Client) -> None:

@@ -101,7 +101,7 @@ WRONG = {
     ),
     'app.group("g", start="earliest")': ("arg-type", "Literal['first', 'last']"),
     'app.topic("t", partitions=3)': ("call-arg", '"partitions"'),
-    'app.middleware(plain)': ("type-var", '"middleware" of "App"'),
+    "app.middleware(plain)": ("type-var", '"middleware" of "App"'),
     'Retry("soon")': ("arg-type", 'expected "float | None"'),
     "Message(body=3)": ("arg-type", '"int"; expected "bytes"'),
     "(await client.receive('t', 'g'))[0].ack()": ("unused-coroutine", "must be used"),

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 
-from popmq import Client, Message, PopMQClientError
+from popmq import Client, Message
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, fail, progress, table
@@ -125,9 +125,8 @@ async def _send(
         nonlocal left
         size = min(batch, left)
         left -= size
-        for receipt in await client.send_many(topic, [message] * size) if size else ():
-            if isinstance(receipt, PopMQClientError):
-                raise receipt
+        if size:
+            await client.send_many(topic, [message] * size)
         return size
 
     await _repeat(phase, "Sending", one, count, in_flight)

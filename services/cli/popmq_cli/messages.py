@@ -8,7 +8,7 @@ from typing import Any
 import click
 import grpc
 
-from popmq import Client, Message, PopMQClientError, ReceivedMessage
+from popmq import Client, Message, ReceivedMessage
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.completion import group_names, topic_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
@@ -75,8 +75,6 @@ async def send(
             for start in range(0, count, SEND_BATCH):
                 batch = [message] * min(SEND_BATCH, count - start)
                 for receipt in await client.send_many(topic, batch):
-                    if isinstance(receipt, PopMQClientError):
-                        raise receipt
                     rows.append((receipt.message_id, receipt.queue_offset, receipt.recall_handle))
                 tell(len(rows), count)
     if as_json:
