@@ -26,11 +26,11 @@ from popmq._core.topology import GroupOptions, TopicOptions
 from popmq.client import Client
 from popmq.endpoints import Endpoints
 from popmq.handlers import Idempotence, Middleware, TypedRegister, handler_of, once
-from popmq.handling import Subscription
 from popmq.lifecycle import LAUNCH, Hook, Hooks, Launch, Running, Stopped
 from popmq.lifecycle import signals as handled
 from popmq.message import ReceivedMessage
 from popmq.serializer import Serializer
+from popmq.subscription import Subscription
 from popmq.sync import Client as SyncClient
 from popmq.topology import Topology
 

@@ -1,6 +1,7 @@
 """A connection to the servers: the stubs, each request's metadata, and trying again."""
 
 import asyncio
+import logging
 import os
 import random
 import socket
@@ -21,9 +22,11 @@ from popmq._core.backoff import Backoff
 from popmq._core.signature import Credentials, metadata
 from popmq.endpoints import Endpoints, InTurn, Tls, channel, hint
 from popmq.errors import ServerUnreachable
+from popmq.log_fields import fields
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_consumer.v1 import consumer_pb2_grpc as consumer_grpc
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 ATTEMPTS = 3
 NO_ANSWER = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
@@ -76,6 +79,8 @@ class Connection:
         self.addresses, self.tls = Endpoints.of(endpoint, tls)
         self._servers = InTurn(self.addresses, self._open)
         self._moved_s = float("-inf")
+        self._silent_since_s: float | None = None
+        """Since when no server answers; None: one does."""
         self.stub: Any = _Calls(lambda: self._servers.current().stub)
         self.consumer: Any = _Calls(lambda: self._servers.current().consumer)
         """What a PopMQ server knows beyond the public protocol."""
@@ -123,17 +128,35 @@ class Connection:
         while True:
             address = self._servers.name
             try:
-                return await attempt()
+                result = await attempt()
             except grpc.aio.AioRpcError as failed:
                 if failed.code() in NO_ANSWER:
-                    self._servers.failed(address)
+                    self._no_answer(address, failed)
                 failures += 1
                 may_connect = _never_left(failed) and time.monotonic() < connect_until_s
                 made += not may_connect
                 if made >= attempts:
                     text = failed.details() or failed.code().name
                     raise ServerUnreachable(f"{address}: {text}{hint(text)}") from failed
-                await asyncio.sleep(BACKOFF.after(failures, random.random()))
+            else:
+                if self._silent_since_s is not None:
+                    self._answers_again(address)
+                return result
+            await asyncio.sleep(BACKOFF.after(failures, random.random()))
+
+    def _no_answer(self, address: str, failed: grpc.aio.AioRpcError) -> None:
+        """On to the next server. It is told once, until some server answers."""
+        self._servers.failed(address)
+        if self._silent_since_s is None:
+            self._silent_since_s = time.monotonic()
+            text = failed.details() or failed.code().name
+            log.warning("no answer from %s: %s", address, text, extra=fields(None, text))
+
+    def _answers_again(self, address: str) -> None:
+        assert self._silent_since_s is not None
+        after_s = time.monotonic() - self._silent_since_s
+        self._silent_since_s = None
+        log.info("%s answers again, after %.1f s", address, after_s)
 
     def go_elsewhere(self) -> None:
         """On to the next server, if there are several: from there a broker may be reached. Callers

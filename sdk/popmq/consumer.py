@@ -21,7 +21,7 @@ from typing import Final, Self, TypedDict
 from popmq._core.backoff import Backoff
 from popmq.errors import ClientClosed, PopMQClientError
 from popmq.lease import Leases
-from popmq.log_fields import fields
+from popmq.log_fields import fields, level_of
 from popmq.message import ReceivedMessage
 from popmq.receiving import Receiving, Wanted
 from popmq.settling import Settling
@@ -142,10 +142,11 @@ class Consumer:
             except PopMQClientError as failed:
                 if not failed.retriable:
                     raise
+                level = logging.DEBUG if failures else level_of(failed)
                 failures += 1
                 topic, group = self._wanted.topic, self._wanted.group
                 more = fields(None, failed, topic=topic, group=group)
-                log.warning("%s: %s", topic, failed, extra=more)
+                log.log(level, "%s: %s", topic, failed, extra=more)
                 await asyncio.sleep(BACKOFF.after(failures, random.random()))
 
     async def ack(self, message: ReceivedMessage) -> None:

@@ -17,21 +17,23 @@ import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from apache.rocketmq.v2 import definition_pb2 as v2
-from popmq._core.backoff import Backoff, attempt_delay_s
+from popmq._core.backoff import Backoff
+from popmq._core.group_policy import GroupPolicy
 from popmq._core.lanes import Lane, Lanes
 from popmq._core.parameters import is_async
 from popmq.errors import PopMQClientError
-from popmq.handlers import Handler, Layer, Middleware, behind
-from popmq.log_fields import fields
+from popmq.failure_log import tell_failure
+from popmq.handlers import Middleware, behind
+from popmq.log_fields import fields, level_of
 from popmq.message import ReceivedMessage
 from popmq.outcome import Reject, Retry
 from popmq.receiving import Wanted
 from popmq.running import InContext
+from popmq.subscription import Subscription
 
 if TYPE_CHECKING:
     from popmq.client import Client
@@ -52,42 +54,6 @@ SETTLING_MAX: Final = 1_024
 BACKOFF: Final = Backoff(first_s=0.2, longest_s=5.0)
 ROUTE_S: Final = 10.0
 """How often it is asked which brokers there are."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscription:
-    """See `App.handler`."""
-
-    topic: str
-    group: str
-    handler: Handler
-    name: str = "handler"
-    """Of the function, for people."""
-    layers: tuple[Layer, ...] = ()
-    """Around the handler, outermost first."""
-    filter: str = "*"
-    sql: str = ""
-    concurrency: int = 1
-    prefetch: int = 0
-    lease_s: float = 30.0
-    lease_longest_s: float = 3_600.0
-    retry: Sequence[float] | None = None
-
-    def __post_init__(self) -> None:
-        if self.concurrency < 1 or self.prefetch < 0:
-            raise ValueError("concurrency is at least 1, prefetch at least 0")
-        if not 0 < self.lease_s <= self.lease_longest_s:
-            raise ValueError("lease_s is above 0, and lease_longest_s not below it")
-        if self.sql and self.filter != "*":
-            raise ValueError("messages are chosen by filter or sql, not both")
-        if self.retry is not None and not _are_delays(self.retry):
-            raise ValueError("retry is a list of delays in seconds, at least one")
-
-
-def _are_delays(retry: object) -> bool:
-    if not isinstance(retry, Sequence) or isinstance(retry, str | bytes):
-        return False
-    return bool(retry) and all(isinstance(one, int | float) and one >= 0 for one in retry)
 
 
 class Handling:
@@ -233,8 +199,7 @@ class Handling:
                 dropped=self._give_back,
             )
             self._received = True
-            self._failures.pop(name, None)
-            self._not_before.pop(name, None)
+            self._answered(name)
         except PopMQClientError as failed:
             self._failed(name, failed)
             found = []
@@ -269,7 +234,14 @@ class Handling:
         failures = self._failures[name] = self._failures.get(name, 0) + 1
         after_s = BACKOFF.after(failures, random.random())
         self._not_before[name] = time.monotonic() + after_s
-        log.warning("%s of %s: %s", self._how.topic, name, failed, extra=self._said(failed, name))
+        level = level_of(failed) if failures == 1 else logging.DEBUG
+        said = self._said(failed, name)
+        log.log(level, "%s of %s: %s", self._how.topic, name, failed, extra=said)
+
+    def _answered(self, name: str) -> None:
+        self._not_before.pop(name, None)
+        if self._failures.pop(name, None):
+            log.info("%s of %s is received again", self._how.topic, name)
 
     def _said(self, failed: PopMQClientError, broker: str = "") -> dict[str, object]:
         return fields(None, failed, topic=self._how.topic, group=self._how.group, broker=broker)
@@ -287,8 +259,9 @@ class Handling:
                 if not failed.retriable and not self._received:
                     self._wrong = failed
                     self._changed.set()
+                level = logging.DEBUG if failures else level_of(failed)
                 failures += 1
-                log.warning("%s: %s", self._how.topic, failed, extra=self._said(failed))
+                log.log(level, "%s: %s", self._how.topic, failed, extra=self._said(failed))
                 await asyncio.sleep(BACKOFF.after(failures, random.random()))
 
     # handling
@@ -349,6 +322,10 @@ class Handling:
             more = fields(message, wrong)
             log.warning("message %s comes again: %s", message.message_id, wrong, extra=more)
 
+    @property
+    def _policy(self) -> GroupPolicy:
+        return self._client.receiving.policy(self._how.group)
+
     async def _observed(self, message: ReceivedMessage) -> BaseException | None:
         if (observer := self._client.observer) is None:
             return await self._outcome(message)
@@ -360,14 +337,15 @@ class Handling:
     async def _outcome(self, message: ReceivedMessage) -> BaseException | None:
         """None: it is handled."""
         if message.body_error:
-            return Reject(message.body_error)
+            damaged = Reject(message.body_error)
+            tell_failure(self._how, self._policy, message, damaged)
+            return damaged
         try:
             await self._call(message)
-        except (Retry, Reject, asyncio.CancelledError) as said:
-            return said
+        except asyncio.CancelledError as cancelled:
+            return cancelled
         except Exception as failed:
-            more = fields(message, failed)
-            log.exception("message %s of %s", message.message_id, self._how.topic, extra=more)
+            tell_failure(self._how, self._policy, message, failed)
             return failed
         return None
 
@@ -389,6 +367,7 @@ class Handling:
 
     async def _say(self, message: ReceivedMessage, outcome: BaseException | None) -> None:
         settling = self._client.settling
+        delay_s = self._how.delay_s(message.delivery_attempt)
         if outcome is None:
             await settling.ack(message)
         elif isinstance(outcome, Reject):
@@ -396,17 +375,12 @@ class Handling:
         elif isinstance(outcome, asyncio.CancelledError):
             await settling.nack(message, 0.0, "", counted=False)
         elif isinstance(outcome, Retry):
-            delay_s = self._delay_s(message) if outcome.delay_s is None else outcome.delay_s
+            if outcome.delay_s is not None:
+                delay_s = outcome.delay_s
             await settling.nack(message, delay_s, outcome.reason, counted=outcome.counted)
         else:
             reason = f"{type(outcome).__name__}: {outcome}"
-            await settling.nack(message, self._delay_s(message), reason, counted=True)
-
-    def _delay_s(self, message: ReceivedMessage) -> float | None:
-        """None: the server knows the group's policy."""
-        if self._how.retry is None:
-            return None
-        return attempt_delay_s(tuple(self._how.retry), message.delivery_attempt)
+            await settling.nack(message, delay_s, reason, counted=True)
 
     def _give_back(self, messages: list[ReceivedMessage]) -> None:
         """Uncounted and at once; one that cannot be given back comes when its lease ends."""

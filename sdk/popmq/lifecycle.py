@@ -21,8 +21,9 @@ from popmq.client import Client
 from popmq.connection import BACKOFF
 from popmq.errors import PopMQClientError
 from popmq.handlers import Idempotence, Middleware
-from popmq.handling import Handling, Subscription
-from popmq.log_fields import fields
+from popmq.handling import Handling
+from popmq.log_fields import fields, level_of
+from popmq.subscription import Subscription
 from popmq.topology import Topology
 
 log = logging.getLogger(__name__)
@@ -144,8 +145,8 @@ class Running:
             except PopMQClientError as failed:
                 if not failed.retriable:
                     raise
-                if not failures:
-                    log.warning("not ready yet: %s", failed, extra=fields(None, failed))
+                level = logging.DEBUG if failures else level_of(failed)
+                log.log(level, "not ready yet: %s", failed, extra=fields(None, failed))
             failures += 1
             await self._unless_stopped(asyncio.sleep(BACKOFF.after(failures, random.random())))
 

@@ -5,13 +5,30 @@ is about, it has these as attributes (`record.topic`), so that a formatter can w
 that do not apply are absent. docs/observability.md has a formatter that writes JSON.
 """
 
+import logging
 from typing import Final
 
+from popmq.errors import ServerUnreachable
 from popmq.message import ReceivedMessage
 
-FIELDS: Final = ("topic", "group", "broker", "message_id", "attempt", "error", "reason")
-"""`attempt`: of the message's deliveries, from 1. `error`: the class of what went wrong. `reason`:
-why, in words."""
+FIELDS: Final = (
+    "topic",
+    "group",
+    "broker",
+    "message_id",
+    "attempt",
+    "next_delay_s",
+    "dead_letter",
+    "error",
+    "reason",
+)
+"""`attempt`: of the message's deliveries, from 1. `next_delay_s`: until the next one.
+`dead_letter`: there is none. `error`: the class of what went wrong. `reason`: why, in words."""
+
+
+def level_of(failed: Exception) -> int:
+    """Of a failure that is tried again: that no server answers is told once, by the connection."""
+    return logging.DEBUG if isinstance(failed, ServerUnreachable) else logging.WARNING
 
 
 def fields(

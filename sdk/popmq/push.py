@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from popmq.errors import PopMQClientError
-from popmq.log_fields import fields
+from popmq.log_fields import fields, level_of
 from popmq.message import ReceivedMessage
 from popmq.observer import observed
 from popmq.places import RETRY_PREFIX, Start
@@ -179,7 +179,7 @@ class PushConsumer:
                 found = await unless(lost, self._pulled(pull, queue)) or []
             except PopMQClientError as failed:
                 more = fields(None, failed, topic=pull.topic, group=pull.group, broker=queue.broker)
-                log.warning("%s %s: %s", pull.topic, queue, failed, extra=more)
+                log.log(level_of(failed), "%s %s: %s", pull.topic, queue, failed, extra=more)
                 await unless(lost, asyncio.sleep(PAUSE_S))
                 continue
             for message in found:

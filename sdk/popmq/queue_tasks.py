@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from typing import NamedTuple, TypeVar
 
 from popmq.errors import PopMQClientError
-from popmq.log_fields import fields
+from popmq.log_fields import fields, level_of
 from popmq.pull import PullConsumer
 from popmq.shares import Queue
 
@@ -99,6 +99,6 @@ async def tried(call: Awaitable[object], what: str) -> bool:
     try:
         await call
     except PopMQClientError as failed:
-        log.warning("not %s: %s", what, failed, extra=fields(None, failed))
+        log.log(level_of(failed), "not %s: %s", what, failed, extra=fields(None, failed))
         return False
     return True

@@ -14,6 +14,7 @@ import grpc
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq._core import convert
+from popmq._core.group_policy import GroupPolicy
 from popmq.connection import ATTEMPTS, Connection
 from popmq.errors import BrokerUnavailable, ServerUnreachable, check
 from popmq.log_fields import fields
@@ -63,7 +64,7 @@ class Receiving:
         Of others they come as a stream."""
 
     async def subscribe(self, wanted: Wanted, *, until_told: bool = False) -> None:
-        """Tell the server; afterwards `is_fifo` knows the group, if the server said it.
+        """Tell the server; afterwards `policy` knows the group, if the server said it.
         `until_told`: raises `ServerUnreachable` when no server has heard it."""
         group = self._connection.resource(wanted.group)
         topic = self._connection.resource(wanted.topic)
@@ -72,8 +73,11 @@ class Receiving:
             text = f"{self._connection.endpoint} has not answered the settings of {wanted.group}"
             raise ServerUnreachable(text)
 
+    def policy(self, group: str) -> GroupPolicy:
+        return self._telemetry.policy(group)
+
     def is_fifo(self, group: str) -> bool:
-        return self._telemetry.is_fifo(group)
+        return self.policy(group).fifo
 
     async def receive(
         self, wanted: Wanted, max_messages: int, wait_s: float, holder: Holder | None

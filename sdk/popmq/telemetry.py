@@ -9,6 +9,7 @@ import grpc
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
+from popmq._core.group_policy import UNKNOWN, GroupPolicy
 from popmq.connection import NO_ANSWER
 
 HEARTBEAT_S = 10.0
@@ -25,8 +26,8 @@ class Telemetry:
         self._settings: dict[str, v2.Settings] = {}
         self.orphans: Callable[[service.RecoverOrphanedTransactionCommand], None] = lambda _: None
         """Called with each question about a transaction."""
-        self._fifo: dict[str, bool] = {}
-        """Group → whether the server says that it is one with order."""
+        self._policies: dict[str, GroupPolicy] = {}
+        """Of groups, as the server has said."""
         self._streams: dict[str, Any] = {}
         self._readers: dict[str, asyncio.Task[None]] = {}
         self._answered: dict[str, asyncio.Event] = {}
@@ -61,9 +62,9 @@ class Telemetry:
     def _told(self, name: str) -> bool:
         return name in self._streams and name not in self._untold
 
-    def is_fifo(self, group: str) -> bool:
-        """False, too, as long as the server has not said it."""
-        return self._fifo.get(group, False)
+    def policy(self, group: str) -> GroupPolicy:
+        """UNKNOWN as long as the server has not said it."""
+        return self._policies.get(group, UNKNOWN)
 
     async def _sync(self, name: str) -> bool:
         """Tell the server. It serves clients it knows nothing of, so a failure is only logged, and
@@ -100,8 +101,8 @@ class Telemetry:
             async for command in stream:
                 answered.set()
                 if command.settings.HasField("subscription"):
-                    subscription = command.settings.subscription
-                    self._fifo[subscription.group.name] = subscription.fifo
+                    group = command.settings.subscription.group.name
+                    self._policies[group] = GroupPolicy.of(command.settings)
                 if command.HasField("recover_orphaned_transaction_command"):
                     self.orphans(command.recover_orphaned_transaction_command)
         except grpc.aio.AioRpcError as failed:

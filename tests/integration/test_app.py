@@ -81,7 +81,7 @@ async def test_it_waits_for_a_server_that_is_not_there_yet(
         called.append("ready")
 
     async with running(app):
-        await until(lambda: "not ready yet" in caplog.text)
+        await until(lambda: "no answer from" in caplog.text)
         assert called == []
         port = int(endpoint.rpartition(":")[2])
         async with serving(tmp_path / "second", port):
@@ -96,7 +96,7 @@ async def test_it_can_be_stopped_while_it_waits(caplog: pytest.LogCaptureFixture
     async def handle(message: ReceivedMessage) -> None: ...
 
     async with asyncio.timeout(30), running(app):
-        await until(lambda: "not ready yet" in caplog.text)
+        await until(lambda: "no answer from" in caplog.text)
 
 
 async def test_hooks_and_lifespan_are_called_in_their_order(popmq_broker: PopmqBroker) -> None:

@@ -11,7 +11,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "popmq_broker": {"popmq_common", "popmq_internal"},
     "popmq_nameserver": {"popmq_common", "popmq_internal"},
     "popmq_proxy": {"popmq_common", "popmq_internal", "popmq_admin", "popmq_consumer", "apache"},
-    "popmq": {"apache", "popmq_consumer"},
+    "popmq": {"apache", "popmq_admin", "popmq_consumer"},
     "popmq.testing": {"popmq_testing"},
     "popmq_testing": {
         "apache",

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from apache.rocketmq.v2 import definition_pb2 as v2
-from popmq.handling import BATCH_MAX, POLLS_MAX, Handling, Subscription
+from popmq.handling import BATCH_MAX, POLLS_MAX, Handling
+from popmq.subscription import Subscription
 
 CAPACITY = 4 * BATCH_MAX
 
