@@ -1,7 +1,7 @@
 """Application messages ⇄ apache.rocketmq.v2."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
@@ -11,6 +11,8 @@ from popmq._core.encode import TRACEPARENT
 from popmq.message import Holder, Message, ReceivedMessage
 from popmq_consumer.v1 import consumer_pb2 as consumer
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MS = timedelta(milliseconds=1)
 UNPACKED_BYTES_MAX = 64 * 1024 * 1024
 """Of a compressed body; the servers' limit is 4 MiB by default, packed."""
 
@@ -63,12 +65,13 @@ def _outgoing(message: Message, topic: v2.Resource, message_id: str, now_ms: int
 
 
 def due_ms(delay_s: float | None, deliver_at: datetime | None, now_ms: int) -> int | None:
-    """None: it does not wait. Raises `ValueError`."""
+    """None: it does not wait. Microseconds are cut off, as they are off the time of sending: what is
+    sent for in ten minutes is due in ten minutes. Raises `ValueError`."""
     if deliver_at is None:
         return None if delay_s is None else now_ms + round(delay_s * 1000)
     if delay_s is not None:
         raise ValueError("a message has a delay_s or a deliver_at, not both")
-    return round(deliver_at.timestamp() * 1000)
+    return (deliver_at.astimezone(UTC) - EPOCH) // MS
 
 
 def incoming(

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from opentelemetry.util.types import AttributeValue
 
+from popmq._core import convert
 from popmq._core.mistakes import listed
 from popmq.message import Message, ReceivedMessage
 from popmq.observer import ClientFacts
@@ -76,7 +77,7 @@ def of_client(client: ClientFacts) -> Attributes:
 
 
 def of_sent(message: Message, now_ms: int, *, transaction: bool) -> Attributes:
-    due_ms = _due_ms(message, now_ms)
+    due_ms = convert.due_ms(message.delay_s, message.deliver_at, now_ms)
     kind = "normal" if message.message_group is None else "fifo"
     if transaction:
         kind = "transaction"
@@ -104,12 +105,6 @@ def _of_message(
     if due_ms is not None:
         found[DELIVER_AT] = due_ms
     return found
-
-
-def _due_ms(message: Message, now_ms: int) -> int | None:
-    if message.deliver_at is not None:
-        return round(message.deliver_at.timestamp() * 1000)
-    return None if message.delay_s is None else now_ms + round(message.delay_s * 1000)
 
 
 def error_type(error: BaseException) -> str:

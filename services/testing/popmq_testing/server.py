@@ -27,6 +27,7 @@ from popmq_proxy.front.http2.connection import Limits
 from popmq_proxy.front.http2.server import Http2Server
 from popmq_proxy.front.rpcs import Rpc
 from popmq_testing.faults import Drops, MortalBroker
+from popmq_testing.times import in_test_time
 
 MEMORY: Final = Path("/dev/shm")
 HOST: Final = "127.0.0.1"
@@ -169,7 +170,8 @@ class Server:
         inner = await stack.enter_async_context(
             handlers(config, self.clock, nameservers=nameservers, brokers=links)
         )
-        inner = replace(inner, rpcs=[self.drops.on(rpc) for rpc in inner.rpcs])
+        rpcs = [in_test_time(self.drops.on(rpc), self.clock.now_ms) for rpc in inner.rpcs]
+        inner = replace(inner, rpcs=rpcs)
         app = await stack.enter_async_context(application(config, inner))
         front = Http2Server(
             app, Limits(), inner.upstream.log, connections_max=config.connections_max, tls=None
