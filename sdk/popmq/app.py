@@ -88,6 +88,11 @@ class App:
         running = self._run_of("sync_client")
         return SyncClient.of(running.client, running.loop, running.thread_id)
 
+    @property
+    def handles(self) -> bool:
+        """It has a handler."""
+        return bool(self._subscriptions)
+
     def _run_of(self, what: str) -> Running:
         if self._running is None:
             raise RuntimeError(f"app.{what} is there while the app runs")
@@ -241,7 +246,7 @@ class App:
         await self._end()
 
     def _begin(self) -> Running:
-        if not self._subscriptions:
+        if not self.handles:
             raise RuntimeError("the app has no handler: @app.handler(topic, group)")
         if self._running is not None:
             raise RuntimeError("the app runs already")

@@ -32,6 +32,7 @@ def test_the_sdk_alone_brings_grpcio_and_protobuf(tmp_path: Path) -> None:
     names = {one["name"].lower().replace("_", "-") for one in listed}
     assert names - {"pip", "setuptools", "popmq"} == NEEDS
     assert run(python, "-c", "import popmq, popmq.sync, popmq.idempotence; print(popmq.App)")
+    assert "--workers" in run(str(tmp_path / "fresh" / "bin" / "popmq"), "run", "--help")
 
 
 def test_the_extras_are_told_with_what_they_bring() -> None:

@@ -59,7 +59,7 @@ class Consumer:
             before = out.tell()
             self.running = subprocess.Popen(command, env=environ, stdout=out, stderr=out)
         for _ in range(int(START_S / LOOK_S)):
-            if b"running" in self.log.read_bytes()[before:]:
+            if b"ready: " in self.log.read_bytes()[before:]:
                 return
             time.sleep(LOOK_S)  # nothing else tells that it has begun
         raise AssertionError(f"a consumer did not start:\n{self.log.read_text()}")

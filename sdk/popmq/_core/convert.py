@@ -65,8 +65,8 @@ def _outgoing(message: Message, topic: v2.Resource, message_id: str, now_ms: int
 
 
 def due_ms(delay_s: float | None, deliver_at: datetime | None, now_ms: int) -> int | None:
-    """None: it does not wait. Microseconds are cut off, as they are off the time of sending: what is
-    sent for in ten minutes is due in ten minutes. Raises `ValueError`."""
+    """None: it does not wait. Microseconds are cut off, as they are off the time of sending: a
+    message for in ten minutes is due in ten minutes. Raises `ValueError`."""
     if deliver_at is None:
         return None if delay_s is None else now_ms + round(delay_s * 1000)
     if delay_s is not None:

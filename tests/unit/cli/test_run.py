@@ -6,12 +6,13 @@ import pytest
 from click.testing import CliRunner
 
 from popmq import App
-from popmq_cli.run import load, run
+from popmq.launch import load
+from popmq_cli.run import run
 
 
 def test_the_current_folder_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "shop_for_test_run.py").write_text(
-        "from popmq import App\napp = App()\nother = 3\n"
+        "from popmq import App\napp = App()\napp.handler('t', 'g')(print)\nother = 3\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -21,7 +22,7 @@ def test_the_current_folder_is_searched(tmp_path: Path, monkeypatch: pytest.Monk
     assert result.exit_code == 2
 
 
-@pytest.mark.parametrize("target", ["app", ":app", "module:"])
+@pytest.mark.parametrize("target", [":app", "module:"])
 def test_a_target_is_module_and_app(target: str) -> None:
     result = CliRunner().invoke(run, [target])
     assert "is not MODULE:APP" in result.output
@@ -31,9 +32,19 @@ def test_a_module_that_is_not_there() -> None:
     assert "no module 'nowhere_at_all'" in CliRunner().invoke(run, ["nowhere_at_all:app"]).output
 
 
+def test_the_only_app_needs_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "from popmq import App\napp = App()\nsame = app\napp.handler('t', 'g')(print)\n"
+    (tmp_path / "one_for_test_run.py").write_text(text)
+    (tmp_path / "two_for_test_run.py").write_text(f"{text}other = App()\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert load("one_for_test_run") is load(str(tmp_path / "one_for_test_run.py"))
+    result = CliRunner().invoke(run, ["two_for_test_run"])
+    assert "say which: two_for_test_run:app" in result.output
+
+
 def test_an_app_without_handlers_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "empty_for_test_run.py").write_text("from popmq import App\napp = App()\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     result = CliRunner().invoke(run, ["empty_for_test_run:app"])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "no handler" in result.output

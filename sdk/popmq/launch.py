@@ -1,0 +1,172 @@
+"""popmq run: the handlers of an app, until SIGTERM or Ctrl-C.
+
+    popmq run shop.handlers:app       popmq run shop.handlers       popmq run handlers.py
+
+Needs nothing but the SDK. A module that runs its app itself, as one that ends in
+`asyncio.run(main())` does while it is imported, is run as it is.
+"""
+
+import argparse
+import asyncio
+import importlib
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from popmq.app import App
+from popmq.errors import PopMQClientError
+from popmq.lifecycle import LAUNCH, Launch
+
+FAILED: Final = 1
+MISUSED: Final = 2
+"""What the process ends with when there is nothing to run."""
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+WORKERS_MAX: Final = 256
+SUPERVISED: Final = "POPMQ_SUPERVISED"
+"""Set in processes whose parent's end they see by the end of their standard input."""
+
+
+class NoApp(Exception):
+    """There is no such app."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    target: str
+    endpoint: str = ""
+    """Instead of the app's own; empty: that."""
+    log_level: str = "info"
+    workers: int = 1
+    reload: bool = False
+
+    def command(self) -> list[str]:
+        """Of one process that serves it."""
+        more = ["--endpoint", self.endpoint] if self.endpoint else []
+        module = [sys.executable, "-m", "popmq.launch", "run"]
+        return [*module, self.target, *more, "--log-level", self.log_level]
+
+
+def run(options: Options) -> int:
+    """What the process is to end with. Raises `NoApp`."""
+    from popmq import supervisor  # most need none
+
+    if options.reload:
+        return supervisor.reloading(options)
+    if options.workers > 1:
+        return supervisor.several(options)
+    return serve(options)
+
+
+def serve(options: Options) -> int:
+    """In this process. Raises `NoApp`."""
+    process = "[%(process)d] " if SUPERVISED in os.environ else ""
+    logging.basicConfig(
+        level=options.log_level.upper(),
+        format=f"%(asctime)s %(levelname)s {process}%(name)s: %(message)s",
+    )
+    if SUPERVISED in os.environ:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+    launch = Launch(endpoint=options.endpoint)
+    LAUNCH.set(launch)
+    try:
+        app = load(options.target)
+        if app not in launch.ran:
+            asyncio.run(app.run())
+    except PopMQClientError as failed:
+        print(f"popmq: {failed}", file=sys.stderr)
+        return FAILED
+    return 0
+
+
+def load(target: str) -> App:
+    """The app of `module:name`, `module` or `file.py`; the current folder is searched first.
+    Without a name it is the module's only one. Raises `NoApp`."""
+    module, colon, name = target.partition(":")
+    if not module or (colon and not name):
+        raise NoApp(f"{target!r} is not MODULE:APP, e.g. shop.handlers:app")
+    folder = os.getcwd()
+    if module.endswith(".py"):
+        path = Path(module).resolve()
+        folder, module = str(path.parent), path.stem
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError as missing:
+        if missing.name is None or not f"{module}.".startswith(f"{missing.name}."):
+            raise
+        raise NoApp(f"there is no module {missing.name!r} here") from missing
+    return _app_of(found, name)
+
+
+def _app_of(module: Any, name: str) -> App:
+    if name:
+        app = getattr(module, name, None)
+        if not isinstance(app, App):
+            raise NoApp(f"{name!r} in {module.__name__} is no popmq.App")
+    else:
+        apps = {id(one): one for one in vars(module).values() if isinstance(one, App)}
+        if len(apps) != 1:
+            text = f"{module.__name__} has {len(apps)} of popmq.App"
+            raise NoApp(f"{text}; say which: {module.__name__}:app")
+        (app,) = apps.values()
+    if not app.handles:
+        raise NoApp(f"the app in {module.__name__} has no handler: @app.handler(topic, group)")
+    return app
+
+
+def _end_with_parent() -> None:
+    """A supervisor that is killed leaves nobody behind."""
+    while os.read(sys.stdin.fileno(), 1):  # not `sys.stdin`, whose lock would outlive the process
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="popmq", description="Run the handlers of an app.")
+    run = made.add_subparsers(dest="command", required=True).add_parser(
+        "run", help="run the handlers of an app"
+    )
+    run.add_argument("target", metavar="MODULE:APP", help="e.g. shop.handlers:app, or handlers.py")
+    run.add_argument(
+        "--endpoint",
+        default=os.environ.get("POPMQ_ENDPOINT", ""),
+        metavar="HOST:PORT",
+        help="where the server is [default: as the app says]",
+    )
+    run.add_argument("--workers", type=_count, default=1, metavar="N", help="processes")
+    run.add_argument("--reload", action="store_true", help="start again when a file changes")
+    run.add_argument("--log-level", default="info", choices=LOG_LEVELS)
+    return made
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= WORKERS_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {WORKERS_MAX}")
+    return int(text)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command without the server's extra."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments and arguments[0] not in ("run", "-h", "--help"):
+        text = f"popmq: {arguments[0]} needs the server extra: pip install 'popmq[server]'"
+        print(text, file=sys.stderr)
+        return FAILED
+    asked = vars(parser().parse_args(arguments))
+    asked.pop("command")
+    try:
+        return run(Options(**asked))
+    except NoApp as wrong:
+        print(f"popmq: {wrong}", file=sys.stderr)
+        return MISUSED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,14 @@
+"""The command `popmq`: all of it with the server's extra, `popmq run` alone without."""
+
+import sys
+from importlib.util import find_spec
+
+
+def main() -> None:
+    if find_spec("click") is None:
+        from popmq.launch import main as launch
+
+        sys.exit(launch())
+    from popmq_cli.main import main as command
+
+    command()
