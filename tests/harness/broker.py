@@ -203,9 +203,16 @@ class EngineDriver:
         request = link.ListDeadLetters(group=GROUP, **{"count_max": 100, **fields})
         return self.call(list_dead_letters=request).list_dead_letters
 
-    def redrive(self, **fields: Any) -> link.RedriveReply:
-        request = link.Redrive(group=GROUP, **{"count_max": 100, **fields})
-        return self.call(redrive=request).redrive
+    def redrive(
+        self, *, to_topic: bool = True, dry_run: bool = False, **fields: Any
+    ) -> link.RedriveReply:
+        which = link.Redrive(group=GROUP, **{"count_max": 100, **fields})
+        request = link.RedriveDeadLetters(which=which, to_topic=to_topic, dry_run=dry_run)
+        return self.call(redrive_dead_letters=request).redrive
+
+    def purge(self, **fields: Any) -> link.PurgeReply:
+        request = link.PurgeDeadLetters(group=GROUP, **fields)
+        return self.call(purge_dead_letters=request).purge_dead_letters
 
     def half(self, body: str, immunity_s: int = 0) -> tuple[int, int]:
         """A half message; what its transaction id says of it."""

@@ -183,11 +183,15 @@ class BrokerMachine(RuleBasedStateMachine):
                 told.client = ""
                 told.held_until_ms = told.perhaps_until_ms = 0
 
-    @rule()
-    def redrive(self) -> None:
+    @rule(to_topic=st.booleans())
+    def redrive(self, to_topic: bool) -> None:
         """Each dead letter is sent again, and once."""
         dead = self._dead_letters()
-        assert self.driver.redrive().sent == len(dead)
+        reply = self.driver.redrive(to_topic=to_topic)
+        if self.driver.broker.state.groups[GROUP].fifo and not to_topic:
+            assert (reply.sent, reply.in_order) == (0, len(dead))
+            return
+        assert reply.sent == len(dead)
         for body in dead:
             self._lives_again(self.told[body])
 
@@ -226,12 +230,14 @@ class BrokerMachine(RuleBasedStateMachine):
         self._lose_power()
 
     @precondition(lambda self: any(told.dead for told in self.told.values()))
-    @rule()
-    def crash_in_a_redrive(self) -> None:
+    @rule(to_topic=st.booleans())
+    def crash_in_a_redrive(self, to_topic: bool) -> None:
         """What the marks say after the crash is held against what comes."""
         before = self._dead_letters()
         self.driver.hold_disk()
-        self._unpromised(self.driver.start(redrive=link.Redrive(group=GROUP, count_max=100)))
+        which = link.Redrive(group=GROUP, count_max=100)
+        request = link.RedriveDeadLetters(which=which, to_topic=to_topic)
+        self._unpromised(self.driver.start(redrive_dead_letters=request))
         self._lose_power()
         left = self._dead_letters()
         for body in before:

@@ -22,6 +22,7 @@ class ClassicSteps:
             level=int(options.get("level", "0")),
             uncounted=options.get("counted") == "no",
             max_attempts=int(options.get("attempts", "0")),
+            attempts=int(options.get("tried", "0")),
             reason=options.get("reason", ""),
         )
         if "delay" in options:

@@ -24,6 +24,8 @@ REQUESTS: dict[str, Any] = {
     "CreateGroup": admin.CreateGroupRequest(group=admin.Group(name="g")),
     "ResetOffsets": admin.ResetOffsetsRequest(group="g", topic="t", earliest=True),
     "RedriveDeadLetters": admin.RedriveDeadLettersRequest(group="g"),
+    "Redrive": admin.RedriveRequest(which=admin.RedriveDeadLettersRequest(group="g")),
+    "PurgeDeadLetters": admin.PurgeDeadLettersRequest(group="g"),
     "SettleTransaction": admin.SettleTransactionRequest(),
     "SetPermission": admin.SetPermissionRequest(broker="nobody", permission="read"),
     "ExportSnapshot": admin.ExportSnapshotRequest(),

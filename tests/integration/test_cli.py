@@ -159,18 +159,41 @@ def test_dead_letters(server: Server) -> None:
     _, errors = popmq("dlq", "show", "dead", "nothing", *at, code=1)
     assert "popmq dlq list dead" in errors
 
+    planned = json.loads(popmq("dlq", "redrive", "dead", "--all", "--dry-run", "--json", *at)[0])
+    assert (planned["sent"], planned["to"]) == (3, "group")
     output, _ = popmq("dlq", "redrive", "dead", "--reason", "customer", *at)
-    assert output == "1 sent, 0 had been sent before.\n"
+    assert output == "1 sent to group dead alone, 0 had been sent before.\n"
     done = json.loads(popmq("dlq", "redrive", "dead", "--all", "--limit", "1", "--json", *at)[0])
     assert (done["sent"], done["more"]) == (1, True)
-    done = json.loads(popmq("dlq", "redrive", "dead", "--all", "--json", *at)[0])
-    assert done == {"sent": 1, "already": 2, "withoutTopic": 0, "more": False}
+    done = json.loads(popmq("dlq", "redrive", "dead", "--all", "--to-topic", "--json", *at)[0])
+    assert done == {
+        "sent": 1,
+        "already": 2,
+        "withoutTopic": 0,
+        "inOrder": 0,
+        "to": "topic",
+        "dryRun": False,
+        "more": False,
+    }
+    others = ("receive", "dying", "--group", "others", "--ack", "--json", "--wait", "0.2", *at)
+    assert len(json.loads(popmq(*others)[0])) == 3 + 1, "to the topic is to every group"
     received = ("receive", "dying", "--group", "dead", "--ack", "--json")
     bodies = []
     while messages := json.loads(popmq(*received, "--wait", "0.2", *at)[0]):
         bodies += [message["body"] for message in messages]
     assert sorted(bodies) == sorted(["one", "two", "\\xff\x00"])
     assert popmq("dlq", "list", "dead", *at)[0].count(" yes ") == 3
+
+    popmq("dlq", "purge", "dead", *at, code=2)
+    popmq("dlq", "purge", "dead", "--all", *at, code=1)  # nobody says yes
+    (queue,) = json.loads(popmq("dlq", "purge", "dead", "--all", "--dry-run", "--json", *at)[0])[
+        "queues"
+    ]
+    assert (queue["count"], queue["sentAgain"]) == (3, 3)
+    assert "0 dead letters" in popmq("dlq", "purge", "dead", "--before", "1h", "--yes", *at)[0]
+    output, _ = popmq("dlq", "purge", "dead", "--all", "--yes", *at)
+    assert output == "3 dead letters are deleted.\n"
+    assert json.loads(popmq("dlq", "list", "dead", "--json", *at)[0])["letters"] == []
 
     popmq("dlq", "redrive", "dead", *at, code=2)
     popmq("dlq", "redrive", "dead", "--all", "--id", "x", *at, code=2)

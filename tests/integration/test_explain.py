@@ -96,6 +96,16 @@ def redriven(driver: EngineDriver) -> None:
     driver.redrive()
 
 
+def redriven_alone(driver: EngineDriver) -> None:
+    dead(driver)
+    driver.redrive(to_topic=False)
+
+
+def purged(driver: EngineDriver) -> None:
+    dead(driver)
+    driver.purge()
+
+
 def blocked(driver: EngineDriver) -> None:
     fifo_group(driver)
     driver.send("first", message_group="m")
@@ -198,6 +208,10 @@ CASES = {
     "it was acked, before a restart": Case(acked, State.ACKED, False, "acked it at"),
     "a dead letter": Case(dead, State.DEAD, False, "after 1 attempts: not an order"),
     "a dead letter that was sent again": Case(redriven, State.READY, True, "may get it"),
+    "a dead letter that was sent again to its group alone": Case(
+        redriven_alone, State.READY, True, "may get it"
+    ),
+    "a dead letter that was purged": Case(purged, State.EXPIRED, False, "it was purged since"),
     "an earlier one of its message group is held": Case(
         blocked, State.BLOCKED, False, "id-first before it is held until"
     ),
@@ -292,7 +306,13 @@ def test_a_second_life_is_told(driver: EngineDriver) -> None:
     driver.redrive()
     events = {event.kind: event.text for event in explain(driver).timeline}
     assert "it was sent again since" in events["dead"]
-    assert f"sent again from %DLQ%{GROUP}@0" in events["redriven"]
+    assert f"sent again from %DLQ%{GROUP}@0 to topic t, queue 0" in events["redriven"]
+
+
+def test_a_second_life_in_one_group_alone_is_told(driver: EngineDriver) -> None:
+    redriven_alone(driver)
+    events = {event.kind: event.text for event in explain(driver).timeline}
+    assert f"sent again from %DLQ%{GROUP}@0 to group {GROUP} alone" in events["redriven"]
 
 
 def test_each_group_has_its_own_answer(driver: EngineDriver) -> None:

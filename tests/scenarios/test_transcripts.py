@@ -9,7 +9,8 @@
     alive CLIENT…               gone CLIENT…         a sign of life, a goodbye
     ack NAME [NAME…]            change NAME 30s          release NAME      forward NAME
     nack NAME… [delay=5s] [kind=counted|uncounted|fatal] [reason="TEXT"]
-    dlq [reason=TEXT]           redrive [reason=TEXT] [max=N]
+    dlq [reason=TEXT]           redrive [reason=TEXT] [max=N] [to=group] [dry=yes]
+    purge [before=10s] [until=OFFSET] [dry=yes]
     half NAME… [immunity=60s]   commit-half NAME…   rollback-half NAME…   checks
     advance 10s    later 10s    restart     crash        show              delete [group]
     offsets
@@ -20,7 +21,7 @@
     pull OFFSET [COUNT] [queue=0] [tag=EXPR | sql=EXPR] [client=C] [group=GROUP]
     commit OFFSET [queue=0] [client=C]          offset [queue=0]
     find first|last|DURATION [queue=0]          reset first|last|DURATION|OFFSET [queue=N] [dry=yes]
-    fails [retries] OFFSET [level=N | delay=1m] [counted=no] [attempts=N] [reason="TEXT"]
+    fails [retries] OFFSET [level=N | delay=1m] [counted=no] [attempts=N] [tried=N] [reason="TEXT"]
     retries OFFSET              pulls what failed        lock, unlock CLIENT QUEUE…   locked
     search KEY [from=10s] [to=10s] [max=N]      message QUEUE:OFFSET
 A duration there means that long after the start. A popped message gets the name of its body; its
@@ -187,11 +188,22 @@ class Stage(OffsetSteps, RetentionSteps, ClassicSteps):
 
     def do_redrive(self, _: list[str], options: dict[str, str]) -> list[str]:
         count_max = int(options.pop("max", "100"))
+        to_topic, dry_run = options.pop("to", "") != "group", options.pop("dry", "") == "yes"
         chosen = link.DeadLetterFilter(**options)
-        reply = self.driver.redrive(filter=chosen, count_max=count_max)
+        reply = self.driver.redrive(
+            filter=chosen, count_max=count_max, to_topic=to_topic, dry_run=dry_run
+        )
         left = f", {reply.without_topic} without topic" if reply.without_topic else ""
+        left += f", {reply.in_order} in order" if reply.in_order else ""
         more = ", more" if reply.next_offset >= 0 else ""
         return [f"{reply.sent} sent, {reply.already} already{left}{more}"]
+
+    def do_purge(self, _: list[str], options: dict[str, str]) -> list[str]:
+        """`before` counts from the transcript's start."""
+        before_ms = self.began_ms + duration_ms(options["before"]) if "before" in options else 0
+        until, dry_run = int(options.get("until", "0")), options.get("dry") == "yes"
+        reply = self.driver.purge(before_ms=before_ms, until_offset=until, dry_run=dry_run)
+        return [f"{reply.count} dead letters, {reply.redriven} sent again"]
 
     def do_half(self, bodies: list[str], options: dict[str, str]) -> list[str]:
         immunity_s = duration_ms(options.get("immunity", "0s")) // 1_000

@@ -111,7 +111,8 @@ def _notes(view: View) -> Iterator[Remark]:
             yield _note("answers-early", what, "flush=sync and pop_buffer=durable do not")
         if figures.dead:
             what = f"broker {answer.name} keeps {figures.dead} dead letters"
-            yield _note("dead-letters", what, "popmq dlq list GROUP shows them and why")
+            todo = "popmq dlq list GROUP shows them and why; redrive or purge them when done"
+            yield _note("dead-letters", what, todo)
         if figures.groups_left_out or figures.topics_left_out:
             what = f"{figures.groups_left_out} groups and {figures.topics_left_out} topics of "
             what += f"broker {answer.name} are not shown"

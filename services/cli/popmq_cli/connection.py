@@ -73,6 +73,8 @@ def running(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., 
             if failed.code() is grpc.StatusCode.UNAVAILABLE:
                 text = f"no server answers at {endpoint}: {failed.details()}; {START_HINT}"
                 fail(text, EXIT_UNREACHABLE)
+            if failed.code() is grpc.StatusCode.UNIMPLEMENTED:
+                fail(f"the server at {endpoint} does not know this call; it is older, or no PopMQ")
             fail(failed.details() or failed.code().name)
         except KeyboardInterrupt:
             fail("interrupted", 130)

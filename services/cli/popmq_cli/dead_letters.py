@@ -1,6 +1,5 @@
-"""popmq dlq: list, show and send again what a group gave up."""
+"""popmq dlq: list and show what a group gave up."""
 
-import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -8,9 +7,10 @@ from typing import Any
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_cli.completion import group_names, topic_names
+from popmq_cli.completion import group_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, fail, table
+from popmq_cli.redrive import filter_options, purge, redrive
 
 PAGE = 100
 REASON_SHOWN = 60
@@ -19,23 +19,7 @@ NUMBER = click.IntRange(min=0)
 
 @click.group()
 def dlq() -> None:
-    """List, show and send again the dead letters of a consumer group."""
-
-
-def filter_options(command: Any) -> Any:
-    """--reason, --topic and --id: which dead letters are meant."""
-    command = click.option("--id", "message_id", default="", help="The one of this message alone.")(
-        command
-    )
-    command = click.option(
-        "--topic",
-        default="",
-        shell_complete=topic_names,
-        help="Those alone that came from this topic.",
-    )(command)
-    return click.option(
-        "--reason", default="", help="Those alone whose reason has this text in it."
-    )(command)
+    """List, show, send again and delete the dead letters of a consumer group."""
 
 
 @dlq.command("list")
@@ -117,70 +101,6 @@ async def show(group: str, message_id: str, endpoint: str, as_json: bool) -> Non
     click.echo(text if text is not None else f"({newest.body_bytes} bytes that are not text)")
 
 
-@dlq.command()
-@click.argument("group", shell_complete=group_names)
-@filter_options
-@click.option("--all", "everything", is_flag=True, help="All of them.")
-@click.option("--limit", type=NUMBER, default=0, help="At most so many.  [default: no limit]")
-@client_options
-@running
-async def redrive(
-    group: str,
-    reason: str,
-    topic: str,
-    message_id: str,
-    everything: bool,
-    limit: int,
-    endpoint: str,
-    as_json: bool,
-) -> None:
-    """Send dead letters of GROUP again, each once.
-
-    They become new messages of their topics, for all groups. It may be interrupted and repeated.
-    Exit code 1: of some the topic is gone.
-    """
-    wanted = admin.DeadLetterFilter(reason=reason, topic=topic, message_id=message_id)
-    if everything == bool(reason or topic or message_id):
-        raise click.UsageError("say which: either --all, or some of --reason, --topic and --id")
-    total = admin.RedriveDeadLettersResponse()
-    async with AdminClient(endpoint) as stub:
-        while True:
-            request = admin.RedriveDeadLettersRequest(
-                group=group,
-                filter=wanted,
-                cursor=total.cursor,
-                count_max=min(PAGE, limit - total.sent) if limit else PAGE,
-            )
-            done = await stub.RedriveDeadLetters(request, timeout=TIMEOUT_S)
-            total.sent += done.sent
-            total.already += done.already
-            total.without_topic += done.without_topic
-            total.cursor = done.cursor
-            if sys.stderr.isatty():
-                click.echo(f"\r{total.sent} sent …", nl=False, err=True)
-            if not done.cursor or (limit and total.sent >= limit):
-                break
-    _tell(total, as_json=as_json)
-
-
-def _tell(total: admin.RedriveDeadLettersResponse, *, as_json: bool) -> None:
-    if sys.stderr.isatty():
-        click.echo("\r", nl=False, err=True)
-    if as_json:
-        document(
-            {
-                "sent": total.sent,
-                "already": total.already,
-                "withoutTopic": total.without_topic,
-                "more": bool(total.cursor),
-            }
-        )
-    else:
-        click.echo(f"{total.sent} sent, {total.already} had been sent before.")
-    if total.without_topic:
-        fail(f"{total.without_topic} were left: their topic is gone or not writable")
-
-
 async def _pages(
     stub: Any,
     group: str,
@@ -238,3 +158,7 @@ def _text(body: bytes) -> str | None:
     except UnicodeDecodeError:
         return None
     return text if all(char.isprintable() or char in "\n\r\t" for char in text) else None
+
+
+dlq.add_command(redrive)
+dlq.add_command(purge)

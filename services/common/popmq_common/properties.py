@@ -44,6 +44,8 @@ RETRY_TOPIC: Final = "RETRY_TOPIC"
 """Of a message that was sent back: the topic it is of."""
 ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
 """Of a message that was sent back: where the first one lies, store host and log offset."""
+RETRIED_IN_PLACE: Final = "__RETRIED_IN_PLACE"
+"""Ours, of a dead letter: its consumer retries in place, and reads no retry topic."""
 WAIT: Final = "WAIT"
 REAL_TOPIC: Final = "REAL_TOPIC"
 REAL_QUEUE_ID: Final = "REAL_QID"
@@ -81,6 +83,7 @@ _OURS: Final = (
     REDRIVE_OF,
     RETRY_REASON,
     ORIGIN_QUEUE,
+    RETRIED_IN_PLACE,
     TIMER_OF,
     DELIVER_NANOS,
     HALF_ORIGIN,

@@ -731,7 +731,7 @@ Global___ListDeadLettersResponse: _TypeAlias = ListDeadLettersResponse  # noqa: 
 @_typing.final
 class RedriveDeadLettersRequest(_message.Message):
     """Sends dead letters to their topics of origin as new messages, for all groups of the topic. Each
-    is sent once, however often this is asked.
+    is sent once, however often this is asked. Newer clients ask Redrive.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -770,6 +770,7 @@ class RedriveDeadLettersResponse(_message.Message):
     ALREADY_FIELD_NUMBER: _builtins.int
     WITHOUT_TOPIC_FIELD_NUMBER: _builtins.int
     CURSOR_FIELD_NUMBER: _builtins.int
+    IN_ORDER_FIELD_NUMBER: _builtins.int
     sent: _builtins.int
     already: _builtins.int
     """had been sent before"""
@@ -777,6 +778,8 @@ class RedriveDeadLettersResponse(_message.Message):
     """their topic of origin is gone or not writable; they stay"""
     cursor: _builtins.str
     """empty: done"""
+    in_order: _builtins.int
+    """the group takes them in order and reads no retries; they stay"""
     def __init__(
         self,
         *,
@@ -784,14 +787,136 @@ class RedriveDeadLettersResponse(_message.Message):
         already: _builtins.int = ...,
         without_topic: _builtins.int = ...,
         cursor: _builtins.str = ...,
+        in_order: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["already", b"already", "cursor", b"cursor", "sent", b"sent", "without_topic", b"without_topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["already", b"already", "cursor", b"cursor", "in_order", b"in_order", "sent", b"sent", "without_topic", b"without_topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RedriveDeadLettersResponse: _TypeAlias = RedriveDeadLettersResponse  # noqa: Y015
+
+@_typing.final
+class RedriveRequest(_message.Message):
+    """Sends dead letters again, each once, however often this is asked: to their group alone, or to
+    their topics of origin, where every group of the topic gets them.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WHICH_FIELD_NUMBER: _builtins.int
+    TO_TOPIC_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    to_topic: _builtins.bool
+    """else only the group gets them"""
+    dry_run: _builtins.bool
+    """nothing is sent; the response tells what would be"""
+    @_builtins.property
+    def which(self) -> Global___RedriveDeadLettersRequest: ...
+    def __init__(
+        self,
+        *,
+        which: Global___RedriveDeadLettersRequest | None = ...,
+        to_topic: _builtins.bool = ...,
+        dry_run: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["which", b"which"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "to_topic", b"to_topic", "which", b"which"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RedriveRequest: _TypeAlias = RedriveRequest  # noqa: Y015
+
+@_typing.final
+class PurgeDeadLettersRequest(_message.Message):
+    """Deletes dead letters, the oldest first: they are no longer listed, counted or sent again. Their
+    bytes go with retention.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    BEFORE_MS_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    before_ms: _builtins.int
+    """those that became dead letters before; 0: all"""
+    dry_run: _builtins.bool
+    @_builtins.property
+    def until(self) -> _containers.RepeatedCompositeFieldContainer[Global___PurgedQueue]:
+        """of an earlier response: only what was counted there"""
+
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        before_ms: _builtins.int = ...,
+        until: _abc.Iterable[Global___PurgedQueue] | None = ...,
+        dry_run: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before_ms", b"before_ms", "dry_run", b"dry_run", "group", b"group", "until", b"until"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PurgeDeadLettersRequest: _TypeAlias = PurgeDeadLettersRequest  # noqa: Y015
+
+@_typing.final
+class PurgedQueue(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BROKER_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    REDRIVEN_FIELD_NUMBER: _builtins.int
+    UNTIL_OFFSET_FIELD_NUMBER: _builtins.int
+    broker: _builtins.str
+    count: _builtins.int
+    """dead letters deleted, or that would be"""
+    redriven: _builtins.int
+    """of these, sent again before"""
+    until_offset: _builtins.int
+    """they lay before it"""
+    def __init__(
+        self,
+        *,
+        broker: _builtins.str = ...,
+        count: _builtins.int = ...,
+        redriven: _builtins.int = ...,
+        until_offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "count", b"count", "redriven", b"redriven", "until_offset", b"until_offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PurgedQueue: _TypeAlias = PurgedQueue  # noqa: Y015
+
+@_typing.final
+class PurgeDeadLettersResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___PurgedQueue]:
+        """by broker"""
+
+    def __init__(
+        self,
+        *,
+        queues: _abc.Iterable[Global___PurgedQueue] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queues", b"queues"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PurgeDeadLettersResponse: _TypeAlias = PurgeDeadLettersResponse  # noqa: Y015
 
 @_typing.final
 class ListTransactionsRequest(_message.Message):

@@ -84,6 +84,16 @@ class AdminStub:
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersRequest.SerializeToString,
                 response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersResponse.FromString,
                 _registered_method=True)
+        self.Redrive = channel.unary_unary(
+                '/popmq.admin.v1.Admin/Redrive',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersResponse.FromString,
+                _registered_method=True)
+        self.PurgeDeadLetters = channel.unary_unary(
+                '/popmq.admin.v1.Admin/PurgeDeadLetters',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.PurgeDeadLettersRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.PurgeDeadLettersResponse.FromString,
+                _registered_method=True)
         self.ListTransactions = channel.unary_unary(
                 '/popmq.admin.v1.Admin/ListTransactions',
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListTransactionsRequest.SerializeToString,
@@ -199,6 +209,18 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RedriveDeadLetters(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Redrive(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PurgeDeadLetters(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -322,6 +344,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.RedriveDeadLetters,
                     request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersRequest.FromString,
                     response_serializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersResponse.SerializeToString,
+            ),
+            'Redrive': grpc.unary_unary_rpc_method_handler(
+                    servicer.Redrive,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersResponse.SerializeToString,
+            ),
+            'PurgeDeadLetters': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeDeadLetters,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.PurgeDeadLettersRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.PurgeDeadLettersResponse.SerializeToString,
             ),
             'ListTransactions': grpc.unary_unary_rpc_method_handler(
                     servicer.ListTransactions,
@@ -649,6 +681,60 @@ class Admin:
             '/popmq.admin.v1.Admin/RedriveDeadLetters',
             popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersRequest.SerializeToString,
             popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Redrive(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/Redrive',
+            popmq__admin_dot_v1_dot_admin__pb2.RedriveRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.RedriveDeadLettersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeDeadLetters(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/PurgeDeadLetters',
+            popmq__admin_dot_v1_dot_admin__pb2.PurgeDeadLettersRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.PurgeDeadLettersResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -43,6 +43,8 @@ class AdminStub:
     DescribeGroup: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DescribeGroupRequest, _admin_pb2.DescribeGroupResponse]
     ListDeadLetters: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListDeadLettersRequest, _admin_pb2.ListDeadLettersResponse]
     RedriveDeadLetters: _grpc.UnaryUnaryMultiCallable[_admin_pb2.RedriveDeadLettersRequest, _admin_pb2.RedriveDeadLettersResponse]
+    Redrive: _grpc.UnaryUnaryMultiCallable[_admin_pb2.RedriveRequest, _admin_pb2.RedriveDeadLettersResponse]
+    PurgeDeadLetters: _grpc.UnaryUnaryMultiCallable[_admin_pb2.PurgeDeadLettersRequest, _admin_pb2.PurgeDeadLettersResponse]
     ListTransactions: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListTransactionsRequest, _admin_pb2.ListTransactionsResponse]
     SettleTransaction: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SettleTransactionRequest, _admin_pb2.SettleTransactionResponse]
     FindMessages: _grpc.UnaryUnaryMultiCallable[_admin_pb2.FindMessagesRequest, _admin_pb2.FindMessagesResponse]
@@ -68,6 +70,8 @@ class AdminAsyncStub(AdminStub):
     DescribeGroup: _aio.UnaryUnaryMultiCallable[_admin_pb2.DescribeGroupRequest, _admin_pb2.DescribeGroupResponse]  # type: ignore[assignment]
     ListDeadLetters: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListDeadLettersRequest, _admin_pb2.ListDeadLettersResponse]  # type: ignore[assignment]
     RedriveDeadLetters: _aio.UnaryUnaryMultiCallable[_admin_pb2.RedriveDeadLettersRequest, _admin_pb2.RedriveDeadLettersResponse]  # type: ignore[assignment]
+    Redrive: _aio.UnaryUnaryMultiCallable[_admin_pb2.RedriveRequest, _admin_pb2.RedriveDeadLettersResponse]  # type: ignore[assignment]
+    PurgeDeadLetters: _aio.UnaryUnaryMultiCallable[_admin_pb2.PurgeDeadLettersRequest, _admin_pb2.PurgeDeadLettersResponse]  # type: ignore[assignment]
     ListTransactions: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListTransactionsRequest, _admin_pb2.ListTransactionsResponse]  # type: ignore[assignment]
     SettleTransaction: _aio.UnaryUnaryMultiCallable[_admin_pb2.SettleTransactionRequest, _admin_pb2.SettleTransactionResponse]  # type: ignore[assignment]
     FindMessages: _aio.UnaryUnaryMultiCallable[_admin_pb2.FindMessagesRequest, _admin_pb2.FindMessagesResponse]  # type: ignore[assignment]
@@ -150,6 +154,20 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.RedriveDeadLettersRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.RedriveDeadLettersResponse, _abc.Awaitable[_admin_pb2.RedriveDeadLettersResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def Redrive(
+        self,
+        request: _admin_pb2.RedriveRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.RedriveDeadLettersResponse, _abc.Awaitable[_admin_pb2.RedriveDeadLettersResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def PurgeDeadLetters(
+        self,
+        request: _admin_pb2.PurgeDeadLettersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.PurgeDeadLettersResponse, _abc.Awaitable[_admin_pb2.PurgeDeadLettersResponse]]: ...
 
     @_abc_1.abstractmethod
     def ListTransactions(

@@ -320,6 +320,8 @@ class Call(_message.Message):
     EXPORT_SNAPSHOT_FIELD_NUMBER: _builtins.int
     EXPORT_STATUS_FIELD_NUMBER: _builtins.int
     FIX_START_FIELD_NUMBER: _builtins.int
+    REDRIVE_DEAD_LETTERS_FIELD_NUMBER: _builtins.int
+    PURGE_DEAD_LETTERS_FIELD_NUMBER: _builtins.int
     WATCH_FIELD_NUMBER: _builtins.int
     END_POLL_FIELD_NUMBER: _builtins.int
     PASS_ON_FIELD_NUMBER: _builtins.int
@@ -411,6 +413,10 @@ class Call(_message.Message):
     @_builtins.property
     def fix_start(self) -> Global___FixStart: ...
     @_builtins.property
+    def redrive_dead_letters(self) -> Global___RedriveDeadLetters: ...
+    @_builtins.property
+    def purge_dead_letters(self) -> Global___PurgeDeadLetters: ...
+    @_builtins.property
     def watch(self) -> Global___Watch: ...
     @_builtins.property
     def end_poll(self) -> Global___EndPoll: ...
@@ -461,15 +467,17 @@ class Call(_message.Message):
         export_snapshot: Global___ExportSnapshot | None = ...,
         export_status: Global___ExportStatus | None = ...,
         fix_start: Global___FixStart | None = ...,
+        redrive_dead_letters: Global___RedriveDeadLetters | None = ...,
+        purge_dead_letters: Global___PurgeDeadLetters | None = ...,
         watch: Global___Watch | None = ...,
         end_poll: Global___EndPoll | None = ...,
         pass_on: Global___PassOn | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "watch", b"watch"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "redrive_dead_letters", b"redrive_dead_letters", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "watch", b"watch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "pull", b"pull", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "watch", b"watch"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "redrive_dead_letters", b"redrive_dead_letters", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "watch", b"watch"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "end_transaction", "poll_checks", "list_transactions", "find_messages", "get_message", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join", "explain", "inspect", "figures", "proxy_here", "send_back", "lock_queues", "ping", "set_permission", "export_snapshot", "export_status", "fix_start", "watch", "end_poll", "pass_on"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "end_transaction", "poll_checks", "list_transactions", "find_messages", "get_message", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join", "explain", "inspect", "figures", "proxy_here", "send_back", "lock_queues", "ping", "set_permission", "export_snapshot", "export_status", "fix_start", "redrive_dead_letters", "purge_dead_letters", "watch", "end_poll", "pass_on"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -495,6 +503,7 @@ class Reply(_message.Message):
     DESCRIBE_FIELD_NUMBER: _builtins.int
     LIST_DEAD_LETTERS_FIELD_NUMBER: _builtins.int
     REDRIVE_FIELD_NUMBER: _builtins.int
+    PURGE_DEAD_LETTERS_FIELD_NUMBER: _builtins.int
     POLL_CHECKS_FIELD_NUMBER: _builtins.int
     LIST_TRANSACTIONS_FIELD_NUMBER: _builtins.int
     FOUND_MESSAGES_FIELD_NUMBER: _builtins.int
@@ -533,7 +542,11 @@ class Reply(_message.Message):
     @_builtins.property
     def list_dead_letters(self) -> Global___ListDeadLettersReply: ...
     @_builtins.property
-    def redrive(self) -> Global___RedriveReply: ...
+    def redrive(self) -> Global___RedriveReply:
+        """of both calls"""
+
+    @_builtins.property
+    def purge_dead_letters(self) -> Global___PurgeReply: ...
     @_builtins.property
     def poll_checks(self) -> Global___PollChecksReply: ...
     @_builtins.property
@@ -581,6 +594,7 @@ class Reply(_message.Message):
         describe: Global___DescribeReply | None = ...,
         list_dead_letters: Global___ListDeadLettersReply | None = ...,
         redrive: Global___RedriveReply | None = ...,
+        purge_dead_letters: Global___PurgeReply | None = ...,
         poll_checks: Global___PollChecksReply | None = ...,
         list_transactions: Global___ListTransactionsReply | None = ...,
         found_messages: Global___FoundMessages | None = ...,
@@ -596,11 +610,11 @@ class Reply(_message.Message):
         export: Global___ExportReply | None = ...,
         fix_start: Global___FixStartReply | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "poll_checks", "list_transactions", "found_messages", "pull", "offset", "reset_offsets", "join", "explain", "inspect", "figures", "send_back", "lock_queues", "export", "fix_start"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "purge_dead_letters", "poll_checks", "list_transactions", "found_messages", "pull", "offset", "reset_offsets", "join", "explain", "inspect", "figures", "send_back", "lock_queues", "export", "fix_start"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -1900,7 +1914,9 @@ Global___ListDeadLettersReply: _TypeAlias = ListDeadLettersReply  # noqa: Y015
 
 @_typing.final
 class Redrive(_message.Message):
-    """Sends dead letters to their topics of origin again, each once, however often this is asked."""
+    """Sends dead letters to their topics of origin again, for every group, each once, however often this
+    is asked. Newer proxies ask RedriveDeadLetters.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1943,6 +1959,7 @@ class RedriveReply(_message.Message):
     WITHOUT_TOPIC_FIELD_NUMBER: _builtins.int
     NEXT_OFFSET_FIELD_NUMBER: _builtins.int
     UNTIL_OFFSET_FIELD_NUMBER: _builtins.int
+    IN_ORDER_FIELD_NUMBER: _builtins.int
     sent: _builtins.int
     already: _builtins.int
     """had been sent before"""
@@ -1952,6 +1969,8 @@ class RedriveReply(_message.Message):
     """where to go on; -1: done"""
     until_offset: _builtins.int
     """to be asked with the next time"""
+    in_order: _builtins.int
+    """the group takes them in order and reads no retries; they stay"""
     def __init__(
         self,
         *,
@@ -1960,14 +1979,105 @@ class RedriveReply(_message.Message):
         without_topic: _builtins.int = ...,
         next_offset: _builtins.int = ...,
         until_offset: _builtins.int = ...,
+        in_order: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["already", b"already", "next_offset", b"next_offset", "sent", b"sent", "until_offset", b"until_offset", "without_topic", b"without_topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["already", b"already", "in_order", b"in_order", "next_offset", b"next_offset", "sent", b"sent", "until_offset", b"until_offset", "without_topic", b"without_topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RedriveReply: _TypeAlias = RedriveReply  # noqa: Y015
+
+@_typing.final
+class RedriveDeadLetters(_message.Message):
+    """Sends dead letters again, each once: to their group alone, or to their topics."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WHICH_FIELD_NUMBER: _builtins.int
+    TO_TOPIC_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    to_topic: _builtins.bool
+    """else only the group gets them, from its retry topic"""
+    dry_run: _builtins.bool
+    """nothing is sent; the reply tells what would be"""
+    @_builtins.property
+    def which(self) -> Global___Redrive: ...
+    def __init__(
+        self,
+        *,
+        which: Global___Redrive | None = ...,
+        to_topic: _builtins.bool = ...,
+        dry_run: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["which", b"which"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "to_topic", b"to_topic", "which", b"which"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RedriveDeadLetters: _TypeAlias = RedriveDeadLetters  # noqa: Y015
+
+@_typing.final
+class PurgeDeadLetters(_message.Message):
+    """Deletes the oldest dead letters of a group: they are no longer listed, counted or sent again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    BEFORE_MS_FIELD_NUMBER: _builtins.int
+    UNTIL_OFFSET_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    before_ms: _builtins.int
+    """those that became dead letters before; 0: all"""
+    until_offset: _builtins.int
+    """and none at or behind this offset; 0: the end as it is now"""
+    dry_run: _builtins.bool
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        before_ms: _builtins.int = ...,
+        until_offset: _builtins.int = ...,
+        dry_run: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before_ms", b"before_ms", "dry_run", b"dry_run", "group", b"group", "until_offset", b"until_offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PurgeDeadLetters: _TypeAlias = PurgeDeadLetters  # noqa: Y015
+
+@_typing.final
+class PurgeReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNT_FIELD_NUMBER: _builtins.int
+    REDRIVEN_FIELD_NUMBER: _builtins.int
+    UNTIL_OFFSET_FIELD_NUMBER: _builtins.int
+    count: _builtins.int
+    """deleted"""
+    redriven: _builtins.int
+    """of these, sent again before"""
+    until_offset: _builtins.int
+    """they lay before it"""
+    def __init__(
+        self,
+        *,
+        count: _builtins.int = ...,
+        redriven: _builtins.int = ...,
+        until_offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "redriven", b"redriven", "until_offset", b"until_offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PurgeReply: _TypeAlias = PurgeReply  # noqa: Y015
 
 @_typing.final
 class EndTransaction(_message.Message):

@@ -1,11 +1,16 @@
-"""Dead letters: what one tells, and what it becomes when it is sent to its topic again.
+"""Dead letters: what one tells, and what it becomes when it is sent again.
 
 The new message has the body, message id, keys, tag, message group and user properties of the
-original and its place in no group: it is delivered to every group of the topic as a first attempt.
+original, and its attempts begin anew. It goes to one of two places:
+
+    the group alone    the topic the group reads its retries from: %RETRY%GROUP_TOPIC, or
+                       %RETRY%GROUP when a consumer that pulls had sent it back
+    the topic          where every group of the topic gets it
+
 It carries `__REDRIVE_OF`, which makes it the first half of a pair. The second is the mark:
 
     topic   rmq_sys_REDRIVE_GROUP, one queue      tag redriven      key TOPIC@OFFSET
-    body    {"o": offset in the dead letters, "t": topic it was sent to}
+    body    {"o": offset in the dead letters, "t": topic it was put into}
 
 A dead letter whose offset is marked is not sent again. A crash keeps both or drops both.
 """
@@ -19,7 +24,7 @@ from typing import Final, NamedTuple
 from popmq_broker.core.retry import DLQ_ATTEMPTS
 from popmq_common import properties as names
 from popmq_common.errors import Corrupt
-from popmq_common.names import dead_letter_topic
+from popmq_common.names import classic_retry_topic, dead_letter_topic, retry_topic
 from popmq_common.record import Record
 
 MARK_TAG: Final = "redriven"
@@ -35,8 +40,11 @@ _LEFT_OUT: Final = frozenset(
         names.ORIGIN_QUEUE,
         names.RETRY_TOPIC,
         names.ORIGIN_MESSAGE_ID,
+        names.RETRIED_IN_PLACE,
     }
 )
+_OF_RETRIES: Final = frozenset({names.ORIGIN_QUEUE, names.RETRY_TOPIC, names.ORIGIN_MESSAGE_ID})
+"""Where a message of a retry topic is from."""
 
 
 class Selection(NamedTuple):
@@ -82,9 +90,20 @@ def read(record: Record) -> DeadLetter:
     )
 
 
-def second_life(letter: DeadLetter, group: str) -> bytes:
+def retries_of(letter: DeadLetter, group: str, *, fifo: bool) -> str | None:
+    """The topic from which the group alone gets it again; None: its consumers take messages in
+    order, and read no retries."""
+    if fifo or names.RETRIED_IN_PLACE in letter.properties:
+        return None
+    if names.RETRY_TOPIC in letter.properties:
+        return classic_retry_topic(group)
+    return retry_topic(group, letter.topic)
+
+
+def second_life(letter: DeadLetter, group: str, *, to_topic: bool) -> bytes:
     """The property string of the message that is sent again."""
-    kept = {name: value for name, value in letter.properties.items() if name not in _LEFT_OUT}
+    left_out = _LEFT_OUT if to_topic else _LEFT_OUT - _OF_RETRIES
+    kept = {name: value for name, value in letter.properties.items() if name not in left_out}
     kept[names.REDRIVE_OF] = mark_key(group, letter.record.queue_offset)
     return names.encode(kept)
 
@@ -127,6 +146,11 @@ class Offsets:
     @property
     def run_count(self) -> int:
         return len(self._starts)
+
+    def count_between(self, start: int, end: int) -> int:
+        """Of those in `start` … `end` − 1."""
+        runs = zip(self._starts, self._ends, strict=True)
+        return sum(max(0, min(end, last) - max(start, first)) for first, last in runs)
 
     def add(self, offset: int) -> None:
         if offset in self:

@@ -119,6 +119,6 @@ def _kept(record: Record, pop_time_ms: int) -> dict[str, str]:
         if name not in LEFT_OUT
     }
     if names.SHARDING_KEY in kept and names.FIRST_POP_TIME not in kept:
-        kept[names.ORIGIN_QUEUE] = str(record.queue_id)
+        kept.setdefault(names.ORIGIN_QUEUE, str(record.queue_id))
     kept.setdefault(names.FIRST_POP_TIME, str(pop_time_ms))
     return kept

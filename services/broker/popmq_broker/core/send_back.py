@@ -18,6 +18,7 @@ copy equals the original in body, keys, tag, flags, born time and user propertie
     WAIT                               false, as RocketMQ has it
     __RETRY_REASON                     why the last counted attempt failed, if the consumer said so
     DLQ_…                              dead letters only, as in core/retry.py
+    __RETRIED_IN_PLACE                 dead letters only: by a consumer that reads no retries
 
 Source: RocketMQ AbstractSendMessageProcessor.consumerSendMsgBack. Differs: attempts count
 deliveries, RocketMQ's maxReconsumeTimes the ones after the first; a dead letter's count of attempts
@@ -119,6 +120,8 @@ def _dead(kept: dict[str, str], record: Record, failure: Failure, group: str) ->
     kept[names.DLQ_ORIGIN_MESSAGE_ID] = kept.get(names.UNIQ_KEY) or kept[names.ORIGIN_MESSAGE_ID]
     kept[DLQ_REASON] = failure.reason or default
     kept[DLQ_ATTEMPTS] = str(failure.attempts or record.reconsume_times + 1)
+    if failure.attempts:
+        kept[names.RETRIED_IN_PLACE] = "true"
     return Back(
         topic=dead_letter_topic(group),
         origin=kept[names.RETRY_TOPIC],

@@ -24,6 +24,7 @@ from popmq_broker.engine.pop import Pop
 from popmq_broker.engine.pop_buffer import Storing
 from popmq_broker.engine.positions import Positions
 from popmq_broker.engine.pull import Pull, queue_name
+from popmq_broker.engine.purge import Purge
 from popmq_broker.engine.queue_lock import QueueLock
 from popmq_broker.engine.renew import Renew
 from popmq_broker.engine.retention import Retention
@@ -56,6 +57,8 @@ _REPLY_FIELD = {
     "nack": "nack",
     "list_dead_letters": "list_dead_letters",
     "redrive": "redrive",
+    "redrive_dead_letters": "redrive",
+    "purge_dead_letters": "purge_dead_letters",
     "get_group": "get_group",
     "describe": "describe",
     "poll_checks": "poll_checks",
@@ -114,8 +117,7 @@ class Broker:
             "nack": Nacks(state, ack, self.revive).nack,
             "release": ack.release,
             "forward_dead_letter": ack.forward,
-            "list_dead_letters": dead_letters.browse,
-            "redrive": dead_letters.redrive,
+            **_of_dead_letters(dead_letters, Purge(state, self.topics, dead_letters)),
             "recall": Recall(state, self.timers).recall,
             "alive": renew.alive,
             "gone": renew.gone,
@@ -250,6 +252,15 @@ class Broker:
     def _synced(self, seconds: float, records: int) -> None:
         self.state.stats.fsync_s.observe(seconds)
         self.state.stats.fsync_records.observe(records)
+
+
+def _of_dead_letters(dead_letters: DeadLetters, purge: Purge) -> dict[str, Handler]:
+    return {
+        "list_dead_letters": dead_letters.browse,
+        "redrive": dead_letters.redrive_to_topic,
+        "redrive_dead_letters": dead_letters.redrive,
+        "purge_dead_letters": purge.purge,
+    }
 
 
 async def _ping(_: link.Ping) -> link.Done:

@@ -1,8 +1,9 @@
-"""Dead letters for operators: read without leases, and sent to their topics again.
+"""Dead letters for operators: read without leases, and sent again.
 
-A dead letter is sent again once. The mark that says so goes into the log directly behind the new
-message, in one append: both are there after a crash or neither. Marks are read from their topic at
-the first call for a group and kept from then on; see core/redrive.py.
+A dead letter is sent again once, to its group alone or to its topic. The mark that says so goes
+into the log directly behind the new message, in one append: both are there after a crash or
+neither. Marks are read from their topic at the first call for a group and kept from then on; see
+core/redrive.py, and engine/purge.py for what is deleted.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from popmq_broker.store.store import Draft
 from popmq_common import hosts
 from popmq_common import properties as names
 from popmq_common.errors import BadRequest, TooManyRequests
-from popmq_common.names import check_group, dead_letter_topic
+from popmq_common.names import RETRY_PREFIX, check_group, dead_letter_topic
 from popmq_internal.v1 import link_pb2 as link
 
 COUNT_MAX = 1_000
@@ -73,14 +74,20 @@ class DeadLetters:
             await self._state.store.durable(self._state.store.log_end)
         return reply
 
-    async def redrive(self, request: link.Redrive) -> link.RedriveReply:
+    async def redrive_to_topic(self, request: link.Redrive) -> link.RedriveReply:
+        """What older proxies ask."""
+        return await self.redrive(link.RedriveDeadLetters(which=request, to_topic=True))
+
+    async def redrive(self, asked: link.RedriveDeadLetters) -> link.RedriveReply:
         """Up to `count_max` of what the filter lets through, answered when they are on disk.
 
         Raises `GroupNotFound`, `BadRequest`, `TooManyRequests`, `DiskFull`: then nothing was sent.
         """
+        request = asked.which
         group, wanted = request.group, _selection(request.filter)
         self._check(group, request.count_max)
         marks = await self._marks_of(group)
+        fifo = not asked.to_topic and self._state.group(group).fifo
         if marks.offsets.run_count + request.count_max > RUNS_MAX:
             what = "gaps between dead letters that were sent again"
             raise TooManyRequests(what=what, limit=RUNS_MAX)
@@ -96,20 +103,30 @@ class DeadLetters:
                 continue
             if offset in marks.offsets:
                 reply.already += 1
-            elif not self._is_writable(letter.topic):
+                continue
+            to = letter.topic if asked.to_topic else redrive.retries_of(letter, group, fifo=fifo)
+            if not self._may_go(letter.topic, to_topic=asked.to_topic):
                 reply.without_topic += 1
+            elif to is None:
+                reply.in_order += 1
             else:
-                chosen[offset] = self._pair(group, offset, letter)
+                chosen[offset] = self._pair(group, offset, letter, to)
                 room_bytes -= len(letter.record.body)
-        self._append(group, marks, chosen)
         reply.sent = len(chosen)
+        if asked.dry_run:
+            return reply
+        self._append(group, marks, chosen)
         if chosen or reply.already:
             await self._state.store.durable(self._state.store.log_end)
         return reply
 
     async def was_redriven(self, group: str, offset: int) -> bool:
         """Whether a dead letter was sent again."""
-        return offset in (await self._marks_of(group)).offsets
+        return offset in await self.marked(group)
+
+    async def marked(self, group: str) -> Offsets:
+        """Dead letters of the group that were sent again."""
+        return (await self._marks_of(group)).offsets
 
     def _append(self, group: str, marks: _Marks, chosen: dict[int, list[Draft]]) -> None:
         if not chosen:
@@ -117,6 +134,9 @@ class DeadLetters:
         state = self._state
         self._topics.ensure_system_copy_target(redrive.marks_topic(group))
         drafts = [draft for pair in chosen.values() for draft in pair]
+        for draft in drafts:
+            if draft.topic.startswith(RETRY_PREFIX):
+                self._topics.ensure_system_copy_target(draft.topic)
         state.store.append(drafts, state.clock.now_ms())
         for offset in chosen:
             marks.offsets.add(offset)
@@ -131,9 +151,9 @@ class DeadLetters:
     def _end(self, group: str) -> int:
         return self._state.store.max_offset(dead_letter_topic(group), 0)
 
-    def _is_writable(self, topic: str) -> bool:
+    def _may_go(self, topic: str, *, to_topic: bool) -> bool:
         config = self._state.topics.get(topic)
-        return config is not None and bool(config.perm & PERM_WRITE)
+        return config is not None and (not to_topic or bool(config.perm & PERM_WRITE))
 
     def _scan(self, group: str, start: int, end: int) -> Iterator[tuple[int, DeadLetter | None]]:
         """What is there by offset; None: enough was looked at for one call."""
@@ -156,19 +176,20 @@ class DeadLetters:
         if at < end:
             yield at, None
 
-    def _pair(self, group: str, offset: int, letter: DeadLetter) -> list[Draft]:
-        """The message of the second life and the mark of the first."""
+    def _pair(self, group: str, offset: int, letter: DeadLetter, to: str) -> list[Draft]:
+        """The message of the second life, in topic `to`, and the mark of the first."""
         state, record = self._state, letter.record
-        properties = redrive.second_life(letter, group)
-        queues = state.topic(letter.topic).write_queues
-        first = letter.queue_id if letter.queue_id >= 0 else offset
-        message = copy_of(record, letter.topic, first % queues, properties)
-        message = message._replace(reconsume_times=0)
+        to_topic, queue_id = to == letter.topic, 0
+        properties = redrive.second_life(letter, group, to_topic=to_topic)
+        if to_topic:
+            first = letter.queue_id if letter.queue_id >= 0 else offset
+            queue_id = first % state.topic(to).write_queues
+        message = copy_of(record, to, queue_id, properties)._replace(reconsume_times=0)
         key = redrive.mark_key(group, offset)
         mark = Draft(
             topic=redrive.marks_topic(group),
             queue_id=0,
-            body=redrive.encode_mark(offset, letter.topic),
+            body=redrive.encode_mark(offset, to),
             properties=names.encode({names.TAGS: redrive.MARK_TAG, names.UNIQ_KEY: key}),
             tags_code=tags_code(redrive.MARK_TAG),
             sys_flag=0,

@@ -95,6 +95,9 @@ def _stored(copy: link.KnownCopy) -> tuple[str, str]:
         case link.COPY_KIND_RETRY:
             reason = named.get(names.RETRY_REASON, "")
             why = f": {reason}" if reason else ""
+            if named.get(names.REDRIVE_OF):
+                text = f"sent again from {named[names.REDRIVE_OF]} to group {copy.group} alone"
+                return "redriven", text
             attempt = stored.reconsume_times + 1
             return "retry", f"to be delivered again to group {copy.group}, attempt {attempt}{why}"
         case link.COPY_KIND_DEAD_LETTER:

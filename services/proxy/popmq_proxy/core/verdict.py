@@ -151,8 +151,11 @@ def _by_group(facts: link.ExplainReply) -> Iterator[admin.Verdict]:
 
 def _of_group(group: str, facts: link.ExplainReply) -> admin.Verdict:
     """By the newest copy that concerns the group."""
-    newest = [copy for copy in facts.copies if _concerns(copy, group) and not copy.unreadable][-1:]
-    for copy in newest:
+    copies = [copy for copy in facts.copies if _concerns(copy, group)]
+    readable = [copy for copy in copies if not copy.unreadable]
+    if copies and copies[-1].kind == link.COPY_KIND_DEAD_LETTER:
+        return _dead(group, copies[-1])
+    for copy in readable[-1:]:
         if copy.kind == link.COPY_KIND_DEAD_LETTER:
             return _dead(group, copy)
         for standing in facts.standings:
@@ -181,6 +184,9 @@ def _dead(group: str, copy: link.KnownCopy) -> admin.Verdict:
     attempts = named.get("DLQ_ATTEMPTS", "?")
     since = when(copy.stored.stored_ms)
     text = f"a dead letter of group {group} since {since}, after {attempts} attempts: {reason}"
+    if copy.unreadable:
+        text += "; it was purged since, or retention has deleted it"
+        return _say(State.EXPIRED, text)
     if copy.redriven:
         text += "; it was sent again since, and that message is gone"
         return _say(State.REDRIVEN, text)

@@ -54,22 +54,35 @@ class DeadLetters:
             cursor=_cursor(place.broker, following, found.next_offset),
         )
 
-    async def redrive(
+    async def redrive_to_topic(
         self, ctx: CallContext, request: admin.RedriveDeadLettersRequest
     ) -> admin.RedriveDeadLettersResponse:
-        """What one broker sends in one call, and where to go on. Raises `GroupNotFound`."""
+        """What older clients ask."""
+        return await self.redrive(ctx, admin.RedriveRequest(which=request, to_topic=True))
+
+    async def redrive(
+        self, ctx: CallContext, request: admin.RedriveRequest
+    ) -> admin.RedriveDeadLettersResponse:
+        """What one broker sends in one call, and where to go on. Raises `GroupNotFound`,
+        `NotServed`: the broker is older, and can only send to topics."""
+        which = request.which
 
         def asked(place: _Place) -> link.Call:
-            call = link.Redrive(
-                group=request.group,
-                filter=_filter(request.filter),
+            redrive = link.Redrive(
+                group=which.group,
+                filter=_filter(which.filter),
                 from_offset=place.offset,
                 until_offset=place.until,
-                count_max=_count(request.count_max),
+                count_max=_count(which.count_max),
             )
-            return link.Call(redrive=call)
+            if request.to_topic and not request.dry_run:
+                return link.Call(redrive=redrive)  # brokers of any version know it
+            call = link.RedriveDeadLetters(
+                which=redrive, to_topic=request.to_topic, dry_run=request.dry_run
+            )
+            return link.Call(redrive_dead_letters=call)
 
-        place, following, reply = await self._ask(request.group, request.cursor, asked)
+        place, following, reply = await self._ask(which.group, which.cursor, asked)
         if reply is None:
             return admin.RedriveDeadLettersResponse()
         done = reply.redrive
@@ -77,8 +90,43 @@ class DeadLetters:
             sent=done.sent,
             already=done.already,
             without_topic=done.without_topic,
+            in_order=done.in_order,
             cursor=_cursor(place.broker, following, done.next_offset, done.until_offset),
         )
+
+    async def purge(
+        self, ctx: CallContext, request: admin.PurgeDeadLettersRequest
+    ) -> admin.PurgeDeadLettersResponse:
+        """Broker after broker: when one fails, those before it have deleted theirs, and the same
+        call again does the rest. Raises `GroupNotFound`, `NotServed`: a broker is too old."""
+        brokers, _ = await self._begin("")
+        until = {queue.broker: queue.until_offset for queue in request.until}
+        response = admin.PurgeDeadLettersResponse()
+        unknown: GroupNotFound | None = None
+        for broker in brokers:
+            if until and not until.get(broker):
+                continue
+            call = link.PurgeDeadLetters(
+                group=request.group,
+                before_ms=request.before_ms,
+                until_offset=until.get(broker, 0),
+                dry_run=request.dry_run,
+            )
+            try:
+                reply = await self._upstream.call(broker, link.Call(purge_dead_letters=call))
+            except GroupNotFound as missing:  # a broker that joined late
+                unknown = missing
+                continue
+            done = reply.purge_dead_letters
+            response.queues.add(
+                broker=broker,
+                count=done.count,
+                redriven=done.redriven,
+                until_offset=done.until_offset,
+            )
+        if unknown is not None and not response.queues:
+            raise unknown
+        return response
 
     async def _ask(
         self, group: str, cursor: str, asked: Callable[[_Place], link.Call]

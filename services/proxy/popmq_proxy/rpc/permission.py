@@ -21,6 +21,8 @@ CHANGES: Final = frozenset(
         "CreateGroup",
         "DeleteGroup",
         "RedriveDeadLetters",
+        "Redrive",
+        "PurgeDeadLetters",
         "SettleTransaction",
         "ResetOffsets",
         "SetPermission",

@@ -8,6 +8,7 @@ from popmq_broker.core import redrive
 from popmq_broker.core.nack import REASON_CHARS_MAX, clean_reason
 from popmq_broker.core.redrive import Offsets, Selection
 from popmq_broker.core.retry import dead_letter, is_first_of_pair, retry_or_dead_letter
+from popmq_broker.core.send_back import Failure, decide
 from popmq_common import hosts, properties
 from popmq_common.errors import Corrupt
 from popmq_common.record import Record
@@ -55,12 +56,34 @@ def test_a_dead_letter_tells_where_it_comes_from_and_why() -> None:
 
 
 def test_the_second_life_has_what_the_user_gave_and_nothing_else() -> None:
-    text = redrive.second_life(redrive.read(given_up()), "g")
+    text = redrive.second_life(redrive.read(given_up()), "g", to_topic=True)
     assert properties.decode(text) == {**USERS, "__REDRIVE_OF": "%DLQ%g@41"}
     again = record()._replace(properties=text)
     assert is_first_of_pair(again)
     copy = retry_or_dead_letter(again, group="g", topic="t", pop_time_ms=5, max_attempts=9)
     assert "__REDRIVE_OF" not in properties.decode(copy.properties)
+
+
+def test_where_a_group_alone_gets_it_from() -> None:
+    letter = redrive.read(given_up())
+    assert redrive.retries_of(letter, "g", fifo=False) == "%RETRY%g_t"
+    assert redrive.retries_of(letter, "g", fifo=True) is None
+    kept = properties.decode(redrive.second_life(letter, "g", to_topic=False))
+    assert kept == {**USERS, "__REDRIVE_OF": "%DLQ%g@41", "__ORIGIN_QUEUE_ID": "3"}
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_what_was_sent_back_comes_again_as_what_was_sent_back(in_place: bool) -> None:
+    failure = Failure(level=-1, attempts=3 if in_place else 0)
+    back = decide(record(**USERS), failure, "g", max_attempts=16, delays_ms=[1_000])
+    letter = redrive.read(record()._replace(topic=back.topic, properties=back.properties))
+    assert redrive.retries_of(letter, "g", fifo=False) == (None if in_place else "%RETRY%g")
+    kept = properties.decode(redrive.second_life(letter, "g", to_topic=False))
+    assert kept[properties.RETRY_TOPIC] == "t"
+    assert kept[properties.ORIGIN_MESSAGE_ID]
+    again = properties.decode(redrive.second_life(letter, "g", to_topic=True))
+    gone = {properties.RETRY_TOPIC, properties.ORIGIN_MESSAGE_ID, properties.RETRIED_IN_PLACE}
+    assert not gone & again.keys()
 
 
 @pytest.mark.parametrize(
@@ -83,8 +106,8 @@ def test_what_somebody_sent_to_the_dead_letters_by_himself_is_read_too() -> None
     assert (letter.topic, letter.attempts, letter.queue_id) == ("", 0, -1)
 
 
-@given(st.lists(st.integers(0, 30)))
-def test_offsets_are_a_set_in_runs(added: list[int]) -> None:
+@given(st.lists(st.integers(0, 30)), st.integers(0, 30), st.integers(0, 30))
+def test_offsets_are_a_set_in_runs(added: list[int], start: int, end: int) -> None:
     offsets = Offsets()
     for offset in added:
         offsets.add(offset)
@@ -92,6 +115,7 @@ def test_offsets_are_a_set_in_runs(added: list[int]) -> None:
     assert all((offset in offsets) == (offset in added) for offset in range(32))
     gaps = sum(offset + 1 not in added for offset in set(added))
     assert offsets.run_count == gaps
+    assert offsets.count_between(start, end) == sum(start <= one < end for one in set(added))
 
 
 def test_a_mark_that_cannot_be_read_names_its_place() -> None:

@@ -1,0 +1,186 @@
+"""popmq dlq redrive, popmq dlq purge: send dead letters again, or delete them."""
+
+import sys
+import time
+from typing import Any
+
+import click
+
+from popmq_admin.v1 import admin_pb2 as admin
+from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
+from popmq_cli.completion import group_names, topic_names
+from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
+from popmq_cli.output import document, fail, table
+from popmq_cli.times import point_in_time
+
+PAGE = 100
+
+
+def filter_options(command: Any) -> Any:
+    """--reason, --topic and --id: which dead letters are meant."""
+    command = click.option(
+        "--id", "message_id", default="", metavar="ID", help="Only the message with this id."
+    )(command)
+    command = click.option(
+        "--topic",
+        default="",
+        shell_complete=topic_names,
+        help="Only messages that were sent to this topic.",
+    )(command)
+    return click.option(
+        "--reason", default="", metavar="TEXT", help="Only messages whose reason contains this."
+    )(command)
+
+
+@click.command()
+@click.argument("group", shell_complete=group_names)
+@filter_options
+@click.option("--all", "everything", is_flag=True, help="All dead letters of the group.")
+@click.option(
+    "--only-this-group/--to-topic",
+    "only_group",
+    default=True,
+    help="Deliver them to GROUP alone (default), or to every group of the topic.",
+)
+@click.option("--dry-run", is_flag=True, help="Show how many would be sent; send nothing.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), help="Send at most this many.  [default: no limit]"
+)
+@client_options
+@running
+async def redrive(
+    group: str,
+    reason: str,
+    topic: str,
+    message_id: str,
+    everything: bool,
+    only_group: bool,
+    dry_run: bool,
+    limit: int | None,
+    endpoint: str,
+    as_json: bool,
+) -> None:
+    """Send dead letters of GROUP again, each of them once.
+
+    Only GROUP receives them, with its attempts counted from 1 again. With --to-topic they become
+    new messages of their topic, and every group of the topic handles them once more.
+
+    The command can be interrupted and repeated: what was sent is marked and not sent again. Exit
+    code 1: some were left, because their topic is gone or GROUP consumes in order.
+    """
+    wanted = admin.DeadLetterFilter(reason=reason, topic=topic, message_id=message_id)
+    if everything == bool(reason or topic or message_id):
+        raise click.UsageError("say which: either --all, or some of --reason, --topic and --id")
+    which = admin.RedriveDeadLettersRequest(group=group, filter=wanted)
+    request = admin.RedriveRequest(which=which, to_topic=not only_group, dry_run=dry_run)
+    async with AdminClient(endpoint) as stub:
+        total = await _redrive(stub, request, limit)
+    _tell(total, request, as_json=as_json)
+
+
+async def _redrive(
+    stub: "admin_grpc.AdminAsyncStub", request: admin.RedriveRequest, limit: int | None
+) -> admin.RedriveDeadLettersResponse:
+    """Page after page; the sums, and a cursor if the limit was reached before the end."""
+    total = admin.RedriveDeadLettersResponse()
+    while True:
+        request.which.cursor = total.cursor
+        request.which.count_max = PAGE if limit is None else min(PAGE, limit - total.sent)
+        done = await stub.Redrive(request, timeout=TIMEOUT_S)
+        total.sent += done.sent
+        total.already += done.already
+        total.without_topic += done.without_topic
+        total.in_order += done.in_order
+        total.cursor = done.cursor
+        if sys.stderr.isatty():
+            click.echo(f"\r{total.sent} sent …", nl=False, err=True)
+        if not done.cursor or (limit is not None and total.sent >= limit):
+            return total
+
+
+def _tell(
+    total: admin.RedriveDeadLettersResponse, request: admin.RedriveRequest, *, as_json: bool
+) -> None:
+    group = request.which.group
+    if sys.stderr.isatty():
+        click.echo("\r", nl=False, err=True)
+    if as_json:
+        document(
+            {
+                "sent": total.sent,
+                "already": total.already,
+                "withoutTopic": total.without_topic,
+                "inOrder": total.in_order,
+                "to": "topic" if request.to_topic else "group",
+                "dryRun": request.dry_run,
+                "more": bool(total.cursor),
+            }
+        )
+    else:
+        where = "their topics" if request.to_topic else f"group {group} alone"
+        what = "would be sent" if request.dry_run else "sent"
+        click.echo(f"{total.sent} {what} to {where}, {total.already} had been sent before.")
+    if total.in_order:
+        fail(
+            f"{total.in_order} were left: group {group} consumes them in order and reads no "
+            "retries; --to-topic sends them to their topic, for every group"
+        )
+    if total.without_topic:
+        fail(f"{total.without_topic} were left: their topic is gone or not writable")
+
+
+@click.command()
+@click.argument("group", shell_complete=group_names)
+@click.option("--all", "everything", is_flag=True, help="All dead letters there are now.")
+@click.option(
+    "--before",
+    metavar="TIME",
+    help="Those that are older than this: 30m, 2h, 7d (ago), ISO 8601, or milliseconds since 1970.",
+)
+@click.option("--dry-run", is_flag=True, help="Show how many would be deleted; delete nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@client_options
+@running
+async def purge(
+    group: str,
+    everything: bool,
+    before: str | None,
+    dry_run: bool,
+    yes: bool,
+    endpoint: str,
+    as_json: bool,
+) -> None:
+    """Delete dead letters of GROUP that nobody needs any more.
+
+    Purged messages are no longer listed or counted and cannot be sent again. What becomes a dead
+    letter while you are asked stays. Disk space is freed by retention, as for all messages.
+    """
+    if everything == (before is not None):
+        raise click.UsageError("say which: either --all or --before TIME")
+    before_ms = 0 if before is None else point_in_time(before, time.time_ns() // 1_000_000)
+    request = admin.PurgeDeadLettersRequest(group=group, before_ms=before_ms, dry_run=True)
+    async with AdminClient(endpoint) as stub:
+        planned = await stub.PurgeDeadLetters(request, timeout=TIMEOUT_S)
+        count = sum(queue.count for queue in planned.queues)
+        if not dry_run and count:
+            if not yes:
+                _show(planned)
+                click.confirm(f"Delete {count} dead letters of {group}?", abort=True, err=True)
+            request.dry_run = False
+            request.until.extend(planned.queues)
+            planned = await stub.PurgeDeadLetters(request, timeout=TIMEOUT_S)
+    if as_json:
+        queues = [
+            {"broker": queue.broker, "count": queue.count, "sentAgain": queue.redriven}
+            for queue in planned.queues
+        ]
+        document({"group": group, "queues": queues, "dryRun": dry_run})
+    elif dry_run:
+        _show(planned)
+    else:
+        click.echo(f"{sum(queue.count for queue in planned.queues)} dead letters are deleted.")
+
+
+def _show(planned: admin.PurgeDeadLettersResponse) -> None:
+    rows = [(queue.broker, queue.count, queue.redriven) for queue in planned.queues]
+    table(["BROKER", "DEAD LETTERS", "SENT AGAIN"], rows)
