@@ -80,12 +80,47 @@ def _events(broker: str, reply: link.ExplainReply) -> Iterator[admin.TimelineEve
         (copy.stored.topic, copy.stored.queue_id, copy.stored.offset): copy.stored.reconsume_times
         for copy in reply.copies
     }
+    endings = _endings(reply)
     for line in reply.journal:
         before = attempts.get((line.topic, line.queue_id, line.offset), 0)
         kind, text = _journaled(line, line.attempt or before + 1)
+        text = endings.get(_lease(line), text) if kind == "ended" else text
         yield admin.TimelineEvent(
             at_ms=line.at_ms, broker=broker, group=line.group, kind=kind, text=text
         )
+
+
+def _lease(line: link.JournalLine) -> tuple[str, str, int, int, int]:
+    return line.group, line.topic, line.queue_id, line.offset, line.generation
+
+
+def _endings(reply: link.ExplainReply) -> dict[tuple[str, str, int, int, int], str]:
+    """Of leases that ended without an ack, and not because their time ran out: what ended them.
+
+    What is written in the moment of the end tells it: a dead letter, a copy, or nothing.
+    """
+    written = {(copy.group, copy.stored.stored_ms): copy.kind for copy in reply.copies}
+    until_ms: dict[tuple[str, str, int, int, int], int] = {}
+    nacked = set()
+    found = {}
+    for line in reply.journal:
+        lease, group = _lease(line), line.group
+        if line.kind == link.JOURNAL_KIND_NACKED:
+            nacked.add(lease)
+        if line.kind != link.JOURNAL_KIND_ENDED:
+            until_ms[lease] = max(until_ms.get(lease, 0), line.until_ms)
+        elif lease in nacked:
+            found[lease] = f"the delay of the nack of group {group} is over"
+        elif line.at_ms < until_ms.get(lease, 0):
+            match written.get((group, line.at_ms)):
+                case link.COPY_KIND_DEAD_LETTER:
+                    found[lease] = f"group {group} gave it up before its time ended"
+                case link.COPY_KIND_RETRY:
+                    text = f"group {group} gave it back before its time ended, not counted"
+                    found[lease] = text
+                case _:
+                    found[lease] = f"it was deleted while group {group} held it"
+    return found
 
 
 def _stored(copy: link.KnownCopy) -> tuple[str, str]:
