@@ -91,8 +91,15 @@ def status_of(error: BaseException) -> v2.Status:
 
 
 def common(statuses: list[v2.Status]) -> v2.Status:
-    """The status of a whole request: its entries' when they agree, else MULTIPLE_RESULTS."""
+    """The status of a whole request: its entries' when they agree, else MULTIPLE_RESULTS.
+
+    Its text begins with the name of the code, as RocketMQ's does; behind it is the first entry's.
+    """
     first = statuses[0]
     if all(status is first or status.code == first.code for status in statuses):
-        return first
-    return v2.Status(code=v2.MULTIPLE_RESULTS, message="see each entry's own status")
+        return first if first.code == v2.OK else _named(first.code, first.message)
+    return _named(v2.MULTIPLE_RESULTS, "see each entry's own status")
+
+
+def _named(code: "v2.Code.ValueType", text: str) -> v2.Status:
+    return v2.Status(code=code, message=f"{v2.Code.Name(code)}: {text}")
