@@ -50,8 +50,8 @@ class Admin:
         self._prefix = f"{connection.namespace}%" if connection.namespace else ""
 
     async def create_topic(self, name: str, **options: Unpack[TopicOptions]) -> None:
-        """Make it on every broker: NORMAL, with 8 queues, if nothing else is said. One that exists
-        gets these settings."""
+        """Create it on every broker: NORMAL, with 8 queues, if nothing else is said. One that
+        exists with other settings is refused: `ensure_topic` changes it."""
         topic = core.topic_request(self._stored(name), options)
         await self._ask("CreateTopic", admin.CreateTopicRequest(topic=topic), v2.TOPIC_NOT_FOUND)
 
@@ -68,10 +68,12 @@ class Admin:
         found = core.topic_of(response.topic, self._prefix)
         if not core.changed(found, dict(options)):
             return False
-        now: TopicOptions = {"queues": found.queues, **options}
-        topic = core.topic_request(self._stored(name), now)
-        topic.message_type = topic.message_type or found.type
-        await self._ask("CreateTopic", admin.CreateTopicRequest(topic=topic), v2.TOPIC_NOT_FOUND)
+        change = admin.UpdateTopicRequest(name=self._stored(name))
+        if "queues" in options:
+            change.queues = options["queues"]
+        if "type" in options:
+            change.message_type = options["type"]
+        await self._ask("UpdateTopic", change, v2.TOPIC_NOT_FOUND)
         return True
 
     async def delete_topic(self, name: str) -> None:
@@ -94,8 +96,8 @@ class Admin:
         return core.topic_of(response.topic, self._prefix), core.queues_of_topic(response)
 
     async def create_group(self, name: str, **options: Unpack[GroupOptions]) -> None:
-        """Make it on every broker: it starts at the last message, with 16 attempts, if nothing else
-        is said. One that exists gets these settings; where it is does not change."""
+        """Create it on every broker: it starts at the last message, with 16 attempts, if nothing
+        else is said. One that exists with other settings is refused: `ensure_group` changes it."""
         group = core.group_request(self._stored(name), options)
         request = admin.CreateGroupRequest(group=group)
         await self._ask("CreateGroup", request, v2.CONSUMER_GROUP_NOT_FOUND)
@@ -113,7 +115,17 @@ class Admin:
         found = core.group_of(response.group, self._prefix)
         if not core.changed(found, dict(options)):
             return False
-        await self.create_group(name, **(core.as_options(found) | options))
+        group = core.group_request(self._stored(name), core.as_options(found) | options)
+        change = admin.UpdateGroupRequest(
+            name=group.name,
+            fifo=group.fifo,
+            max_attempts=group.max_attempts,
+            consume_from=group.consume_from,
+            consume_from_ms=group.consume_from_ms,
+            lock_hold_ms=group.lock_hold_ms,
+            retry_policy=group.retry_policy if group.HasField("retry_policy") else None,
+        )
+        await self._ask("UpdateGroup", change, v2.CONSUMER_GROUP_NOT_FOUND)
         return True
 
     async def delete_group(self, name: str) -> None:

@@ -4,6 +4,7 @@ The clock is the engines' and moved by hand, so a test says when a lease ends.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from harness.broker import EngineDriver
@@ -20,6 +21,7 @@ from popmq_proxy.clients.local_brokers import LocalBroker
 from popmq_proxy.clients.nameservers import LocalNameservers
 from popmq_proxy.clients.route_cache import RouteCache
 from popmq_proxy.config import ProxyConfig
+from popmq_proxy.front.rpcs import ADMIN_METHODS
 from popmq_proxy.metrics import Metrics
 from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.rpc.methods import methods
@@ -50,6 +52,9 @@ class ProxyDriver:
         self.methods = methods(self.upstream, Metrics(self.upstream.sessions))
         self.context = CallContext({"x-mq-client-id": "client"}, "192.0.2.7:4711", None)
 
+    def engine(self, name: str) -> EngineDriver:
+        return next(engine for engine in self._engines if engine.broker.name == name)
+
     def _brokers(self) -> list[ns.BrokerInfo]:
         return [ns.BrokerInfo(name=engine.broker.name) for engine in self._engines]
 
@@ -65,7 +70,9 @@ class ProxyDriver:
         return self.run(self.methods.unary[method](self.context, request))
 
     def admin(self, method: str, request: Any) -> Any:
-        return self.run(getattr(self.methods.admin, method)(self.context, request))
+        """An RPC of popmq.admin.v1 by its name."""
+        _, place = ADMIN_METHODS[method]
+        return self.run(attrgetter(place)(self.methods)(self.context, request))
 
     def run_method(
         self, handler: Callable[[CallContext, Any], Awaitable[Any]], request: Any

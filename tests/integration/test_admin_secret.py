@@ -21,6 +21,9 @@ from popmq_proxy.rpc.permission import CHANGES, LOOKS, read_secret
 SECRET = "0123456789abcdef"
 REQUESTS: dict[str, Any] = {
     "CreateTopic": admin.CreateTopicRequest(topic=admin.Topic(name="t", queues=1)),
+    "UpdateTopic": admin.UpdateTopicRequest(name="t", queues=1),
+    "SpreadTopics": admin.SpreadTopicsRequest(),
+    "UpdateGroup": admin.UpdateGroupRequest(name="g"),
     "CreateGroup": admin.CreateGroupRequest(group=admin.Group(name="g")),
     "ResetOffsets": admin.ResetOffsetsRequest(group="g", topic="t", earliest=True),
     "RedriveDeadLetters": admin.RedriveDeadLettersRequest(group="g"),

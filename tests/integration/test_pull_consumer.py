@@ -28,8 +28,8 @@ async def topic(raw: Raw) -> str:
 
 async def set_queues(raw: Raw, topic: str, count: int) -> None:
     async with grpc.aio.insecure_channel(raw.endpoint) as channel:
-        wanted = admin.Topic(name=topic, queues=count, message_type="MIXED")
-        await admin_grpc.AdminStub(channel).CreateTopic(admin.CreateTopicRequest(topic=wanted))
+        wanted = admin.UpdateTopicRequest(name=topic, queues=count)
+        await admin_grpc.AdminStub(channel).UpdateTopic(wanted)
 
 
 async def make_group(raw: Raw, name: str, lock_hold_ms: int = 0) -> None:

@@ -96,7 +96,9 @@ async def test_what_is_declared_is_made_once_and_changed_in_what_was_said(
 
         assert await admin.ensure_group("billing", start="first", retry=[1, 10])
         assert not await admin.ensure_group("billing", retry=(1, 10))
-        await admin.create_group("billing", start="first", max_attempts=3, retry=[1, 10])
+        assert await admin.ensure_group("billing", max_attempts=3)
+        with pytest.raises(RefusedByServer, match="popmq group set billing"):
+            await admin.create_group("billing", start="last")
         assert not await admin.ensure_group("billing", start="first", retry=[1, 10])
         assert await admin.ensure_group("billing", retry=[5])
         (group,) = await admin.list_groups()

@@ -113,7 +113,7 @@ def test_t66_of_a_group_that_never_received_nothing_is_claimed(
     proxy.send(b"x")
     figures = scrape(driver)
     assert not [name for name in figures if name in PARTS]
-    found = proxy.admin("describe_group", admin.DescribeGroupRequest(name=GROUP))
+    found = proxy.admin("DescribeGroup", admin.DescribeGroupRequest(name=GROUP))
     assert list(found.queues) == []
     proxy.receive()
     assert scrape(driver)["lag"] == 1

@@ -292,4 +292,4 @@ def test_names_of_topics_and_groups_at_their_limit(
     assert "120 characters" in answer.status.message
     wanted = admin.CreateGroupRequest(group=admin.Group(name=GROUP + "g"))
     with pytest.raises(IllegalGroup, match="120 characters"):
-        proxy.admin("create_group", wanted)
+        proxy.admin("CreateGroup", wanted)

@@ -59,7 +59,7 @@ def test_t45_every_proxy_tells_the_same_of_a_group_that_consumes(driver: EngineD
     mine.send(b"b")
     assert len(mine.receive(batch_size=1)) == 1
     found = [
-        proxy.admin("describe_group", admin.DescribeGroupRequest(name="g"))
+        proxy.admin("DescribeGroup", admin.DescribeGroupRequest(name="g"))
         for proxy in (mine, other)
     ]
     assert found[0] == found[1]
@@ -97,7 +97,7 @@ def test_t48_a_topic_takes_its_own_type_of_message(
 ) -> None:
     name = f"only-{topic_type}"
     topic = admin.Topic(name=name, message_type=topic_type, queues=1)
-    proxy.admin("create_topic", admin.CreateTopicRequest(topic=topic))
+    proxy.admin("CreateTopic", admin.CreateTopicRequest(topic=topic))
     system = dict(SYSTEM[kind])
     if declared:
         system["message_type"] = v2.MessageType.Value(kind)
@@ -131,7 +131,7 @@ def test_t49_a_wrong_type_is_told_with_topic_types_and_the_command_that_helps(
     proxy: ProxyDriver,
 ) -> None:
     topic = admin.Topic(name="orders", message_type="NORMAL")
-    proxy.admin("create_topic", admin.CreateTopicRequest(topic=topic))
+    proxy.admin("CreateTopic", admin.CreateTopicRequest(topic=topic))
     refused = proxy.send(b"x", v2.Resource(name="orders"), message_group="line")
     assert refused.code == v2.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE
     for part in ("orders", "NORMAL", "FIFO", "popmq topic create NAME --type FIFO"):

@@ -253,4 +253,4 @@ def test_t46_an_admin_call_names_the_broker_that_does_not_answer(proxy: ProxyDri
 
     proxy.upstream.brokers = Gone()
     with pytest.raises(BrokerDown, match="broker-a"):
-        proxy.admin("describe_group", admin.DescribeGroupRequest(name=GROUP))
+        proxy.admin("DescribeGroup", admin.DescribeGroupRequest(name=GROUP))

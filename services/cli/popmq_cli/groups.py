@@ -1,13 +1,13 @@
-"""popmq group: make, change, list, show, delete consumer groups."""
+"""popmq group: create, change, list, show, delete consumer groups."""
 
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import click
 from google.protobuf.json_format import MessageToDict
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_cli.completion import group_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, table
@@ -25,7 +25,7 @@ access_lock_option = click.option(
 
 @click.group()
 def group() -> None:
-    """Make, change, list, show and delete consumer groups."""
+    """Create, change, list, show and delete consumer groups."""
 
 
 @group.command()
@@ -61,9 +61,9 @@ async def create(
     endpoint: str,
     as_json: bool,
 ) -> None:
-    """Make the consumer group NAME on every broker.
+    """Create the consumer group NAME on every broker.
 
-    One that exists gets these settings; where it is in its queues does not change.
+    A group that exists with other settings is refused: `popmq group set` changes it.
     """
     wanted = admin.Group(
         name=name,
@@ -74,11 +74,22 @@ async def create(
     )
     _start(wanted, consume_from)
     async with AdminClient(endpoint) as stub:
-        await _put(stub, wanted, as_json=as_json)
+        request = admin.CreateGroupRequest(group=wanted)
+        response = await stub.CreateGroup(request, timeout=TIMEOUT_S)
+    if as_json:
+        shown = MessageToDict(wanted, always_print_fields_with_no_presence=True)
+        document({"group": shown, "brokers": list(response.brokers), "existed": response.existed})
+        return
+    _tell(wanted, response.brokers, " already" if response.existed else "")
 
 
 @group.command("set")
 @click.argument("name", shell_complete=group_names)
+@click.option(
+    "--fifo/--no-fifo",
+    default=None,
+    help="Whether it consumes in order; it must hold nothing when that changes.",
+)
 @click.option(
     "--max-attempts", type=click.IntRange(min=1), help="Deliveries before the dead letters."
 )
@@ -89,6 +100,7 @@ async def create(
 @running
 async def set_group(
     name: str,
+    fifo: bool | None,
     max_attempts: int | None,
     consume_from: str | None,
     access_lock: float | None,
@@ -100,21 +112,23 @@ async def set_group(
 
     What is not given stays as it is.
     """
+    request = admin.UpdateGroupRequest(
+        name=name, fifo=fifo, max_attempts=max_attempts, retry_policy=retry_policy
+    )
+    if consume_from is not None:
+        _start(request, consume_from)
+    if access_lock is not None:
+        request.lock_hold_ms = int(access_lock * 1000)
     async with AdminClient(endpoint) as stub:
-        request = admin.DescribeGroupRequest(name=name)
-        wanted = (await stub.DescribeGroup(request, timeout=TIMEOUT_S)).group
-        if max_attempts is not None:
-            wanted.max_attempts = max_attempts
-        if consume_from is not None:
-            _start(wanted, consume_from)
-        if access_lock is not None:
-            wanted.lock_hold_ms = int(access_lock * 1000)
-        if retry_policy is not None:
-            wanted.retry_policy.CopyFrom(retry_policy)
-        await _put(stub, wanted, as_json=as_json)
+        response = await stub.UpdateGroup(request, timeout=TIMEOUT_S)
+    if as_json:
+        shown = MessageToDict(response.group, always_print_fields_with_no_presence=True)
+        document({"group": shown, "brokers": list(response.brokers)})
+        return
+    _tell(response.group, response.brokers)
 
 
-def _start(wanted: admin.Group, text: str) -> None:
+def _start(wanted: admin.Group | admin.UpdateGroupRequest, text: str) -> None:
     """Raises `click.BadParameter`."""
     wanted.consume_from, wanted.consume_from_ms = text.upper(), 0
     if text not in ("last", "first"):
@@ -129,16 +143,11 @@ def _start_text(found: admin.Group) -> str:
     return f"messages stored since {when.isoformat(timespec='milliseconds')}"
 
 
-async def _put(stub: "admin_grpc.AdminAsyncStub", wanted: admin.Group, *, as_json: bool) -> None:
-    request = admin.CreateGroupRequest(group=wanted)
-    response = await stub.CreateGroup(request, timeout=TIMEOUT_S)
-    if as_json:
-        document({"group": MessageToDict(wanted), "brokers": list(response.brokers)})
-        return
-    where = ", ".join(response.brokers)
-    start = _start_text(wanted)
-    attempts = f"{wanted.max_attempts} attempts"
-    click.echo(f"Group {wanted.name} ({attempts}, starts at {start}) is on {where}.")
+def _tell(found: admin.Group, brokers: Sequence[str], before: str = "") -> None:
+    settings = f"{found.max_attempts} attempts, starts at {_start_text(found)}"
+    if found.fifo:
+        settings = f"in order, {settings}"
+    click.echo(f"Group {found.name} ({settings}) is on {', '.join(brokers)}{before}.")
 
 
 @group.command("list")

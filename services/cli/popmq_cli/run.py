@@ -26,7 +26,13 @@ from popmq.launch import run as launch
     help="Processes; one that fails is replaced.",
 )
 @click.option("--reload", is_flag=True, help="Start again when a Python file here changes.")
-@click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True)
+@click.option(
+    "--log-level",
+    type=click.Choice(LOG_LEVELS),
+    default="info",
+    show_default=True,
+    help="The least that is logged.",
+)
 def run(**options: Any) -> None:
     """Run the handlers of an app: MODULE is imported from here, APP is its name there.
 

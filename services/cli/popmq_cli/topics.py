@@ -1,4 +1,6 @@
-"""popmq topic: make, list, show, delete."""
+"""popmq topic: create, change, spread, list, show, delete."""
+
+from collections.abc import Sequence
 
 import click
 from google.protobuf.json_format import MessageToDict
@@ -8,32 +10,59 @@ from popmq_cli.completion import topic_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, table
 
+SPREAD_S = 120.0
 TYPES = ["NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"]
 
 
 @click.group()
 def topic() -> None:
-    """Make, list, show and delete topics."""
+    """Create, change, list, show and delete topics."""
 
 
-@topic.command()
-@click.argument("name")
-@click.option(
+type_option = click.option(
     "--type",
     "message_type",
     type=click.Choice(TYPES, case_sensitive=False),
     metavar="|".join(TYPES),
-    default="NORMAL",
-    show_default=True,
     help="The messages it takes; MIXED takes all.",
 )
-@click.option(
-    "--queues",
-    type=click.IntRange(min=1),
-    default=8,
-    show_default=True,
-    help="Queues on each broker.",
+queues_option = click.option(
+    "--queues", type=click.IntRange(min=1, max=1024), help="Queues on each broker."
 )
+
+
+@topic.command()
+@click.argument("name")
+@type_option
+@queues_option
+@client_options
+@running
+async def create(
+    name: str, message_type: str | None, queues: int | None, endpoint: str, as_json: bool
+) -> None:
+    """Create the topic NAME on every broker.
+
+    NORMAL, with 8 queues on each, unless you say otherwise. A topic that exists with other settings
+    is refused: `popmq topic set` changes it.
+    """
+    wanted = admin.Topic(
+        name=name, message_type=(message_type or "NORMAL").upper(), queues=queues or 8
+    )
+    async with AdminClient(endpoint) as stub:
+        request = admin.CreateTopicRequest(topic=wanted)
+        response = await stub.CreateTopic(request, timeout=TIMEOUT_S)
+    if as_json:
+        _document(wanted, response.brokers, existed=response.existed)
+        return
+    before = " already" if response.existed else ""
+    where = ", ".join(response.brokers)
+    click.echo(f"Topic {name} ({_settings(wanted)}) is on {where}{before}.")
+
+
+@topic.command("set")
+@click.argument("name", shell_complete=topic_names)
+@type_option
+@queues_option
 @click.option(
     "--place-groups-anew",
     is_flag=True,
@@ -41,24 +70,73 @@ def topic() -> None:
 )
 @client_options
 @running
-async def create(
+async def set_topic(
     name: str,
-    message_type: str,
-    queues: int,
+    message_type: str | None,
+    queues: int | None,
     place_groups_anew: bool,
     endpoint: str,
     as_json: bool,
 ) -> None:
-    """Make the topic NAME on every broker, or change it."""
-    wanted = admin.Topic(name=name, message_type=message_type.upper(), queues=queues)
+    """Change settings of the topic NAME.
+
+    What you do not give stays as it is. With fewer queues, the ones that are too many take no more
+    messages and are read until they are empty.
+    """
+    request = admin.UpdateTopicRequest(name=name, place_groups_anew=place_groups_anew)
+    if message_type is not None:
+        request.message_type = message_type.upper()
+    if queues is not None:
+        request.queues = queues
     async with AdminClient(endpoint) as stub:
-        request = admin.CreateTopicRequest(topic=wanted, place_groups_anew=place_groups_anew)
-        response = await stub.CreateTopic(request, timeout=TIMEOUT_S)
+        response = await stub.UpdateTopic(request, timeout=TIMEOUT_S)
     if as_json:
-        document({"topic": MessageToDict(wanted), "brokers": list(response.brokers)})
+        _document(response.topic, response.brokers)
         return
     where = ", ".join(response.brokers)
-    click.echo(f"Topic {name} ({wanted.message_type}, {queues} queues) is on {where}.")
+    click.echo(f"Topic {name} ({_settings(response.topic)}) is on {where}.")
+    _tell_drained(response.topic)
+
+
+@topic.command()
+@click.argument("name", required=False, shell_complete=topic_names)
+@click.option("--all", "all_topics", is_flag=True, help="All topics.")
+@client_options
+@running
+async def spread(name: str | None, all_topics: bool, endpoint: str, as_json: bool) -> None:
+    """Put the topic NAME, or all, on brokers that lack it.
+
+    Do this after adding a broker: until then it gets no messages of topics that exist.
+    """
+    if (name is None) != all_topics:
+        raise click.UsageError("Give the name of a topic, or --all.")
+    async with AdminClient(endpoint) as stub:
+        request = admin.SpreadTopicsRequest(name=name or "")
+        response = await stub.SpreadTopics(request, timeout=SPREAD_S)
+    if as_json:
+        document([MessageToDict(found) for found in response.topics])
+        return
+    for found in response.topics:
+        click.echo(f"Topic {found.name} is now on {', '.join(found.brokers)} too.")
+    if not response.topics:
+        click.echo("Every broker has it already." if name else "Every broker has every topic.")
+
+
+def _settings(found: admin.Topic) -> str:
+    queues = "1 queue" if found.queues == 1 else f"{found.queues} queues"
+    return f"{found.message_type}, {queues}"
+
+
+def _tell_drained(found: admin.Topic) -> None:
+    if found.read_queues > found.queues:
+        first, last = found.queues, found.read_queues - 1
+        those = f"Queue {last} takes" if first == last else f"Queues {first} to {last} take"
+        click.echo(f"{those} no more messages and will be read until nothing is left there.")
+
+
+def _document(found: admin.Topic, brokers: Sequence[str], **more: bool) -> None:
+    shown = MessageToDict(found, always_print_fields_with_no_presence=True)
+    document({"topic": shown, "brokers": list(brokers), **more})
 
 
 @topic.command("list")
@@ -89,7 +167,8 @@ async def show(name: str, endpoint: str, as_json: bool) -> None:
     if as_json:
         document(MessageToDict(response, always_print_fields_with_no_presence=True))
         return
-    click.echo(f"{response.topic.name}: {response.topic.message_type}")
+    click.echo(f"{response.topic.name}: {_settings(response.topic)} on each broker")
+    _tell_drained(response.topic)
     rows = [
         (queue.broker, queue.queue_id, queue.min_offset, queue.max_offset)
         for queue in response.queues

@@ -27,21 +27,25 @@ class Topic(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     MESSAGE_TYPE_FIELD_NUMBER: _builtins.int
     QUEUES_FIELD_NUMBER: _builtins.int
+    READ_QUEUES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     message_type: _builtins.str
     """NORMAL, FIFO, DELAY, TRANSACTION, MIXED"""
     queues: _builtins.int
     """per broker"""
+    read_queues: _builtins.int
+    """more than `queues`: the last ones take no messages, and are read until"""
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         message_type: _builtins.str = ...,
         queues: _builtins.int = ...,
+        read_queues: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message_type", b"message_type", "name", b"name", "queues", b"queues"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message_type", b"message_type", "name", b"name", "queues", b"queues", "read_queues", b"read_queues"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -125,27 +129,21 @@ Global___RetryPolicy: _TypeAlias = RetryPolicy  # noqa: Y015
 
 @_typing.final
 class CreateTopicRequest(_message.Message):
+    """On every broker of the cluster. One that exists with other settings is refused."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     TOPIC_FIELD_NUMBER: _builtins.int
-    PLACE_GROUPS_ANEW_FIELD_NUMBER: _builtins.int
-    place_groups_anew: _builtins.bool
-    """Spread message groups over the brokers there are now. What a group still has elsewhere may be
-    overtaken.
-    """
     @_builtins.property
-    def topic(self) -> Global___Topic:
-        """on every broker of the cluster; changes it if it exists"""
-
+    def topic(self) -> Global___Topic: ...
     def __init__(
         self,
         *,
         topic: Global___Topic | None = ...,
-        place_groups_anew: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["topic", b"topic"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["place_groups_anew", b"place_groups_anew", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -156,20 +154,158 @@ class CreateTopicResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     BROKERS_FIELD_NUMBER: _builtins.int
+    EXISTED_FIELD_NUMBER: _builtins.int
+    existed: _builtins.bool
+    """on all of them, with these settings"""
     @_builtins.property
     def brokers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
         brokers: _abc.Iterable[_builtins.str] | None = ...,
+        existed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["brokers", b"brokers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["brokers", b"brokers", "existed", b"existed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CreateTopicResponse: _TypeAlias = CreateTopicResponse  # noqa: Y015
+
+@_typing.final
+class UpdateTopicRequest(_message.Message):
+    """What is not given stays as it is. Queues that are too many are read as long as they hold messages."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    QUEUES_FIELD_NUMBER: _builtins.int
+    MESSAGE_TYPE_FIELD_NUMBER: _builtins.int
+    PLACE_GROUPS_ANEW_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    queues: _builtins.int
+    """per broker"""
+    message_type: _builtins.str
+    place_groups_anew: _builtins.bool
+    """Spread message groups over the brokers there are now. What a group still has elsewhere may be
+    overtaken.
+    """
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        queues: _builtins.int | None = ...,
+        message_type: _builtins.str | None = ...,
+        place_groups_anew: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_message_type", b"_message_type", "_queues", b"_queues", "message_type", b"message_type", "queues", b"queues"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_message_type", b"_message_type", "_queues", b"_queues", "message_type", b"message_type", "name", b"name", "place_groups_anew", b"place_groups_anew", "queues", b"queues"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__message_type: _TypeAlias = _typing.Literal["message_type"]  # noqa: Y015
+    _WhichOneofArgType__message_type: _TypeAlias = _typing.Literal["_message_type", b"_message_type"]  # noqa: Y015
+    _WhichOneofReturnType__queues: _TypeAlias = _typing.Literal["queues"]  # noqa: Y015
+    _WhichOneofArgType__queues: _TypeAlias = _typing.Literal["_queues", b"_queues"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__message_type) -> _WhichOneofReturnType__message_type | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__queues) -> _WhichOneofReturnType__queues | None: ...
+
+Global___UpdateTopicRequest: _TypeAlias = UpdateTopicRequest  # noqa: Y015
+
+@_typing.final
+class UpdateTopicResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    BROKERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def topic(self) -> Global___Topic: ...
+    @_builtins.property
+    def brokers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        topic: Global___Topic | None = ...,
+        brokers: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["topic", b"topic"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["brokers", b"brokers", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateTopicResponse: _TypeAlias = UpdateTopicResponse  # noqa: Y015
+
+@_typing.final
+class SpreadTopicsRequest(_message.Message):
+    """Topics get to the brokers that lack them: a broker was added."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """empty: all topics"""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SpreadTopicsRequest: _TypeAlias = SpreadTopicsRequest  # noqa: Y015
+
+@_typing.final
+class SpreadTopic(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    BROKERS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    @_builtins.property
+    def brokers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """that have it since now"""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        brokers: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["brokers", b"brokers", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SpreadTopic: _TypeAlias = SpreadTopic  # noqa: Y015
+
+@_typing.final
+class SpreadTopicsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPICS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def topics(self) -> _containers.RepeatedCompositeFieldContainer[Global___SpreadTopic]:
+        """those that some broker lacked"""
+
+    def __init__(
+        self,
+        *,
+        topics: _abc.Iterable[Global___SpreadTopic] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["topics", b"topics"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SpreadTopicsResponse: _TypeAlias = SpreadTopicsResponse  # noqa: Y015
 
 @_typing.final
 class SetPermissionRequest(_message.Message):
@@ -362,6 +498,8 @@ Global___DescribeTopicResponse: _TypeAlias = DescribeTopicResponse  # noqa: Y015
 
 @_typing.final
 class CreateGroupRequest(_message.Message):
+    """On every broker of the cluster. One that exists with other settings is refused."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     GROUP_FIELD_NUMBER: _builtins.int
@@ -385,20 +523,104 @@ class CreateGroupResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     BROKERS_FIELD_NUMBER: _builtins.int
+    EXISTED_FIELD_NUMBER: _builtins.int
+    existed: _builtins.bool
+    """with these settings"""
     @_builtins.property
     def brokers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
         brokers: _abc.Iterable[_builtins.str] | None = ...,
+        existed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["brokers", b"brokers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["brokers", b"brokers", "existed", b"existed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CreateGroupResponse: _TypeAlias = CreateGroupResponse  # noqa: Y015
+
+@_typing.final
+class UpdateGroupRequest(_message.Message):
+    """What is not given stays as it is. Where the group is in its queues does not change."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    FIFO_FIELD_NUMBER: _builtins.int
+    MAX_ATTEMPTS_FIELD_NUMBER: _builtins.int
+    CONSUME_FROM_FIELD_NUMBER: _builtins.int
+    CONSUME_FROM_MS_FIELD_NUMBER: _builtins.int
+    LOCK_HOLD_MS_FIELD_NUMBER: _builtins.int
+    RETRY_POLICY_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    fifo: _builtins.bool
+    max_attempts: _builtins.int
+    consume_from: _builtins.str
+    consume_from_ms: _builtins.int
+    """with TIME"""
+    lock_hold_ms: _builtins.int
+    @_builtins.property
+    def retry_policy(self) -> Global___RetryPolicy: ...
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        fifo: _builtins.bool | None = ...,
+        max_attempts: _builtins.int | None = ...,
+        consume_from: _builtins.str | None = ...,
+        consume_from_ms: _builtins.int = ...,
+        lock_hold_ms: _builtins.int | None = ...,
+        retry_policy: Global___RetryPolicy | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_consume_from", b"_consume_from", "_fifo", b"_fifo", "_lock_hold_ms", b"_lock_hold_ms", "_max_attempts", b"_max_attempts", "consume_from", b"consume_from", "fifo", b"fifo", "lock_hold_ms", b"lock_hold_ms", "max_attempts", b"max_attempts", "retry_policy", b"retry_policy"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_consume_from", b"_consume_from", "_fifo", b"_fifo", "_lock_hold_ms", b"_lock_hold_ms", "_max_attempts", b"_max_attempts", "consume_from", b"consume_from", "consume_from_ms", b"consume_from_ms", "fifo", b"fifo", "lock_hold_ms", b"lock_hold_ms", "max_attempts", b"max_attempts", "name", b"name", "retry_policy", b"retry_policy"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__consume_from: _TypeAlias = _typing.Literal["consume_from"]  # noqa: Y015
+    _WhichOneofArgType__consume_from: _TypeAlias = _typing.Literal["_consume_from", b"_consume_from"]  # noqa: Y015
+    _WhichOneofReturnType__fifo: _TypeAlias = _typing.Literal["fifo"]  # noqa: Y015
+    _WhichOneofArgType__fifo: _TypeAlias = _typing.Literal["_fifo", b"_fifo"]  # noqa: Y015
+    _WhichOneofReturnType__lock_hold_ms: _TypeAlias = _typing.Literal["lock_hold_ms"]  # noqa: Y015
+    _WhichOneofArgType__lock_hold_ms: _TypeAlias = _typing.Literal["_lock_hold_ms", b"_lock_hold_ms"]  # noqa: Y015
+    _WhichOneofReturnType__max_attempts: _TypeAlias = _typing.Literal["max_attempts"]  # noqa: Y015
+    _WhichOneofArgType__max_attempts: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__consume_from) -> _WhichOneofReturnType__consume_from | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__fifo) -> _WhichOneofReturnType__fifo | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__lock_hold_ms) -> _WhichOneofReturnType__lock_hold_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_attempts) -> _WhichOneofReturnType__max_attempts | None: ...
+
+Global___UpdateGroupRequest: _TypeAlias = UpdateGroupRequest  # noqa: Y015
+
+@_typing.final
+class UpdateGroupResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    BROKERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def group(self) -> Global___Group: ...
+    @_builtins.property
+    def brokers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        group: Global___Group | None = ...,
+        brokers: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["group", b"group"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["brokers", b"brokers", "group", b"group"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateGroupResponse: _TypeAlias = UpdateGroupResponse  # noqa: Y015
 
 @_typing.final
 class DeleteGroupRequest(_message.Message):

@@ -39,6 +39,16 @@ class AdminStub:
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.CreateTopicRequest.SerializeToString,
                 response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.CreateTopicResponse.FromString,
                 _registered_method=True)
+        self.UpdateTopic = channel.unary_unary(
+                '/popmq.admin.v1.Admin/UpdateTopic',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.UpdateTopicRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.UpdateTopicResponse.FromString,
+                _registered_method=True)
+        self.SpreadTopics = channel.unary_unary(
+                '/popmq.admin.v1.Admin/SpreadTopics',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.SpreadTopicsRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.SpreadTopicsResponse.FromString,
+                _registered_method=True)
         self.DeleteTopic = channel.unary_unary(
                 '/popmq.admin.v1.Admin/DeleteTopic',
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.DeleteTopicRequest.SerializeToString,
@@ -58,6 +68,11 @@ class AdminStub:
                 '/popmq.admin.v1.Admin/CreateGroup',
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.CreateGroupRequest.SerializeToString,
                 response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.CreateGroupResponse.FromString,
+                _registered_method=True)
+        self.UpdateGroup = channel.unary_unary(
+                '/popmq.admin.v1.Admin/UpdateGroup',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.UpdateGroupRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.UpdateGroupResponse.FromString,
                 _registered_method=True)
         self.DeleteGroup = channel.unary_unary(
                 '/popmq.admin.v1.Admin/DeleteGroup',
@@ -160,6 +175,18 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def UpdateTopic(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SpreadTopics(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DeleteTopic(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -179,6 +206,12 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CreateGroup(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateGroup(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -300,6 +333,16 @@ def add_AdminServicer_to_server(servicer, server):
                     request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.CreateTopicRequest.FromString,
                     response_serializer=popmq__admin_dot_v1_dot_admin__pb2.CreateTopicResponse.SerializeToString,
             ),
+            'UpdateTopic': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateTopic,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.UpdateTopicRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.UpdateTopicResponse.SerializeToString,
+            ),
+            'SpreadTopics': grpc.unary_unary_rpc_method_handler(
+                    servicer.SpreadTopics,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.SpreadTopicsRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.SpreadTopicsResponse.SerializeToString,
+            ),
             'DeleteTopic': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteTopic,
                     request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.DeleteTopicRequest.FromString,
@@ -319,6 +362,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.CreateGroup,
                     request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.CreateGroupRequest.FromString,
                     response_serializer=popmq__admin_dot_v1_dot_admin__pb2.CreateGroupResponse.SerializeToString,
+            ),
+            'UpdateGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateGroup,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.UpdateGroupRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.UpdateGroupResponse.SerializeToString,
             ),
             'DeleteGroup': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteGroup,
@@ -449,6 +497,60 @@ class Admin:
             _registered_method=True)
 
     @staticmethod
+    def UpdateTopic(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/UpdateTopic',
+            popmq__admin_dot_v1_dot_admin__pb2.UpdateTopicRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.UpdateTopicResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SpreadTopics(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/SpreadTopics',
+            popmq__admin_dot_v1_dot_admin__pb2.SpreadTopicsRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.SpreadTopicsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def DeleteTopic(request,
             target,
             options=(),
@@ -546,6 +648,33 @@ class Admin:
             '/popmq.admin.v1.Admin/CreateGroup',
             popmq__admin_dot_v1_dot_admin__pb2.CreateGroupRequest.SerializeToString,
             popmq__admin_dot_v1_dot_admin__pb2.CreateGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/UpdateGroup',
+            popmq__admin_dot_v1_dot_admin__pb2.UpdateGroupRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.UpdateGroupResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -34,10 +34,13 @@ class AdminStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AdminAsyncStub: ...
     CreateTopic: _grpc.UnaryUnaryMultiCallable[_admin_pb2.CreateTopicRequest, _admin_pb2.CreateTopicResponse]
+    UpdateTopic: _grpc.UnaryUnaryMultiCallable[_admin_pb2.UpdateTopicRequest, _admin_pb2.UpdateTopicResponse]
+    SpreadTopics: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SpreadTopicsRequest, _admin_pb2.SpreadTopicsResponse]
     DeleteTopic: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DeleteTopicRequest, _admin_pb2.DeleteTopicResponse]
     ListTopics: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListTopicsRequest, _admin_pb2.ListTopicsResponse]
     DescribeTopic: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DescribeTopicRequest, _admin_pb2.DescribeTopicResponse]
     CreateGroup: _grpc.UnaryUnaryMultiCallable[_admin_pb2.CreateGroupRequest, _admin_pb2.CreateGroupResponse]
+    UpdateGroup: _grpc.UnaryUnaryMultiCallable[_admin_pb2.UpdateGroupRequest, _admin_pb2.UpdateGroupResponse]
     DeleteGroup: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DeleteGroupRequest, _admin_pb2.DeleteGroupResponse]
     ListGroups: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListGroupsRequest, _admin_pb2.ListGroupsResponse]
     DescribeGroup: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DescribeGroupRequest, _admin_pb2.DescribeGroupResponse]
@@ -61,10 +64,13 @@ class AdminStub:
 class AdminAsyncStub(AdminStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateTopic: _aio.UnaryUnaryMultiCallable[_admin_pb2.CreateTopicRequest, _admin_pb2.CreateTopicResponse]  # type: ignore[assignment]
+    UpdateTopic: _aio.UnaryUnaryMultiCallable[_admin_pb2.UpdateTopicRequest, _admin_pb2.UpdateTopicResponse]  # type: ignore[assignment]
+    SpreadTopics: _aio.UnaryUnaryMultiCallable[_admin_pb2.SpreadTopicsRequest, _admin_pb2.SpreadTopicsResponse]  # type: ignore[assignment]
     DeleteTopic: _aio.UnaryUnaryMultiCallable[_admin_pb2.DeleteTopicRequest, _admin_pb2.DeleteTopicResponse]  # type: ignore[assignment]
     ListTopics: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListTopicsRequest, _admin_pb2.ListTopicsResponse]  # type: ignore[assignment]
     DescribeTopic: _aio.UnaryUnaryMultiCallable[_admin_pb2.DescribeTopicRequest, _admin_pb2.DescribeTopicResponse]  # type: ignore[assignment]
     CreateGroup: _aio.UnaryUnaryMultiCallable[_admin_pb2.CreateGroupRequest, _admin_pb2.CreateGroupResponse]  # type: ignore[assignment]
+    UpdateGroup: _aio.UnaryUnaryMultiCallable[_admin_pb2.UpdateGroupRequest, _admin_pb2.UpdateGroupResponse]  # type: ignore[assignment]
     DeleteGroup: _aio.UnaryUnaryMultiCallable[_admin_pb2.DeleteGroupRequest, _admin_pb2.DeleteGroupResponse]  # type: ignore[assignment]
     ListGroups: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListGroupsRequest, _admin_pb2.ListGroupsResponse]  # type: ignore[assignment]
     DescribeGroup: _aio.UnaryUnaryMultiCallable[_admin_pb2.DescribeGroupRequest, _admin_pb2.DescribeGroupResponse]  # type: ignore[assignment]
@@ -93,6 +99,20 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_admin_pb2.CreateTopicResponse, _abc.Awaitable[_admin_pb2.CreateTopicResponse]]: ...
 
     @_abc_1.abstractmethod
+    def UpdateTopic(
+        self,
+        request: _admin_pb2.UpdateTopicRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.UpdateTopicResponse, _abc.Awaitable[_admin_pb2.UpdateTopicResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def SpreadTopics(
+        self,
+        request: _admin_pb2.SpreadTopicsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.SpreadTopicsResponse, _abc.Awaitable[_admin_pb2.SpreadTopicsResponse]]: ...
+
+    @_abc_1.abstractmethod
     def DeleteTopic(
         self,
         request: _admin_pb2.DeleteTopicRequest,
@@ -119,6 +139,13 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.CreateGroupRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.CreateGroupResponse, _abc.Awaitable[_admin_pb2.CreateGroupResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def UpdateGroup(
+        self,
+        request: _admin_pb2.UpdateGroupRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.UpdateGroupResponse, _abc.Awaitable[_admin_pb2.UpdateGroupResponse]]: ...
 
     @_abc_1.abstractmethod
     def DeleteGroup(

@@ -188,6 +188,8 @@ class _JournalKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_JournalKi
     """not acked; a copy was written"""
     JOURNAL_KIND_MOVED: _JournalKind.ValueType  # 6
     """the group's position was set"""
+    JOURNAL_KIND_STARTED: _JournalKind.ValueType  # 7
+    """the group started behind it"""
 
 class JournalKind(_JournalKind, metaclass=_JournalKindEnumTypeWrapper): ...
 
@@ -201,6 +203,8 @@ JOURNAL_KIND_ENDED: JournalKind.ValueType  # 5
 """not acked; a copy was written"""
 JOURNAL_KIND_MOVED: JournalKind.ValueType  # 6
 """the group's position was set"""
+JOURNAL_KIND_STARTED: JournalKind.ValueType  # 7
+"""the group started behind it"""
 Global___JournalKind: _TypeAlias = JournalKind  # noqa: Y015
 
 @_typing.final
@@ -1587,17 +1591,21 @@ class Describe(_message.Message):
 
     TOPIC_FIELD_NUMBER: _builtins.int
     GROUP_FIELD_NUMBER: _builtins.int
+    SETTINGS_ONLY_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     group: _builtins.str
+    settings_only: _builtins.bool
+    """without queues"""
     def __init__(
         self,
         *,
         topic: _builtins.str = ...,
         group: _builtins.str = ...,
+        settings_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "settings_only", b"settings_only", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

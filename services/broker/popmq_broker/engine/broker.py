@@ -117,7 +117,7 @@ class Broker:
             "nack": Nacks(state, ack, self.revive).nack,
             "release": ack.release,
             "forward_dead_letter": ack.forward,
-            **_of_dead_letters(dead_letters, Purge(state, self.topics, dead_letters)),
+            **_of_dead_letters(dead_letters, Purge(state, self.catalog, dead_letters)),
             "recall": Recall(state, self.timers).recall,
             "alive": renew.alive,
             "gone": renew.gone,

@@ -29,11 +29,12 @@ class Describe:
             topics, groups = state.topics.values(), state.groups.values()
         return link.DescribeReply(
             broker_name=state.config.name,
-            topics=[self._topic_status(topic) for topic in topics],
-            groups=self._group_statuses(groups),
+            topics=[self._topic_status(topic, request) for topic in topics],
+            groups=self._group_statuses(groups, request),
         )
 
-    def _topic_status(self, topic: tables.TopicConfig) -> link.TopicStatus:
+    def _topic_status(self, topic: tables.TopicConfig, request: link.Describe) -> link.TopicStatus:
+        queue_count = max(topic.read_queues, topic.write_queues)
         return link.TopicStatus(
             config=topic_message(topic),
             queues=[
@@ -42,12 +43,16 @@ class Describe:
                     min_offset=self._state.min_offset(topic.name, i),
                     max_offset=self._state.store.max_offset(topic.name, i),
                 )
-                for i in range(max(topic.read_queues, topic.write_queues))
+                for i in range(0 if request.settings_only else queue_count)
             ],
         )
 
-    def _group_statuses(self, groups: Iterable[tables.GroupConfig]) -> list[link.GroupStatus]:
+    def _group_statuses(
+        self, groups: Iterable[tables.GroupConfig], request: link.Describe
+    ) -> list[link.GroupStatus]:
         found = {group.name: link.GroupStatus(config=group_message(group)) for group in groups}
+        if request.settings_only:
+            return list(found.values())
         for key, queue in sorted(known_queues(self._state).items()):
             if key.group in found:
                 found[key.group].queues.append(self._queue_status(key, queue))

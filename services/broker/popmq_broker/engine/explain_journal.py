@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from popmq_broker.core import checkpoint as ck
+from popmq_broker.core import starts
 from popmq_broker.core.queue_entry import QueueEntry
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.store.seek import entries_from, first_stored_at
@@ -59,7 +60,7 @@ async def read_journal(
                 break
             if any(mark in record.body for mark in marks):
                 lines += _lines(record, wanted)
-    lines = _without_replaced(lines)
+    lines = _with_starts(_without_replaced(lines), wanted)
     lines.sort(key=lambda line: (line.at_ms, line.generation))
     reply.journal.extend(lines)
 
@@ -77,6 +78,29 @@ def _without_replaced(lines: list[link.JournalLine]) -> list[link.JournalLine]:
         if line.kind != link.JOURNAL_KIND_ACKED
         or (*_owner(line), line.generation, line.at_ms) not in replaced
     ]
+
+
+def _with_starts(lines: list[link.JournalLine], wanted: frozenset[Place]) -> list[link.JournalLine]:
+    """A group's start sets its position in every queue; it matters to what lies before."""
+    started = {
+        (line.group, line.topic, line.at_ms)
+        for line in lines
+        if line.kind == link.JOURNAL_KIND_STARTED
+    }
+    found = []
+    for line in lines:
+        if line.kind == link.JOURNAL_KIND_MOVED and (line.group, line.topic, line.at_ms) in started:
+            line.kind = link.JOURNAL_KIND_STARTED
+            if any(_lies_before(place, line) for place in wanted):
+                found.append(line)
+        elif line.kind != link.JOURNAL_KIND_STARTED:
+            found.append(line)
+    return found
+
+
+def _lies_before(place: Place, line: link.JournalLine) -> bool:
+    in_queue = (place.topic, place.queue_id) == (line.topic, line.queue_id)
+    return in_queue and place.offset < line.offset
 
 
 def _owner(line: link.JournalLine) -> tuple[str, str, int, int]:
@@ -108,6 +132,10 @@ def _lines(record: Record, wanted: frozenset[Place]) -> Iterator[link.JournalLin
                 queue_id=checkpoint.queue_id,
                 offset=checkpoint.start_offset,
             )
+    elif tag == starts.START_TAG:
+        (group, topic), _ = starts.decode(record.body, where=where)
+        kind = link.JOURNAL_KIND_STARTED
+        yield link.JournalLine(kind=kind, at_ms=at_ms, group=group, topic=topic)
     elif tag in (ck.ACK_TAG, ck.BATCH_ACK_TAG):
         ack = ck.decode_ack(record.body, where=where)
         for offset in ack.offsets:

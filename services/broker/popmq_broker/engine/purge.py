@@ -5,19 +5,19 @@ purged lies before the floor of the dead letters' queue, as what a deleted topic
 not listed, counted, sent again or received, over any restart.
 """
 
+from popmq_broker.core.catalog import Change, Kind
 from popmq_broker.core.offsets import QueueKey
+from popmq_broker.engine.catalog import Catalog
 from popmq_broker.engine.dead_letters import DeadLetters
-from popmq_broker.engine.moves import move
 from popmq_broker.engine.state import LOG_END, BrokerState
-from popmq_broker.engine.topics import Topics
 from popmq_common.names import check_group, dead_letter_topic
 from popmq_internal.v1 import link_pb2 as link
 
 
 class Purge:
-    def __init__(self, state: BrokerState, topics: Topics, dead_letters: DeadLetters) -> None:
+    def __init__(self, state: BrokerState, catalog: Catalog, dead_letters: DeadLetters) -> None:
         self._state = state
-        self._topics = topics
+        self._catalog = catalog
         self._dead_letters = dead_letters
 
     async def purge(self, request: link.PurgeDeadLetters) -> link.PurgeReply:
@@ -37,7 +37,7 @@ class Purge:
         )
         if until > start and not request.dry_run:
             self._delete(topic, until)
-            await self._topics.save_floors()
+            await state.store.durable(state.store.log_end)
         return reply
 
     def _until(self, topic: str, request: link.PurgeDeadLetters) -> int:
@@ -55,7 +55,7 @@ class Purge:
             for key, queue in state.leases.queues.items()
             if key == QueueKey(key.group, topic, 0) and queue.position < until
         }
-        move(state, behind)
+        floors = {LOG_END: state.store.log_end, 0: until}
+        self._catalog.change(Change(Kind.FLOORS, topic, floors), moves=behind)
         for key in behind:
             state.pullers.forget(key)
-        state.floors[topic] = {LOG_END: state.store.log_end, 0: until}

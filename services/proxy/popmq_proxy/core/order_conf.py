@@ -9,10 +9,9 @@ Source: RocketMQ's ORDER_TOPIC_CONFIG, which an operator sets. Differs: every to
 brokers keep it, and it is only made anew when the number of queues changes or it is asked for.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from popmq_common.errors import BadRequest
-from popmq_internal.v1 import nameserver_pb2 as ns
 
 BROKERS_MAX = 1_000
 
@@ -30,13 +29,3 @@ def places(conf: str) -> list[tuple[str, int]]:
             raise BadRequest(reason=f"order configuration {conf!r}, not broker:queues;…")
         found += [(broker, queue_id) for queue_id in range(int(count))]
     return found
-
-
-def conf_for(
-    known: Sequence[ns.QueueRoute], brokers: Iterable[str], queues: int, *, anew: bool = False
-) -> str:
-    """For a topic that is made or changed: the one it has, as long as it may stay."""
-    confs = sorted(route.topic.order_conf for route in known if route.topic.order_conf)
-    if confs and not anew and all(route.topic.write_queues == queues for route in known):
-        return confs[0]
-    return conf_of(brokers, queues)

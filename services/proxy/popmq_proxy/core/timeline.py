@@ -187,6 +187,8 @@ def _journaled(line: link.JournalLine, attempt: int) -> tuple[str, str]:
             return "acked", f"acked by group {group}"
         case link.JOURNAL_KIND_ENDED:
             return "ended", f"the lease of group {group} ended without an ack"
+        case link.JOURNAL_KIND_STARTED:
+            return "skipped", f"group {group} started behind it, at offset {line.offset}"
     if line.offset < 0:
         return "moved", f"group {group} was deleted, with its place in the queue"
     return "moved", f"group {group} was set to offset {line.offset} of the queue"

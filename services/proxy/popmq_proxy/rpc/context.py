@@ -15,6 +15,7 @@ from popmq_common.errors import (
     GroupNotFound,
     NameserverDown,
     NoBroker,
+    NotFound,
     TopicNotFound,
     Unavailable,
 )
@@ -161,16 +162,30 @@ class Upstream:
             raise NoBroker()
         return found
 
+    async def registered(self) -> list[str]:
+        """Every broker, by name. Raises `NoBroker`, `NameserverDown`."""
+        found = sorted(info.name for info in await self.routes.brokers())
+        if not found:
+            raise NoBroker()
+        return found
+
+    async def described(self, what: link.Describe) -> dict[str, link.DescribeReply]:
+        """Of the brokers that have the topic or the group. Raises what one of them fails with."""
+        found = {}
+        for broker in await self.registered():
+            try:
+                found[broker] = (await self.call(broker, link.Call(describe=what))).describe
+            except NotFound:
+                continue
+        return found
+
     async def on_all_brokers(self, call: link.Call) -> dict[str, link.Reply]:
         """The same call to every broker that is registered; the first failure is raised."""
         replies = {}
-        registered = await self.routes.brokers()
-        if not registered:
-            raise NoBroker()
-        for info in registered:
+        for broker in await self.registered():
             own = link.Call()
             own.CopyFrom(call)
-            replies[info.name] = await self.call(info.name, own)
+            replies[broker] = await self.call(broker, own)
         return replies
 
     async def on_reachable_brokers(self, call: link.Call) -> dict[str, link.Reply]:

@@ -14,8 +14,8 @@ from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_proxy.core.status import status_of
 from popmq_proxy.metrics import Metrics
 from popmq_proxy.rpc.ack import Ack
-from popmq_proxy.rpc.admin import Admin
 from popmq_proxy.rpc.answer import Answer
+from popmq_proxy.rpc.broker_admin import BrokerAdmin
 from popmq_proxy.rpc.client import Client
 from popmq_proxy.rpc.cluster import Cluster
 from popmq_proxy.rpc.consumer import Consumer
@@ -24,6 +24,7 @@ from popmq_proxy.rpc.dead_letters import DeadLetters
 from popmq_proxy.rpc.explain import Explain
 from popmq_proxy.rpc.export import Export
 from popmq_proxy.rpc.find import Find
+from popmq_proxy.rpc.group_admin import GroupAdmin
 from popmq_proxy.rpc.health import Health
 from popmq_proxy.rpc.membership import Membership
 from popmq_proxy.rpc.offsets import Offsets
@@ -37,6 +38,7 @@ from popmq_proxy.rpc.route import Route
 from popmq_proxy.rpc.send import Send
 from popmq_proxy.rpc.send_back import SendBack
 from popmq_proxy.rpc.signs import SignsOfLife
+from popmq_proxy.rpc.topic_admin import TopicAdmin
 from popmq_proxy.rpc.transaction import Transactions
 from popmq_proxy.rpc.transaction_checks import TransactionChecks
 
@@ -58,7 +60,9 @@ class Methods:
     send: Send
     client: Client
     signs: SignsOfLife
-    admin: Admin
+    topics: TopicAdmin
+    groups: GroupAdmin
+    brokers: BrokerAdmin
     dead_letters: DeadLetters
     transactions: Transactions
     checks: TransactionChecks
@@ -127,7 +131,9 @@ def methods(upstream: Upstream, metrics: Metrics) -> Methods:
         send=send,
         client=client,
         signs=signs,
-        admin=Admin(upstream),
+        topics=TopicAdmin(upstream),
+        groups=GroupAdmin(upstream),
+        brokers=BrokerAdmin(upstream),
         dead_letters=DeadLetters(upstream),
         transactions=transactions,
         checks=TransactionChecks(upstream),

@@ -17,8 +17,11 @@ from popmq_proxy.rpc.context import CallContext
 CHANGES: Final = frozenset(
     {
         "CreateTopic",
+        "UpdateTopic",
+        "SpreadTopics",
         "DeleteTopic",
         "CreateGroup",
+        "UpdateGroup",
         "DeleteGroup",
         "RedriveDeadLetters",
         "Redrive",

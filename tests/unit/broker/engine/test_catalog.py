@@ -16,7 +16,7 @@ from popmq_common.names import CATALOG_TOPIC
 from popmq_internal.v1 import link_pb2 as link
 
 RANDOM = random.Random(3)
-Change = Callable[[EngineDriver], None]
+Change = Callable[[EngineDriver], object]
 
 
 @pytest.fixture

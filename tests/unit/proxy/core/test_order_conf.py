@@ -5,7 +5,7 @@ import pytest
 from popmq_common.errors import BadRequest
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
-from popmq_proxy.core.order_conf import conf_for, conf_of, places
+from popmq_proxy.core.order_conf import conf_of, places
 from popmq_proxy.core.routes import TopicRoutes, place_of_group
 
 GROUPS = [f"customer-{i}" for i in range(100)]
@@ -37,14 +37,6 @@ def test_a_broker_that_is_away_moves_no_group() -> None:
 def test_without_a_configuration_the_queues_there_are_count() -> None:
     assert {broker for broker, _ in placed(route("a", ""), route("b", ""))} == {"a", "b"}
     assert {broker for broker, _ in placed(route("a", ""))} == {"a"}
-
-
-def test_a_change_of_a_topic_keeps_it_unless_it_cannot_stay() -> None:
-    known = [route("a", "a:4;b:4")]
-    assert conf_for(known, ["a", "b", "c"], 4) == "a:4;b:4"
-    assert conf_for(known, ["a", "c"], 4, anew=True) == "a:4;c:4"
-    assert conf_for(known, ["a", "c"], 8) == "a:8;c:8"
-    assert conf_for([], ["a", "c"], 4) == "a:4;c:4"
 
 
 @pytest.mark.parametrize("text", ["a", "a:", ":4", "a:x", "a:4;", "a:-1"])
