@@ -15,7 +15,7 @@ from micro.ends import StoringBroker, Wire
 from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig
 from popmq_broker.engine.broker import Broker
-from popmq_broker.engine.topics import announced
+from popmq_broker.engine.topics import Announced
 from popmq_broker.rpc.link import Connection as BrokerConnection
 from popmq_common import logs
 from popmq_common.clock import SystemClock
@@ -182,7 +182,7 @@ async def _broker(folder: Path) -> AsyncIterator[Broker]:
     config = BrokerConfig(data_dir=folder, name="b", segment_bytes=SEGMENT_BYTES)
     broker = await open_engine(config, SystemClock())
     await broker.handle(link.Call(put_topic=link.PutTopic(topic=TOPIC)))
-    assert announced(broker.state)
+    assert Announced(broker.state).everything()
     yield broker
     broker.state.store.abandon()
 

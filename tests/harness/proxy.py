@@ -12,7 +12,7 @@ from harness.reachable import Reachable
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq_broker.engine.topics import announced
+from popmq_broker.engine.topics import Announced
 from popmq_common import logs
 from popmq_common.sends import SendCall, SendDone
 from popmq_internal.v1 import link_pb2 as link
@@ -62,7 +62,7 @@ class ProxyDriver:
         return [
             ns.QueueRoute(broker=ns.BrokerInfo(name=engine.broker.name), topic=config)
             for engine in self._engines
-            for config in announced(engine.broker.state)
+            for config in Announced(engine.broker.state).everything()
             if config.name == topic
         ]
 

@@ -18,6 +18,7 @@ from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
 from popmq_nameserver.app import Nameserver, nameserver
 from popmq_nameserver.config import NameserverConfig
 from popmq_proxy.clients.nameservers import GrpcNameservers
+from popmq_proxy.clients.route_cache import RouteCache
 
 TOPIC = link.TopicConfig(name="t", read_queues=2, write_queues=2, perm=6, message_type="NORMAL")
 
@@ -182,3 +183,54 @@ async def test_each_nameserver_says_how_it_is_or_why_it_does_not() -> None:
     assert (old.failure, old.found.brokers, old.found.version) == ("", 2, "")
     assert gone.failure
     assert [one.address for one in (well, old, gone)] == [f"127.0.0.1:{port}" for port in ports]
+
+
+async def test_a_proxy_hears_at_once_that_a_topic_is_on_another_broker() -> None:
+    """Long before it would ask again."""
+    async with AsyncExitStack() as stack:
+        found = await start(stack, SystemClock())
+        address = f"127.0.0.1:{found.port}"
+        routes = RouteCache(GrpcNameservers((address,)))
+        first, second = GrpcAnnouncer(address), GrpcAnnouncer(address)
+        await first.register(registration(1, "a:1"))
+        assert (await routes.routes("t")).readable_brokers == ["b"]
+        following = asyncio.create_task(routes.follow())
+        await asyncio.sleep(0.2)
+        other = registration(1, "c:1")
+        other.broker.name = "c"
+        await second.register(other)
+        async with asyncio.timeout(10):
+            while routes.readable("t") != ["b", "c"]:  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0.02)
+        gone = ns.UpdateRequest(broker=other.broker, from_version=1, gone=["t"])
+        gone.broker.version = 2
+        assert await second.update(gone)
+        async with asyncio.timeout(10):
+            while routes.readable("t") != ["b"]:  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0.02)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await routes.close()
+        for announcer in (first, second):
+            await announcer.unregister(other.broker)
+
+
+async def test_changes_are_told_when_they_come_or_when_the_time_is_over() -> None:
+    async with AsyncExitStack() as stack:
+        found = await start(stack, SystemClock())
+        channel = await stack.enter_async_context(
+            grpc.aio.insecure_channel(f"127.0.0.1:{found.port}")
+        )
+        stub = ns_grpc.NameserverStub(channel)
+        first = await stub.Changes(ns.ChangesRequest())
+        assert first.everything
+        asked = ns.ChangesRequest(instance=first.instance, after=first.last, wait_ms=1)
+        nothing = await stub.Changes(asked)
+        assert (nothing.everything, list(nothing.topics)) == (False, [])
+        asked.wait_ms = 30_000
+        waiting = asyncio.ensure_future(stub.Changes(asked))
+        await asyncio.sleep(0.1)
+        await stub.Register(registration(1, "a:1"))
+        assert list((await waiting).topics) == ["t"]
+        another = await stub.Changes(ns.ChangesRequest(instance="another", after=1))
+        assert another.everything

@@ -16,7 +16,7 @@ from popmq_broker.engine import parked_leases, replay
 from popmq_broker.engine.broker import Broker
 from popmq_broker.engine.register import Announcer, GrpcAnnouncer, Registrar
 from popmq_broker.engine.state import BrokerState
-from popmq_broker.engine.topics import announced
+from popmq_broker.engine.topics import Announced
 from popmq_broker.engine.wait import Waiters
 from popmq_broker.rpc.health import health
 from popmq_broker.rpc.link import LinkServer
@@ -97,7 +97,7 @@ async def registered(
                 address=address,
                 epoch_ms=epoch_ms,
             ),
-            lambda: (state.topics_version, announced(state)),
+            Announced(state),
             state.log,
             state.config.heartbeat_ms / 1000,
         )

@@ -34,6 +34,9 @@ class LocalAnnouncer:
     async def register(self, request: ns.RegisterRequest) -> bool:
         return self._table.register(request.broker, list(request.topics), self._clock.now_ms())
 
+    async def update(self, request: ns.UpdateRequest) -> bool:
+        return self._table.update(request, self._clock.now_ms())
+
     async def heartbeat(self, broker: ns.BrokerInfo) -> bool:
         return self._table.heartbeat(broker, self._clock.now_ms())
 

@@ -30,6 +30,7 @@ class Claim(Enum):
     """A broker to a proxy: the same parts."""
     REGISTER = b"register"
     """A broker to a nameserver: the nameserver's nonce, the request's bytes."""
+    UPDATE = b"update"
     HEARTBEAT = b"heartbeat"
     UNREGISTER = b"unregister"
 

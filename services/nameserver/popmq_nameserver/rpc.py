@@ -3,6 +3,7 @@
 With a secret, calls that change a registration must prove that their sender knows it.
 """
 
+import asyncio
 import secrets
 import time
 from importlib.metadata import version
@@ -22,9 +23,13 @@ from popmq_nameserver.core.route_table import RouteTable
 from popmq_nameserver.metrics import Metrics
 
 Context = grpc.aio.ServicerContext[Any, Any]
-Change = TypeVar("Change", ns.RegisterRequest, ns.HeartbeatRequest, ns.UnregisterRequest)
+Change = TypeVar(
+    "Change", ns.RegisterRequest, ns.UpdateRequest, ns.HeartbeatRequest, ns.UnregisterRequest
+)
+WAIT_MS_MAX = 60_000
 _CLAIMS = {
     ns.RegisterRequest: Claim.REGISTER,
+    ns.UpdateRequest: Claim.UPDATE,
     ns.HeartbeatRequest: Claim.HEARTBEAT,
     ns.UnregisterRequest: Claim.UNREGISTER,
 }
@@ -38,6 +43,8 @@ class NameserverRpc(ns_grpc.NameserverServicer):
         self._clock = clock
         self._log = log
         self._started_ms = clock.now_ms()
+        self._instance = secrets.token_hex(8)
+        self._changed = asyncio.Event()
         self._version = version("popmq")
         self._metrics = Metrics(table)
         self.registry = self._metrics.registry
@@ -80,6 +87,7 @@ class NameserverRpc(ns_grpc.NameserverServicer):
             self._log.error("broker.refused", broker=request.broker.name, reason=str(full))
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(full))
         self._metrics.refused += not accepted
+        self._wake()
         self._log.info(
             "broker.registered" if accepted else "broker.refused",
             broker=request.broker.name,
@@ -87,6 +95,41 @@ class NameserverRpc(ns_grpc.NameserverServicer):
             topics=len(request.topics),
         )
         return ns.RegisterResponse(accepted=accepted)
+
+    async def Update(self, request: ns.UpdateRequest, context: Context) -> ns.UpdateResponse:
+        self._metrics.calls["update"] += 1
+        request = await self._proven(request, context)
+        known = self._table.update(request, self._clock.now_ms())
+        self._wake()
+        return ns.UpdateResponse(known=known)
+
+    async def Changes(self, request: ns.ChangesRequest, context: Context) -> ns.ChangesResponse:
+        self._metrics.calls["changes"] += 1
+        self.expire()
+        changes = self._table.changes
+        if request.instance == self._instance and request.after == changes.last:
+            await self._wait(min(request.wait_ms, WAIT_MS_MAX) / 1000)
+        known = request.instance == self._instance
+        topics = changes.since(request.after) if known else None
+        return ns.ChangesResponse(
+            instance=self._instance,
+            last=changes.last,
+            topics=topics or (),
+            everything=topics is None,
+        )
+
+    async def _wait(self, seconds: float) -> None:
+        """Until a route changes."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    def _wake(self) -> None:
+        """Everybody who waits now, and nobody who comes later."""
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     async def Heartbeat(
         self, request: ns.HeartbeatRequest, context: Context
@@ -102,6 +145,7 @@ class NameserverRpc(ns_grpc.NameserverServicer):
         self._metrics.calls["unregister"] += 1
         request = await self._proven(request, context)
         self._table.unregister(request.broker)
+        self._wake()
         self._log.info("broker.unregistered", broker=request.broker.name)
         return ns.UnregisterResponse()
 
@@ -133,6 +177,7 @@ class NameserverRpc(ns_grpc.NameserverServicer):
         """Take out silent brokers: every second, and before routes are given out."""
         for name in self._table.expire(self._clock.now_ms()):
             self._metrics.expired += 1
+            self._wake()
             self._log.warning("broker.expired", broker=name)
 
 

@@ -86,6 +86,7 @@ async def handlers(
         asyncio.create_task(found.cluster.run(), name="presence"),
         asyncio.create_task(upstream.starts.run(), name="starts of groups"),
         asyncio.create_task(upstream.watches.run(), name="watches"),
+        asyncio.create_task(routes.follow(), name="routes"),
     ]
     for task in beside:
         task.add_done_callback(partial(_unhealthy_on_error, found.health, log))

@@ -14,6 +14,7 @@ from popmq_common.errors import (
     GroupNotFound,
     NameserverDown,
     NoBroker,
+    NotServed,
     PopMQError,
     TopicNotFound,
 )
@@ -75,6 +76,9 @@ class Brokers:
 class Nameservers:
     def __init__(self) -> None:
         self.down = False
+
+    async def changes(self, instance: str, after: int) -> ns.ChangesResponse:
+        raise NotServed(what="changes")
 
     async def lookup(self, topic: str) -> list[ns.QueueRoute]:
         if self.down:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from popmq_common.errors import BrokerUnreachable, NameserverDown, TopicNotFound
+from popmq_common.errors import BrokerUnreachable, NameserverDown, NotServed, TopicNotFound
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.clients.nameservers import Standing
 from popmq_proxy.clients.route_cache import RouteCache
@@ -13,6 +13,9 @@ class Names:
         self.down = False
         self.topics = {"t"}
         self.lookups = 0
+
+    async def changes(self, instance: str, after: int) -> ns.ChangesResponse:
+        raise NotServed(what="changes")
 
     async def lookup(self, topic: str) -> list[ns.QueueRoute]:
         self.lookups += 1

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from popmq_internal.v1 import link_pb2 as popmq__internal_dot_v1_dot_link__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"popmq_internal/v1/nameserver.proto\x12\x11popmq.internal.v1\x1a\x1cpopmq_internal/v1/link.proto\"_\n\nBrokerInfo\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12\x10\n\x08\x65poch_ms\x18\x05 \x01(\x03\"\x12\n\x10\x43hallengeRequest\"\"\n\x11\x43hallengeResponse\x12\r\n\x05nonce\x18\x01 \x01(\x0c\"7\n\x06Proven\x12\x0f\n\x07request\x18\x01 \x01(\x0c\x12\r\n\x05nonce\x18\x02 \x01(\x0c\x12\r\n\x05proof\x18\x03 \x01(\x0c\"\x9b\x01\n\x0fRegisterRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12.\n\x06topics\x18\x02 \x03(\x0b\x32\x1e.popmq.internal.v1.TopicConfig\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"$\n\x10RegisterResponse\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\"l\n\x10HeartbeatRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"\"\n\x11HeartbeatResponse\x12\r\n\x05known\x18\x01 \x01(\x08\"m\n\x11UnregisterRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"\x14\n\x12UnregisterResponse\"\x1e\n\rLookupRequest\x12\r\n\x05topic\x18\x01 \x01(\t\"j\n\nQueueRoute\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12-\n\x05topic\x18\x02 \x01(\x0b\x32\x1e.popmq.internal.v1.TopicConfig\"?\n\x0eLookupResponse\x12-\n\x06routes\x18\x01 \x03(\x0b\x32\x1d.popmq.internal.v1.QueueRoute\"\x14\n\x12ListBrokersRequest\"E\n\x13ListBrokersResponse\x12.\n\x07\x62rokers\x18\x01 \x03(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\"\x1b\n\x19\x44\x65scribeNameserverRequest\"b\n\x1a\x44\x65scribeNameserverResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x12\n\nstarted_ms\x18\x02 \x01(\x03\x12\x0f\n\x07\x62rokers\x18\x03 \x01(\x05\x12\x0e\n\x06topics\x18\x04 \x01(\x05\x32\x82\x05\n\nNameserver\x12V\n\tChallenge\x12#.popmq.internal.v1.ChallengeRequest\x1a$.popmq.internal.v1.ChallengeResponse\x12S\n\x08Register\x12\".popmq.internal.v1.RegisterRequest\x1a#.popmq.internal.v1.RegisterResponse\x12V\n\tHeartbeat\x12#.popmq.internal.v1.HeartbeatRequest\x1a$.popmq.internal.v1.HeartbeatResponse\x12Y\n\nUnregister\x12$.popmq.internal.v1.UnregisterRequest\x1a%.popmq.internal.v1.UnregisterResponse\x12M\n\x06Lookup\x12 .popmq.internal.v1.LookupRequest\x1a!.popmq.internal.v1.LookupResponse\x12\\\n\x0bListBrokers\x12%.popmq.internal.v1.ListBrokersRequest\x1a&.popmq.internal.v1.ListBrokersResponse\x12g\n\x08\x44\x65scribe\x12,.popmq.internal.v1.DescribeNameserverRequest\x1a-.popmq.internal.v1.DescribeNameserverResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"popmq_internal/v1/nameserver.proto\x12\x11popmq.internal.v1\x1a\x1cpopmq_internal/v1/link.proto\"_\n\nBrokerInfo\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12\x10\n\x08\x65poch_ms\x18\x05 \x01(\x03\"\x12\n\x10\x43hallengeRequest\"\"\n\x11\x43hallengeResponse\x12\r\n\x05nonce\x18\x01 \x01(\x0c\"7\n\x06Proven\x12\x0f\n\x07request\x18\x01 \x01(\x0c\x12\r\n\x05nonce\x18\x02 \x01(\x0c\x12\r\n\x05proof\x18\x03 \x01(\x0c\"\x9b\x01\n\x0fRegisterRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12.\n\x06topics\x18\x02 \x03(\x0b\x32\x1e.popmq.internal.v1.TopicConfig\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"$\n\x10RegisterResponse\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\"\xbd\x01\n\rUpdateRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12\x14\n\x0c\x66rom_version\x18\x02 \x01(\x03\x12.\n\x06topics\x18\x03 \x03(\x0b\x32\x1e.popmq.internal.v1.TopicConfig\x12\x0c\n\x04gone\x18\x04 \x03(\t\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"\x1f\n\x0eUpdateResponse\x12\r\n\x05known\x18\x01 \x01(\x08\"B\n\x0e\x43hangesRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x03\x12\x0f\n\x07wait_ms\x18\x03 \x01(\x05\"U\n\x0f\x43hangesResponse\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x0c\n\x04last\x18\x02 \x01(\x03\x12\x0e\n\x06topics\x18\x03 \x03(\t\x12\x12\n\neverything\x18\x04 \x01(\x08\"l\n\x10HeartbeatRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"\"\n\x11HeartbeatResponse\x12\r\n\x05known\x18\x01 \x01(\x08\"m\n\x11UnregisterRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"\x14\n\x12UnregisterResponse\"\x1e\n\rLookupRequest\x12\r\n\x05topic\x18\x01 \x01(\t\"j\n\nQueueRoute\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12-\n\x05topic\x18\x02 \x01(\x0b\x32\x1e.popmq.internal.v1.TopicConfig\"?\n\x0eLookupResponse\x12-\n\x06routes\x18\x01 \x03(\x0b\x32\x1d.popmq.internal.v1.QueueRoute\"\x14\n\x12ListBrokersRequest\"E\n\x13ListBrokersResponse\x12.\n\x07\x62rokers\x18\x01 \x03(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\"\x1b\n\x19\x44\x65scribeNameserverRequest\"b\n\x1a\x44\x65scribeNameserverResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x12\n\nstarted_ms\x18\x02 \x01(\x03\x12\x0f\n\x07\x62rokers\x18\x03 \x01(\x05\x12\x0e\n\x06topics\x18\x04 \x01(\x05\x32\xa3\x06\n\nNameserver\x12V\n\tChallenge\x12#.popmq.internal.v1.ChallengeRequest\x1a$.popmq.internal.v1.ChallengeResponse\x12S\n\x08Register\x12\".popmq.internal.v1.RegisterRequest\x1a#.popmq.internal.v1.RegisterResponse\x12M\n\x06Update\x12 .popmq.internal.v1.UpdateRequest\x1a!.popmq.internal.v1.UpdateResponse\x12V\n\tHeartbeat\x12#.popmq.internal.v1.HeartbeatRequest\x1a$.popmq.internal.v1.HeartbeatResponse\x12Y\n\nUnregister\x12$.popmq.internal.v1.UnregisterRequest\x1a%.popmq.internal.v1.UnregisterResponse\x12M\n\x06Lookup\x12 .popmq.internal.v1.LookupRequest\x1a!.popmq.internal.v1.LookupResponse\x12P\n\x07\x43hanges\x12!.popmq.internal.v1.ChangesRequest\x1a\".popmq.internal.v1.ChangesResponse\x12\\\n\x0bListBrokers\x12%.popmq.internal.v1.ListBrokersRequest\x1a&.popmq.internal.v1.ListBrokersResponse\x12g\n\x08\x44\x65scribe\x12,.popmq.internal.v1.DescribeNameserverRequest\x1a-.popmq.internal.v1.DescribeNameserverResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,28 +44,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REGISTERREQUEST']._serialized_end=453
   _globals['_REGISTERRESPONSE']._serialized_start=455
   _globals['_REGISTERRESPONSE']._serialized_end=491
-  _globals['_HEARTBEATREQUEST']._serialized_start=493
-  _globals['_HEARTBEATREQUEST']._serialized_end=601
-  _globals['_HEARTBEATRESPONSE']._serialized_start=603
-  _globals['_HEARTBEATRESPONSE']._serialized_end=637
-  _globals['_UNREGISTERREQUEST']._serialized_start=639
-  _globals['_UNREGISTERREQUEST']._serialized_end=748
-  _globals['_UNREGISTERRESPONSE']._serialized_start=750
-  _globals['_UNREGISTERRESPONSE']._serialized_end=770
-  _globals['_LOOKUPREQUEST']._serialized_start=772
-  _globals['_LOOKUPREQUEST']._serialized_end=802
-  _globals['_QUEUEROUTE']._serialized_start=804
-  _globals['_QUEUEROUTE']._serialized_end=910
-  _globals['_LOOKUPRESPONSE']._serialized_start=912
-  _globals['_LOOKUPRESPONSE']._serialized_end=975
-  _globals['_LISTBROKERSREQUEST']._serialized_start=977
-  _globals['_LISTBROKERSREQUEST']._serialized_end=997
-  _globals['_LISTBROKERSRESPONSE']._serialized_start=999
-  _globals['_LISTBROKERSRESPONSE']._serialized_end=1068
-  _globals['_DESCRIBENAMESERVERREQUEST']._serialized_start=1070
-  _globals['_DESCRIBENAMESERVERREQUEST']._serialized_end=1097
-  _globals['_DESCRIBENAMESERVERRESPONSE']._serialized_start=1099
-  _globals['_DESCRIBENAMESERVERRESPONSE']._serialized_end=1197
-  _globals['_NAMESERVER']._serialized_start=1200
-  _globals['_NAMESERVER']._serialized_end=1842
+  _globals['_UPDATEREQUEST']._serialized_start=494
+  _globals['_UPDATEREQUEST']._serialized_end=683
+  _globals['_UPDATERESPONSE']._serialized_start=685
+  _globals['_UPDATERESPONSE']._serialized_end=716
+  _globals['_CHANGESREQUEST']._serialized_start=718
+  _globals['_CHANGESREQUEST']._serialized_end=784
+  _globals['_CHANGESRESPONSE']._serialized_start=786
+  _globals['_CHANGESRESPONSE']._serialized_end=871
+  _globals['_HEARTBEATREQUEST']._serialized_start=873
+  _globals['_HEARTBEATREQUEST']._serialized_end=981
+  _globals['_HEARTBEATRESPONSE']._serialized_start=983
+  _globals['_HEARTBEATRESPONSE']._serialized_end=1017
+  _globals['_UNREGISTERREQUEST']._serialized_start=1019
+  _globals['_UNREGISTERREQUEST']._serialized_end=1128
+  _globals['_UNREGISTERRESPONSE']._serialized_start=1130
+  _globals['_UNREGISTERRESPONSE']._serialized_end=1150
+  _globals['_LOOKUPREQUEST']._serialized_start=1152
+  _globals['_LOOKUPREQUEST']._serialized_end=1182
+  _globals['_QUEUEROUTE']._serialized_start=1184
+  _globals['_QUEUEROUTE']._serialized_end=1290
+  _globals['_LOOKUPRESPONSE']._serialized_start=1292
+  _globals['_LOOKUPRESPONSE']._serialized_end=1355
+  _globals['_LISTBROKERSREQUEST']._serialized_start=1357
+  _globals['_LISTBROKERSREQUEST']._serialized_end=1377
+  _globals['_LISTBROKERSRESPONSE']._serialized_start=1379
+  _globals['_LISTBROKERSRESPONSE']._serialized_end=1448
+  _globals['_DESCRIBENAMESERVERREQUEST']._serialized_start=1450
+  _globals['_DESCRIBENAMESERVERREQUEST']._serialized_end=1477
+  _globals['_DESCRIBENAMESERVERRESPONSE']._serialized_start=1479
+  _globals['_DESCRIBENAMESERVERRESPONSE']._serialized_end=1577
+  _globals['_NAMESERVER']._serialized_start=1580
+  _globals['_NAMESERVER']._serialized_end=2383
 # @@protoc_insertion_point(module_scope)

@@ -44,6 +44,11 @@ class NameserverStub:
                 request_serializer=popmq__internal_dot_v1_dot_nameserver__pb2.RegisterRequest.SerializeToString,
                 response_deserializer=popmq__internal_dot_v1_dot_nameserver__pb2.RegisterResponse.FromString,
                 _registered_method=True)
+        self.Update = channel.unary_unary(
+                '/popmq.internal.v1.Nameserver/Update',
+                request_serializer=popmq__internal_dot_v1_dot_nameserver__pb2.UpdateRequest.SerializeToString,
+                response_deserializer=popmq__internal_dot_v1_dot_nameserver__pb2.UpdateResponse.FromString,
+                _registered_method=True)
         self.Heartbeat = channel.unary_unary(
                 '/popmq.internal.v1.Nameserver/Heartbeat',
                 request_serializer=popmq__internal_dot_v1_dot_nameserver__pb2.HeartbeatRequest.SerializeToString,
@@ -58,6 +63,11 @@ class NameserverStub:
                 '/popmq.internal.v1.Nameserver/Lookup',
                 request_serializer=popmq__internal_dot_v1_dot_nameserver__pb2.LookupRequest.SerializeToString,
                 response_deserializer=popmq__internal_dot_v1_dot_nameserver__pb2.LookupResponse.FromString,
+                _registered_method=True)
+        self.Changes = channel.unary_unary(
+                '/popmq.internal.v1.Nameserver/Changes',
+                request_serializer=popmq__internal_dot_v1_dot_nameserver__pb2.ChangesRequest.SerializeToString,
+                response_deserializer=popmq__internal_dot_v1_dot_nameserver__pb2.ChangesResponse.FromString,
                 _registered_method=True)
         self.ListBrokers = channel.unary_unary(
                 '/popmq.internal.v1.Nameserver/ListBrokers',
@@ -88,6 +98,13 @@ class NameserverServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Update(self, request, context):
+        """Changes topics of a registered broker. `known` false asks it to register again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Heartbeat(self, request, context):
         """Keeps a registration alive. `known` false asks the broker to register again.
         """
@@ -103,6 +120,13 @@ class NameserverServicer:
 
     def Lookup(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Changes(self, request, context):
+        """Topics whose routes changed, as soon as one has, or when the time is over.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -132,6 +156,11 @@ def add_NameserverServicer_to_server(servicer, server):
                     request_deserializer=popmq__internal_dot_v1_dot_nameserver__pb2.RegisterRequest.FromString,
                     response_serializer=popmq__internal_dot_v1_dot_nameserver__pb2.RegisterResponse.SerializeToString,
             ),
+            'Update': grpc.unary_unary_rpc_method_handler(
+                    servicer.Update,
+                    request_deserializer=popmq__internal_dot_v1_dot_nameserver__pb2.UpdateRequest.FromString,
+                    response_serializer=popmq__internal_dot_v1_dot_nameserver__pb2.UpdateResponse.SerializeToString,
+            ),
             'Heartbeat': grpc.unary_unary_rpc_method_handler(
                     servicer.Heartbeat,
                     request_deserializer=popmq__internal_dot_v1_dot_nameserver__pb2.HeartbeatRequest.FromString,
@@ -146,6 +175,11 @@ def add_NameserverServicer_to_server(servicer, server):
                     servicer.Lookup,
                     request_deserializer=popmq__internal_dot_v1_dot_nameserver__pb2.LookupRequest.FromString,
                     response_serializer=popmq__internal_dot_v1_dot_nameserver__pb2.LookupResponse.SerializeToString,
+            ),
+            'Changes': grpc.unary_unary_rpc_method_handler(
+                    servicer.Changes,
+                    request_deserializer=popmq__internal_dot_v1_dot_nameserver__pb2.ChangesRequest.FromString,
+                    response_serializer=popmq__internal_dot_v1_dot_nameserver__pb2.ChangesResponse.SerializeToString,
             ),
             'ListBrokers': grpc.unary_unary_rpc_method_handler(
                     servicer.ListBrokers,
@@ -212,6 +246,33 @@ class Nameserver:
             '/popmq.internal.v1.Nameserver/Register',
             popmq__internal_dot_v1_dot_nameserver__pb2.RegisterRequest.SerializeToString,
             popmq__internal_dot_v1_dot_nameserver__pb2.RegisterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Update(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.internal.v1.Nameserver/Update',
+            popmq__internal_dot_v1_dot_nameserver__pb2.UpdateRequest.SerializeToString,
+            popmq__internal_dot_v1_dot_nameserver__pb2.UpdateResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -293,6 +354,33 @@ class Nameserver:
             '/popmq.internal.v1.Nameserver/Lookup',
             popmq__internal_dot_v1_dot_nameserver__pb2.LookupRequest.SerializeToString,
             popmq__internal_dot_v1_dot_nameserver__pb2.LookupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Changes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.internal.v1.Nameserver/Changes',
+            popmq__internal_dot_v1_dot_nameserver__pb2.ChangesRequest.SerializeToString,
+            popmq__internal_dot_v1_dot_nameserver__pb2.ChangesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,10 +37,14 @@ class NameserverStub:
     """Before each call that changes a registration, where the broker has a secret."""
     Register: _grpc.UnaryUnaryMultiCallable[_nameserver_pb2.RegisterRequest, _nameserver_pb2.RegisterResponse]
     """Replaces everything known of this broker. Sent at start and whenever topics change."""
+    Update: _grpc.UnaryUnaryMultiCallable[_nameserver_pb2.UpdateRequest, _nameserver_pb2.UpdateResponse]
+    """Changes topics of a registered broker. `known` false asks it to register again."""
     Heartbeat: _grpc.UnaryUnaryMultiCallable[_nameserver_pb2.HeartbeatRequest, _nameserver_pb2.HeartbeatResponse]
     """Keeps a registration alive. `known` false asks the broker to register again."""
     Unregister: _grpc.UnaryUnaryMultiCallable[_nameserver_pb2.UnregisterRequest, _nameserver_pb2.UnregisterResponse]
     Lookup: _grpc.UnaryUnaryMultiCallable[_nameserver_pb2.LookupRequest, _nameserver_pb2.LookupResponse]
+    Changes: _grpc.UnaryUnaryMultiCallable[_nameserver_pb2.ChangesRequest, _nameserver_pb2.ChangesResponse]
+    """Topics whose routes changed, as soon as one has, or when the time is over."""
     ListBrokers: _grpc.UnaryUnaryMultiCallable[_nameserver_pb2.ListBrokersRequest, _nameserver_pb2.ListBrokersResponse]
     Describe: _grpc.UnaryUnaryMultiCallable[_nameserver_pb2.DescribeNameserverRequest, _nameserver_pb2.DescribeNameserverResponse]
 
@@ -51,10 +55,14 @@ class NameserverAsyncStub(NameserverStub):
     """Before each call that changes a registration, where the broker has a secret."""
     Register: _aio.UnaryUnaryMultiCallable[_nameserver_pb2.RegisterRequest, _nameserver_pb2.RegisterResponse]  # type: ignore[assignment]
     """Replaces everything known of this broker. Sent at start and whenever topics change."""
+    Update: _aio.UnaryUnaryMultiCallable[_nameserver_pb2.UpdateRequest, _nameserver_pb2.UpdateResponse]  # type: ignore[assignment]
+    """Changes topics of a registered broker. `known` false asks it to register again."""
     Heartbeat: _aio.UnaryUnaryMultiCallable[_nameserver_pb2.HeartbeatRequest, _nameserver_pb2.HeartbeatResponse]  # type: ignore[assignment]
     """Keeps a registration alive. `known` false asks the broker to register again."""
     Unregister: _aio.UnaryUnaryMultiCallable[_nameserver_pb2.UnregisterRequest, _nameserver_pb2.UnregisterResponse]  # type: ignore[assignment]
     Lookup: _aio.UnaryUnaryMultiCallable[_nameserver_pb2.LookupRequest, _nameserver_pb2.LookupResponse]  # type: ignore[assignment]
+    Changes: _aio.UnaryUnaryMultiCallable[_nameserver_pb2.ChangesRequest, _nameserver_pb2.ChangesResponse]  # type: ignore[assignment]
+    """Topics whose routes changed, as soon as one has, or when the time is over."""
     ListBrokers: _aio.UnaryUnaryMultiCallable[_nameserver_pb2.ListBrokersRequest, _nameserver_pb2.ListBrokersResponse]  # type: ignore[assignment]
     Describe: _aio.UnaryUnaryMultiCallable[_nameserver_pb2.DescribeNameserverRequest, _nameserver_pb2.DescribeNameserverResponse]  # type: ignore[assignment]
 
@@ -74,6 +82,14 @@ class NameserverServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_nameserver_pb2.RegisterResponse, _abc.Awaitable[_nameserver_pb2.RegisterResponse]]:
         """Replaces everything known of this broker. Sent at start and whenever topics change."""
+
+    @_abc_1.abstractmethod
+    def Update(
+        self,
+        request: _nameserver_pb2.UpdateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nameserver_pb2.UpdateResponse, _abc.Awaitable[_nameserver_pb2.UpdateResponse]]:
+        """Changes topics of a registered broker. `known` false asks it to register again."""
 
     @_abc_1.abstractmethod
     def Heartbeat(
@@ -96,6 +112,14 @@ class NameserverServicer(metaclass=_abc_1.ABCMeta):
         request: _nameserver_pb2.LookupRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_nameserver_pb2.LookupResponse, _abc.Awaitable[_nameserver_pb2.LookupResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def Changes(
+        self,
+        request: _nameserver_pb2.ChangesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nameserver_pb2.ChangesResponse, _abc.Awaitable[_nameserver_pb2.ChangesResponse]]:
+        """Topics whose routes changed, as soon as one has, or when the time is over."""
 
     @_abc_1.abstractmethod
     def ListBrokers(

@@ -107,7 +107,7 @@ class Catalog:
             floors = {topic: dict(queues) for topic, queues in state.floors.items()}
             found.append((FLOORS_FILE, asyncio.to_thread(json.dumps, floors)))
         if Kind.TOPIC in kinds:
-            topics = dict(state.topics), state.topics_version, now_ms
+            topics = dict(state.topics), state.topic_versions.current, now_ms
             found.append((TOPICS_FILE, asyncio.to_thread(tables.encode_topics, *topics)))
         if Kind.GROUP in kinds:
             groups = dict(state.groups), state.groups_version, now_ms
@@ -123,7 +123,7 @@ def apply(state: BrokerState, change: Change) -> None:
     value = change.value
     if change.kind is Kind.TOPIC:
         _put(state.topics, change.name, value if isinstance(value, TopicConfig) else None)
-        state.topics_version += 1
+        state.topic_versions.changed(change.name)
     elif change.kind is Kind.GROUP:
         _put(state.groups, change.name, value if isinstance(value, GroupConfig) else None)
         state.groups_version += 1
@@ -131,7 +131,7 @@ def apply(state: BrokerState, change: Change) -> None:
         _put(state.floors, change.name, value if isinstance(value, dict) else None)
     elif isinstance(value, int):
         state.perm = value
-        state.topics_version += 1
+        state.topic_versions.all_changed()
 
 
 def _put(rows: dict[str, Row], name: str, row: Row | None) -> None:

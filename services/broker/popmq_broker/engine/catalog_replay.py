@@ -7,6 +7,7 @@ from functools import partial
 from popmq_broker.core import tables
 from popmq_broker.core.catalog import CATALOG_FILE, decode, decode_end
 from popmq_broker.core.tables import PERM_BOTH
+from popmq_broker.core.topic_versions import TopicVersions
 from popmq_broker.engine.catalog import (
     FLOORS_FILE,
     GROUPS_FILE,
@@ -30,7 +31,8 @@ def load(state: BrokerState) -> bool:
     load_config = state.store.load_config
     topics = load_config(TOPICS_FILE, partial(tables.decode_topics, where=TOPICS_FILE))
     if topics is not None:
-        state.topics, state.topics_version = topics
+        state.topics, version = topics
+        state.topic_versions = TopicVersions(version)
     groups = load_config(GROUPS_FILE, partial(tables.decode_groups, where=GROUPS_FILE))
     if groups is not None:
         state.groups, state.groups_version = groups

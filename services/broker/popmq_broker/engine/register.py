@@ -5,7 +5,7 @@ holds up none of the others.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -33,7 +33,14 @@ CHANNEL_OPTIONS = (
 class Announcer(Protocol):
     """One nameserver as a broker sees it; every method may raise `ConnectionError`."""
 
-    async def register(self, request: ns.RegisterRequest) -> bool: ...
+    async def register(self, request: ns.RegisterRequest) -> bool:
+        """False: refused."""
+        ...
+
+    async def update(self, request: ns.UpdateRequest) -> bool:
+        """False: it is not known as the request says; it must register."""
+        ...
+
     async def heartbeat(self, broker: ns.BrokerInfo) -> bool: ...
     async def unregister(self, broker: ns.BrokerInfo) -> None: ...
 
@@ -51,6 +58,16 @@ class GrpcAnnouncer:
             proven = await self._proven(Claim.REGISTER, request)
             request = request if proven is None else ns.RegisterRequest(proven=proven)
             return (await self._stub.Register(request, timeout=CALL_S)).accepted
+
+    async def update(self, request: ns.UpdateRequest) -> bool:
+        try:
+            proven = await self._proven(Claim.UPDATE, request)
+            request = request if proven is None else ns.UpdateRequest(proven=proven)
+            return (await self._stub.Update(request, timeout=CALL_S)).known
+        except grpc.aio.AioRpcError as failed:
+            if failed.code() is grpc.StatusCode.UNIMPLEMENTED:  # of an older version
+                return False
+            raise ConnectionError(failed.details()) from failed
 
     async def heartbeat(self, broker: ns.BrokerInfo) -> bool:
         with _lost():
@@ -94,16 +111,26 @@ def _lost() -> Iterator[None]:
         raise ConnectionError(failed.details()) from failed
 
 
+class Topics(Protocol):
+    """What is announced."""
+
+    @property
+    def version(self) -> int: ...
+    def everything(self) -> list[link.TopicConfig]: ...
+    def since(self, version: int) -> tuple[list[link.TopicConfig], list[str]] | None:
+        """(those that changed, names of those that are gone); None: not known any more."""
+        ...
+
+
 class Registrar:
     def __init__(
         self,
         announcer: Announcer,
         broker: ns.BrokerInfo,
-        topics: Callable[[], tuple[int, list[link.TopicConfig]]],
+        topics: Topics,
         log: Log,
         heartbeat_s: float = HEARTBEAT_S,
     ) -> None:
-        """`topics` gives the version of the topic table and its topics."""
         self._heartbeat_s = heartbeat_s
         self._announcer = announcer
         self._broker = broker
@@ -112,12 +139,20 @@ class Registrar:
         self._changed = asyncio.Event()
         self._reachable = True
         self._refused = False
-        self._registering = asyncio.Lock()
+        self._told_version: int | None = None
+        """Of the topics that the nameserver has; None: it has none of ours."""
+        self._telling: asyncio.Task[bool] | None = None
 
     async def announce(self) -> None:
-        """Register the topics as they are now; if that fails, `run` goes on trying."""
+        """Tell of the topics as they are now; if that fails, `run` goes on trying.
+
+        Changes that come while the nameserver is told of earlier ones are told together.
+        """
+        wanted = self._topics.version
         try:
-            await self.register()
+            while self._told_version is None or self._told_version < wanted:
+                if not await self.register():
+                    return
         except ConnectionError as failed:
             self._note(failed)
             self._changed.set()
@@ -136,6 +171,8 @@ class Registrar:
             except ConnectionError as failed:
                 registered = False
                 self._note(failed)
+            if not registered:
+                self._told_version = None
             await self._rest(self._pause_s(registered))
 
     def _pause_s(self, registered: bool) -> float:
@@ -146,18 +183,27 @@ class Registrar:
 
     def _topics_are_new(self) -> bool:
         """Dead letter topics appear without anybody waiting for their announcement."""
-        version, _ = self._topics()
-        return version != self._broker.version
+        return self._topics.version != self._broker.version
 
     async def register(self) -> bool:
         """False: refused. One at a time, or an older list could arrive after a newer one."""
-        async with self._registering:
-            version, topics = self._topics()
-            self._broker.version = version
-            info = ns.BrokerInfo()
-            info.CopyFrom(self._broker)
-            request = ns.RegisterRequest(broker=info, topics=topics)
-            accepted = await self._announcer.register(request)
+        if self._telling is None:
+            self._telling = asyncio.create_task(self._tell())
+            self._telling.add_done_callback(self._told)
+        return await asyncio.shield(self._telling)
+
+    def _told(self, task: "asyncio.Task[bool]") -> None:
+        self._telling = None
+        if not task.cancelled():
+            task.exception()  # whoever waits for it gets it; perhaps nobody does any more
+
+    async def _tell(self) -> bool:
+        """What changed, where that is enough; everything else."""
+        before = self._told_version
+        self._told_version = None  # until it is known
+        version = self._broker.version = self._topics.version
+        accepted = await self._update(before) or await self._register()
+        self._told_version = version if accepted else None
         if accepted == self._refused:  # a line per change of state
             if accepted:
                 self._log.warning("register.accepted")
@@ -165,6 +211,22 @@ class Registrar:
                 self._log.error("register.refused", reason="a newer process has this broker's name")
         self._refused = not accepted
         return accepted
+
+    async def _update(self, before: int | None) -> bool:
+        changes = None if before is None else self._topics.since(before)
+        if before is None or changes is None:
+            return False
+        topics, gone = changes
+        request = ns.UpdateRequest(
+            broker=self._broker, from_version=before, topics=topics, gone=gone
+        )
+        return await self._announcer.update(request)
+
+    async def _register(self) -> bool:
+        topics = self._topics.everything()
+        return await self._announcer.register(
+            ns.RegisterRequest(broker=self._broker, topics=topics)
+        )
 
     async def stop(self) -> None:
         try:

@@ -18,6 +18,7 @@ from popmq_broker.core.receives import LastReceives
 from popmq_broker.core.starts import GroupStart, StartKey
 from popmq_broker.core.stats import Stats
 from popmq_broker.core.tables import PERM_BOTH, ConsumeFrom, GroupConfig, TopicConfig
+from popmq_broker.core.topic_versions import TopicVersions
 from popmq_broker.core.transaction_table import HalfTable
 from popmq_broker.engine.wait import Waiters, WaitKey
 from popmq_broker.store.seek import first_stored_at
@@ -47,7 +48,7 @@ class BrokerState:
     stats: Stats = field(default_factory=Stats)
     receives: LastReceives = field(default_factory=LastReceives)
     topics: dict[str, TopicConfig] = field(default_factory=dict)
-    topics_version: int = 0
+    topic_versions: TopicVersions = field(default_factory=TopicVersions)
     perm: int = PERM_BOTH
     """What clients may do here at most; a topic may allow less."""
     groups: dict[str, GroupConfig] = field(default_factory=dict)

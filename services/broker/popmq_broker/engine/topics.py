@@ -170,16 +170,36 @@ async def _nobody() -> None:
     return
 
 
-def announced(state: BrokerState) -> list[link.TopicConfig]:
+class Announced:
     """What the nameservers are told: topics that clients may use, dead letters, and what groups
     that pull get again."""
-    return [
-        topic_message(topic, state.perm)
-        for topic in state.topics.values()
-        if is_user_topic(topic.name)
-        or topic.name.startswith(DEAD_LETTER_PREFIX)
-        or (topic.name.startswith(RETRY_PREFIX) and topic.name[len(RETRY_PREFIX) :] in state.groups)
-    ]
+
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+
+    @property
+    def version(self) -> int:
+        return self._state.topic_versions.current
+
+    def everything(self) -> list[link.TopicConfig]:
+        state = self._state
+        topics = state.topics.values()
+        return [topic_message(one, state.perm) for one in topics if self._is_told(one.name)]
+
+    def since(self, version: int) -> tuple[list[link.TopicConfig], list[str]] | None:
+        """(those that changed, those that are gone); None: that is not known any more."""
+        state = self._state
+        names = state.topic_versions.since(version)
+        if names is None:
+            return None
+        told = {name for name in names if name in state.topics and self._is_told(name)}
+        changed = [topic_message(state.topics[name], state.perm) for name in sorted(told)]
+        return changed, sorted(names - told)
+
+    def _is_told(self, topic: str) -> bool:
+        if is_user_topic(topic) or topic.startswith(DEAD_LETTER_PREFIX):
+            return True
+        return topic.startswith(RETRY_PREFIX) and topic[len(RETRY_PREFIX) :] in self._state.groups
 
 
 def topic_message(topic: TopicConfig, perm: int = tables.PERM_BOTH) -> link.TopicConfig:

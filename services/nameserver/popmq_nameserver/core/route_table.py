@@ -2,7 +2,7 @@
 
     (absent) ──register──► registered ──unregister, or silent for expiry_ms──► (absent)
                               │ ▲ register again: a newer process, or newer topics, take over
-                              └─┘ heartbeat
+                              └─┘ heartbeat, update of some topics
 
 A broker process is (name, epoch); `version` counts its changes of topics. An older epoch never
 replaces a newer one, so a process that was thought dead cannot undo its successor's registration.
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from popmq_common.errors import TooManyRequests
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
+from popmq_nameserver.core.route_changes import RouteChanges
 
 BROKERS_MAX = 1_000
 
@@ -31,6 +32,7 @@ class RouteTable:
     def __init__(self, expiry_ms: int) -> None:
         self._expiry_ms = expiry_ms
         self._registrations: dict[str, Registration] = {}
+        self.changes = RouteChanges()
 
     def __repr__(self) -> str:
         names = ", ".join(
@@ -52,7 +54,27 @@ class RouteTable:
         elif len(self._registrations) >= BROKERS_MAX:
             raise TooManyRequests(what="brokers", limit=BROKERS_MAX)
         by_name = {topic.name: topic for topic in topics}
+        before = {} if known is None else known.topics
         self._registrations[broker.name] = Registration(broker, by_name, now_ms)
+        self.changes.changed(
+            name
+            for name in sorted(by_name.keys() | before.keys())
+            if by_name.get(name) != before.get(name)
+        )
+        return True
+
+    def update(self, request: ns.UpdateRequest, now_ms: int) -> bool:
+        """False: this process is not registered with the version that the change is of."""
+        known = self._registrations.get(request.broker.name)
+        if known is None or known.broker.epoch_ms != request.broker.epoch_ms:
+            return False
+        if known.broker.version != request.from_version:
+            return False
+        known.topics.update({topic.name: topic for topic in request.topics})
+        for name in request.gone:
+            known.topics.pop(name, None)
+        known.broker, known.seen_ms = request.broker, now_ms
+        self.changes.changed([*(topic.name for topic in request.topics), *request.gone])
         return True
 
     def heartbeat(self, broker: ns.BrokerInfo, now_ms: int) -> bool:
@@ -67,7 +89,7 @@ class RouteTable:
         """Takes out this process' registration, never its successor's."""
         known = self._registrations.get(broker.name)
         if known is not None and known.broker.epoch_ms == broker.epoch_ms:
-            del self._registrations[broker.name]
+            self._remove(broker.name)
 
     def expire(self, now_ms: int) -> list[str]:
         """Takes out the silent brokers; returns their names."""
@@ -77,8 +99,11 @@ class RouteTable:
             if now_ms - found.seen_ms > self._expiry_ms
         ]
         for name in silent:
-            del self._registrations[name]
+            self._remove(name)
         return silent
+
+    def _remove(self, broker: str) -> None:
+        self.changes.changed(sorted(self._registrations.pop(broker).topics))
 
     def lookup(self, topic: str) -> list[ns.QueueRoute]:
         """By broker name; empty when no broker has the topic."""

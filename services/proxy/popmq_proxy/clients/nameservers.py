@@ -6,12 +6,13 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import grpc
 
-from popmq_common.errors import NameserverDown
+from popmq_common.errors import NameserverDown, NotServed
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
 
 T = TypeVar("T")
 LOOKUP_S = 3.0
+CHANGES_S = 20.0
 CHANNEL_OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.min_reconnect_backoff_ms", 200),
@@ -26,6 +27,11 @@ class Nameservers(Protocol):
         ...
 
     async def brokers(self) -> list[ns.BrokerInfo]: ...
+
+    async def changes(self, instance: str, after: int) -> ns.ChangesResponse:
+        """Routes that changed since the last response, which had these; waits for one, up to
+        `CHANGES_S`. Raises `NameserverDown`, `NotServed` by a version before changes were told."""
+        ...
 
     async def each(self) -> list["Standing"]:
         """How each nameserver is; one that does not answer is told, not raised."""
@@ -61,6 +67,10 @@ class LocalNameservers:
     async def brokers(self) -> list[ns.BrokerInfo]:
         return self._brokers()
 
+    async def changes(self, instance: str, after: int) -> ns.ChangesResponse:
+        """Whoever changes a route in this process tells the cache itself."""
+        raise NotServed(what="Changes of routes")
+
     async def each(self) -> list[Standing]:
         """None: what is in the same process has no standing of its own."""
         return []
@@ -95,6 +105,18 @@ class GrpcNameservers:
             return list((await stub.ListBrokers(ns.ListBrokersRequest(), timeout=LOOKUP_S)).brokers)
 
         return await self._first_that_knows(ask)
+
+    async def changes(self, instance: str, after: int) -> ns.ChangesResponse:
+        if not self._stubs:
+            raise NameserverDown(reason="none is configured")
+        stub, wait_ms = self._stubs[0], int(CHANGES_S * 1000)
+        request = ns.ChangesRequest(instance=instance, after=after, wait_ms=wait_ms)
+        try:
+            return await stub.Changes(request, timeout=CHANGES_S + LOOKUP_S)
+        except grpc.aio.AioRpcError as failed:
+            if failed.code() is grpc.StatusCode.UNIMPLEMENTED:
+                raise NotServed(what="Changes of routes") from failed
+            raise NameserverDown(reason=self._failed(stub, failed)) from failed
 
     async def _first_that_knows(
         self, ask: "Callable[[ns_grpc.NameserverAsyncStub], Awaitable[list[T]]]"

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from popmq_common.errors import BrokerUnreachable, NameserverDown, TopicNotFound
+from popmq_common.errors import BrokerUnreachable, NameserverDown, NotServed, TopicNotFound
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.clients.nameservers import Nameservers, Standing
 from popmq_proxy.core.routes import TopicRoutes, with_those_away
@@ -131,6 +131,30 @@ class RouteCache:
         found = self._entries.values()
         for entry in found if topic is None else filter(None, [self._entries.get(topic)]):
             entry.refresh_s = min(entry.refresh_s, now_s)
+
+    async def follow(self) -> None:
+        """Ask again for what has changed, as soon as a nameserver tells of it; for ever."""
+        instance, after = "", 0
+        while True:
+            try:
+                told = await self._nameservers.changes(instance, after)
+            except NameserverDown:
+                instance = ""
+                await asyncio.sleep(RETRY_S)
+            except NotServed:  # routes are asked for again when it is time
+                await asyncio.sleep(REFRESH_S)
+            else:
+                if told.everything:
+                    self.make_stale()
+                for topic in told.topics:
+                    self._refresh(topic)
+                instance, after = told.instance, told.last
+
+    def _refresh(self, topic: str) -> None:
+        """An answer that is on its way may be older than the change."""
+        if topic in self._entries or topic in self._asking:
+            self._asking.pop(topic, None)
+            self._start(topic)
 
     def forget_unused(self) -> None:
         """Routes nobody has asked for lately; none while no nameserver answers."""

@@ -5,7 +5,7 @@ from harness.broker import TOPIC, EngineDriver
 
 from popmq_broker.engine.catalog import PERMISSION_FILE
 from popmq_broker.engine.permission import decode_permission
-from popmq_broker.engine.topics import announced
+from popmq_broker.engine.topics import Announced
 from popmq_common.errors import BadRequest, Corrupt, NoPermission
 from popmq_internal.v1 import link_pb2 as link
 
@@ -23,7 +23,7 @@ def set_permission(driver: EngineDriver, perm: int) -> None:
 
 
 def perm_told(driver: EngineDriver) -> int:
-    (topic,) = [one for one in announced(driver.broker.state) if one.name == TOPIC]
+    (topic,) = [one for one in Announced(driver.broker.state).everything() if one.name == TOPIC]
     return topic.perm
 
 
@@ -31,9 +31,10 @@ def test_read_only_refuses_sends_and_still_gives_and_can_be_taken_back(
     driver: EngineDriver,
 ) -> None:
     driver.send("before")
-    version = driver.broker.state.topics_version
+    versions = driver.broker.state.topic_versions
+    before = versions.current
     set_permission(driver, READ)
-    assert driver.broker.state.topics_version > version, "nameservers are told by its version"
+    assert versions.current > before, "nameservers are told by its version"
     assert perm_told(driver) == READ
     with pytest.raises(NoPermission):
         driver.send("refused")
@@ -70,5 +71,5 @@ def test_where_message_groups_are_is_kept_with_the_topic(driver: EngineDriver) -
     )
     driver.call(put_topic=link.PutTopic(topic=topic))
     driver.restart()
-    (found,) = [one for one in announced(driver.broker.state) if one.name == "ordered"]
+    (found,) = [one for one in Announced(driver.broker.state).everything() if one.name == "ordered"]
     assert found.order_conf == "broker-a:2;broker-b:2"

@@ -16,6 +16,7 @@ class Nameserver:
     def __init__(self, *answers: bool | None) -> None:
         self.calls: list[str] = []
         self.versions: list[int] = []
+        self.updates: list[tuple[list[str], list[str]]] = []
         self.held: dict[int, asyncio.Event] = {}
         self._answers = list(answers)
 
@@ -32,6 +33,11 @@ class Nameserver:
         self.versions.append(request.broker.version)
         return self._answer("register")
 
+    async def update(self, request: ns.UpdateRequest) -> bool:
+        self.versions.append(request.broker.version)
+        self.updates.append(([topic.name for topic in request.topics], list(request.gone)))
+        return self._answer("update")
+
     async def heartbeat(self, broker: ns.BrokerInfo) -> bool:
         return self._answer("heartbeat")
 
@@ -40,10 +46,18 @@ class Nameserver:
 
 
 class Topics:
-    version = 1
+    """Each version has a topic more, `forgotten` ones are not told one by one."""
 
-    def __call__(self) -> tuple[int, list[link.TopicConfig]]:
-        return self.version, [link.TopicConfig(name="t")]
+    version = 1
+    forgotten = 0
+
+    def everything(self) -> list[link.TopicConfig]:
+        return [link.TopicConfig(name=f"t{i}") for i in range(self.version)]
+
+    def since(self, version: int) -> tuple[list[link.TopicConfig], list[str]] | None:
+        if version < self.forgotten:
+            return None
+        return self.everything()[version:], [f"gone{self.version}"]
 
 
 class Lines:
@@ -129,6 +143,52 @@ async def test_changed_topics_are_registered(monkeypatch: pytest.MonkeyPatch) ->
     topics.version = 2
     await pauses(running, 1, monkeypatch)
     assert nameserver.versions == [1, 2]
+    assert nameserver.calls == ["register", "update"]
+    assert nameserver.updates == [(["t1"], ["gone2"])]
+
+
+async def test_a_nameserver_that_does_not_know_what_changed_is_told_everything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topics = Topics()
+    nameserver = Nameserver(True, False, True, True)
+    running = registrar(nameserver, topics)
+    await pauses(running, 1, monkeypatch)
+    topics.version = 2
+    await pauses(running, 1, monkeypatch)
+    topics.version = topics.forgotten = 3
+    await pauses(running, 1, monkeypatch)
+    assert nameserver.calls == ["register", "update", "register", "register"]
+
+
+async def test_after_an_unanswered_change_everything_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody knows what the nameserver has."""
+    topics = Topics()
+    nameserver = Nameserver(True, None, True)
+    running = registrar(nameserver, topics)
+    await pauses(running, 1, monkeypatch)
+    topics.version = 2
+    await running.announce()
+    await pauses(running, 1, monkeypatch)
+    assert nameserver.calls == ["register", "update", "register"]
+
+
+async def test_changes_while_the_nameserver_is_told_are_told_together() -> None:
+    topics = Topics()
+    nameserver = Nameserver(True, True)
+    slow = nameserver.held[1] = asyncio.Event()
+    running = registrar(nameserver, topics)
+    waiting = [asyncio.create_task(running.announce())]
+    await asyncio.sleep(0.01)
+    for version in range(2, 50):
+        topics.version = version
+        waiting.append(asyncio.create_task(running.announce()))
+    await asyncio.sleep(0.01)
+    slow.set()
+    await asyncio.gather(*waiting)
+    assert nameserver.versions == [1, 49]
 
 
 async def test_registrations_at_a_time_arrive_in_the_order_of_the_topics() -> None:
@@ -137,10 +197,10 @@ async def test_registrations_at_a_time_arrive_in_the_order_of_the_topics() -> No
     slow = nameserver.held[1] = asyncio.Event()
     running = registrar(nameserver, topics)
     first = asyncio.create_task(running.announce())
-    await asyncio.sleep(0)
+    await asyncio.sleep(0.01)
     topics.version = 2
     second = asyncio.create_task(running.announce())
-    await asyncio.sleep(0)
+    await asyncio.sleep(0.01)
     slow.set()
     await asyncio.gather(first, second)
     assert nameserver.versions == [1, 2]

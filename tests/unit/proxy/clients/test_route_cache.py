@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from popmq_common.errors import BrokerUnreachable, NameserverDown, TopicNotFound
+from popmq_common.errors import BrokerUnreachable, NameserverDown, NotServed, TopicNotFound
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.clients.nameservers import Standing
 from popmq_proxy.clients.route_cache import (
@@ -28,6 +28,9 @@ class Scripted:
         self.asked = 0
         self.may_answer = asyncio.Event()
         self.may_answer.set()
+
+    async def changes(self, instance: str, after: int) -> ns.ChangesResponse:
+        raise NotServed(what="changes")
 
     async def lookup(self, topic: str) -> list[ns.QueueRoute]:
         found = [
