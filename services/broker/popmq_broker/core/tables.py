@@ -74,8 +74,8 @@ Fields = dict[str, Any]
 
 
 def encode_topics(topics: Mapping[str, TopicConfig], version: int, now_ms: int) -> str:
-    table = {name: topic_fields(topic) for name, topic in topics.items()}
-    return _dump({"dataVersion": _version(version, now_ms), "topicConfigTable": table})
+    rows = {name: topic_fields(topic) for name, topic in topics.items()}
+    return _dump({"dataVersion": _version(version, now_ms)}, "topicConfigTable", rows)
 
 
 def decode_topics(text: str, *, where: str) -> tuple[dict[str, TopicConfig], int]:
@@ -84,9 +84,9 @@ def decode_topics(text: str, *, where: str) -> tuple[dict[str, TopicConfig], int
 
 
 def encode_groups(groups: Mapping[str, GroupConfig], version: int, now_ms: int) -> str:
-    table = {name: group_fields(group) for name, group in groups.items()}
+    rows = {name: group_fields(group) for name, group in groups.items()}
     head = {"dataVersion": _version(version, now_ms), "forbiddenTable": {}}
-    return _dump({**head, "subscriptionGroupTable": table})
+    return _dump(head, "subscriptionGroupTable", rows)
 
 
 def decode_groups(text: str, *, where: str) -> tuple[dict[str, GroupConfig], int]:
@@ -183,8 +183,14 @@ def _counter(fields: dict[str, Any]) -> int:
     return int((fields.get("dataVersion") or {}).get("counter", 0))
 
 
-def _dump(fields: dict[str, Any]) -> str:
-    return json.dumps(fields, indent=1, sort_keys=True)
+def _dump(head: Fields, table: str, rows: Mapping[str, Fields]) -> str:
+    """A line for each row: with `indent`, Python's encoder takes ten times as long."""
+    lines = [f" {json.dumps(name)}: {_TO_JSON(value)}," for name, value in head.items()]
+    body = ",\n".join(f"  {json.dumps(name)}: {_TO_JSON(rows[name])}" for name in sorted(rows))
+    return "\n".join(["{", *lines, f" {json.dumps(table)}: {{", body, " }", "}", ""])
+
+
+_TO_JSON: Final = json.JSONEncoder(sort_keys=True).encode
 
 
 def _load(text: str, where: str) -> dict[str, Any]:

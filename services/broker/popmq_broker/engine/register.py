@@ -187,15 +187,10 @@ class Registrar:
 
     async def register(self) -> bool:
         """False: refused. One at a time, or an older list could arrive after a newer one."""
-        if self._telling is None:
+        if self._telling is None or self._telling.done():
             self._telling = asyncio.create_task(self._tell())
-            self._telling.add_done_callback(self._told)
+            self._telling.add_done_callback(_retrieve)
         return await asyncio.shield(self._telling)
-
-    def _told(self, task: "asyncio.Task[bool]") -> None:
-        self._telling = None
-        if not task.cancelled():
-            task.exception()  # whoever waits for it gets it; perhaps nobody does any more
 
     async def _tell(self) -> bool:
         """What changed, where that is enough; everything else."""
@@ -248,3 +243,9 @@ class Registrar:
             event = "nameserver.reached" if reachable else "nameserver.lost"
             self._log.warning(event, reason=str(failed or ""))
         self._reachable = reachable
+
+
+def _retrieve(task: "asyncio.Task[bool]") -> None:
+    """Whoever waits for it gets its error; perhaps nobody does any more."""
+    if not task.cancelled():
+        task.exception()

@@ -210,3 +210,21 @@ async def test_unregistering_at_a_nameserver_that_is_gone_is_no_error() -> None:
     nameserver = Nameserver(None)
     await registrar(nameserver).stop()
     assert nameserver.calls == ["unregister"]
+
+
+async def test_who_asks_in_the_moment_in_which_a_call_ends_begins_another_one() -> None:
+    """It must not take the one that has ended for the one that tells of its change."""
+    topics = Topics()
+    nameserver = Nameserver(*[True] * 50)
+    running = registrar(nameserver, topics)
+
+    async def change_and_announce(turns: int) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        topics.version += 1
+        wanted = topics.version
+        await running.announce()
+        assert nameserver.versions[-1] >= wanted
+
+    async with asyncio.timeout(10):
+        await asyncio.gather(*(change_and_announce(turns) for turns in range(20)))
