@@ -4,10 +4,13 @@ what was not synced."""
 import asyncio
 import random
 import shutil
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
+
+from harness.call_bodies import end_body, nack_body, pop_body, recall_body
+from harness.names import GROUP, TOPIC
 
 from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig
@@ -21,7 +24,6 @@ from popmq_common.record import decode as decode_record
 from popmq_internal.v1 import link_pb2 as link
 
 T = TypeVar("T")
-TOPIC, GROUP = "t", "g"
 QUICK_DISK = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """What a crash loses is decided by the driver, so the disk need not be one."""
 SEGMENT_BYTES = 8 * 1024  # small, so that files roll all the time
@@ -318,6 +320,12 @@ class EngineDriver:
         self._abandon()
         self.broker = self._open()
 
+    def wipe(self) -> None:
+        """The disk is lost, and the broker starts on an empty one."""
+        self._generation += 1
+        self._abandon()
+        self.broker = self._open()
+
     def _abandon(self) -> None:
         async def cancel() -> None:
             others = asyncio.all_tasks() - {asyncio.current_task()}
@@ -338,57 +346,6 @@ class EngineDriver:
         self._abandon()
         if not self._shares_loop:
             self.loop.close()
-
-
-def recall_body(body: str, due_ms: int) -> dict[str, Any]:
-    return {"recall": link.Recall(topic=TOPIC, message_id=f"id-{body}", due_ms=due_ms)}
-
-
-def pop_body(
-    count: int,
-    invisible_ms: int,
-    expression: str = "",
-    attempt_id: str = "",
-    sql: str = "",
-    renewed_by: str = "",
-) -> dict[str, Any]:
-    kind = link.FILTER_KIND_TAG if expression else link.FILTER_KIND_ALL
-    return {
-        "pop": link.Pop(
-            group=GROUP,
-            topic=TOPIC,
-            batch_size=count,
-            invisible_ms=invisible_ms,
-            filter_kind=link.FILTER_KIND_SQL if sql else kind,
-            filter_expression=sql or expression,
-            attempt_id=attempt_id,
-            client_id=renewed_by,
-            auto_renew=bool(renewed_by),
-        )
-    }
-
-
-def end_body(half: tuple[int, int], *, commit: bool) -> dict[str, Any]:
-    offset, log_offset = half
-    request = link.EndTransaction(
-        topic=TOPIC, half_offset=offset, log_offset=log_offset, commit=commit
-    )
-    return {"end_transaction": request}
-
-
-def nack_body(
-    handles: Sequence[str], kind: int, delay_ms: int = -1, reason: str = ""
-) -> dict[str, Any]:
-    return {
-        "nack": link.Nack(
-            group=GROUP,
-            topic=TOPIC,
-            handles=handles,
-            kind=link.NackKind.ValueType(kind),
-            delay_ms=delay_ms,
-            reason=reason,
-        )
-    }
 
 
 def _zero_behind(folder: Path, kept: int) -> None:

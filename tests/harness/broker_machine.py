@@ -13,7 +13,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from harness.broker import GROUP, QUICK_DISK, TOPIC, EngineDriver, Popped, nack_body, pop_body
+from harness.broker import QUICK_DISK, EngineDriver, Popped
+from harness.call_bodies import nack_body, pop_body
+from harness.names import GROUP, TOPIC
 from harness.told import LEASE_MS_MAX, Told
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule

@@ -1,6 +1,7 @@
 """Steps of transcripts about consumers that pull: what they send back, and queues they lock."""
 
-from harness.broker import GROUP, TOPIC, EngineDriver
+from harness.broker import EngineDriver
+from harness.names import GROUP, TOPIC
 
 from popmq_broker.core.timer_levels import parse
 from popmq_common import properties as names

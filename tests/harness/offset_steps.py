@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from harness.broker import GROUP, TOPIC, EngineDriver
+from harness.broker import EngineDriver
+from harness.names import GROUP, TOPIC
 from harness.steps import duration_ms
 
 from popmq_common.record import decode, own_offset

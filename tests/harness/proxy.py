@@ -56,7 +56,10 @@ class ProxyDriver:
         return next(engine for engine in self._engines if engine.broker.name == name)
 
     def _brokers(self) -> list[ns.BrokerInfo]:
-        return [ns.BrokerInfo(name=engine.broker.name) for engine in self._engines]
+        return [
+            ns.BrokerInfo(name=engine.broker.name, identity=engine.broker.state.identity)
+            for engine in self._engines
+        ]
 
     def _lookup(self, topic: str) -> list[ns.QueueRoute]:
         return [

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.broker import QUICK_DISK, TOPIC, EngineDriver, recall_body
+from harness.broker import QUICK_DISK, EngineDriver
+from harness.call_bodies import recall_body
+from harness.names import TOPIC
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 

@@ -30,6 +30,7 @@ REQUESTS: dict[str, Any] = {
     "Redrive": admin.RedriveRequest(which=admin.RedriveDeadLettersRequest(group="g")),
     "PurgeDeadLetters": admin.PurgeDeadLettersRequest(group="g"),
     "SettleTransaction": admin.SettleTransactionRequest(),
+    "AcceptBroker": admin.AcceptBrokerRequest(name="nobody"),
     "SetPermission": admin.SetPermissionRequest(broker="nobody", permission="read"),
     "ExportSnapshot": admin.ExportSnapshotRequest(),
     "DeleteGroup": admin.DeleteGroupRequest(name="g"),

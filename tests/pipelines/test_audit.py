@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.broker import GROUP, TOPIC, EngineDriver
+from harness.broker import EngineDriver
+from harness.names import GROUP, TOPIC
 from pyspark.sql import SparkSession
 
 from popmq_broker.core import checkpoint as ck

@@ -22,8 +22,10 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from harness.broker import GROUP, SEGMENT_BYTES, TOPIC, Popped, pop_body, popped
+from harness.broker import SEGMENT_BYTES, Popped, popped
+from harness.call_bodies import pop_body
 from harness.memory_files import MemoryFiles
+from harness.names import GROUP, TOPIC
 from harness.store import ROOT
 
 from popmq_broker import app

@@ -5,7 +5,8 @@ import random
 import tempfile
 from pathlib import Path
 
-from harness.broker import GROUP, QUICK_DISK, TOPIC, EngineDriver
+from harness.broker import QUICK_DISK, EngineDriver
+from harness.names import GROUP, TOPIC
 from harness.proxy import ProxyDriver
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st

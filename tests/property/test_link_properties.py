@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.broker import QUICK_DISK, TOPIC, EngineDriver
+from harness.broker import QUICK_DISK, EngineDriver
+from harness.names import TOPIC
 
 from popmq_common import hosts
 from popmq_common import properties as names

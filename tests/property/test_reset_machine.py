@@ -6,7 +6,8 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.broker import GROUP, QUICK_DISK, TOPIC, EngineDriver, Popped
+from harness.broker import QUICK_DISK, EngineDriver, Popped
+from harness.names import GROUP, TOPIC
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule

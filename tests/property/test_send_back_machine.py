@@ -8,7 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.broker import GROUP, QUICK_DISK, TOPIC, EngineDriver
+from harness.broker import QUICK_DISK, EngineDriver
+from harness.names import GROUP, TOPIC
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from harness.broker import QUICK_DISK, EngineDriver, Popped, end_body
+from harness.broker import QUICK_DISK, EngineDriver, Popped
+from harness.call_bodies import end_body
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule

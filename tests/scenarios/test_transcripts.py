@@ -33,8 +33,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-from harness.broker import GROUP, TOPIC, EngineDriver
+from harness.broker import EngineDriver
 from harness.classic_steps import ClassicSteps
+from harness.names import GROUP, TOPIC
 from harness.offset_steps import OffsetSteps
 from harness.retention_steps import RetentionSteps
 from harness.steps import duration_ms

@@ -5,7 +5,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from harness.broker import GROUP, TOPIC, EngineDriver
+from harness.broker import EngineDriver
+from harness.names import GROUP, TOPIC
 from harness.proxy import ProxyDriver
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest

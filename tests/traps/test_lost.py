@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from harness.broker import GROUP, TOPIC, EngineDriver
+from harness.broker import EngineDriver
+from harness.names import GROUP, TOPIC
 from harness.proxy import ProxyDriver
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -5,8 +5,10 @@ import socket
 from dataclasses import replace
 
 import pytest
-from harness.broker import TOPIC, EngineDriver, pop_body
+from harness.broker import EngineDriver
+from harness.call_bodies import pop_body
 from harness.link import SEND, done, serving
+from harness.names import TOPIC
 from harness.proxy import ProxyDriver
 
 from apache.rocketmq.v2 import definition_pb2 as v2

@@ -4,7 +4,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from harness.broker import GROUP, TOPIC, EngineDriver, pop_body, popped
+from harness.broker import EngineDriver, popped
+from harness.call_bodies import pop_body
+from harness.names import GROUP, TOPIC
 
 from popmq_broker.app import engine
 from popmq_broker.core.offsets import QueueKey

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.broker import GROUP, TOPIC, EngineDriver, Popped, pop_body
+from harness.broker import EngineDriver, Popped
+from harness.call_bodies import pop_body
 from harness.link import next_call, talking
+from harness.names import GROUP, TOPIC
 from harness.proxy import ProxyDriver
 
 from popmq_admin.v1 import admin_pb2 as admin

@@ -8,7 +8,9 @@ import random
 import shutil
 
 import pytest
-from harness.broker import TOPIC, EngineDriver, recall_body
+from harness.broker import EngineDriver
+from harness.call_bodies import recall_body
+from harness.names import TOPIC
 from harness.proxy import ProxyDriver
 from prometheus_client import CollectorRegistry
 

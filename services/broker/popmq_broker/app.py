@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from popmq_broker.core.index import Sizes
 from popmq_broker.core.retry import is_first_of_pair
 from popmq_broker.engine import parked_leases, replay
 from popmq_broker.engine.broker import Broker
+from popmq_broker.engine.peers import identify
 from popmq_broker.engine.register import Announcer, GrpcAnnouncer, Registrar
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import Announced
@@ -96,6 +98,7 @@ async def registered(
                 name=state.config.name,
                 address=address,
                 epoch_ms=epoch_ms,
+                identity=state.identity,
             ),
             Announced(state),
             state.log,
@@ -187,6 +190,9 @@ async def _load(store: Store, config: BrokerConfig, clock: Clock, log: logs.Log)
         group_count_max=config.waiting_polls_per_group_max,
     )
     state = BrokerState(config=config, store=store, clock=clock, log=log, waiters=waiters)
+    state.identity, is_new = await identify(store, secrets.token_hex(8))
+    if is_new and not store.log_end:
+        log.warning("broker.empty", data_dir=str(config.data_dir), means="nothing was stored here")
     await parked_leases.bring_in(state)
     files_are_ahead = replay.load(state)
     broker = Broker(state)

@@ -50,6 +50,11 @@ TRANSACTIONS = counter(
 
 # --- where a group's messages are; stored is the sum of the seven after it without lag ---
 
+REPLACED_PEERS = gauge(
+    "popmq_broker_replaced_peers",
+    "1: the broker came back with another data directory, and nobody has accepted that",
+    "peer",
+)
 STORED = gauge(
     "popmq_consumer_stored_messages", "Stored in the topic, from its first message on", *_GROUP
 )

@@ -69,9 +69,13 @@ class BrokerCollector(Collector):
         yield from self._pop_buffer()
         yield from self._timers()
         yield from self._clients()
+        yield m.REPLACED_PEERS.many(dict.fromkeys(((name,) for name in self._replaced()), 1))
         yield from self._histograms()
         kinds = {"topic": self._topics, "group": self._groups, "topic and group": self._pairs}
         yield m.ROWS_TOGETHER.many({(name,): rows.together for name, rows in kinds.items()})
+
+    def _replaced(self) -> list[str]:
+        return sorted(self._broker.peers.replaced)
 
     def _counters(self, standing: Mapping[tuple[str, str], Counts]) -> Iterable[Metric]:
         state, stats = self._broker.state, self._broker.state.stats

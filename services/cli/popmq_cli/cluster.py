@@ -67,6 +67,25 @@ async def status(over_s: float, endpoint: str, as_json: bool) -> None:
         sys.exit(EXIT_FAILED)
 
 
+@cluster.command()
+@click.argument("broker")
+@client_options
+@running
+async def accept(broker: str, endpoint: str, as_json: bool) -> None:
+    """Accept that BROKER has another data directory than it had.
+
+    The other brokers remember each broker by its data directory. One that comes back with another
+    one has lost what only it held; `popmq cluster status` says so until you accept it.
+    """
+    async with AdminClient(endpoint) as stub:
+        request = admin.AcceptBrokerRequest(name=broker)
+        response = await stub.AcceptBroker(request, timeout=TIMEOUT_S)
+    if as_json:
+        document({"broker": broker, "identity": response.identity})
+        return
+    click.echo(f"Broker {broker} is accepted with the data directory that it has now.")
+
+
 def as_document(view: View, found: list[Remark]) -> dict[str, Any]:
     """What programs get: the answer as it came, the rates, and the remarks."""
     look: dict[str, Any] = MessageToDict(view.look, always_print_fields_with_no_presence=True)

@@ -60,12 +60,17 @@ def _brokers(look: admin.ShowClusterResponse) -> Iterator[Remark]:
     if not look.brokers:
         todo = "start one: popmq broker; or correct POPMQ_BROKER_NAMESERVERS"
         yield _wrong("no-broker", "no broker is registered", todo)
+    replaced: set[str] = set()
     for answer in look.brokers:
         name, figures = f"broker {answer.name}", answer.figures
         if answer.failure:
             what = f"{name} at {answer.address} gives no figures: {answer.failure}"
             yield _wrong("broker-down", what, "look at its log; popmq doctor tells more")
             continue
+        for peer in figures.replaced_peers:
+            if peer not in replaced:
+                replaced.add(peer)
+                yield _replaced(peer)
         if figures.disk_state == 2:
             todo = "make room or add a disk; sends go on by themselves"
             yield _wrong("disk-full", f"{name} refuses sends, its disk is full", todo)
@@ -77,6 +82,12 @@ def _brokers(look: admin.ShowClusterResponse) -> Iterator[Remark]:
             yield _wrong(
                 "late", what, "its disk or its processor is at a limit; or it just started"
             )
+
+
+def _replaced(broker: str) -> Remark:
+    what = f"broker {broker} came back with another data directory: what only it held is gone"
+    todo = f"mount its old disk and restart it; or, if that is lost: popmq cluster accept {broker}"
+    return _wrong("broker-replaced", what, todo)
 
 
 def _proxies(view: View) -> Iterator[Remark]:

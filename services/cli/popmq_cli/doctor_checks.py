@@ -1,6 +1,6 @@
 """What is wrong, why, and what to do: decided from what was found out, without looking anywhere."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
@@ -82,7 +82,8 @@ def findings(facts: Facts) -> list[Finding]:
     if facts.inspected is None:
         return [_not_popmq(facts)]
     found = [*_cluster(facts.inspected), *_clocks(facts, facts.inspected)]
-    found += [*_versions(facts, facts.inspected), *_asked(facts)]
+    found += [*_versions(facts, facts.inspected), *_replaced(facts.inspected.brokers)]
+    found += _asked(facts)
     for broker in facts.inspected.brokers:
         if not broker.failure:
             found += [*_disk(broker), *_groups(broker)]
@@ -210,6 +211,15 @@ def _asked(facts: Facts) -> Iterator[Finding]:
         what = f"the route of topic {facts.topic} names {address}, which this machine cannot reach"
         todo = "make the address reachable, or let the server tell another one"
         yield Finding("route-unreachable", what, why, todo)
+
+
+def _replaced(brokers: Iterable[admin.BrokerState]) -> Iterator[Finding]:
+    for name in sorted({peer for broker in brokers for peer in broker.replaced_peers}):
+        what = f"broker {name} came back with another data directory"
+        why = "the other brokers remember it with another one; what only it held is gone"
+        todo = "mount its old disk and restart it; or, if that is lost: "
+        todo += f"popmq cluster accept {name}"
+        yield Finding("broker-replaced", what, why, todo)
 
 
 def _disk(broker: admin.BrokerState) -> Iterator[Finding]:

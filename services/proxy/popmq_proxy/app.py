@@ -84,6 +84,7 @@ async def handlers(
         asyncio.create_task(found.signs.run(), name="signs of life"),
         asyncio.create_task(found.checks.run(), name="transaction checks"),
         asyncio.create_task(found.cluster.run(), name="presence"),
+        asyncio.create_task(found.peers.run(), name="peers"),
         asyncio.create_task(upstream.starts.run(), name="starts of groups"),
         asyncio.create_task(upstream.watches.run(), name="watches"),
         asyncio.create_task(routes.follow(), name="routes"),

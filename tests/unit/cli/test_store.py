@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from campaigns.stopped_store import SETTINGS, make
 from click.testing import CliRunner, Result
-from harness.broker import QUICK_DISK, SEGMENT_BYTES, TOPIC, EngineDriver
+from harness.broker import QUICK_DISK, SEGMENT_BYTES, EngineDriver
+from harness.names import TOPIC
 
 from popmq_broker.core.offsets import QueueKey, decode
 from popmq_broker.store.files import OsLock

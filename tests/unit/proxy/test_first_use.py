@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from harness.broker import TOPIC, EngineDriver
+from harness.broker import EngineDriver
+from harness.names import TOPIC
 from harness.proxy import ProxyDriver
 
 from apache.rocketmq.v2 import definition_pb2 as v2

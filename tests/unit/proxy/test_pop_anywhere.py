@@ -8,7 +8,8 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from harness.broker import GROUP, TOPIC, EngineDriver
+from harness.broker import EngineDriver
+from harness.names import GROUP, TOPIC
 from harness.proxy import ProxyDriver
 
 from apache.rocketmq.v2 import definition_pb2 as v2

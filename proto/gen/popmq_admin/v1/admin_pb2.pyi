@@ -348,6 +348,47 @@ class SetPermissionResponse(_message.Message):
 Global___SetPermissionResponse: _TypeAlias = SetPermissionResponse  # noqa: Y015
 
 @_typing.final
+class AcceptBrokerRequest(_message.Message):
+    """A broker came back with another data directory, and that is so meant."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AcceptBrokerRequest: _TypeAlias = AcceptBrokerRequest  # noqa: Y015
+
+@_typing.final
+class AcceptBrokerResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDENTITY_FIELD_NUMBER: _builtins.int
+    identity: _builtins.str
+    """of its data directory"""
+    def __init__(
+        self,
+        *,
+        identity: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["identity", b"identity"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AcceptBrokerResponse: _TypeAlias = AcceptBrokerResponse  # noqa: Y015
+
+@_typing.final
 class DeleteTopicRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1818,6 +1859,7 @@ class BrokerState(_message.Message):
     GROUPS_FIELD_NUMBER: _builtins.int
     INDEX_FAILED_FIELD_NUMBER: _builtins.int
     REFUSING_FIELD_NUMBER: _builtins.int
+    REPLACED_PEERS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     address: _builtins.str
     """as the nameservers tell it"""
@@ -1837,6 +1879,10 @@ class BrokerState(_message.Message):
     refusing: _builtins.bool
     @_builtins.property
     def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupUse]: ...
+    @_builtins.property
+    def replaced_peers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """brokers that came back with another data directory"""
+
     def __init__(
         self,
         *,
@@ -1856,10 +1902,11 @@ class BrokerState(_message.Message):
         groups: _abc.Iterable[Global___GroupUse] | None = ...,
         index_failed: _builtins.str = ...,
         refusing: _builtins.bool = ...,
+        replaced_peers: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "data_dir", b"data_dir", "data_dir_owner", b"data_dir_owner", "disk_clean_percent", b"disk_clean_percent", "disk_free_bytes", b"disk_free_bytes", "disk_refuse_percent", b"disk_refuse_percent", "disk_reserve_bytes", b"disk_reserve_bytes", "disk_total_bytes", b"disk_total_bytes", "failure", b"failure", "groups", b"groups", "index_failed", b"index_failed", "name", b"name", "now_ms", b"now_ms", "refusing", b"refusing", "started_ms", b"started_ms", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "data_dir", b"data_dir", "data_dir_owner", b"data_dir_owner", "disk_clean_percent", b"disk_clean_percent", "disk_free_bytes", b"disk_free_bytes", "disk_refuse_percent", b"disk_refuse_percent", "disk_reserve_bytes", b"disk_reserve_bytes", "disk_total_bytes", b"disk_total_bytes", "failure", b"failure", "groups", b"groups", "index_failed", b"index_failed", "name", b"name", "now_ms", b"now_ms", "refusing", b"refusing", "replaced_peers", b"replaced_peers", "started_ms", b"started_ms", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2044,6 +2091,7 @@ class BrokerFigures(_message.Message):
     TOPICS_LEFT_OUT_FIELD_NUMBER: _builtins.int
     GROUPS_LEFT_OUT_FIELD_NUMBER: _builtins.int
     PROXIES_FIELD_NUMBER: _builtins.int
+    REPLACED_PEERS_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     now_ms: _builtins.int
     started_ms: _builtins.int
@@ -2084,6 +2132,10 @@ class BrokerFigures(_message.Message):
     def proxies(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProxyFigures]:
         """that told of themselves lately"""
 
+    @_builtins.property
+    def replaced_peers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """brokers that came back with another data directory"""
+
     def __init__(
         self,
         *,
@@ -2110,10 +2162,11 @@ class BrokerFigures(_message.Message):
         topics_left_out: _builtins.int = ...,
         groups_left_out: _builtins.int = ...,
         proxies: _abc.Iterable[Global___ProxyFigures] | None = ...,
+        replaced_peers: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acked", b"acked", "answers_early", b"answers_early", "cpu_ms", b"cpu_ms", "dead", b"dead", "disk_free_bytes", b"disk_free_bytes", "disk_state", b"disk_state", "disk_total_bytes", b"disk_total_bytes", "groups", b"groups", "groups_left_out", b"groups_left_out", "half", b"half", "handed_out", b"handed_out", "late_ms", b"late_ms", "memory_bytes", b"memory_bytes", "now_ms", b"now_ms", "proxies", b"proxies", "started_ms", b"started_ms", "stored", b"stored", "timers", b"timers", "topics", b"topics", "topics_left_out", b"topics_left_out", "unsynced_bytes", b"unsynced_bytes", "version", b"version", "waiting_polls", b"waiting_polls"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acked", b"acked", "answers_early", b"answers_early", "cpu_ms", b"cpu_ms", "dead", b"dead", "disk_free_bytes", b"disk_free_bytes", "disk_state", b"disk_state", "disk_total_bytes", b"disk_total_bytes", "groups", b"groups", "groups_left_out", b"groups_left_out", "half", b"half", "handed_out", b"handed_out", "late_ms", b"late_ms", "memory_bytes", b"memory_bytes", "now_ms", b"now_ms", "proxies", b"proxies", "replaced_peers", b"replaced_peers", "started_ms", b"started_ms", "stored", b"stored", "timers", b"timers", "topics", b"topics", "topics_left_out", b"topics_left_out", "unsynced_bytes", b"unsynced_bytes", "version", b"version", "waiting_polls", b"waiting_polls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

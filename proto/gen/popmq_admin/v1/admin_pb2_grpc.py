@@ -149,6 +149,11 @@ class AdminStub:
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.SetPermissionRequest.SerializeToString,
                 response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.SetPermissionResponse.FromString,
                 _registered_method=True)
+        self.AcceptBroker = channel.unary_unary(
+                '/popmq.admin.v1.Admin/AcceptBroker',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.AcceptBrokerRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.AcceptBrokerResponse.FromString,
+                _registered_method=True)
         self.ShowCluster = channel.unary_unary(
                 '/popmq.admin.v1.Admin/ShowCluster',
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ShowClusterRequest.SerializeToString,
@@ -307,6 +312,12 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AcceptBroker(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ShowCluster(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -442,6 +453,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.SetPermission,
                     request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.SetPermissionRequest.FromString,
                     response_serializer=popmq__admin_dot_v1_dot_admin__pb2.SetPermissionResponse.SerializeToString,
+            ),
+            'AcceptBroker': grpc.unary_unary_rpc_method_handler(
+                    servicer.AcceptBroker,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.AcceptBrokerRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.AcceptBrokerResponse.SerializeToString,
             ),
             'ShowCluster': grpc.unary_unary_rpc_method_handler(
                     servicer.ShowCluster,
@@ -1080,6 +1096,33 @@ class Admin:
             '/popmq.admin.v1.Admin/SetPermission',
             popmq__admin_dot_v1_dot_admin__pb2.SetPermissionRequest.SerializeToString,
             popmq__admin_dot_v1_dot_admin__pb2.SetPermissionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AcceptBroker(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/AcceptBroker',
+            popmq__admin_dot_v1_dot_admin__pb2.AcceptBrokerRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.AcceptBrokerResponse.FromString,
             options,
             channel_credentials,
             insecure,

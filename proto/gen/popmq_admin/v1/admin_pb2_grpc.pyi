@@ -56,6 +56,7 @@ class AdminStub:
     Explain: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ExplainRequest, _admin_pb2.ExplainResponse]
     Inspect: _grpc.UnaryUnaryMultiCallable[_admin_pb2.InspectRequest, _admin_pb2.InspectResponse]
     SetPermission: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetPermissionRequest, _admin_pb2.SetPermissionResponse]
+    AcceptBroker: _grpc.UnaryUnaryMultiCallable[_admin_pb2.AcceptBrokerRequest, _admin_pb2.AcceptBrokerResponse]
     ShowCluster: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ShowClusterRequest, _admin_pb2.ShowClusterResponse]
     ExportSnapshot: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ExportSnapshotRequest, _admin_pb2.ExportResponse]
     ExportStatus: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ExportStatusRequest, _admin_pb2.ExportResponse]
@@ -86,6 +87,7 @@ class AdminAsyncStub(AdminStub):
     Explain: _aio.UnaryUnaryMultiCallable[_admin_pb2.ExplainRequest, _admin_pb2.ExplainResponse]  # type: ignore[assignment]
     Inspect: _aio.UnaryUnaryMultiCallable[_admin_pb2.InspectRequest, _admin_pb2.InspectResponse]  # type: ignore[assignment]
     SetPermission: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetPermissionRequest, _admin_pb2.SetPermissionResponse]  # type: ignore[assignment]
+    AcceptBroker: _aio.UnaryUnaryMultiCallable[_admin_pb2.AcceptBrokerRequest, _admin_pb2.AcceptBrokerResponse]  # type: ignore[assignment]
     ShowCluster: _aio.UnaryUnaryMultiCallable[_admin_pb2.ShowClusterRequest, _admin_pb2.ShowClusterResponse]  # type: ignore[assignment]
     ExportSnapshot: _aio.UnaryUnaryMultiCallable[_admin_pb2.ExportSnapshotRequest, _admin_pb2.ExportResponse]  # type: ignore[assignment]
     ExportStatus: _aio.UnaryUnaryMultiCallable[_admin_pb2.ExportStatusRequest, _admin_pb2.ExportResponse]  # type: ignore[assignment]
@@ -251,6 +253,13 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.SetPermissionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.SetPermissionResponse, _abc.Awaitable[_admin_pb2.SetPermissionResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def AcceptBroker(
+        self,
+        request: _admin_pb2.AcceptBrokerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.AcceptBrokerResponse, _abc.Awaitable[_admin_pb2.AcceptBrokerResponse]]: ...
 
     @_abc_1.abstractmethod
     def ShowCluster(

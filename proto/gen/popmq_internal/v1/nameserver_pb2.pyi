@@ -30,6 +30,7 @@ class BrokerInfo(_message.Message):
     ADDRESS_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     EPOCH_MS_FIELD_NUMBER: _builtins.int
+    IDENTITY_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     name: _builtins.str
     address: _builtins.str
@@ -38,6 +39,8 @@ class BrokerInfo(_message.Message):
     """Grows with each change of the topics; (epoch, version) orders registrations of one broker."""
     epoch_ms: _builtins.int
     """when this broker process started"""
+    identity: _builtins.str
+    """of its data directory, made with it"""
     def __init__(
         self,
         *,
@@ -46,10 +49,11 @@ class BrokerInfo(_message.Message):
         address: _builtins.str = ...,
         version: _builtins.int = ...,
         epoch_ms: _builtins.int = ...,
+        identity: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "cluster", b"cluster", "epoch_ms", b"epoch_ms", "name", b"name", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "cluster", b"cluster", "epoch_ms", b"epoch_ms", "identity", b"identity", "name", b"name", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

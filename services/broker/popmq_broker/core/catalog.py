@@ -7,6 +7,7 @@ a record of the log before it holds.
                             group   name → as in subscriptionGroup.json
                             floors  topic → {queue id: first offset of what came after}
                             perm    ""   → RocketMQ's bits
+                            peer    name of another broker → identity of its data directory
     config/catalog.json     {"logEnd": N}: the files of config/ hold all changes before N
 
 The files are written now and then, for RocketMQ and for a quick start. A start reads them, and the
@@ -36,12 +37,13 @@ class Kind(StrEnum):
     GROUP = "group"
     FLOORS = "floors"
     PERM = "perm"
+    PEER = "peer"
 
 
 class Change(NamedTuple):
     kind: Kind
     name: str
-    value: TopicConfig | GroupConfig | Floors | int | None
+    value: TopicConfig | GroupConfig | Floors | int | str | None
     """None: it is gone."""
 
 
@@ -75,14 +77,14 @@ def decode(body: bytes, *, where: str) -> Change:
         raise Corrupt(path=where, offset="?", reason=f"no change: {wrong!r}") from wrong
 
 
-def _value(kind: Kind, raw: Any) -> TopicConfig | GroupConfig | Floors | int:
+def _value(kind: Kind, raw: Any) -> TopicConfig | GroupConfig | Floors | int | str:
     if kind is Kind.TOPIC:
         return topic_of(raw)
     if kind is Kind.GROUP:
         return group_of(raw)
     if kind is Kind.FLOORS:
         return {int(queue_id): int(floor) for queue_id, floor in raw.items()}
-    return int(raw)
+    return str(raw) if kind is Kind.PEER else int(raw)
 
 
 def encode_end(log_end: int) -> str:

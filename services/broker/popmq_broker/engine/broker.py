@@ -18,6 +18,7 @@ from popmq_broker.engine.groups import Groups
 from popmq_broker.engine.inspection import Inspection
 from popmq_broker.engine.nack import Nacks
 from popmq_broker.engine.offsets import Offsets
+from popmq_broker.engine.peers import Peers
 from popmq_broker.engine.permission import Permission
 from popmq_broker.engine.poll import Polls
 from popmq_broker.engine.pop import Pop
@@ -75,6 +76,7 @@ _REPLY_FIELD = {
     "explain": "explain",
     "inspect": "inspect",
     "figures": "figures",
+    "peers": "peers",
     "send_back": "send_back",
     "lock_queues": "lock_queues",
     "export_snapshot": "export",
@@ -105,7 +107,8 @@ class Broker:
         state.needs["timers"] = self.timer_keeper.needed_from
         state.needs["transactions"] = self.transactions.needed_from
         self._send = Send(state, self.timers, self.transactions)
-        find, figures = Find(state), Figures(state, self.timers)
+        self.peers = Peers(state, self.catalog)
+        find, figures = Find(state), Figures(state, self.timers, self.peers)
         self._handlers: dict[str, Handler] = {
             "send": self._send.send,
             "pop": polls.pop,
@@ -140,9 +143,11 @@ class Broker:
             "reset_offsets": positions.reset,
             "fix_start": Starts(state).fix,
             "explain": Explain(state, self.timers, dead_letters).explain,
-            "inspect": Inspection(state).inspect,
+            "inspect": Inspection(state, self.peers).inspect,
             "figures": figures.figures,
             "proxy_here": figures.proxy_here,
+            "peers": self.peers.tell,
+            "accept_peer": self.peers.accept,
             "send_back": SendBack(state, self.topics, self.timers.levels).send_back,
             "lock_queues": QueueLock(state).lock_queues,
             "ping": _ping,

@@ -26,6 +26,7 @@ TOPICS_FILE: Final = "topics.json"
 GROUPS_FILE: Final = "subscriptionGroup.json"
 FLOORS_FILE: Final = "topicFloors.json"
 PERMISSION_FILE: Final = "permission.json"
+PEERS_FILE: Final = "peers.json"
 Row = TypeVar("Row")
 _CODES: Final = {kind: tags_code(kind) for kind in Kind}
 
@@ -115,6 +116,8 @@ class Catalog:
         if Kind.PERM in kinds:
             perm = {"perm": state.perm}
             found.append((PERMISSION_FILE, asyncio.to_thread(json.dumps, perm)))
+        if Kind.PEER in kinds:
+            found.append((PEERS_FILE, asyncio.to_thread(json.dumps, dict(state.peers))))
         return [(name, asyncio.ensure_future(text)) for name, text in found]
 
 
@@ -129,6 +132,8 @@ def apply(state: BrokerState, change: Change) -> None:
         state.groups_version += 1
     elif change.kind is Kind.FLOORS:
         _put(state.floors, change.name, value if isinstance(value, dict) else None)
+    elif change.kind is Kind.PEER:
+        _put(state.peers, change.name, value if isinstance(value, str) else None)
     elif isinstance(value, int):
         state.perm = value
         state.topic_versions.all_changed()

@@ -11,6 +11,7 @@ from popmq_broker.core.topic_versions import TopicVersions
 from popmq_broker.engine.catalog import (
     FLOORS_FILE,
     GROUPS_FILE,
+    PEERS_FILE,
     PERMISSION_FILE,
     TOPICS_FILE,
     apply,
@@ -38,6 +39,7 @@ def load(state: BrokerState) -> bool:
         state.groups, state.groups_version = groups
     state.floors = load_config(FLOORS_FILE, _decode_floors) or {}
     state.perm = load_config(PERMISSION_FILE, decode_permission) or PERM_BOTH
+    state.peers = load_config(PEERS_FILE, _decode_peers) or {}
     known_to = load_config(CATALOG_FILE, decode_end) or 0
     count = _read_changes(state, known_to)
     state.log.info("catalog.read", topics=len(state.topics), groups=len(state.groups), count=count)
@@ -67,3 +69,10 @@ def _decode_floors(text: str) -> dict[str, dict[int, int]]:
     except (ValueError, TypeError, AttributeError) as wrong:
         reason = f"no table of floors: {wrong!r}"
         raise Corrupt(path=FLOORS_FILE, offset=0, reason=reason) from wrong
+
+
+def _decode_peers(text: str) -> dict[str, str]:
+    try:
+        return {str(name): str(identity) for name, identity in json.loads(text).items()}
+    except (ValueError, AttributeError) as wrong:
+        raise Corrupt(path=PEERS_FILE, offset=0, reason=f"no brokers: {wrong!r}") from wrong

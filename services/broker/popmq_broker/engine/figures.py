@@ -11,6 +11,7 @@ from typing import Final
 from popmq_broker.config import Flush, PopBuffer
 from popmq_broker.core.proxies import Proxies
 from popmq_broker.engine.counts import Counts, counts, dead_letters
+from popmq_broker.engine.peers import Peers
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.timer import Timers
 from popmq_broker.engine.wait import WaitKey
@@ -24,7 +25,8 @@ _DONE: Final = "done"
 
 
 class Figures:
-    def __init__(self, state: BrokerState, timers: Timers) -> None:
+    def __init__(self, state: BrokerState, timers: Timers, peers: Peers) -> None:
+        self._peers = peers
         self._state = state
         self._timers = timers
         self._proxies = Proxies()
@@ -67,6 +69,7 @@ class Figures:
             topics_left_out=max(0, len(topics) - ROWS_MAX),
             groups_left_out=max(0, len(groups) - ROWS_MAX),
             proxies=self._proxies.alive(now_ms),
+            replaced_peers=sorted(self._peers.replaced),
         )
 
     def _topics(self) -> list[link.TopicFigures]:

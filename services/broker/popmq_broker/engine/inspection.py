@@ -9,6 +9,7 @@ from typing import Final
 
 from popmq_broker.core.retention import DiskState
 from popmq_broker.engine.counts import Counts, counts
+from popmq_broker.engine.peers import Peers
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.wait import WaitKey
 from popmq_common.names import RETRY_PREFIX, retry_topic
@@ -21,8 +22,9 @@ GROUPS_MAX: Final = 1_000
 
 
 class Inspection:
-    def __init__(self, state: BrokerState) -> None:
+    def __init__(self, state: BrokerState, peers: Peers) -> None:
         self._state = state
+        self._peers = peers
         self._started_ms = state.clock.now_ms()
 
     async def inspect(self, request: link.Inspect) -> link.InspectReply:
@@ -45,6 +47,7 @@ class Inspection:
             groups=self._uses(),
             index_failed="" if index is None or index.failed is None else str(index.failed),
             refusing=state.store.disk.state is DiskState.REFUSING,
+            replaced_peers=sorted(self._peers.replaced),
         )
 
     def _uses(self) -> list[link.GroupUse]:

@@ -56,6 +56,10 @@ class BrokerState:
     floors: dict[str, dict[int, int]] = field(default_factory=dict)
     """Topics that were deleted: queue id → first offset of what came after; `LOG_END` → where the
     log ended then."""
+    identity: str = ""
+    """Of the data directory."""
+    peers: dict[str, str] = field(default_factory=dict)
+    """Other brokers of the cluster, and the identities that they had first."""
     unsaved: dict[Kind, int] = field(default_factory=dict)
     """What of the catalog changed since its file was written, and where in the log that begins."""
     timer_topic_seen: int = 0

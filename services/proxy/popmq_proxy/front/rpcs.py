@@ -44,6 +44,7 @@ ADMIN_METHODS: dict[str, tuple[Any, str]] = {
     "Explain": (admin.ExplainRequest, "explain.explain"),
     "Inspect": (admin.InspectRequest, "explain.inspect"),
     "SetPermission": (admin.SetPermissionRequest, "brokers.set_permission"),
+    "AcceptBroker": (admin.AcceptBrokerRequest, "peers.accept"),
     "ShowCluster": (admin.ShowClusterRequest, "cluster.show"),
     "ExportSnapshot": (admin.ExportSnapshotRequest, "export.begin"),
     "ExportStatus": (admin.ExportStatusRequest, "export.status"),

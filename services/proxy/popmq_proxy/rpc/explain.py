@@ -75,6 +75,7 @@ def _tell(state: admin.BrokerState, found: link.InspectReply) -> None:
         "refusing",
     ):
         setattr(state, field, getattr(found, field))
+    state.replaced_peers.extend(found.replaced_peers)
     for use in found.groups:
         state.groups.add(
             group=use.group,

@@ -28,6 +28,7 @@ from popmq_proxy.rpc.group_admin import GroupAdmin
 from popmq_proxy.rpc.health import Health
 from popmq_proxy.rpc.membership import Membership
 from popmq_proxy.rpc.offsets import Offsets
+from popmq_proxy.rpc.peers import Peers
 from popmq_proxy.rpc.permission import Permission, read_secret
 from popmq_proxy.rpc.pull import Pull
 from popmq_proxy.rpc.queue_lock import QueueLock
@@ -70,6 +71,7 @@ class Methods:
     reset: Reset
     explain: Explain
     cluster: Cluster
+    peers: Peers
     export: Export
     health: Health
     permission: Permission
@@ -141,6 +143,7 @@ def methods(upstream: Upstream, metrics: Metrics) -> Methods:
         reset=Reset(upstream),
         explain=Explain(upstream),
         cluster=Cluster(upstream, metrics),
+        peers=Peers(upstream),
         export=Export(upstream),
         health=Health(),
         permission=Permission(read_secret(upstream.config.admin_secret_file)),

@@ -29,6 +29,7 @@ CHANGES: Final = frozenset(
         "SettleTransaction",
         "ResetOffsets",
         "SetPermission",
+        "AcceptBroker",
         "ExportSnapshot",
     }
 )

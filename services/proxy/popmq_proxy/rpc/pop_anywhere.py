@@ -16,6 +16,7 @@ from popmq_common.errors import (
     NoPermission,
     PopMQError,
     StartNotFixed,
+    TopicNotFound,
 )
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.watching import Poll
@@ -59,7 +60,9 @@ class PopAnywhere:
                 others = [broker for broker in brokers if broker != home]
                 try:
                     return await self._wait(ctx, home, others, pop, poll, until_s)
-                except (BrokerDown, NoPermission) as away:
+                except (BrokerDown, NoPermission, TopicNotFound) as away:
+                    if isinstance(away, TopicNotFound):
+                        self._upstream.routes.make_stale(pop.topic)
                     self._upstream.log.debug("poll.moved", broker=home, reason=str(away))
             return await self._wait(ctx, brokers[-1], (), pop, poll, until_s, last=True)
         finally:

@@ -13,6 +13,7 @@ from popmq_common.errors import (
     MessagesCorrupted,
     NoPermission,
     PopMQError,
+    TopicNotFound,
 )
 from popmq_common.sends import OutgoingRecord
 from popmq_internal.v1 import link_pb2 as link
@@ -34,7 +35,7 @@ More: TypeAlias = Callable[[str, link.SendReply], list[bytes]]
 """(broker, its answer) → further fields of each record's entry."""
 Request: TypeAlias = service.SendMessageRequest | PlainSend
 Responded = Callable[["Encoded | None"], None]
-NOT_HERE = (BrokerUnreachable, DiskFull, NoPermission)
+NOT_HERE = (BrokerUnreachable, DiskFull, NoPermission, TopicNotFound)
 """Errors of a broker that say: nothing was stored, and another one may take it."""
 NOT_SENT: Result = (0, v2.Status(), b"")
 _KINDS: dict[str, Kind] = {
@@ -255,7 +256,7 @@ class Send:
             else:
                 reply = await upstream.call_there(ctx, broker, call)
         except PopMQError as error:
-            if isinstance(error, NoPermission):
+            if isinstance(error, NoPermission | TopicNotFound):
                 upstream.routes.make_stale(topic)
             if not others or not isinstance(error, NOT_HERE):
                 return [(0, status_of(error), b"")] * len(records)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from harness.broker import GROUP, TOPIC, EngineDriver
+from harness.broker import EngineDriver
+from harness.names import GROUP, TOPIC
 
 from popmq_broker.core.catalog import CATALOG_FILE
 from popmq_broker.engine.catalog import GROUPS_FILE, TOPICS_FILE

@@ -4,7 +4,8 @@ import random
 from pathlib import Path
 
 import pytest
-from harness.broker import GROUP, TOPIC, EngineDriver, popped
+from harness.broker import EngineDriver, popped
+from harness.names import GROUP, TOPIC
 
 from popmq_broker.engine import dead_letters
 from popmq_common.errors import BadRequest, GroupNotFound, TooManyRequests

@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
-from harness.broker import GROUP, TOPIC, EngineDriver, pop_body
+from harness.broker import EngineDriver
+from harness.call_bodies import pop_body
+from harness.names import GROUP, TOPIC
 
 from popmq_internal.v1 import link_pb2 as link
 

@@ -1,7 +1,8 @@
 """What a broker tells who looks at the whole cluster."""
 
 import pytest
-from harness.broker import GROUP, TOPIC, EngineDriver
+from harness.broker import EngineDriver
+from harness.names import GROUP, TOPIC
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_broker.core.proxies import SILENT_MS, Proxies

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness.broker import GROUP, TOPIC, EngineDriver, pop_body, popped
+from harness.broker import EngineDriver, popped
+from harness.call_bodies import pop_body
+from harness.names import GROUP, TOPIC
 
 from popmq_broker.engine import poll as poll_module
 from popmq_broker.engine.pick import SCAN_RECORDS_MAX

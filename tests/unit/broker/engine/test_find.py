@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.broker import TOPIC, EngineDriver
+from harness.broker import EngineDriver
+from harness.names import TOPIC
 from harness.proxy import ProxyDriver
 
 from popmq_admin.v1 import admin_pb2 as admin

@@ -3,7 +3,8 @@
 import os
 
 import pytest
-from harness.broker import GROUP, TOPIC, EngineDriver
+from harness.broker import EngineDriver
+from harness.names import GROUP, TOPIC
 
 from popmq_broker.core.filter import parse_tags
 from popmq_broker.core.receives import LastReceives, Receive

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.broker import GROUP, TOPIC, EngineDriver, pop_body
+from harness.broker import EngineDriver
+from harness.call_bodies import pop_body
+from harness.names import GROUP, TOPIC
 
 from popmq_broker.core.leases import GroupQueue
 from popmq_broker.engine import pick

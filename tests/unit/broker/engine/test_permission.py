@@ -1,7 +1,8 @@
 """A broker that is read only takes nothing new, gives what it has, and stays so over a restart."""
 
 import pytest
-from harness.broker import TOPIC, EngineDriver
+from harness.broker import EngineDriver
+from harness.names import TOPIC
 
 from popmq_broker.engine.catalog import PERMISSION_FILE
 from popmq_broker.engine.permission import decode_permission

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.broker import GROUP, TOPIC, EngineDriver, Popped, pop_body
+from harness.broker import EngineDriver, Popped
+from harness.call_bodies import pop_body
+from harness.names import GROUP, TOPIC
 from prometheus_client import generate_latest
 
 from popmq_broker.config import PopBuffer

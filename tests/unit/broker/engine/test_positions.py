@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.broker import GROUP, TOPIC, EngineDriver
+from harness.broker import EngineDriver
+from harness.names import GROUP, TOPIC
 
 from popmq_common.errors import NoPermission, ResetMeanwhile
 from popmq_internal.v1 import link_pb2 as link

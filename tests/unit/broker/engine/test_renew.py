@@ -1,7 +1,8 @@
 """Signs of life at a real engine: what they write, and what they do not."""
 
 import pytest
-from harness.broker import GROUP, TOPIC, EngineDriver
+from harness.broker import EngineDriver
+from harness.names import GROUP, TOPIC
 from prometheus_client import generate_latest
 
 from popmq_broker.engine.renew import CLIENTS_MAX

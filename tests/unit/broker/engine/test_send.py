@@ -1,7 +1,8 @@
 """Sends that come in one frame: one batch for the disk, an answer for each."""
 
 import pytest
-from harness.broker import TOPIC, EngineDriver
+from harness.broker import EngineDriver
+from harness.names import TOPIC
 
 from popmq_common.frames import encode_entry
 from popmq_common.sends import SendDone

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from harness.broker import TOPIC, EngineDriver
+from harness.broker import EngineDriver
 from harness.chance import KeepsAll, KeepsNothing
+from harness.names import TOPIC
 
 from popmq_broker.config import Flush
 from popmq_internal.v1 import link_pb2 as link

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness.broker import GROUP, TOPIC, EngineDriver, pop_body, popped
+from harness.broker import EngineDriver, popped
+from harness.call_bodies import pop_body
+from harness.names import GROUP, TOPIC
 
 from popmq_broker.core.starts import CLOCKS_DIFFER_MS_MAX
 from popmq_common.errors import GroupNotFound, StartNotFixed

@@ -4,7 +4,8 @@ import random
 from pathlib import Path
 
 import pytest
-from harness.broker import GROUP, TOPIC, EngineDriver
+from harness.broker import EngineDriver
+from harness.names import GROUP, TOPIC
 
 from popmq_broker.config import PopBuffer
 from popmq_broker.core.offsets import QueueKey

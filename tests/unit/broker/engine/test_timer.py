@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness.broker import TOPIC, EngineDriver, recall_body
+from harness.broker import EngineDriver
+from harness.call_bodies import recall_body
+from harness.names import TOPIC
 
 from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig

@@ -1,7 +1,8 @@
 """A directory of RocketMQ's with delayed messages: those that waited come once, the others not."""
 
 import pytest
-from harness.broker import TOPIC, EngineDriver
+from harness.broker import EngineDriver
+from harness.names import TOPIC
 
 from popmq_broker.engine.timer_load import TIMERS_FILE
 from popmq_broker.store.store import Draft

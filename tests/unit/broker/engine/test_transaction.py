@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.broker import TOPIC, EngineDriver, end_body
+from harness.broker import EngineDriver
+from harness.call_bodies import end_body
+from harness.names import TOPIC
 from prometheus_client import generate_latest
 
 from popmq_broker.core import transaction
