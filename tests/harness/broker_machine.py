@@ -22,10 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from popmq_internal.v1 import link_pb2 as link
 
-DONE = link.LEASE_OUTCOME_DONE
-CLIENTS = ["c1", "c2"]
-GRACE_MS = 700
-SENT_FIRST = 3
+DONE, CLIENTS, GRACE_MS, SENT_FIRST = link.LEASE_OUTCOME_DONE, ["c1", "c2"], 700, 3
 """Hypothesis leaves out rules at random; a history without a send would ask nothing."""
 
 

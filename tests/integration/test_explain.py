@@ -301,53 +301,6 @@ def test_a_timeline_tells_what_happened_in_order(driver: EngineDriver) -> None:
     assert "busy" in texts
 
 
-def ends(driver: EngineDriver) -> list[str]:
-    """What the timeline says of leases that are over."""
-    return [event.text for event in explain(driver).timeline if event.kind == "ended"]
-
-
-def test_only_a_lease_whose_time_ran_out_ended_without_an_ack(driver: EngineDriver) -> None:
-    driver.send("a")
-    driver.pop(invisible_ms=10_000)
-    driver.advance(10_000)
-    assert ends(driver) == ["the lease of group g ended without an ack"]
-
-
-@pytest.mark.parametrize("kind", [link.NACK_KIND_COUNTED, link.NACK_KIND_UNCOUNTED])
-def test_after_a_nack_the_delay_is_over(
-    driver: EngineDriver, kind: "link.NackKind.ValueType"
-) -> None:
-    driver.send("a")
-    driver.nack(driver.pop()[0].handle, delay_ms=5_000, kind=kind)
-    driver.advance(5_000)
-    assert ends(driver) == ["the delay of the nack of group g is over"]
-
-
-@pytest.mark.parametrize("attempts", [1, 16])
-def test_what_is_given_up_did_not_end_without_an_ack(driver: EngineDriver, attempts: int) -> None:
-    driver.make(queues=1, max_attempts=attempts)
-    driver.send("a")
-    kind = link.NACK_KIND_COUNTED if attempts == 1 else link.NACK_KIND_FATAL
-    driver.nack(driver.pop()[0].handle, kind=kind, reason="no")
-    assert ends(driver) == ["group g gave it up before its time ended"]
-
-
-def test_what_is_given_back_did_not_end_without_an_ack(driver: EngineDriver) -> None:
-    driver.send("a")
-    handle = driver.pop()[0].handle
-    driver.call(release=link.Release(group=GROUP, topic=TOPIC, handles=[handle]))
-    assert ends(driver) == ["group g gave it back before its time ended, not counted"]
-
-
-def test_a_renewed_lease_that_ran_out_ended_without_an_ack(driver: EngineDriver) -> None:
-    driver.send("a")
-    driver.pop(invisible_ms=10_000, renewed_by="host@7")
-    driver.clock.advance(5_000)
-    driver.alive("host@7")
-    driver.advance(30_000)
-    assert ends(driver) == ["the lease of group g ended without an ack"]
-
-
 def test_a_second_life_is_told(driver: EngineDriver) -> None:
     dead(driver)
     assert "sent again" not in " ".join(event.text for event in explain(driver).timeline)

@@ -89,7 +89,6 @@ class Broker:
         self.state = state
         self.catalog = Catalog(state)
         self.topics = Topics(state, self.catalog)
-        groups, positions = Groups(state, self.topics), Positions(state)
         self.revive = Revive(state, self.topics)
         self.offsets = Offsets(state, self.catalog)
         self.storing = Storing(state)
@@ -97,19 +96,22 @@ class Broker:
         self.timer_keeper = TimerKeeper(state, self.timers)
         self.retention = Retention(state, self.revive, self.offsets, self.topics)
         self.exports = Exports(state, self.offsets)
-        polls = Polls(state, Pop(state, self.revive, self.storing))
-        ack = Ack(state, self.revive)
-        dead_letters = DeadLetters(state, self.topics)
-        consumers = Consumers(state, self.topics)
-        renew = Renew(state, self.revive, consumers)
         self.transactions = Transactions(state, self.topics)
         self.checks = TransactionChecks(state, self.transactions)
+        self.peers = Peers(state, self.catalog)
         state.needs["timers"] = self.timer_keeper.needed_from
         state.needs["transactions"] = self.transactions.needed_from
         self._send = Send(state, self.timers, self.transactions)
-        self.peers = Peers(state, self.catalog)
-        find, figures = Find(state), Figures(state, self.timers, self.peers)
-        self._handlers: dict[str, Handler] = {
+        self._handlers = {**self._messages(), **self._groups(), **self._inspection()}
+        state.store.arrivals = self._arrived
+        state.store.synced = self._synced
+
+    def _messages(self) -> dict[str, Handler]:
+        """What is sent, received and settled."""
+        state = self.state
+        polls = Polls(state, Pop(state, self.revive, self.storing))
+        ack = Ack(state, self.revive)
+        return {
             "send": self._send.send,
             "pop": polls.pop,
             "end_poll": polls.end_poll,
@@ -120,43 +122,58 @@ class Broker:
             "nack": Nacks(state, ack, self.revive).nack,
             "release": ack.release,
             "forward_dead_letter": ack.forward,
-            **_of_dead_letters(dead_letters, Purge(state, self.catalog, dead_letters)),
             "recall": Recall(state, self.timers).recall,
-            "alive": renew.alive,
-            "gone": renew.gone,
+            "end_transaction": self.transactions.end,
+            "poll_checks": self.checks.poll,
+            "list_transactions": self.transactions.unsettled,
+            "pull": Pull(state).pull,
+            "send_back": SendBack(state, self.topics, self.timers.levels).send_back,
+        }
+
+    def _groups(self) -> dict[str, Handler]:
+        """Topics and groups, where groups are, and who consumes."""
+        state = self.state
+        groups, positions = Groups(state, self.topics), Positions(state)
+        consumers = Consumers(state, self.topics)
+        renew = Renew(state, self.revive, consumers)
+        return {
             "put_topic": self.topics.put_topic,
             "delete_topic": self._delete_topic,
             "put_group": groups.put_group,
             "delete_group": groups.delete_group,
             "get_group": groups.get_group,
-            "describe": Describe(state).describe,
-            "end_transaction": self.transactions.end,
-            "poll_checks": self.checks.poll,
-            "list_transactions": self.transactions.unsettled,
-            "find_messages": find.find,
-            "get_message": find.get,
-            "pull": Pull(state).pull,
-            "join": consumers.join,
             "commit_offset": positions.commit,
             "get_offset": positions.get,
             "find_offset": positions.find,
             "reset_offsets": positions.reset,
             "fix_start": Starts(state).fix,
+            "join": consumers.join,
+            "alive": renew.alive,
+            "gone": renew.gone,
+            "lock_queues": QueueLock(state).lock_queues,
+            "set_permission": Permission(state, self.topics).set_permission,
+        }
+
+    def _inspection(self) -> dict[str, Handler]:
+        """What operators look at and do."""
+        state = self.state
+        dead_letters = DeadLetters(state, self.topics)
+        find, figures = Find(state), Figures(state, self.timers, self.peers)
+        return {
+            **_of_dead_letters(dead_letters, Purge(state, self.catalog, dead_letters)),
+            "describe": Describe(state).describe,
+            "find_messages": find.find,
+            "get_message": find.get,
             "explain": Explain(state, self.timers, dead_letters).explain,
             "inspect": Inspection(state, self.peers).inspect,
             "figures": figures.figures,
             "proxy_here": figures.proxy_here,
             "peers": self.peers.tell,
             "accept_peer": self.peers.accept,
-            "send_back": SendBack(state, self.topics, self.timers.levels).send_back,
-            "lock_queues": QueueLock(state).lock_queues,
-            "ping": _ping,
-            "set_permission": Permission(state, self.topics).set_permission,
             "export_snapshot": self.exports.begin,
             "export_status": self.exports.status,
+            "ping": _ping,
         }
-        state.store.arrivals = self._arrived
-        state.store.synced = self._synced
 
     @property
     def name(self) -> str:

@@ -80,9 +80,8 @@ class Methods:
 def methods(upstream: Upstream, metrics: Metrics) -> Methods:
     """Raises `ConfigError`."""
     route, send, ack = Route(upstream), Send(upstream), Ack(upstream)
-    signs = SignsOfLife(upstream)
+    signs, transactions = SignsOfLife(upstream), Transactions(upstream)
     client = Client(upstream, signs)
-    transactions = Transactions(upstream)
     offsets, pull, receive = Offsets(upstream), Pull(upstream), Receive(upstream)
     unary: dict[str, tuple[Unary, type[Any]]] = {
         "QueryRoute": (route.query_route, service.QueryRouteResponse),
