@@ -127,4 +127,5 @@ async def test_a_retry_is_not_delayed_again(raw: Raw, client: Client) -> None:
     began = time.monotonic()
     (again,) = await client.receive("t", "g", wait_s=5)
     assert (again.body, again.delivery_attempt) == (b"x", 2)
+    assert again.deliver_at_ms == message.deliver_at_ms
     assert time.monotonic() - began < 2

@@ -16,7 +16,8 @@ and what a transaction ends with, with its op record (core/transaction.py).
 
 Source: RocketMQ PopReviveService.reviveRetry. Differs: the dead letter's count of attempts starts
 again at 0, so that a group can consume dead letters like any topic; RocketMQ's proxy would
-dead-letter them at once. Delay and timer properties are left out of copies.
+dead-letter them at once. Delay and timer properties are left out of copies; only the time at which
+a delayed message was due (TIMER_DELIVER_MS) stays until its last attempt, for consumers are told it.
 """
 
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ LEFT_OUT: Final = frozenset(
     {
         "POP_CK",
         "DELAY",
-        "TIMER_DELIVER_MS",
+        names.DELIVER_MS,
         "TIMER_DELAY_SEC",
         "TIMER_DELAY_MS",
         names.TIMER_OUT_MS,
@@ -42,6 +43,7 @@ LEFT_OUT: Final = frozenset(
         names.REDRIVE_OF,
     }
 )
+_LEFT_OUT_OF_RETRIES: Final = LEFT_OUT - {names.DELIVER_MS}
 _FIRST_OF_PAIR: Final = tuple(
     f"{name}{names.NAME_END}".encode() for name in (names.FIRST_POP_TIME, names.REDRIVE_OF)
 )
@@ -76,7 +78,7 @@ def retry_or_dead_letter(
     attempts = record.reconsume_times + 1
     if counted and attempts >= max_attempts:
         return dead_letter(record, group=group, topic=topic, pop_time_ms=pop_time_ms, reason=reason)
-    kept = _kept(record, pop_time_ms)
+    kept = _kept(record, pop_time_ms, _LEFT_OUT_OF_RETRIES)
     if reason:
         kept[names.RETRY_REASON] = reason
     return Copy(
@@ -97,7 +99,7 @@ def dead_letter(
 ) -> Copy:
     """`attempts`: deliveries so far, where the record does not count them. Without a `reason` the
     last counted one is kept, if there was any."""
-    kept = _kept(record, pop_time_ms)
+    kept = _kept(record, pop_time_ms, LEFT_OUT)
     last_reason = kept.pop(names.RETRY_REASON, "")
     kept[names.DLQ_ORIGIN_TOPIC] = topic
     kept[names.DLQ_ORIGIN_MESSAGE_ID] = kept.get(names.UNIQ_KEY, "")
@@ -112,11 +114,11 @@ def is_first_of_pair(record: Record) -> bool:
     return any(names.value_of(record.properties, head) is not None for head in _FIRST_OF_PAIR)
 
 
-def _kept(record: Record, pop_time_ms: int) -> dict[str, str]:
+def _kept(record: Record, pop_time_ms: int, left_out: frozenset[str]) -> dict[str, str]:
     kept = {
         name: value
         for name, value in names.decode(record.properties).items()
-        if name not in LEFT_OUT
+        if name not in left_out
     }
     if names.SHARDING_KEY in kept and names.FIRST_POP_TIME not in kept:
         kept.setdefault(names.ORIGIN_QUEUE, str(record.queue_id))
