@@ -3,7 +3,7 @@ prints one JSON document; these checks are the same for all."""
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -20,29 +20,14 @@ def run(command: list[str], env: dict[str, str] | None = None) -> Any:
     return json.loads(output.strip().splitlines()[-1])
 
 
-def fresh(server: Server, max_attempts: int = 16) -> tuple[str, str]:
-    """A topic and a group that begins with its first message."""
+def fresh(server: Server, kind: str = "NORMAL", settings: Sequence[str] = ()) -> tuple[str, str]:
+    """A topic and the name of a group. Its first consumer makes the group, as applications do,
+    unless it needs `settings`; in either case it starts at what is sent after that."""
     name = uuid4().hex[:8]
     topic, group = f"topic-{name}", f"group-{name}"
-    server.cli("topic", "create", topic, "--queues", "4")
-    server.cli("group", "create", group, "--from", "first", "--max-attempts", str(max_attempts))
-    return topic, group
-
-
-def fresh_in_order(server: Server) -> tuple[str, str]:
-    """A FIFO topic and a FIFO group that begins with its first message."""
-    name = uuid4().hex[:8]
-    topic, group = f"topic-{name}", f"group-{name}"
-    server.cli("topic", "create", topic, "--queues", "4", "--type", "FIFO")
-    server.cli("group", "create", group, "--from", "first", "--fifo")
-    return topic, group
-
-
-def fresh_with_transactions(server: Server) -> tuple[str, str]:
-    name = uuid4().hex[:8]
-    topic, group = f"topic-{name}", f"group-{name}"
-    server.cli("topic", "create", topic, "--queues", "4", "--type", "TRANSACTION")
-    server.cli("group", "create", group, "--from", "first")
+    server.cli("topic", "create", topic, "--queues", "4", "--type", kind)
+    if settings:
+        server.cli("group", "create", group, *settings)
     return topic, group
 
 
@@ -59,6 +44,20 @@ def check_round_trip(driver: Driver, server: Server) -> None:
         assert message["keys"] == ["key-1", "key-2"]
         assert message["properties"] == {"colour": "blau, naïve"}
     assert seen["again"] == []
+
+
+def check_away(driver: Driver, server: Server) -> None:
+    """A group has started when its consumer has, at every broker, though it received nothing: what
+    is sent while the consumer is away waits for it."""
+    seen = driver("away", server, *fresh(server))
+    assert sorted(message["id"] for message in seen["messages"]) == sorted(seen["sent"])
+
+
+def check_wakes(driver: Driver, server: Server) -> None:
+    """A receive that waits at one broker for 20 s is woken by a message at another one."""
+    seen = driver("wakes", server, *fresh(server))
+    assert len(seen["waited_s"]) == 6
+    assert max(seen["waited_s"]) < 12, seen  # a busy machine needs seconds; without it: 20
 
 
 def check_redelivery(driver: Driver, server: Server) -> None:
@@ -109,14 +108,14 @@ def check_slow_push(driver: Driver, server: Server) -> None:
 
 def check_fifo(driver: Driver, server: Server) -> None:
     """256 messages of one message group: in exact order, none twice, within a minute."""
-    seen = driver("fifo", server, *fresh_in_order(server))
+    seen = driver("fifo", server, *fresh(server, "FIFO", ["--fifo"]))
     assert [message["body"] for message in seen["messages"]] == [f"m-{i}" for i in range(256)]
     assert seen["seconds"] < 60
 
 
 def check_fifo_push(driver: Driver, server: Server) -> None:
     """Three message groups: one that fails comes again before what is behind it."""
-    seen = driver("fifo_push", server, *fresh_in_order(server))
+    seen = driver("fifo_push", server, *fresh(server, "FIFO", ["--fifo"]))
     bodies = [message["body"] for message in seen["messages"]]
     for name in "abc":
         numbers = [int(body[2:]) for body in bodies if body.startswith(name)]
@@ -127,12 +126,9 @@ def check_fifo_push(driver: Driver, server: Server) -> None:
 def check_delay(driver: Driver, server: Server) -> None:
     """Some seconds later, never early, with its time; the recalled one never, and then it is too
     late to recall the other."""
-    topic, group = fresh(server)
-    server.cli("topic", "create", f"{topic}-delay", "--queues", "4", "--type", "DELAY")
-    seen = driver("delay", server, f"{topic}-delay", group)
+    seen = driver("delay", server, *fresh(server, "DELAY"))
     assert [message["body"] for message in seen["messages"]] == ["later"]
     assert seen["recalled"] == seen["sent"][1]
-    # A client that waits at one of two brokers comes to the other when that poll is over.
     assert seen["due_ms"] <= seen["came_ms"] < seen["due_ms"] + 8_000
     assert seen["told_due_ms"] == seen["due_ms"]
     assert "cannot be recalled any more" in seen["too_late"]
@@ -141,12 +137,42 @@ def check_delay(driver: Driver, server: Server) -> None:
 def check_transaction(driver: Driver, server: Server) -> None:
     """One is committed, one rolled back, two are forgotten: the server asks about these, each once,
     and the checker commits the one and rolls back the other."""
-    seen = driver("transaction", server, *fresh_with_transactions(server))
+    seen = driver("transaction", server, *fresh(server, "TRANSACTION"))
     assert sorted(message["body"] for message in seen["messages"]) == ["commit", "forgotten-commit"]
     assert sorted(seen["asked"]) == ["forgotten-commit", "forgotten-rollback"]
 
 
+def check_dead_letters(driver: Driver, server: Server) -> None:
+    """What fails at its last attempt comes no more, and is listed."""
+    topic, group = fresh(server, settings=["--max-attempts", "2", "--retry-policy", "1s"])
+    seen = driver("dead_letters", server, topic, group)
+    attempts = [(message["body"], message["attempt"]) for message in seen["messages"]]
+    wanted = [("body-0", 1), ("body-1", 1), ("body-1", 2), ("body-2", 1), ("body-3", 1)]
+    assert sorted(attempts) == wanted
+    assert _dead(server, group) == [topic]
+
+
+def check_fifo_dead_letters(driver: Driver, server: Server) -> None:
+    """The same in order: what is behind it waits until then, and comes. This client counts the
+    attempts by itself, and says when they are used up."""
+    topic, group = fresh(server, "FIFO", ["--fifo", "--max-attempts", "2"])
+    seen = driver("fifo_dead_letters", server, topic, group)
+    bodies = [message["body"] for message in seen["messages"]]
+    assert bodies == ["body-0", "body-1", "body-1", "body-2", "body-3"]
+    assert _dead(server, group) == [topic]
+
+
+def _dead(server: Server, group: str) -> list[str]:
+    """Of each dead letter the topic it comes from."""
+    document: Any = server.cli("dlq", "list", group)
+    return [letter["topic"] for letter in document["letters"]]
+
+
 CHECKS = [
+    check_away,
+    check_wakes,
+    check_dead_letters,
+    check_fifo_dead_letters,
     check_delay,
     check_transaction,
     check_round_trip,
@@ -155,7 +181,9 @@ CHECKS = [
     check_tag_filter,
     check_sql_filter,
     check_push,
-    check_slow_push,
     check_fifo,
     check_fifo_push,
 ]
+"""Of a cluster as it is by default."""
+FRONT_CHECKS = [check_round_trip, check_push, check_slow_push, check_transaction]
+"""Of each front and of a standalone: single answers, streams, and what is asked of clients."""

@@ -1,5 +1,7 @@
-"""Every official client is checked against a standalone and a cluster of processes, and
-through each front."""
+"""Every official client is checked against a cluster of processes, and, with fewer checks, against
+a standalone and through each front.
+
+Each is a module, so that with several workers (-n 4 --dist loadscope) a server is started once."""
 
 import fcntl
 from collections.abc import Callable, Iterator
@@ -8,13 +10,6 @@ from pathlib import Path
 
 import pytest
 from harness.processes import Server, cluster, standalone
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several workers (-n 4 --dist loadgroup) each server is started by one of them."""
-    for item in items:
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
-            item.add_marker(pytest.mark.xdist_group(str(item.callspec.params.get("server"))))
 
 
 @pytest.fixture(scope="session")
@@ -37,15 +32,20 @@ SHORT = {  # the defaults of 10 s and 60 s would only take time
 }
 
 
-@pytest.fixture(
-    scope="module",
-    params=["standalone-http2", "standalone-grpcio", "cluster-http2", "cluster-envoy"],
-)
-def server(
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """What most people run: two brokers, two proxies, and every setting as it is by default."""
+    with cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module", params=["standalone-http2", "standalone-grpcio", "cluster-envoy"])
+def front(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
+    """The same through each front, and on one broker."""
     folder: Path = tmp_path_factory.mktemp(request.param)
-    kind, _, front = request.param.partition("-")
+    kind, _, name = request.param.partition("-")
     start = standalone if kind == "standalone" else cluster
-    with start(folder, env=SHORT, front=front) as running:
+    with start(folder, env=SHORT, front=name) as running:
         yield running

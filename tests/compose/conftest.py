@@ -7,15 +7,24 @@ from collections.abc import Iterator
 
 import pytest
 from compat.conftest import alone
-from compat.golang.test_golang_client import binary
-from compat.python.test_python_client import driver as python_driver
+from compat.golang.conftest import binary
+from compat.python.conftest import driver as python_driver
+from compat.python.conftest import home, python
 from compose.cluster import DEPLOY, INSTALL, Cluster, started
 from harness.processes import free_port
 from testcontainers.compose import DockerCompose
 
 from popmq import endpoints
 
-__all__ = ["alone", "binary", "cluster", "docker", "python_driver"]  # fixtures
+__all__ = [  # fixtures
+    "alone",
+    "binary",
+    "cluster",
+    "docker",
+    "home",
+    "python",
+    "python_driver",
+]
 
 LOGS_SHOWN = 20_000
 OWN_CONNECTION = ("grpc.use_local_subchannel_pool", 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 import grpc
 import pytest
 from compat.checks import Driver, check_fifo, check_push, check_round_trip
-from compat.golang.test_golang_client import _driver as golang_driver
+from compat.golang.conftest import golang_driver
 from compose.cluster import Cluster, inspect, run
 from compose.traffic import bodies, receive, send
 from harness.processes import POPMQ, Server

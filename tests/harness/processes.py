@@ -102,6 +102,11 @@ class Server:
     endpoint: str
     tls_endpoint: str
     processes: dict[str, Process] = field(default_factory=dict)
+    other_endpoint: str = ""
+    """The last proxy's; the same as `endpoint` where there is one."""
+
+    def __post_init__(self) -> None:
+        self.other_endpoint = self.other_endpoint or self.endpoint
 
     def cli(self, *arguments: str) -> object:
         """Run a popmq command against this server; its JSON. Services that have just been started
@@ -201,5 +206,6 @@ def cluster(
     for process in processes.values():
         process.env = {**process.env, **(started_as or {})}
     port, tls_port = ports[0]
-    with _running(Server(f"127.0.0.1:{port}", f"127.0.0.1:{tls_port}", processes)) as server:
+    endpoint, other = f"127.0.0.1:{port}", f"127.0.0.1:{ports[-1][0]}"
+    with _running(Server(endpoint, f"127.0.0.1:{tls_port}", processes, other)) as server:
         yield server

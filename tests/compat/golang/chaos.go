@@ -141,7 +141,7 @@ func (l *load) ack(started rmq.SimpleConsumer, message *rmq.MessageView) {
 }
 
 func (l *load) consumer(of, from string, poll time.Duration) rmq.SimpleConsumer {
-	settings := config()
+	settings := config(receiveFrom)
 	settings.ConsumerGroup = of
 	started, err := rmq.NewSimpleConsumer(settings, rmq.WithSimpleAwaitDuration(poll),
 		rmq.WithSimpleSubscriptionExpressions(map[string]*rmq.FilterExpression{from: rmq.SUB_ALL}))
@@ -165,7 +165,7 @@ func chaos() any {
 		watching := rmq.WithDialOptions(grpc.WithChainUnaryInterceptor(l.watchAcks))
 		return dial(target, append(options, rmq.WithRpcClientConnOption(watching))...)
 	}
-	settings := config()
+	settings := config(receiveFrom)
 	sender, err := rmq.NewProducer(settings, rmq.WithTopics(topic, fifoTopic))
 	check(err)
 	check(sender.Start())

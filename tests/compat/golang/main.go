@@ -1,6 +1,6 @@
 // Scenarios on the official Go client.
 //
-//	driver SCENARIO ENDPOINT TOPIC GROUP
+//	driver SCENARIO SEND_TO RECEIVE_FROM TOPIC GROUP
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/apache/rocketmq-clients/golang/v5/credentials"
 )
 
-var endpoint, topic, group string
+var sendTo, receiveFrom, topic, group string
 
 type fields struct {
 	ID         string            `json:"id"`
@@ -35,7 +35,7 @@ func check(err error) {
 	}
 }
 
-func config() *rmq.Config {
+func config(endpoint string) *rmq.Config {
 	return &rmq.Config{
 		Endpoint:      endpoint,
 		ConsumerGroup: group,
@@ -44,19 +44,19 @@ func config() *rmq.Config {
 }
 
 func producer() rmq.Producer {
-	started, err := rmq.NewProducer(config(), rmq.WithTopics(topic))
+	started, err := rmq.NewProducer(config(sendTo), rmq.WithTopics(topic))
 	check(err)
 	check(started.Start())
 	return started
 }
 
 func consumer(expression string) rmq.SimpleConsumer {
-	return consumerOf(rmq.NewFilterExpression(expression))
+	return consumerOf(rmq.NewFilterExpression(expression), 2*time.Second)
 }
 
-func consumerOf(expression *rmq.FilterExpression) rmq.SimpleConsumer {
-	started, err := rmq.NewSimpleConsumer(config(),
-		rmq.WithSimpleAwaitDuration(2*time.Second),
+func consumerOf(expression *rmq.FilterExpression, wait time.Duration) rmq.SimpleConsumer {
+	started, err := rmq.NewSimpleConsumer(config(receiveFrom),
+		rmq.WithSimpleAwaitDuration(wait),
 		rmq.WithSimpleSubscriptionExpressions(map[string]*rmq.FilterExpression{
 			topic: expression,
 		}))
@@ -78,7 +78,7 @@ func receive(started rmq.SimpleConsumer, count int, seconds int, invisible int) 
 	var found []*rmq.MessageView
 	end := time.Now().Add(time.Duration(seconds) * time.Second)
 	for len(found) < count && time.Now().Before(end) {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		messages, err := started.Receive(ctx, 32, time.Duration(invisible)*time.Second)
 		cancel()
 		var status *rmq.ErrRpcStatus
@@ -135,6 +135,39 @@ func roundTrip() any {
 	return map[string]any{"sent": sent, "messages": views(messages), "again": views(again)}
 }
 
+func away() any {
+	check(consumer("*").GracefulStop())
+	sender := producer()
+	sent := []string{}
+	for i := 0; i < 8; i++ {
+		sent = append(sent, send(sender, &rmq.Message{Topic: topic, Body: []byte(fmt.Sprintf("body-%d", i))}))
+	}
+	receiver := consumer("*")
+	messages := receive(receiver, len(sent), 15, 20)
+	ack(receiver, messages)
+	check(sender.GracefulStop())
+	check(receiver.GracefulStop())
+	return map[string]any{"sent": sent, "messages": views(messages)}
+}
+
+func wakes() any {
+	sender, receiver := producer(), consumerOf(rmq.SUB_ALL, 20*time.Second)
+	waited := []float64{}
+	for i := 0; i < 6; i++ {
+		came := make(chan []*rmq.MessageView)
+		go func() { came <- receive(receiver, 1, 60, 20) }()
+		time.Sleep(time.Second) // until it waits
+		send(sender, &rmq.Message{Topic: topic, Body: []byte(fmt.Sprintf("body-%d", i))})
+		sent := time.Now()
+		messages := <-came
+		waited = append(waited, time.Since(sent).Seconds())
+		ack(receiver, messages)
+	}
+	check(sender.GracefulStop())
+	check(receiver.GracefulStop())
+	return map[string]any{"waited_s": waited}
+}
+
 func delay() any {
 	sender, receiver := producer(), consumer("*")
 	due := time.Now().Add(4321 * time.Millisecond)
@@ -169,7 +202,7 @@ func delay() any {
 func redelivery() any {
 	sender, receiver := producer(), consumer("*")
 	send(sender, &rmq.Message{Topic: topic, Body: []byte("once more")})
-	first := receive(receiver, 1, 15, 2)
+	first := receive(receiver, 1, 15, 10)
 	second := receive(receiver, 1, 15, 20)
 	// This client's Ack does not look at the status; a change of the same handle does.
 	err := receiver.ChangeInvisibleDuration(first[0], 10*time.Second)
@@ -185,11 +218,11 @@ func redelivery() any {
 func changeInvisible() any {
 	sender, receiver := producer(), consumer("*")
 	send(sender, &rmq.Message{Topic: topic, Body: []byte("hold me")})
-	held := receive(receiver, 1, 15, 2)
-	check(receiver.ChangeInvisibleDuration(held[0], 8*time.Second))
-	whileHeld := receive(receiver, 1, 4, 20)
+	held := receive(receiver, 1, 15, 10)
+	check(receiver.ChangeInvisibleDuration(held[0], 20*time.Second))
+	whileHeld := receive(receiver, 1, 12, 20)
 	ack(receiver, held)
-	afterAck := receive(receiver, 1, 6, 20)
+	afterAck := receive(receiver, 1, 12, 20)
 	check(sender.GracefulStop())
 	check(receiver.GracefulStop())
 	return map[string]any{"while_held": views(whileHeld), "after_ack": views(afterAck)}
@@ -213,7 +246,7 @@ func tagFilter() any {
 func sqlFilter() any {
 	wanted := "(price BETWEEN 10 AND 100) AND regionId IS NOT NUll"
 	sender := producer()
-	receiver := consumerOf(rmq.NewFilterExpressionWithType(wanted, rmq.SQL92))
+	receiver := consumerOf(rmq.NewFilterExpressionWithType(wanted, rmq.SQL92), 2*time.Second)
 	for body, named := range map[string]map[string]string{
 		"near":     {"price": "30", "regionId": "hangzhou"},
 		"dear":     {"price": "300", "regionId": "hangzhou"},
@@ -251,7 +284,7 @@ func push() any {
 		}
 		return rmq.SUCCESS
 	}
-	started, err := rmq.NewPushConsumer(config(),
+	started, err := rmq.NewPushConsumer(config(receiveFrom),
 		rmq.WithPushAwaitDuration(5*time.Second),
 		rmq.WithPushSubscriptionExpressions(map[string]*rmq.FilterExpression{topic: rmq.SUB_ALL}),
 		rmq.WithPushMessageListener(&rmq.FuncMessageListener{Consume: consume}))
@@ -284,7 +317,7 @@ func slowPush() any {
 		done <- struct{}{}
 		return rmq.SUCCESS
 	}
-	started, err := rmq.NewPushConsumer(config(),
+	started, err := rmq.NewPushConsumer(config(receiveFrom),
 		rmq.WithPushAwaitDuration(5*time.Second),
 		rmq.WithPushSubscriptionExpressions(map[string]*rmq.FilterExpression{topic: rmq.SUB_ALL}),
 		rmq.WithPushMessageListener(&rmq.FuncMessageListener{Consume: consume}))
@@ -345,23 +378,68 @@ func fifoPush() any {
 		}
 		return rmq.SUCCESS
 	}
+	started, err := rmq.NewPushConsumer(config(receiveFrom),
+		rmq.WithPushAwaitDuration(5*time.Second),
+		rmq.WithPushSubscriptionExpressions(map[string]*rmq.FilterExpression{topic: rmq.SUB_ALL}),
+		rmq.WithPushMessageListener(&rmq.FuncMessageListener{Consume: consume}))
+	check(err)
+	check(started.Start())
 	sender := producer()
 	for i := 0; i < 10; i++ {
 		for _, name := range []string{"a", "b", "c"} {
 			send(sender, inOrder(fmt.Sprintf("%s-%d", name, i), name))
 		}
 	}
-	started, err := rmq.NewPushConsumer(config(),
-		rmq.WithPushAwaitDuration(5*time.Second),
-		rmq.WithPushSubscriptionExpressions(map[string]*rmq.FilterExpression{topic: rmq.SUB_ALL}),
-		rmq.WithPushMessageListener(&rmq.FuncMessageListener{Consume: consume}))
-	check(err)
-	check(started.Start())
 	select {
 	case <-done:
 	case <-time.After(60 * time.Second):
 	}
 	time.Sleep(2 * time.Second) // anything that comes too often would come now
+	lock.Lock()
+	defer lock.Unlock()
+	return map[string]any{"messages": append([]fields{}, seen...)}
+}
+
+func deadLetters() any { return poisoned(false) }
+
+func fifoDeadLetters() any { return poisoned(true) }
+
+// poisoned: four messages, of which the second always fails.
+func poisoned(isOrdered bool) any {
+	var lock sync.Mutex
+	seen := []fields{}
+	consume := func(message *rmq.MessageView) rmq.ConsumerResult {
+		lock.Lock()
+		defer lock.Unlock()
+		found := view(message)
+		seen = append(seen, found)
+		if found.Body == "body-1" {
+			return rmq.FAILURE
+		}
+		return rmq.SUCCESS
+	}
+	started, err := rmq.NewPushConsumer(config(receiveFrom),
+		rmq.WithPushAwaitDuration(5*time.Second),
+		rmq.WithPushSubscriptionExpressions(map[string]*rmq.FilterExpression{topic: rmq.SUB_ALL}),
+		rmq.WithPushMessageListener(&rmq.FuncMessageListener{Consume: consume}))
+	check(err)
+	check(started.Start())
+	sender := producer()
+	for i := 0; i < 4; i++ {
+		message := &rmq.Message{Topic: topic, Body: []byte(fmt.Sprintf("body-%d", i))}
+		if isOrdered {
+			message.SetMessageGroup("one")
+		}
+		send(sender, message)
+	}
+	end := time.Now().Add(40 * time.Second)
+	for count := 0; count < 5 && time.Now().Before(end); {
+		time.Sleep(100 * time.Millisecond)
+		lock.Lock()
+		count = len(seen)
+		lock.Unlock()
+	}
+	time.Sleep(3 * time.Second) // anything that comes too often would come now
 	lock.Lock()
 	defer lock.Unlock()
 	return map[string]any{"messages": append([]fields{}, seen...)}
@@ -379,7 +457,7 @@ func transaction() any {
 		}
 		return rmq.ROLLBACK
 	}
-	sender, err := rmq.NewProducer(config(), rmq.WithTopics(topic),
+	sender, err := rmq.NewProducer(config(sendTo), rmq.WithTopics(topic),
 		rmq.WithTransactionChecker(&rmq.TransactionChecker{Check: answer}))
 	check(err)
 	check(sender.Start())
@@ -408,12 +486,17 @@ func transaction() any {
 
 func main() {
 	scenario := os.Args[1]
-	endpoint, topic, group = os.Args[2], os.Args[3], os.Args[4]
+	if scenario == "chaos" {
+		sendTo, receiveFrom, topic, group = os.Args[2], os.Args[2], os.Args[3], os.Args[4]
+	} else {
+		sendTo, receiveFrom, topic, group = os.Args[2], os.Args[3], os.Args[4], os.Args[5]
+	}
 	rmq.ResetLogger()
 	scenarios := map[string]func() any{
 		"round_trip": roundTrip, "redelivery": redelivery, "change_invisible": changeInvisible,
 		"tag_filter": tagFilter, "sql_filter": sqlFilter, "push": push, "slow_push": slowPush,
 		"fifo": fifo, "fifo_push": fifoPush, "delay": delay, "transaction": transaction,
+		"away": away, "wakes": wakes, "dead_letters": deadLetters, "fifo_dead_letters": fifoDeadLetters,
 		"chaos": chaos,
 	}
 	text, err := json.Marshal(scenarios[scenario]())

@@ -1,25 +1,25 @@
 // Scenarios on the official Node client.
 //
-//     node driver.mjs SCENARIO ENDPOINT TOPIC GROUP
+//     node driver.mjs SCENARIO SEND_TO RECEIVE_FROM TOPIC GROUP
 import { ConsumeResult, FilterExpression, Producer, PushConsumer, SimpleConsumer } from 'rocketmq-client-nodejs';
 
-const [scenario, endpoints, topic, group] = process.argv.slice(2);
+const [scenario, sendTo, receiveFrom, topic, group] = process.argv.slice(2);
 const quiet = { info() {}, warn() {}, error() {}, debug() {}, log() {} };
 const pause = ms => new Promise(done => setTimeout(done, ms));
 
 async function producer() {
-  const started = new Producer({ endpoints, namespace: '', topics: [topic], logger: quiet });
+  const started = new Producer({ endpoints: sendTo, namespace: '', topics: [topic], logger: quiet });
   await started.startup();
   return started;
 }
 
-async function consumer(expression = '*') {
+async function consumer(expression = '*', wait = 2000) {
   const started = new SimpleConsumer({
-    endpoints,
+    endpoints: receiveFrom,
     namespace: '',
     consumerGroup: group,
     subscriptions: new Map([[topic, expression]]),
-    awaitDuration: 2000,
+    awaitDuration: wait,
     logger: quiet,
   });
   await started.startup();
@@ -64,6 +64,37 @@ async function roundTrip() {
   return { sent, messages: messages.map(fields), again: again.map(one => one.messageId) };
 }
 
+async function away() {
+  await (await consumer()).shutdown();
+  const sender = await producer();
+  const sent = [];
+  for (let i = 0; i < 8; i++) sent.push((await sender.send(message(`body-${i}`))).messageId);
+  const receiver = await consumer();
+  const messages = await receive(receiver, sent.length);
+  for (const one of messages) await receiver.ack(one);
+  await sender.shutdown();
+  await receiver.shutdown();
+  return { sent, messages: messages.map(fields) };
+}
+
+async function wakes() {
+  const sender = await producer();
+  const receiver = await consumer('*', 20_000);
+  const waited = [];
+  for (let i = 0; i < 6; i++) {
+    const waiting = receive(receiver, 1, 60);
+    await pause(1000); // until it waits
+    await sender.send(message(`body-${i}`));
+    const sentMs = Date.now();
+    const [received] = await waiting;
+    waited.push((Date.now() - sentMs) / 1000);
+    await receiver.ack(received);
+  }
+  await sender.shutdown();
+  await receiver.shutdown();
+  return { waited_s: waited };
+}
+
 async function delay() {
   const sender = await producer();
   const receiver = await consumer();
@@ -99,7 +130,7 @@ async function redelivery() {
   const sender = await producer();
   const receiver = await consumer();
   await sender.send(message('once more'));
-  const first = await receive(receiver, 1, 15, 2);
+  const first = await receive(receiver, 1, 15, 10);
   const second = await receive(receiver, 1);
   let refused = false;
   try {
@@ -117,11 +148,11 @@ async function changeInvisible() {
   const sender = await producer();
   const receiver = await consumer();
   await sender.send(message('hold me'));
-  const [held] = await receive(receiver, 1, 15, 2);
-  await receiver.changeInvisibleDuration(held, 8000);
-  const whileHeld = await receive(receiver, 1, 4);
+  const [held] = await receive(receiver, 1, 15, 10);
+  await receiver.changeInvisibleDuration(held, 20_000);
+  const whileHeld = await receive(receiver, 1, 12);
   await receiver.ack(held);
-  const afterAck = await receive(receiver, 1, 6);
+  const afterAck = await receive(receiver, 1, 12);
   await sender.shutdown();
   await receiver.shutdown();
   return { while_held: whileHeld.map(fields), after_ack: afterAck.map(fields) };
@@ -164,7 +195,7 @@ async function sqlFilter() {
 async function push() {
   const seen = [];
   const started = new PushConsumer({
-    endpoints,
+    endpoints: receiveFrom,
     namespace: '',
     consumerGroup: group,
     subscriptions: new Map([[topic, '*']]),
@@ -194,7 +225,7 @@ async function slowPush() {
   const began = Date.now();
   let done = false;
   const started = new PushConsumer({
-    endpoints,
+    endpoints: receiveFrom,
     namespace: '',
     consumerGroup: group,
     subscriptions: new Map([[topic, '*']]),
@@ -239,14 +270,8 @@ async function fifo() {
 
 async function fifoPush() {
   const seen = [];
-  const sender = await producer();
-  for (let i = 0; i < 10; i++) {
-    for (const name of ['a', 'b', 'c']) {
-      await sender.send(message(`${name}-${i}`, { messageGroup: name }));
-    }
-  }
   const started = new PushConsumer({
-    endpoints,
+    endpoints: receiveFrom,
     namespace: '',
     consumerGroup: group,
     subscriptions: new Map([[topic, '*']]),
@@ -261,9 +286,47 @@ async function fifoPush() {
     },
   });
   await started.startup();
+  const sender = await producer();
+  for (let i = 0; i < 10; i++) {
+    for (const name of ['a', 'b', 'c']) {
+      await sender.send(message(`${name}-${i}`, { messageGroup: name }));
+    }
+  }
   const end = Date.now() + 60_000;
   while (seen.length < 31 && Date.now() < end) await pause(100);
   await pause(2000); // anything that comes too often would come now
+  await sender.shutdown();
+  await started.shutdown();
+  return { messages: seen };
+}
+
+const deadLetters = () => poisoned(false);
+const fifoDeadLetters = () => poisoned(true);
+
+// Four messages, of which the second always fails.
+async function poisoned(inOrder) {
+  const seen = [];
+  const started = new PushConsumer({
+    endpoints: receiveFrom,
+    namespace: '',
+    consumerGroup: group,
+    subscriptions: new Map([[topic, '*']]),
+    logger: quiet,
+    messageListener: {
+      async consume(received) {
+        const found = fields(received);
+        seen.push(found);
+        return found.body === 'body-1' ? ConsumeResult.FAILURE : ConsumeResult.SUCCESS;
+      },
+    },
+  });
+  await started.startup();
+  const sender = await producer();
+  const more = inOrder ? { messageGroup: 'one' } : {};
+  for (let i = 0; i < 4; i++) await sender.send(message(`body-${i}`, more));
+  const end = Date.now() + 40_000;
+  while (seen.length < 5 && Date.now() < end) await pause(100);
+  await pause(3000); // anything that comes too often would come now
   await sender.shutdown();
   await started.shutdown();
   return { messages: seen };
@@ -280,7 +343,7 @@ async function transaction() {
       return body === 'forgotten-commit' ? commit : rollback;
     },
   };
-  const sender = new Producer({ endpoints, namespace: '', topics: [topic], checker, logger: quiet });
+  const sender = new Producer({ endpoints: sendTo, namespace: '', topics: [topic], checker, logger: quiet });
   await sender.startup();
   const receiver = await consumer();
   for (const body of ['commit', 'rollback', 'forgotten-commit', 'forgotten-rollback']) {
@@ -297,6 +360,10 @@ async function transaction() {
 }
 
 const scenarios = {
+  away,
+  wakes,
+  dead_letters: deadLetters,
+  fifo_dead_letters: fifoDeadLetters,
   delay,
   transaction,
   fifo,

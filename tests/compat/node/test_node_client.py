@@ -1,35 +1,12 @@
-"""The official Node client, unmodified, as an npm package of its own."""
+"""The official Node client, unmodified."""
 
-import shutil
-import subprocess
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import Any
 
 import pytest
-from compat.checks import CHECKS, Driver, run
+from compat.checks import CHECKS, Driver
 from harness.processes import Server
 
-Alone = Callable[[], AbstractContextManager[None]]
-HERE = Path(__file__).parent
-
 pytestmark = pytest.mark.node
-
-
-@pytest.fixture(scope="session")
-def driver(alone: Alone) -> Driver:
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        pytest.fail("node and npm are missing: install Node.js 18 or newer")
-    install = [npm, "install", "--no-package-lock", "--no-audit", "--no-fund", "--silent"]
-    with alone():
-        subprocess.run(install, cwd=HERE, check=True, timeout=300)
-
-    def drive(scenario: str, server: Server, topic: str, group: str) -> Any:
-        return run([node, str(HERE / "driver.mjs"), scenario, server.endpoint, topic, group])
-
-    return drive
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

@@ -1,16 +1,21 @@
 """An environment with the official client and nothing of ours."""
 
+import os
 import subprocess
 import venv
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from compat.checks import Driver, run
+from harness.processes import Server
 
 Alone = Callable[[], AbstractContextManager[None]]
 CLIENT = "rocketmq-python-client==5.1.2"
-ROOT = Path(__file__).resolve().parents[3]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
 
 
 @pytest.fixture(scope="session")
@@ -29,3 +34,13 @@ def python(alone: Alone) -> Path:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The client writes its logs there."""
     return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="session")
+def driver(python: Path, home: Path) -> Driver:
+    def drive(scenario: str, server: Server, topic: str, group: str) -> Any:
+        env = {**os.environ, "HOME": str(home)}
+        ends = [server.endpoint, server.other_endpoint]
+        return run([str(python), str(HERE / "driver.py"), scenario, *ends, topic, group], env)
+
+    return drive

@@ -1,12 +1,13 @@
 """Scenarios on the official Python client; runs in the client's own environment.
 
-python driver.py SCENARIO ENDPOINT TOPIC GROUP
+python driver.py SCENARIO SEND_TO RECEIVE_FROM TOPIC GROUP
 """
 
 import json
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from rocketmq import (
     ClientConfiguration,
@@ -23,10 +24,12 @@ from rocketmq import (
 )
 from rocketmq.grpc_protocol import FilterType
 
-_, scenario, endpoint, topic, group = sys.argv
-configuration = ClientConfiguration(endpoint, Credentials())
+_, scenario, send_to, receive_from, topic, group = sys.argv
+sending = ClientConfiguration(send_to, Credentials())
+receiving = ClientConfiguration(receive_from, Credentials())
 
 
+SHORT_WAIT_S = 2
 PRODUCTS = {
     "near": {"price": "30", "regionId": "hangzhou"},
     "dear": {"price": "300", "regionId": "hangzhou"},
@@ -36,16 +39,20 @@ PRODUCTS = {
 
 
 def producer():
-    started = Producer(configuration, (topic,))
+    started = Producer(sending, (topic,))
     started.startup()
     return started
 
 
-def consumer(expression="*", kind=FilterType.TAG):
+def consumer(expression="*", kind=FilterType.TAG, wait=SHORT_WAIT_S, is_first=True):
     started = SimpleConsumer(
-        configuration, group, {topic: FilterExpression(expression, kind)}, await_duration=2
+        receiving, group, {topic: FilterExpression(expression, kind)}, await_duration=wait
     )
     started.startup()
+    # This client does not wait until the server has its settings, so its group has started for sure
+    # when a receive has been answered.
+    if is_first and wait == SHORT_WAIT_S:
+        started.receive(1, 10)
     return started
 
 
@@ -103,6 +110,36 @@ def round_trip():
     }
 
 
+def away():
+    consumer().shutdown()
+    sender = producer()
+    sent = [sender.send(message(f"body-{i}")).message_id for i in range(8)]
+    receiver = consumer(is_first=False)
+    messages = receive(receiver, len(sent))
+    for one in messages:
+        receiver.ack(one)
+    sender.shutdown()
+    receiver.shutdown()
+    return {"sent": sent, "messages": [fields(m) for m in messages]}
+
+
+def wakes():
+    sender, receiver = producer(), consumer(wait=20)
+    waited = []
+    with ThreadPoolExecutor() as threads:
+        for i in range(6):
+            waiting = threads.submit(receive, receiver, 1, 60)
+            time.sleep(1)  # until it waits
+            sender.send(message(f"body-{i}"))
+            sent = time.monotonic()
+            (received,) = waiting.result()
+            waited.append(time.monotonic() - sent)
+            receiver.ack(received)
+    sender.shutdown()
+    receiver.shutdown()
+    return {"waited_s": waited}
+
+
 def delay():
     sender, receiver = producer(), consumer()
     due_s = int(time.time()) + 5  # this client knows whole seconds
@@ -136,7 +173,7 @@ def delay():
 def redelivery():
     sender, receiver = producer(), consumer()
     sender.send(message("once more"))
-    first = receive(receiver, 1, invisible=2)
+    first = receive(receiver, 1, invisible=10)
     second = receive(receiver, 1)
     refused = False
     try:
@@ -152,11 +189,11 @@ def redelivery():
 def change_invisible():
     sender, receiver = producer(), consumer()
     sender.send(message("hold me"))
-    held = receive(receiver, 1, invisible=2)[0]
-    receiver.change_invisible_duration(held, 8)
-    while_held = receive(receiver, 1, seconds=4)
+    held = receive(receiver, 1, invisible=10)[0]
+    receiver.change_invisible_duration(held, 20)
+    while_held = receive(receiver, 1, seconds=12)
     receiver.ack(held)
-    after_ack = receive(receiver, 1, seconds=6)
+    after_ack = receive(receiver, 1, seconds=12)
     sender.shutdown()
     receiver.shutdown()
     return {
@@ -207,7 +244,7 @@ def push():
             failed = received.body == b"body-3" and received.delivery_attempt == 1
             return ConsumeResult.FAILURE if failed else ConsumeResult.SUCCESS
 
-    started = PushConsumer(configuration, group, Listener(), {topic: FilterExpression("*")})
+    started = PushConsumer(receiving, group, Listener(), {topic: FilterExpression("*")})
     started.startup()
     sender = producer()
     for i in range(10):
@@ -229,7 +266,7 @@ def transaction():
             commit = body == "forgotten-commit"
             return TransactionResolution.COMMIT if commit else TransactionResolution.ROLLBACK
 
-    sender = Producer(configuration, (topic,), checker=Checker())
+    sender = Producer(sending, (topic,), checker=Checker())
     sender.startup()
     receiver = consumer()
     for body in ("commit", "rollback", "forgotten-commit", "forgotten-rollback"):
@@ -258,7 +295,7 @@ def slow_push():
             done.set()
             return ConsumeResult.SUCCESS
 
-    started = PushConsumer(configuration, group, Listener(), {topic: FilterExpression("*")})
+    started = PushConsumer(receiving, group, Listener(), {topic: FilterExpression("*")})
     started.startup()
     sender = producer()
     sender.send(message("slow"))
@@ -301,16 +338,51 @@ def fifo_push():
             failed = received.body == b"a-3" and first
             return ConsumeResult.FAILURE if failed else ConsumeResult.SUCCESS
 
+    started = PushConsumer(receiving, group, Listener(), {topic: FilterExpression("*")})
+    started.startup()
     sender = producer()
     for i in range(10):
         for name in "abc":
             made = message(f"{name}-{i}")
             made.message_group = name
             sender.send(made)
-    started = PushConsumer(configuration, group, Listener(), {topic: FilterExpression("*")})
-    started.startup()
     done.wait(60)
     time.sleep(2)  # anything that comes too often would come now
+    started.shutdown()
+    sender.shutdown()
+    return {"messages": seen}
+
+
+def dead_letters():
+    return _poisoned(in_order=False)
+
+
+def fifo_dead_letters():
+    return _poisoned(in_order=True)
+
+
+def _poisoned(in_order):
+    """Four messages, of which the second always fails."""
+    seen = []
+
+    class Listener(MessageListener):
+        def consume(self, received):
+            seen.append(fields(received))
+            failed = received.body == b"body-1"
+            return ConsumeResult.FAILURE if failed else ConsumeResult.SUCCESS
+
+    started = PushConsumer(receiving, group, Listener(), {topic: FilterExpression("*")})
+    started.startup()
+    sender = producer()
+    for i in range(4):
+        made = message(f"body-{i}")
+        if in_order:
+            made.message_group = "one"
+        sender.send(made)
+    end = time.monotonic() + 40
+    while len(seen) < 5 and time.monotonic() < end:
+        time.sleep(0.1)
+    time.sleep(3)  # anything that comes too often would come now
     started.shutdown()
     sender.shutdown()
     return {"messages": seen}

@@ -50,5 +50,6 @@ def test_both_send_and_receive(
         "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": runtime,
     }
     script = Path(__file__).with_name("both.py")
-    seen = run([str(python), str(script), server.endpoint, *fresh(server), *order], env)
+    names = fresh(server, settings=["--from", "first"])
+    seen = run([str(python), str(script), server.endpoint, *names, *order], env)
     assert seen == ["from the official client", "from ours"]
