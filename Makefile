@@ -110,12 +110,15 @@ disk: setup ## a full and a failing disk: small disks, mounted as root; each cal
 	DISK_CALLS=all $(BIN)/pytest -q -s tests/disk tests/property/test_disk_errors.py
 
 test-all: check test it crash ## everything that needs nothing but Python
-	$(BIN)/pytest -q -n 4 --dist loadgroup tests/compat/python
+	$(BIN)/pytest -q -n 4 --dist loadscope tests/compat/python
 
-compat: setup ## the official Node and Go clients
+compat: setup ## the official Node, Go and Java clients
 	@command -v node npm >/dev/null || { echo 'make compat: install Node.js 18 or newer (apt-get install nodejs npm)'; exit 1; }
 	@command -v go >/dev/null || { echo 'make compat: install Go 1.25 or newer (https://go.dev/dl)'; exit 1; }
-	$(BIN)/pytest -q -n 4 --dist loadgroup tests/compat/node tests/compat/golang
+	@command -v javac >/dev/null || { echo 'make compat: install Java 17 (apt-get install openjdk-17-jdk-headless)'; exit 1; }
+	@command -v mvn >/dev/null || { echo 'make compat: install Maven (apt-get install maven)'; exit 1; }
+	cd tests/compat/golang && go build -o /dev/null .
+	$(BIN)/pytest -q -n 6 --dist loadscope tests/compat/java tests/compat/node tests/compat/golang
 
 .PHONY: rocketmq-store
 rocketmq-store: MESSAGES = 100000
