@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from hypothesis import strategies as st
 
@@ -38,57 +37,77 @@ Known = Mapping[str, Sequence[Any]]
 """By a field's name: values that mean something, so that some requests come further."""
 
 
-def messages(kind: type[Message], known: Known) -> st.SearchStrategy[Any]:
-    return _message(kind.DESCRIPTOR, known, 0)
+class Messages:
+    """Strategies by type, each made once."""
 
+    def __init__(self, known: Known) -> None:
+        self._known = known
+        self._by_type: dict[tuple[str, int], st.SearchStrategy[Any]] = {}
 
-def _message(kind: Any, known: Known, depth: int) -> st.SearchStrategy[Any]:
-    @st.composite
-    def build(draw: st.DrawFn) -> Any:
-        made = GetMessageClass(kind)()
-        for field in _chosen(draw, kind):
-            _fill(draw, made, field, known, depth)
-        return made
+    def of(self, kind: Any, depth: int = 0) -> st.SearchStrategy[Any]:
+        """Of a message's descriptor."""
+        key = kind.full_name, depth
+        if key not in self._by_type:
+            self._by_type[key] = self._build(kind, depth)
+        return self._by_type[key]
 
-    return build()
+    def _build(self, kind: Any, depth: int) -> st.SearchStrategy[Any]:
+        fields = [(field, self._value(field, depth)) for field in kind.fields]
+        chosen = st.integers(0, 7)
 
+        @st.composite
+        def build(draw: st.DrawFn) -> Any:
+            made = GetMessageClass(kind)()
+            for field, value in fields:
+                if value is not None and draw(chosen):  # of a oneof the last that is set stays
+                    _put(made, field, draw(value))
+            return made
 
-def _chosen(draw: st.DrawFn, kind: Any) -> list[FieldDescriptor]:
-    """Most fields; of a oneof the last that is set stays."""
-    return [field for field in kind.fields if draw(st.integers(0, 7)) > 0]
+        return build()
 
-
-def _fill(draw: st.DrawFn, into: Any, field: FieldDescriptor, known: Known, depth: int) -> None:
-    value = _value(field, known, depth)
-    if value is None:
-        return
-    if not field.is_repeated:
-        found = draw(value)
+    def _value(self, field: FieldDescriptor, depth: int) -> st.SearchStrategy[Any] | None:
+        """None: a nest that is deep enough."""
         if field.type == Fd.TYPE_MESSAGE:
-            getattr(into, field.name).CopyFrom(found)
+            if depth >= DEPTH_MAX:
+                return None
+            one = st.deferred(lambda: self.of(field.message_type, depth + 1))
         else:
-            setattr(into, field.name, found)
-        return
-    if field.message_type is not None and field.message_type.GetOptions().map_entry:
-        for entry in draw(st.lists(value, max_size=REPEATED_MAX)):
-            if entry.DESCRIPTOR.fields_by_name["value"].type == Fd.TYPE_MESSAGE:
+            one = self._scalar(field)
+        return st.lists(one, max_size=REPEATED_MAX) if field.is_repeated else one
+
+    def _scalar(self, field: FieldDescriptor) -> st.SearchStrategy[Any]:
+        plain = _any(field)
+        sensible = [value for value in self._known.get(field.name, ()) if _fits(field, value)]
+        return st.one_of(*[st.sampled_from(sensible)] * 4, plain) if sensible else plain
+
+
+def _put(into: Any, field: FieldDescriptor, value: Any) -> None:
+    if field.is_repeated and field.message_type and field.message_type.GetOptions().map_entry:
+        for entry in value:
+            if field.message_type.fields_by_name["value"].type == Fd.TYPE_MESSAGE:
                 getattr(into, field.name)[entry.key].CopyFrom(entry.value)
             else:
                 getattr(into, field.name)[entry.key] = entry.value
-        return
-    getattr(into, field.name).extend(draw(st.lists(value, max_size=REPEATED_MAX)))
+    elif field.is_repeated:
+        getattr(into, field.name).extend(value)
+    elif field.type == Fd.TYPE_MESSAGE:
+        getattr(into, field.name).CopyFrom(value)
+    else:
+        setattr(into, field.name, value)
 
 
-def _value(field: FieldDescriptor, known: Known, depth: int) -> st.SearchStrategy[Any] | None:
-    if field.type == Fd.TYPE_MESSAGE:
-        return None if depth >= DEPTH_MAX else _message(field.message_type, known, depth + 1)
-    plain = _scalar(field)
-    if field.name in known:
-        return st.sampled_from(list(known[field.name])) | plain
-    return plain
+def _fits(field: FieldDescriptor, value: Any) -> bool:
+    if field.type == Fd.TYPE_STRING:
+        return isinstance(value, str)
+    if field.type == Fd.TYPE_BYTES:
+        return isinstance(value, bytes)
+    if field.type == Fd.TYPE_ENUM:
+        kind: Any = field.enum_type
+        return isinstance(value, int) and value in [known.number for known in kind.values]
+    return isinstance(value, int)
 
 
-def _scalar(field: FieldDescriptor) -> st.SearchStrategy[Any]:
+def _any(field: FieldDescriptor) -> st.SearchStrategy[Any]:
     if field.type == Fd.TYPE_BOOL:
         return st.booleans()
     if field.type == Fd.TYPE_STRING:

@@ -13,12 +13,14 @@ from typing import NamedTuple
 from zlib import crc32
 
 from popmq_common.errors import InvalidTransactionId
+from popmq_common.properties import number_of
 
 
 class TransactionId(NamedTuple):
     broker: str
     half_offset: int
     log_offset: int
+    """−1: RocketMQ has written the half message and does not tell."""
 
 
 def encode(place: TransactionId) -> str:
@@ -34,11 +36,11 @@ def decode(transaction_id: str) -> TransactionId:
     fields = text.rsplit(":", 2)
     if len(fields) != 3 or checksum != _checksum(text):
         raise InvalidTransactionId(reason="it is not one of this server's, or changed")
-    broker, half_offset, log_offset = fields
-    try:
-        return TransactionId(broker, int(half_offset), int(log_offset))
-    except ValueError:
-        raise InvalidTransactionId(reason="its fields cannot be read") from None
+    half_offset = number_of(fields[1])
+    log_offset = -1 if fields[2] == "-1" else number_of(fields[2])
+    if half_offset is None or log_offset is None:
+        raise InvalidTransactionId(reason="its fields cannot be read")
+    return TransactionId(fields[0], half_offset, log_offset)
 
 
 def _checksum(text: str) -> str:

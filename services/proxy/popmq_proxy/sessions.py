@@ -11,6 +11,7 @@ from typing import Any
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
+from popmq_proxy.core.convert import duration_ms
 
 Answers = asyncio.Queue[service.TelemetryCommand | None]
 """What a Telemetry stream still has to send; None ends it."""
@@ -75,7 +76,7 @@ class Sessions:
                 found.append(client_id)
         return found
 
-    def poll_s(self, client_id: str) -> float | None:
+    def poll_ms(self, client_id: str) -> int | None:
         """The long polling time of the client's own settings."""
         session = self._sessions.get(client_id)
         if session is None or session.settings is None:
@@ -83,7 +84,7 @@ class Sessions:
         subscription = session.settings.subscription
         if not subscription.HasField("long_polling_timeout"):
             return None
-        return subscription.long_polling_timeout.ToMilliseconds() / 1000
+        return max(0, duration_ms(subscription.long_polling_timeout))
 
     def end_all(self) -> None:
         """The proxy stops: open polls and streams end."""

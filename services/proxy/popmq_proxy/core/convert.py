@@ -1,8 +1,14 @@
-"""Points in time as protobuf has them, and what both ways of a message agree on."""
+"""Points in time and durations as protobuf has them, and what both ways of a message agree on."""
 
+from typing import Final
+
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-COMPRESSED = 0x1
+COMPRESSED: Final = 0x1
+SECONDS_MAX: Final = 253_402_300_799
+"""The last second a protobuf Timestamp may mean, in the year 9999."""
+_MS_MAX: Final = (1 << 63) - 1
 
 
 def timestamp(ms: int) -> Timestamp:
@@ -19,4 +25,10 @@ def due_ms(stamp: Timestamp) -> int:
 
 
 def is_valid(stamp: Timestamp) -> bool:
-    return 0 <= stamp.nanos < 1_000_000_000 and stamp.seconds >= 0
+    return 0 <= stamp.nanos < 1_000_000_000 and 0 <= stamp.seconds <= SECONDS_MAX
+
+
+def duration_ms(duration: Duration) -> int:
+    """What is longer than 64 bits can tell is as long as they can: too long, wherever it goes."""
+    ms: int = duration.ToMilliseconds()
+    return max(-_MS_MAX, min(ms, _MS_MAX))

@@ -7,6 +7,7 @@ from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common import receipt
 from popmq_common.errors import BadRequest, IllegalInvisibleTime, InvalidReceiptHandle, PopMQError
 from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.core.convert import duration_ms
 from popmq_proxy.core.status import OK, common, ok, status_of
 from popmq_proxy.rpc.context import CallContext, Upstream
 
@@ -81,7 +82,7 @@ class Ack:
         topic: str,
         request: service.ChangeInvisibleDurationRequest,
     ) -> tuple[str, v2.Status]:
-        invisible_ms = request.invisible_duration.ToMilliseconds()
+        invisible_ms = duration_ms(request.invisible_duration)
         limit_ms = self._upstream.config.invisible_ms_max
         if not 0 <= invisible_ms <= limit_ms:
             what = "small" if invisible_ms < 0 else "large"

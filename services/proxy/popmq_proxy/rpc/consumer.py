@@ -4,6 +4,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_common.errors import BadRequest, InvalidReceiptHandle, PopMQError
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.core.convert import duration_ms
 from popmq_proxy.core.status import common, status_of
 from popmq_proxy.rpc.ack import ENTRIES_MAX, at_their_brokers, lease_status
 from popmq_proxy.rpc.context import CallContext, Upstream
@@ -51,7 +52,7 @@ class Consumer:
             raise BadRequest(reason=text)
         delay_ms = AS_THE_POLICY_SAYS
         if request.HasField("delay"):
-            delay_ms = request.delay.ToMilliseconds()
+            delay_ms = duration_ms(request.delay)
             limit_ms = self._upstream.config.invisible_ms_max
             if not 0 <= delay_ms <= limit_ms:
                 raise BadRequest(reason=f"a delay of {delay_ms} ms, 0 to {limit_ms} ms allowed")

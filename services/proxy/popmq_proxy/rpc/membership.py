@@ -13,6 +13,7 @@ from popmq_common.names import check_group, classic_retry_topic
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.allocation import STRATEGIES
+from popmq_proxy.core.convert import duration_ms
 from popmq_proxy.core.status import ok
 from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.rpc.route import Route
@@ -31,7 +32,7 @@ class Membership:
         check_group(group)
         if request.strategy not in consumer.Strategy.values():
             raise BadRequest(reason=f"strategy {request.strategy}, 0 to 2")
-        session_ms = request.session.ToMilliseconds() or SESSION_MS_DEFAULT
+        session_ms = duration_ms(request.session) or SESSION_MS_DEFAULT
         await self._upstream.group(group)  # made on first use
         call = link.Join(
             group=group,

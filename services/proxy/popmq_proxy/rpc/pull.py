@@ -15,6 +15,7 @@ from popmq_common.names import check_group, classic_retry_topic
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core import validate
+from popmq_proxy.core.convert import duration_ms
 from popmq_proxy.core.delivery import DeliveryEncoder
 from popmq_proxy.core.real_topic import real_topic
 from popmq_proxy.core.status import ok
@@ -87,7 +88,7 @@ class Pull:
         if request.batch_size < 1:
             raise BadRequest(reason=f"batch size {request.batch_size}, at least 1 is needed")
         kind, expression = filter_of(request.filter_expression)
-        asked_ms = max(0, request.long_polling_timeout.ToMilliseconds())
+        asked_ms = max(0, duration_ms(request.long_polling_timeout))
         pull = link.Pull(
             group=group,
             topic=topic,

@@ -22,6 +22,7 @@ from popmq_common.names import check_group
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core import convert, validate
+from popmq_proxy.core.convert import duration_ms
 from popmq_proxy.core.delivery import DeliveryEncoder
 from popmq_proxy.core.status import ok
 from popmq_proxy.core.turns import Turns
@@ -176,9 +177,8 @@ class Receive:
         kind, expression = filter_of(request.filter_expression)
         asked_ms = None
         if request.HasField("long_polling_timeout"):
-            asked_ms = max(0, request.long_polling_timeout.ToMilliseconds())
-        settings_s = self._upstream.sessions.poll_s(ctx.client_id)
-        settings_ms = None if settings_s is None else int(settings_s * 1000)
+            asked_ms = max(0, duration_ms(request.long_polling_timeout))
+        settings_ms = self._upstream.sessions.poll_ms(ctx.client_id)
         return link.Pop(
             group=group,
             topic=topic,
@@ -198,7 +198,7 @@ class Receive:
         config = self._upstream.config
         if request.auto_renew or not request.HasField("invisible_duration"):
             return config.invisible_ms_default
-        invisible_ms = request.invisible_duration.ToMilliseconds()
+        invisible_ms = duration_ms(request.invisible_duration)
         validate.check_receive_invisible(
             invisible_ms, config.invisible_ms_min, config.invisible_ms_max
         )

@@ -4,6 +4,7 @@ from popmq_common.errors import BadRequest
 from popmq_common.names import DEAD_LETTER_PREFIX, check_group
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.core.convert import duration_ms
 from popmq_proxy.core.status import ok
 from popmq_proxy.rpc.consumer import REASON_CHARS_MAX
 from popmq_proxy.rpc.context import CallContext, Upstream
@@ -38,7 +39,7 @@ class SendBack:
             attempts=request.attempts,
         )
         if request.HasField("delay"):
-            back.delay_ms = request.delay.ToMilliseconds()
+            back.delay_ms = duration_ms(request.delay)
         await self._upstream.group(group)  # made on first use
         reply = await self._upstream.call(broker_of(queue), link.Call(send_back=back))
         done = reply.send_back
