@@ -33,7 +33,7 @@ def serve(config: object, start: Start, log_level: str, prefix: str, *, check_co
 def run(start: Start, log_level: str, ready: Callable[[object], None] | None = None) -> None:
     """Until SIGTERM; `ready` is told what serves."""
     try:
-        logs.configure(log_level)
+        logs.configure(log_level, limited=True)
         run_until_stopped(start, ready)
     except (PopMQError, ConfigError, RuntimeError, ValueError) as wrong:
         fail(str(wrong))

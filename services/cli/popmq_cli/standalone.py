@@ -92,7 +92,7 @@ async def standalone(
 async def _in_envoy() -> AsyncIterator[Built]:
     broker_config = from_env(BrokerConfig, "POPMQ_BROKER_", os.environ)
     proxy_config = from_env(ProxyConfig, "POPMQ_PROXY_", os.environ)
-    logs.configure(proxy_config.log_level)
+    logs.configure(proxy_config.log_level, limited=True)
     metrics_port = int(os.environ.get(METRICS_PORT_VARIABLE, "0"))
     clock = SystemClock()
     async with (

@@ -15,7 +15,7 @@ from popmq_proxy.front.lifespan import Built, LifespanApp
 @asynccontextmanager
 async def build() -> AsyncIterator[Built]:
     config = from_env(ProxyConfig, "POPMQ_PROXY_", os.environ)
-    logs.configure(config.log_level)
+    logs.configure(config.log_level, limited=True)
     async with (
         handlers(config, SystemClock()) as inner,
         application(config, inner) as app,

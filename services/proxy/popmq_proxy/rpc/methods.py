@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq_common.errors import NotServed
+from popmq_common.errors import NotServed, PopMQError
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_proxy.core.status import status_of
 from popmq_proxy.metrics import Metrics
@@ -182,6 +182,9 @@ def _unsupported(name: str) -> Unary:
 
 def _told(error: Exception, upstream: Upstream) -> Any:
     status = status_of(error)
-    if status.code == 50001:  # INTERNAL_SERVER_ERROR: a bug or a damaged store, somebody must look
-        upstream.log.error("rpc.failed", exc_info=error)
+    if status.code == 50001:  # INTERNAL_SERVER_ERROR: somebody must look
+        if isinstance(error, PopMQError):  # a damaged store, say
+            upstream.log.error("rpc.failed", reason=str(error))
+        else:
+            upstream.log.error("rpc.failed", exc_info=error)
     return status
