@@ -247,8 +247,14 @@ BEFORE ?=
 micro: setup ## CPU time per message of the parts, beside another clone (BEFORE= ONLY=)
 	PYTHONPATH=bench $(BIN)/python -m micro $(if $(BEFORE),--before $(BEFORE)) $(if $(ONLY),--only '$(ONLY)')
 
-proto: setup ## write the stubs in proto/gen anew
-	$(BIN)/python proto/generate.py
+.venv-proto/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv-proto
+	.venv-proto/bin/pip install --quiet --upgrade pip
+	.venv-proto/bin/pip install --quiet --group proto
+	touch $@
+
+proto: .venv-proto/.ready ## write the stubs in proto/gen anew
+	.venv-proto/bin/python proto/generate.py
 
 .PHONY: pins
 pins: setup ## write anew which versions the images install, in deploy/requirements
@@ -260,4 +266,4 @@ docs: setup ## write docs/configuration.md, docs/metrics.md and the states in do
 	$(BIN)/python docs/generate_pop.py --write
 
 clean: ## remove what the other commands made
-	rm -rf .server-python .venv .venv-bench .venv-compiled .venv-quickstart .venv-compat-python .mypy_cache .pytest_cache .ruff_cache build dist tests/compat/node/node_modules
+	rm -rf .server-python .venv .venv-bench .venv-proto .venv-compiled .venv-quickstart .venv-compat-python .mypy_cache .pytest_cache .ruff_cache build dist tests/compat/node/node_modules

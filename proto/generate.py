@@ -1,6 +1,8 @@
 """Rewrite proto/gen from the .proto files: `make proto`. `--into DIR` writes elsewhere.
 
-The stubs are committed, so that a user needs no compiler; a tidy test compares them with this.
+The stubs are committed, so that a user needs no compiler; a tidy test compares them with this. They
+are made by the oldest compiler whose stubs fit, in an environment of its own: stubs refuse to work
+with a runtime that is older than their compiler, and what else a user has may need an old one.
 
 In protobuf's pool, which a process has one of, the messages of apache.rocketmq.v2 get a name of
 ours: other clients of the protocol define the same names, and the second one to be imported would

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NEEDS = {"grpcio", "protobuf", "typing-extensions"}
 """The third is grpcio's own."""
 
@@ -31,16 +32,19 @@ def test_the_sdk_alone_brings_grpcio_and_protobuf(tmp_path: Path) -> None:
     listed = json.loads(run(python, "-m", "pip", "list", "--format", "json"))
     names = {one["name"].lower().replace("_", "-") for one in listed}
     assert names - {"pip", "setuptools", "popmq"} == NEEDS
-    assert run(python, "-c", "import popmq, popmq.sync, popmq.idempotence; print(popmq.App)")
+    load = "import popmq, popmq.sync, popmq.idempotence; print(popmq.App)"
+    assert run(python, "-c", load)
+    oldest = [one.replace(">=", "==") for one in PROJECT["dependencies"]]
+    run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *oldest)
+    assert run(python, "-W", "error", "-c", load)
     assert "--workers" in run(str(tmp_path / "fresh" / "bin" / "popmq"), "run", "--help")
 
 
 def test_the_extras_are_told_with_what_they_bring() -> None:
     """docs/sdk.md has a line for each."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     expected = {
         extra: {re.split(r"[><=;]", one)[0].strip() for one in requirements}
-        for extra, requirements in project["optional-dependencies"].items()
+        for extra, requirements in PROJECT["optional-dependencies"].items()
     }
     text = (ROOT / "docs" / "sdk.md").read_text()
     lines = re.findall(r"^\| `popmq\[(\w+)\]` \| [^|]* \| ([^|]*) \|$", text, re.MULTILINE)

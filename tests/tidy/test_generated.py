@@ -1,8 +1,10 @@
 """What is generated is fresh, and what must be complete is."""
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 from popmq_common.errors import PopMQError, all_errors
@@ -24,7 +26,37 @@ def test_stubs_are_what_the_protos_make(tmp_path: Path) -> None:
     run("proto/generate.py", "--into", str(tmp_path / "gen"))
     made, kept = _texts(tmp_path / "gen"), _texts(ROOT / "proto" / "gen")
     assert made.keys() == kept.keys()
-    assert [name for name in made if made[name] != kept[name]] == []
+    names = [name for name in made if _meant(name, made[name]) != _meant(name, kept[name])]
+    assert names == []
+
+
+def test_stubs_fit_the_oldest_runtime_that_is_allowed() -> None:
+    """Mend it with: make proto."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    oldest = dict(one.split(">=") for one in project["dependencies"])
+    texts = _texts(ROOT / "proto" / "gen").values()
+    for text in texts:
+        for name, pattern in (
+            ("protobuf", r"Protobuf Python Version: ([\d.]+)"),
+            ("grpcio", r"GRPC_GENERATED_VERSION = '([\d.]+)'"),
+        ):
+            for found in re.findall(pattern, text):
+                assert _version(found) <= _version(oldest[name]), (name, found)
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(".")))
+
+
+def _meant(name: str, text: str) -> list[str]:
+    """What does not depend on the compiler's version: messages and fields, paths, types."""
+    if name.endswith(".pyi"):
+        return text.splitlines()
+    return [
+        line.strip()
+        for line in text.splitlines()
+        if "AddSerializedFile" in line or re.search(r"'/?[a-z.0-9]+\.v\d\.\w+", line)
+    ]
 
 
 def _texts(folder: Path) -> dict[str, str]:

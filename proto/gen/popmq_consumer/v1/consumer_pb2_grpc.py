@@ -6,7 +6,7 @@ import warnings
 from apache.rocketmq.v2 import service_pb2 as apache_dot_rocketmq_dot_v2_dot_service__pb2
 from popmq_consumer.v1 import consumer_pb2 as popmq__consumer_dot_v1_dot_consumer__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.75.1'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -19,14 +19,14 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in popmq_consumer/v1/consumer_pb2_grpc.py depends on'
+        + f' but the generated code in popmq_consumer/v1/consumer_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
 
 
-class ConsumerStub:
+class ConsumerStub(object):
     """Missing associated documentation comment in .proto file."""
 
     def __init__(self, channel):
@@ -77,7 +77,7 @@ class ConsumerStub:
                 _registered_method=True)
 
 
-class ConsumerServicer:
+class ConsumerServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def Nack(self, request, context):
@@ -190,7 +190,7 @@ def add_ConsumerServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class Consumer:
+class Consumer(object):
     """Missing associated documentation comment in .proto file."""
 
     @staticmethod

@@ -5,7 +5,7 @@ import warnings
 
 from popmq_internal.v1 import nameserver_pb2 as popmq__internal_dot_v1_dot_nameserver__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.75.1'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -18,14 +18,14 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in popmq_internal/v1/nameserver_pb2_grpc.py depends on'
+        + f' but the generated code in popmq_internal/v1/nameserver_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
 
 
-class NameserverStub:
+class NameserverStub(object):
     """Missing associated documentation comment in .proto file."""
 
     def __init__(self, channel):
@@ -81,7 +81,7 @@ class NameserverStub:
                 _registered_method=True)
 
 
-class NameserverServicer:
+class NameserverServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def Challenge(self, request, context):
@@ -199,7 +199,7 @@ def add_NameserverServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class Nameserver:
+class Nameserver(object):
     """Missing associated documentation comment in .proto file."""
 
     @staticmethod
