@@ -1,6 +1,5 @@
 """A reminder for later, and one that is taken back.
 
-popmq group create people --from first
 python examples/delay.py [ENDPOINT]
 """
 
@@ -15,6 +14,7 @@ ENDPOINT = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:8081"
 
 async def main() -> None:
     async with Client(ENDPOINT) as client:
+        await client.admin.ensure_group("people", start="first")
         producer = client.producer()
         await producer.send("reminders", b"tea is ready", delay_s=1)
         tomorrow = datetime.now(UTC) + timedelta(days=1)

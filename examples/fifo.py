@@ -1,17 +1,18 @@
-"""Order within each account, accounts side by side. The group must be one with order:
+"""Order within each account, accounts side by side.
 
-popmq group create ledger --fifo --from first
 python examples/fifo.py [ENDPOINT]
 """
 
 import asyncio
 import sys
 
-from popmq import App, Client, Message, ReceivedMessage
+from popmq import App, Message, ReceivedMessage
 
 ENDPOINT = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:8081"
 ACCOUNTS = ("anna", "bert", "carl")
 app = App(ENDPOINT)
+app.topic("bookings", type="FIFO")
+app.group("ledger", start="first", fifo=True)
 booked: dict[str, list[str]] = {account: [] for account in ACCOUNTS}
 
 
@@ -24,14 +25,17 @@ async def book(message: ReceivedMessage) -> None:
         app.stop()
 
 
+@app.on_startup
+async def place_bookings() -> None:
+    bookings = [
+        Message(body=str(number).encode(), message_group=account)
+        for number in range(5)
+        for account in ACCOUNTS
+    ]
+    await app.client.producer().send_many("bookings", bookings)
+
+
 async def main() -> None:
-    async with Client(ENDPOINT) as client:
-        bookings = [
-            Message(body=str(number).encode(), message_group=account)
-            for number in range(5)
-            for account in ACCOUNTS
-        ]
-        await client.producer().send_many("bookings", bookings)
     await app.run()
     for account, done in booked.items():
         print(account, *done)

@@ -1,6 +1,5 @@
 """A handler, and what becomes of a message by what it does.
 
-popmq group create billing --from first
 popmq run examples.handler:app        or        python examples/handler.py [ENDPOINT]
 """
 
@@ -8,10 +7,11 @@ import asyncio
 import sys
 from dataclasses import dataclass
 
-from popmq import App, Client, Json, ReceivedMessage, Reject, Retry
+from popmq import App, Json, ReceivedMessage, Reject, Retry
 
 ENDPOINT = sys.argv[1] if len(sys.argv) > 1 and ":" in sys.argv[1] else "127.0.0.1:8081"
 app = App(ENDPOINT)
+app.group("billing", start="first")
 paid: set[str] = set()
 busy = True
 
@@ -46,13 +46,12 @@ async def bill(order: Order, message: ReceivedMessage) -> None:
         app.stop()  # a service would run until SIGTERM
 
 
-async def main() -> None:
-    async with Client(ENDPOINT) as client:
-        producer = client.producer(OrderJson())
-        for order in (Order("1", 30), Order("2", 40), Order("3", -1)):
-            await producer.send("orders", order, keys=[order.number])
-    await app.run()
+@app.after_startup
+async def place_orders() -> None:
+    producer = app.client.producer(OrderJson())
+    for order in (Order("1", 30), Order("2", 40), Order("3", -1)):
+        await producer.send("orders", order, keys=order.number)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(app.run())

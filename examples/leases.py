@@ -1,6 +1,5 @@
 """A consumer that dies, and what an ack then says. Takes some ten seconds, the smallest lease.
 
-popmq group create packers --from first
 python examples/leases.py [ENDPOINT]
 """
 
@@ -14,6 +13,7 @@ ENDPOINT = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:8081"
 
 async def main() -> None:
     async with Client(ENDPOINT) as client:
+        await client.admin.ensure_group("packers", start="first")
         await client.send("parcels", b"parcel 7")
         (held,) = await client.receive("parcels", "packers", invisible_s=10)
         # Whoever holds it crashes here, or is too slow, and nothing renews the lease.

@@ -1,6 +1,5 @@
 """Traces, metrics and logs of an application. Needs opentelemetry-sdk, and popmq[otel].
 
-popmq group create accounting --from first
 python examples/observed.py [ENDPOINT]
 """
 
@@ -25,6 +24,7 @@ provider = TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(spans))
 telemetry = OpenTelemetry(tracer_provider=provider, meter_provider=MeterProvider([metrics]))
 app = App(ENDPOINT, instrumentation=telemetry)
+app.group("accounting", start="first")
 
 
 class JsonLines(logging.Formatter):

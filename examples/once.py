@@ -1,6 +1,5 @@
 """Points that are booked once though the message comes three times. Needs SQLAlchemy, aiosqlite.
 
-popmq group create points --from first
 python examples/once.py [ENDPOINT]
 """
 
@@ -28,6 +27,7 @@ async def main() -> None:
         await setup.execute(text("INSERT INTO accounts VALUES ('anna', 0)"))
     await inbox.create_table()
     async with Client(ENDPOINT) as client:
+        await client.admin.ensure_group("points", start="first")
         for _ in range(COPIES):  # a sender that tried again without need
             await client.send("purchases", b"anna", keys=["purchase-1"])
         seen = 0

@@ -3,7 +3,6 @@
 The message is stored first, out of sight. When the database has committed, it is delivered; when
 the process dies in between, the server asks, and the database knows the answer.
 
-popmq group create warehouse --from first
 python examples/outbox.py [ENDPOINT] [DATABASE URL]
 """
 
@@ -49,6 +48,7 @@ async def place(client: Client, number: str, *, fail: bool = False) -> None:
 async def main() -> None:
     Base.metadata.create_all(engine)
     async with Client(ENDPOINT) as client:
+        await client.admin.ensure_group("warehouse", start="first")
         await client.transactions.answer("placed", check)
         await place(client, "1")
         try:

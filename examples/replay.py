@@ -1,6 +1,5 @@
 """A consumer that keeps its place, goes on there after it ended, and looks back by time.
 
-popmq group create archive --from first
 python examples/replay.py [ENDPOINT]
 """
 

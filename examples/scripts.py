@@ -1,6 +1,5 @@
 """Without asyncio: for scripts, Flask, Spark.
 
-popmq group create adders --from first
 python examples/scripts.py [ENDPOINT]
 """
 
@@ -12,6 +11,7 @@ from popmq.sync import Client
 ENDPOINT = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:8081"
 
 with Client(ENDPOINT) as client:
+    client.admin.ensure_group("adders", start="first")
     client.producer().send_many("numbers", [Message(body=b"%d" % n) for n in range(1, 101)])
     total = seen = 0
     with client.consumer("numbers", "adders", held_max=32) as consumer:

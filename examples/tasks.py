@@ -1,6 +1,5 @@
 """Tasks with Taskiq: a delay, retries by the server, and a dead letter. Needs popmq[taskiq].
 
-popmq group create taskiq --from first
 taskiq worker examples.tasks:broker          and elsewhere: await bill.kiq("order-1", 30)
 python examples/tasks.py [ENDPOINT]          both in one process
 """

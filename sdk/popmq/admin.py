@@ -26,7 +26,7 @@ from popmq._core.topology import (
     TopicQueue,
 )
 from popmq.connection import NO_ANSWER, Connection
-from popmq.errors import RefusedByServer, error_of
+from popmq.errors import GroupNotFound, RefusedByServer, TopicNotFound, error_of
 from popmq_admin.v1 import admin_pb2 as admin
 
 T = TypeVar("T")
@@ -56,25 +56,24 @@ class Admin:
         await self._ask("CreateTopic", admin.CreateTopicRequest(topic=topic), v2.TOPIC_NOT_FOUND)
 
     async def ensure_topic(self, name: str, **options: Unpack[TopicOptions]) -> bool:
-        """Make it if it is not there, change what is given and differs. True: either was done."""
+        """Create it if it is not there, change what is given and differs. True: either was done."""
+        found = await self.find_topic(name)
+        if found is None:
+            await self.create_topic(name, **options)
+            return True
+        change = core.topic_change(self._stored(name), found, options)
+        if change is not None:
+            await self._ask("UpdateTopic", change, v2.TOPIC_NOT_FOUND)
+        return change is not None
+
+    async def find_topic(self, name: str) -> Topic | None:
+        """As brokers that answer have it; None: it is not there."""
         request = admin.DescribeTopicRequest(name=self._stored(name), settings_only=True)
         try:
             response = await self._ask("DescribeTopic", request, v2.TOPIC_NOT_FOUND)
-        except RefusedByServer as refused:
-            if refused.code != v2.TOPIC_NOT_FOUND:
-                raise
-            await self.create_topic(name, **options)
-            return True
-        found = core.topic_of(response.topic, self._prefix)
-        if not core.changed(found, dict(options)):
-            return False
-        change = admin.UpdateTopicRequest(name=self._stored(name))
-        if "queues" in options:
-            change.queues = options["queues"]
-        if "type" in options:
-            change.message_type = options["type"]
-        await self._ask("UpdateTopic", change, v2.TOPIC_NOT_FOUND)
-        return True
+        except TopicNotFound:
+            return None
+        return core.topic_of(response.topic, self._prefix)
 
     async def delete_topic(self, name: str) -> None:
         """And the messages in it."""
@@ -103,30 +102,25 @@ class Admin:
         await self._ask("CreateGroup", request, v2.CONSUMER_GROUP_NOT_FOUND)
 
     async def ensure_group(self, name: str, **options: Unpack[GroupOptions]) -> bool:
-        """Make it if it is not there, change what is given and differs. True: either was done."""
+        """Create it if it is not there, change what is given and differs. True: either was done.
+        Where it is in its queues does not change."""
+        found = await self.find_group(name)
+        if found is None:
+            await self.create_group(name, **options)
+            return True
+        change = core.group_change(self._stored(name), found, options)
+        if change is not None:
+            await self._ask("UpdateGroup", change, v2.CONSUMER_GROUP_NOT_FOUND)
+        return change is not None
+
+    async def find_group(self, name: str) -> Group | None:
+        """As brokers that answer have it; None: it is not there."""
         request = admin.DescribeGroupRequest(name=self._stored(name), settings_only=True)
         try:
             response = await self._ask("DescribeGroup", request, v2.CONSUMER_GROUP_NOT_FOUND)
-        except RefusedByServer as refused:
-            if refused.code != v2.CONSUMER_GROUP_NOT_FOUND:
-                raise
-            await self.create_group(name, **options)
-            return True
-        found = core.group_of(response.group, self._prefix)
-        if not core.changed(found, dict(options)):
-            return False
-        group = core.group_request(self._stored(name), core.as_options(found) | options)
-        change = admin.UpdateGroupRequest(
-            name=group.name,
-            fifo=group.fifo,
-            max_attempts=group.max_attempts,
-            consume_from=group.consume_from,
-            consume_from_ms=group.consume_from_ms,
-            lock_hold_ms=group.lock_hold_ms,
-            retry_policy=group.retry_policy if group.HasField("retry_policy") else None,
-        )
-        await self._ask("UpdateGroup", change, v2.CONSUMER_GROUP_NOT_FOUND)
-        return True
+        except GroupNotFound:
+            return None
+        return core.group_of(response.group, self._prefix)
 
     async def delete_group(self, name: str) -> None:
         """And its place in every queue."""

@@ -35,6 +35,9 @@ class Admin:
     def ensure_topic(self, name: str, **options: Unpack[TopicOptions]) -> bool:
         return self._loop.call(self._made.ensure_topic(name, **options))
 
+    def find_topic(self, name: str) -> Topic | None:
+        return self._loop.call(self._made.find_topic(name))
+
     def delete_topic(self, name: str) -> None:
         self._loop.call(self._made.delete_topic(name))
 
@@ -49,6 +52,9 @@ class Admin:
 
     def ensure_group(self, name: str, **options: Unpack[GroupOptions]) -> bool:
         return self._loop.call(self._made.ensure_group(name, **options))
+
+    def find_group(self, name: str) -> Group | None:
+        return self._loop.call(self._made.find_group(name))
 
     def delete_group(self, name: str) -> None:
         self._loop.call(self._made.delete_group(name))

@@ -20,10 +20,12 @@ is cancelled: the worker ends  given back at once, not counted
 
 import asyncio
 import logging
+import random
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import count
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -41,10 +43,12 @@ except ModuleNotFoundError as missing:
     text = f"popmq.taskiq needs {missing.name}, which is not installed: pip install 'popmq[taskiq]'"
     raise ModuleNotFoundError(text, name=missing.name) from missing
 
+from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq._core.backoff import attempt_delay_s
 from popmq.client import Client
+from popmq.connection import BACKOFF
 from popmq.consumer import Consumer
-from popmq.errors import PopMQClientError
+from popmq.errors import PopMQClientError, RefusedByServer
 from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
 from popmq.outcome import Reject, Retry
@@ -91,7 +95,8 @@ class TaskBroker(AsyncBroker):
         its tasks come again after so long, at most. `lease_longest_s`: a task that takes longer
         may run twice. `held_max`: tasks that a worker holds, those that wait there included.
         `retry_delays_s`: after the first failure, the second, and so on; None: the group's retry
-        policy. `options`: as of `Client`."""
+        policy. `options`: as of `Client`. A group that is not there is made, and starts at the
+        oldest task."""
         super().__init__()
         self._endpoint, self._options = endpoint, options
         self._topic, self._group = topic, group
@@ -142,6 +147,7 @@ class TaskBroker(AsyncBroker):
         """Tasks that this worker knows."""
         if self._client is None:
             raise RuntimeError("the broker is not started: await broker.startup()")
+        await self._make_group(self._client)
         consumer = self._client.consumer(self._topic, self._group, **self._held)  # type: ignore[arg-type]
         self._consumers.append(consumer)
         async for message in consumer:
@@ -150,6 +156,20 @@ class TaskBroker(AsyncBroker):
                 yield self._given(message, task)
             else:
                 await _settle(_Delivery(message, task))
+
+    async def _make_group(self, client: Client) -> None:
+        """What was sent before the first worker started is for it too."""
+        for failures in count(1):
+            try:
+                if await client.admin.find_group(self._group) is None:
+                    await client.admin.create_group(self._group, start="first")
+                return
+            except PopMQClientError as failed:
+                if isinstance(failed, RefusedByServer) and failed.code == v2.NOT_IMPLEMENTED:
+                    return  # it is no PopMQ
+                if not failed.retriable:
+                    raise
+            await asyncio.sleep(BACKOFF.after(failures, random.random()))
 
     def message(self, task: TaskiqMessage) -> ReceivedMessage | None:
         """The message that a task came in, while it runs: `broker.message(context.message)`."""

@@ -103,6 +103,11 @@ async def test_what_is_declared_is_made_once_and_changed_in_what_was_said(
         assert await admin.ensure_group("billing", retry=[5])
         (group,) = await admin.list_groups()
         assert (group.start, group.max_attempts, group.retry) == ("first", 3, (5.0,))
+        assert await admin.ensure_group("plain")
+        grows = Exponential(first_s=1, longest_s=60)
+        for retry in ([7], grows):
+            assert await admin.ensure_group("plain", retry=retry)
+            assert not await admin.ensure_group("plain", retry=retry)
 
 
 async def test_dead_letters(popmq_broker: PopmqBroker) -> None:

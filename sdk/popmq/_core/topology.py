@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
 
 from popmq_admin.v1 import admin_pb2 as admin
 
@@ -120,14 +120,6 @@ def topic_request(name: str, wanted: TopicOptions) -> admin.Topic:
 
 
 def group_of(found: admin.Group, prefix: str) -> Group:
-    policy = found.retry_policy
-    retry: tuple[float, ...] | Exponential = tuple(ms / 1000 for ms in policy.delays_ms)
-    if not retry and policy.initial_ms:
-        retry = Exponential(
-            first_s=policy.initial_ms / 1000,
-            longest_s=policy.max_ms / 1000,
-            factor=policy.multiplier,
-        )
     start: StartAt = "first" if found.consume_from == "FIRST" else "last"
     if found.consume_from == "TIME":
         start = _moment(found.consume_from_ms)
@@ -136,7 +128,7 @@ def group_of(found: admin.Group, prefix: str) -> Group:
         start=start,
         fifo=found.fifo,
         max_attempts=found.max_attempts,
-        retry=retry,
+        retry=_retry_of(found.retry_policy),
         access_lock_s=found.lock_hold_ms / 1000,
     )
 
@@ -156,31 +148,31 @@ def group_request(name: str, wanted: GroupOptions) -> admin.Group:
     return made
 
 
-def as_options(group: Group) -> GroupOptions:
-    """All that it is, to be changed."""
-    return GroupOptions(
-        start=group.start,
-        fifo=group.fifo,
-        max_attempts=group.max_attempts,
-        retry=group.retry,
-        access_lock_s=group.access_lock_s,
-    )
+def topic_change(name: str, found: Topic, wanted: TopicOptions) -> admin.UpdateTopicRequest | None:
+    """What it has otherwise than wanted; of the rest nobody said anything. None: nothing."""
+    change = admin.UpdateTopicRequest(name=name)
+    if wanted.get("queues", found.queues) != found.queues:
+        change.queues = wanted["queues"]
+    if wanted.get("type", found.type) != found.type:
+        change.message_type = wanted["type"]
+    return change if change.ListFields()[1:] else None
 
 
-def changed(found: Topic | Group, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Those options that it has otherwise; of the rest nobody said anything."""
-    return {
-        option: value
-        for option, value in wanted.items()
-        if _comparable(getattr(found, option)) != _comparable(value)
-    }
-
-
-def _comparable(value: Any) -> Any:
-    """As the server keeps it: times in milliseconds."""
-    if isinstance(value, datetime):
-        return round(value.timestamp() * 1000)
-    return tuple(value) if isinstance(value, list) else value
+def group_change(name: str, found: Group, wanted: GroupOptions) -> admin.UpdateGroupRequest | None:
+    """The same of a group. Raises `ValueError`."""
+    new = group_request(name, wanted)
+    change = admin.UpdateGroupRequest(name=name)
+    if wanted.get("fifo", found.fifo) != found.fifo:
+        change.fifo = new.fifo
+    if wanted.get("max_attempts", found.max_attempts) != found.max_attempts:
+        change.max_attempts = new.max_attempts
+    if wanted.get("access_lock_s", found.access_lock_s) != found.access_lock_s:
+        change.lock_hold_ms = new.lock_hold_ms
+    if "start" in wanted and _start(wanted["start"]) != _start(found.start):
+        change.consume_from, change.consume_from_ms = _start(wanted["start"])
+    if "retry" in wanted and _retry_of(new.retry_policy) != found.retry:
+        change.retry_policy.CopyFrom(new.retry_policy)
+    return change if change.ListFields()[1:] else None
 
 
 def queues_of_topic(response: admin.DescribeTopicResponse) -> list[TopicQueue]:
@@ -256,6 +248,16 @@ def _policy(retry: Sequence[float] | Exponential) -> admin.RetryPolicy:
     if isinstance(retry, str) or not retry:
         raise ValueError("retry is a list of delays in seconds, at least one, or an Exponential")
     return admin.RetryPolicy(delays_ms=[round(delay_s * 1000) for delay_s in retry])
+
+
+def _retry_of(policy: admin.RetryPolicy) -> tuple[float, ...] | Exponential:
+    if policy.delays_ms or not policy.initial_ms:
+        return tuple(ms / 1000 for ms in policy.delays_ms)
+    return Exponential(
+        first_s=policy.initial_ms / 1000,
+        longest_s=policy.max_ms / 1000,
+        factor=policy.multiplier,
+    )
 
 
 def _moment(ms: int) -> datetime:
