@@ -154,10 +154,9 @@ class Admin:
     ) -> AsyncIterator[DeadLetter]:
         """Those that match, broker by broker, oldest first. `reason`: a part of it; `topic`: that
         they were sent to."""
-        wanted = admin.DeadLetterFilter(
-            reason=reason, topic=self._stored(topic) if topic else "", message_id=message_id
-        )
-        request = admin.ListDeadLettersRequest(group=self._stored(group), filter=wanted, whole=True)
+        wanted = self._wanted(reason, topic, message_id)
+        group = self._stored(group)
+        request = admin.ListDeadLettersRequest(group=group, filter=wanted, whole=True)
         while True:
             response = await self._ask("ListDeadLetters", request, v2.CONSUMER_GROUP_NOT_FOUND)
             for letter in response.letters:
@@ -167,22 +166,36 @@ class Admin:
             request.cursor = response.cursor
 
     async def redrive_dead_letters(
-        self, group: str, *, reason: str = "", topic: str = "", message_id: str = ""
+        self,
+        group: str,
+        *,
+        reason: str = "",
+        topic: str = "",
+        message_id: str = "",
+        to_topic: bool = False,
     ) -> Redriven:
-        """Send those that match to their topics again, each once, however often this is called."""
-        wanted = admin.DeadLetterFilter(
-            reason=reason, topic=self._stored(topic) if topic else "", message_id=message_id
+        """Send those that match again, each once, however often this is called: to the group alone,
+        or with `to_topic` to their topics, where every group gets them."""
+        which = admin.RedriveDeadLettersRequest(
+            group=self._stored(group), filter=self._wanted(reason, topic, message_id)
         )
-        request = admin.RedriveDeadLettersRequest(group=self._stored(group), filter=wanted)
-        sent = already = without_topic = 0
+        sent = already = without_topic = in_order = 0
         while True:
-            response = await self._ask("RedriveDeadLetters", request, v2.CONSUMER_GROUP_NOT_FOUND)
+            request = admin.RedriveRequest(which=which, to_topic=to_topic)
+            response = await self._ask("Redrive", request, v2.CONSUMER_GROUP_NOT_FOUND)
             sent += response.sent
             already += response.already
             without_topic += response.without_topic
+            in_order += response.in_order
             if not response.cursor:
-                return Redriven(sent=sent, already=already, without_topic=without_topic)
-            request.cursor = response.cursor
+                return Redriven(
+                    sent=sent, already=already, without_topic=without_topic, in_order=in_order
+                )
+            which.cursor = response.cursor
+
+    def _wanted(self, reason: str, topic: str, message_id: str) -> admin.DeadLetterFilter:
+        stored = self._stored(topic) if topic else ""
+        return admin.DeadLetterFilter(reason=reason, topic=stored, message_id=message_id)
 
     def _stored(self, name: str) -> str:
         """As the server names it."""
@@ -201,15 +214,17 @@ class Admin:
             except grpc.aio.AioRpcError as failed:
                 if failed.code() in NO_ANSWER:
                     raise
-                raise _refused(failed, not_found, connection.endpoint) from failed
+                raise _refused(failed, rpc, not_found, connection.endpoint) from failed
 
         return await connection.retrying(ask)
 
 
-def _refused(failed: grpc.aio.AioRpcError, not_found: int, endpoint: str) -> RefusedByServer:
+def _refused(
+    failed: grpc.aio.AioRpcError, rpc: str, not_found: int, endpoint: str
+) -> RefusedByServer:
     text = failed.details() or failed.code().name
     if failed.code() is grpc.StatusCode.UNIMPLEMENTED:
-        text = f"{endpoint} is no PopMQ: it has no admin service"
+        text = f"{endpoint} does not know {rpc}: it is no PopMQ, or an older one"
     if failed.code() is grpc.StatusCode.NOT_FOUND:
         return error_of(v2.Status(code=v2.Code.ValueType(not_found), message=text))
     code = _CODES.get(failed.code(), v2.INTERNAL_SERVER_ERROR)

@@ -78,7 +78,14 @@ class Admin:
         return self._loop.call(listed())
 
     def redrive_dead_letters(
-        self, group: str, *, reason: str = "", topic: str = "", message_id: str = ""
+        self,
+        group: str,
+        *,
+        reason: str = "",
+        topic: str = "",
+        message_id: str = "",
+        to_topic: bool = False,
     ) -> Redriven:
         wanted = {"reason": reason, "topic": topic, "message_id": message_id}
-        return self._loop.call(self._made.redrive_dead_letters(group, **wanted))
+        work = self._made.redrive_dead_letters(group, to_topic=to_topic, **wanted)
+        return self._loop.call(work)

@@ -121,9 +121,11 @@ async def test_dead_letters(popmq_broker: PopmqBroker) -> None:
         (letter,) = [one async for one in client.admin.dead_letters("billing", reason="order 2")]
         assert (letter.body, letter.topic, letter.redriven) == (b"2", "orders", False)
         done = await client.admin.redrive_dead_letters("billing", message_id=letter.message_id)
-        assert (done.sent, done.already, done.without_topic) == (1, 0, 0)
+        assert (done.sent, done.already, done.without_topic, done.in_order) == (1, 0, 0, 0)
         (again,) = await client.receive("orders", "billing", wait_s=0)
         assert again.body == b"2"
+        to_topic = await client.admin.redrive_dead_letters("billing", to_topic=True)
+        assert (to_topic.sent, to_topic.already) == (1, 1)
 
 
 async def test_names_are_of_the_namespace(popmq_broker: PopmqBroker) -> None:

@@ -105,6 +105,8 @@ class Redriven:
     """Had been sent before."""
     without_topic: int
     """Their topic is gone or not writable; they stay."""
+    in_order: int
+    """The group takes them in order and reads no retries; they stay, or go `to_topic`."""
 
 
 def topic_of(found: admin.Topic, prefix: str) -> Topic:
