@@ -14,7 +14,7 @@ from popmq import Reject
 from popmq.taskiq import ATTEMPT, TaskBroker
 
 ENDPOINT = sys.argv[1] if len(sys.argv) > 1 and ":" in sys.argv[1] else "127.0.0.1:8081"
-broker = TaskBroker(ENDPOINT, retry_delays_s=[0.2]).with_result_backend(
+broker = TaskBroker(ENDPOINT, retry=[0.2]).with_result_backend(
     InMemoryBroker().result_backend  # a service has one in Redis or PostgreSQL
 )
 

@@ -88,13 +88,13 @@ class TaskBroker(AsyncBroker):
         lease_s: float = 30.0,
         lease_longest_s: float = 3_600.0,
         held_max: int = 128,
-        retry_delays_s: Sequence[float] | None = None,
+        retry: Sequence[float] | None = None,
         **options: Any,
     ) -> None:
         """`endpoint`: or a client of your own, which you close. `lease_s`: after a worker's death
         its tasks come again after so long, at most. `lease_longest_s`: a task that takes longer
         may run twice. `held_max`: tasks that a worker holds, those that wait there included.
-        `retry_delays_s`: after the first failure, the second, and so on; None: the group's retry
+        `retry`: after the first failure, the second, and so on; None: the group's retry
         policy. `options`: as of `Client`. A group that is not there is made, and starts at the
         oldest task."""
         super().__init__()
@@ -105,7 +105,7 @@ class TaskBroker(AsyncBroker):
         self._client: Client | None = None
         self._producer: Producer[bytes] | None = None
         self._consumers: list[Consumer] = []
-        self.add_middlewares(_Verdicts(self._deliveries, retry_delays_s))
+        self.add_middlewares(_Verdicts(self._deliveries, retry))
 
     async def startup(self) -> None:
         """Raises `ValueError` when tasks would be tried again twice over."""
@@ -200,9 +200,9 @@ class TaskBroker(AsyncBroker):
 class _Verdicts(TaskiqMiddleware):
     """Taskiq's receiver can ack, and nothing else: this notes what the ack is to be instead."""
 
-    def __init__(self, deliveries: _Deliveries, retry_delays_s: Sequence[float] | None) -> None:
+    def __init__(self, deliveries: _Deliveries, retry: Sequence[float] | None) -> None:
         super().__init__()
-        self._deliveries, self._delays_s = deliveries, retry_delays_s
+        self._deliveries, self._delays_s = deliveries, retry
 
     def on_error(
         self, message: TaskiqMessage, result: TaskiqResult[Any], exception: BaseException

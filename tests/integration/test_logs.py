@@ -97,7 +97,7 @@ async def test_what_becomes_of_a_message_is_told(
     logged: Lines,
 ) -> None:
     """By the group's own policy, where neither the handler nor its error has a delay."""
-    popmq_broker.create_group("billing", max_attempts=3, retry_delays_s=[1, 5])
+    popmq_broker.create_group("billing", max_attempts=3, retry=[1, 5])
     popmq_broker.send("orders", "1")
     for _ in range(attempt - 1):
         (message,) = popmq_broker.receive("orders", "billing")

@@ -91,7 +91,7 @@ async def test_a_task_for_later(popmq_broker: PopmqBroker, how: str) -> None:
 async def test_a_retry_is_the_same_message_counted_by_the_server(
     popmq_broker: PopmqBroker,
 ) -> None:
-    popmq_broker.create_group("taskiq", retry_delays_s=[60, 600])
+    popmq_broker.create_group("taskiq", retry=[60, 600])
     broker = task_broker(popmq_broker.endpoint)
     attempts: list[int] = []
 
@@ -117,7 +117,7 @@ async def test_a_retry_is_the_same_message_counted_by_the_server(
 async def test_after_the_last_retry_it_is_a_dead_letter_and_has_an_error(
     popmq_broker: PopmqBroker,
 ) -> None:
-    broker = task_broker(popmq_broker.endpoint, retry_delays_s=[0])
+    broker = task_broker(popmq_broker.endpoint, retry=[0])
 
     @broker.task(retry_on_error=True, max_retries=2)
     async def bill() -> None:

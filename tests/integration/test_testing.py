@@ -59,7 +59,7 @@ def test_time_stands_still_until_it_is_moved(popmq_broker: PopmqBroker) -> None:
 
 
 def test_a_retry_waits_for_its_delay(popmq_broker: PopmqBroker) -> None:
-    popmq_broker.create_group("billing", retry_delays_s=[5, 30], max_attempts=3)
+    popmq_broker.create_group("billing", retry=[5, 30], max_attempts=3)
     popmq_broker.send("orders", "a")
     for delay_s in (5, 30):
         (message,) = popmq_broker.receive("orders", "billing")

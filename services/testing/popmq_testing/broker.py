@@ -84,16 +84,17 @@ class PopmqBroker:
         *,
         fifo: bool = False,
         max_attempts: int = 16,
-        retry_delays_s: Sequence[float] = (),
-        consume_from: Literal["first", "last"] = "first",
+        retry: Sequence[float] = (),
+        start: Literal["first", "last"] = "first",
     ) -> None:
-        """Not needed either, but for one that keeps order or retries in its own way."""
-        delays_ms = [round(delay_s * 1000) for delay_s in retry_delays_s]
+        """Not needed either, but for one that keeps order or retries in its own way. `retry`:
+        seconds to wait after the first failure, the second, and so on."""
+        delays_ms = [round(delay_s * 1000) for delay_s in retry]
         config = link.GroupConfig(
             name=name,
             fifo=fifo,
             max_attempts=max_attempts,
-            consume_from=consume_from.upper(),
+            consume_from=start.upper(),
             retry_policy=link.RetryPolicy(delays_ms=delays_ms) if delays_ms else None,
         )
         self._call(put_group=link.PutGroup(group=config))
