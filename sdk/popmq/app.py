@@ -15,6 +15,7 @@ is given back uncounted.
 """
 
 import contextlib
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -61,11 +62,15 @@ class App:
         """`lifespan`: an async context manager, entered before the handlers start and left when
         they have ended; it gets the app. `stop_s`: how long handlers may take to end; below the
         grace period of whoever sends SIGTERM. `retention_s`: how long the server keeps messages,
-        for idempotent handlers. Raises `ValueError` for an endpoint that is none."""
+        for idempotent handlers. Raises `ValueError` for an endpoint that is none, `TypeError` for
+        an option that the client does not have."""
         self.endpoint = endpoint
         """May be changed until `run`."""
         if isinstance(endpoint, str):
-            Endpoints.of(endpoint)
+            inspect.signature(Client).bind(endpoint, **options)
+            Endpoints.of(endpoint, options.get("tls"))
+        elif options:
+            raise TypeError(f"{', '.join(options)}: the client that the app is given has its own")
         self._options = options
         self._lifespan = lifespan
         self._stop_s = stop_s

@@ -9,7 +9,7 @@ import pytest
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq import App, Json, Message, ReceivedMessage
+from popmq import App, Client, Json, Message, ReceivedMessage
 from popmq._core import convert
 from popmq._core.encode import MessageEncoder
 from popmq.sending import Sending
@@ -122,6 +122,18 @@ def test_a_handler_without_parentheses() -> None:
         app.handler("t", None)
     with pytest.raises(ValueError, match="a topic has a name"):
         app.handler("", "g")
+
+
+async def test_a_wrong_app() -> None:
+    with pytest.raises(TypeError, match="consumer_threads"):
+        App(consumer_threads=20)
+    with pytest.raises(ValueError, match="tls=True"):
+        App("http://localhost", tls=True)
+    with pytest.raises(ValueError, match="is no endpoint"):
+        App("ftp://localhost")
+    async with Client() as client:
+        with pytest.raises(TypeError, match=r"namespace: the client .* has its own"):
+            App(client, namespace="shop")
 
 
 def test_a_group_has_one_handler_for_a_topic() -> None:
