@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Final
 
 from popmq._core.backoff import Backoff
-from popmq.launch import MISUSED, SUPERVISED, Options
+from popmq.launch import FAILED, MISUSED, SUPERVISED, Options
 
 log = logging.getLogger(__name__)
 LOOK_S: Final = 0.2
-"""How often it looks after its processes, and for changed files."""
+"""How often it looks after its processes."""
+FILES_S: Final = 0.5
+"""How often it looks for changed files."""
 BACKOFF: Final = Backoff(first_s=0.5, longest_s=30.0)
 LONG_S: Final = 60.0
 """A process that has lived so long starts with the shortest delay again."""
@@ -49,6 +51,11 @@ class Worker:
     def code(self) -> int:
         """That the last process ended with."""
         return 0 if self.process is None else self.process.returncode
+
+    @property
+    def has_failed(self) -> bool:
+        """Not if SIGTERM came so early that nobody listened to it."""
+        return self.code not in (0, -signal.SIGTERM)
 
     def start(self) -> None:
         self._started_s = time.monotonic()
@@ -120,7 +127,7 @@ def several(options: Options) -> int:
             if not told:
                 _replace(workers)
             time.sleep(LOOK_S)
-    return max(abs(worker.code) for worker in workers)
+    return FAILED if any(worker.has_failed for worker in workers) else 0
 
 
 def _is_misused(worker: Worker) -> bool:
@@ -159,8 +166,8 @@ def reloading(options: Options) -> int:
                 seen = now
                 worker.stop()
                 worker.start()
-            time.sleep(LOOK_S)
-    return abs(worker.code)
+            time.sleep(FILES_S)
+    return FAILED if worker.has_failed else 0
 
 
 def files() -> dict[str, int]:
