@@ -97,8 +97,8 @@ def _audit(options: argparse.Namespace) -> int:
         if left := os.environ.get("SPARK_LOCAL_DIRS"):  # by a run that was killed
             shutil.rmtree(left, ignore_errors=True)
 
-        def start() -> "SparkSession":
-            spark = _spark("popmq-audit", options)
+        def start(row_count: int) -> "SparkSession":
+            spark = _spark("popmq-audit", options, row_count)
             stack.callback(spark.stop)
             return spark
 
@@ -109,16 +109,18 @@ def _audit(options: argparse.Namespace) -> int:
             return _fail(str(wrong))
 
 
-def _spark(app: str, options: argparse.Namespace) -> "SparkSession":
+def _spark(app: str, options: argparse.Namespace, row_count: int | None) -> "SparkSession":
     from popmq_pipelines import session
 
+    memory = options.driver_memory
     return session.start(
-        app, os.environ, master=options.master, driver_memory=options.driver_memory
+        app, os.environ, master=options.master, driver_memory=memory, row_count=row_count
     )
 
 
 def _reconcile(options: argparse.Namespace) -> int:
     from popmq_pipelines import io, ledger, ledger_tables, session
+    from popmq_pipelines.jobs.backfill import row_count
     from popmq_pipelines.jobs.reconcile import reconcile
 
     if not options.snapshot.is_dir():
@@ -129,7 +131,7 @@ def _reconcile(options: argparse.Namespace) -> int:
     try:
         if options.out is not None:
             audited = ledger.load(ledger_tables.folder(options.out)).audited
-        spark = _spark("popmq-reconcile", options)
+        spark = _spark("popmq-reconcile", options, row_count([options.snapshot]))
     except (session.JavaMissing, ledger.LedgerDamaged) as wrong:
         return _fail(str(wrong))
     try:
@@ -143,7 +145,7 @@ def _reconcile(options: argparse.Namespace) -> int:
 
 def _backfill(options: argparse.Namespace) -> int:
     from popmq_pipelines import session
-    from popmq_pipelines.jobs.backfill import NoSuchSnapshot, backfill, too_old
+    from popmq_pipelines.jobs.backfill import NoSuchSnapshot, backfill, pending, row_count, too_old
     from popmq_pipelines.ledger import LedgerDamaged
     from popmq_pipelines.verdict import Verdict
 
@@ -152,8 +154,10 @@ def _backfill(options: argparse.Namespace) -> int:
     if options.grace_s < 0:
         return _fail(f"--grace-s {options.grace_s}: at least 0 is needed")
     try:
-        spark = _spark("popmq-backfill", options)
-    except session.JavaMissing as wrong:
+        fresh = pending(options.snapshots, options.out)
+        row_count_known = None if options.since else row_count(fresh)
+        spark = _spark("popmq-backfill", options, row_count_known)
+    except (session.JavaMissing, LedgerDamaged) as wrong:
         return _fail(str(wrong))
     codes = [0]
     try:

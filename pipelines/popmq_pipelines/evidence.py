@@ -2,20 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from popmq_pipelines import io, ledger_tables, results
 from popmq_pipelines import ledger as ledgers
+from popmq_pipelines.columns import SNAPSHOT_TABLES
 from popmq_pipelines.io import Snapshot
 from popmq_pipelines.ledger import EPOCHS_MAX, Epoch, Ledger
+from popmq_pipelines.parquet_table import arrow_schema
 from popmq_pipelines.schemas import struct
 from popmq_pipelines.transforms import epochs
 from popmq_pipelines.transforms.audit import Evidence, log_faults
+from popmq_pipelines.transforms.parts import together, union
 from popmq_pipelines.transforms.queues import queued
 
 
@@ -56,12 +59,13 @@ def keep(spark: SparkSession, out: Path, ledger: Ledger, snapshot: Snapshot) -> 
     offsets = io.read_tables(spark, snapshot)["consume_offsets"]
     touched = [number]
     if newest:  # of the record before only a copy, which may wait for its end, opens its epoch
-        places = epochs.named_places(
-            index.unionByName(before.where(F.col("first_pop_time_ms").isNotNull())),
+        named = epochs.named_places(
+            union(index, before.where(F.col("first_pop_time_ms").isNotNull())),
             rows["pop_checkpoints"],
             rows["pop_acks"],
             rows["position_moves"],
-        ).unionByName(epochs.strange_positions(offsets, spans))
+        )
+        places = union(named, epochs.strange_positions(offsets, spans))
         found = results.taken(epochs.touched(places, spans, known), EPOCHS_MAX)
         touched = sorted(row["epoch"] for row in found)
     epoch = replace(
@@ -113,7 +117,8 @@ def _one(spark: SparkSession, out: Path, table: str, epoch: Epoch) -> DataFrame:
 def records(spark: SparkSession, rows: Sequence[Mapping[str, Any] | None]) -> DataFrame:
     """A few rows of commitlog_index."""
     told = [dict(row) for row in rows if row is not None]
-    return spark.createDataFrame(told, struct("commitlog_index"))
+    table = pa.Table.from_pylist(told, arrow_schema(SNAPSHOT_TABLES["commitlog_index"]))
+    return together(spark.createDataFrame(table, struct("commitlog_index")))
 
 
 def gather(
@@ -124,7 +129,7 @@ def gather(
     everything = list(judged) == fresh.known
 
     def rows(table: str) -> DataFrame:
-        return reduce(DataFrame.unionByName, ledger_tables.rows(spark, out, table, sources))
+        return union(*ledger_tables.rows(spark, out, table, sources))
 
     def of_judged(frame: DataFrame) -> DataFrame:
         placed = epochs.placed(frame, fresh.spans, fresh.known)
@@ -133,7 +138,7 @@ def gather(
     index = rows("commitlog_index")
     first = ledger.epochs[0]
     return Evidence(
-        index=index.unionByName(records(spark, _rows_before(ledger, sources))),
+        index=union(index, records(spark, _rows_before(ledger, sources))),
         messages=of_judged(queued(index)),
         checkpoints=of_judged(rows("pop_checkpoints")).drop("epoch"),
         acks=of_judged(rows("pop_acks")).drop("epoch"),

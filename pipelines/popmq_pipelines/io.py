@@ -13,6 +13,7 @@ from popmq_pipelines import manifest as manifests
 from popmq_pipelines.columns import SNAPSHOT_TABLES
 from popmq_pipelines.manifest import MANIFEST, Manifest, NoSnapshot
 from popmq_pipelines.schemas import struct
+from popmq_pipelines.transforms.parts import together
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def read_tables(spark: SparkSession, snapshot: Snapshot) -> dict[str, DataFrame]
     chain = snapshot.chain
     assert chain is not None  # only a whole snapshot is read
     return {
-        table: spark.read.schema(struct(table)).parquet(*map(str, chain.files(table)))
+        table: together(spark.read.schema(struct(table)).parquet(*map(str, chain.files(table))))
         for table in SNAPSHOT_TABLES
     }
 

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from popmq_pipelines.ledger import Epoch
 from popmq_pipelines.schemas import struct
 from popmq_pipelines.transforms.epochs import since
+from popmq_pipelines.transforms.parts import in_one_part, together
 
 KEPT: Final = ("commitlog_index", "pop_checkpoints", "pop_acks", "position_moves")
 """Tables that tell what happened; the others tell how things are, and only the newest counts."""
@@ -50,20 +51,21 @@ def rows(spark: SparkSession, out: Path, table: str, epochs: Sequence[Epoch]) ->
     """For each of these epochs the rows that were new to it."""
     reader = spark.read.schema(struct(table))
     return [
-        since(reader.parquet(str(_place(out, one.number) / table)), one.log_from) for one in epochs
+        since(together(reader.parquet(str(_place(out, one.number) / table))), one.log_from)
+        for one in epochs
     ]
 
 
 def write(out: Path, number: int, name: str, frame: DataFrame) -> None:
     """`name` of columns.LEDGER_TABLES."""
-    frame.repartition(1).write.mode("overwrite").parquet(str(_place(out, number) / name))
+    in_one_part(frame).write.mode("overwrite").parquet(str(_place(out, number) / name))
 
 
 def read(spark: SparkSession, out: Path, name: str, numbers: Sequence[int]) -> DataFrame:
     if not numbers:
         return spark.createDataFrame([], struct(name))
     places = [str(_place(out, number) / name) for number in numbers]
-    return spark.read.schema(struct(name)).parquet(*places)
+    return together(spark.read.schema(struct(name)).parquet(*places))
 
 
 def _place(out: Path, number: int) -> Path:

@@ -69,6 +69,11 @@ class Manifest:
         return not self.previous_snapshot_id
 
     @property
+    def row_count(self) -> int:
+        """Of all tables."""
+        return sum(int(told.get("rows") or 0) for told in self.files.values())
+
+    @property
     def moment_ms(self) -> int:
         """When it was taken, as far as it is told: which of two snapshots is the later one."""
         return self.taken_ms or self.as_of_ms

@@ -9,18 +9,22 @@ A partition is written beside and then put in place.
 
 import hashlib
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StringType, StructField
 
 from popmq_pipelines import parquet_footer
 from popmq_pipelines.columns import AUDIT_TABLES
 from popmq_pipelines.manifest import digest
 from popmq_pipelines.schemas import struct
 from popmq_pipelines.transforms import findings
+from popmq_pipelines.transforms.parts import few, in_one_part, together
 from popmq_pipelines.transforms.queues import PLACE
 
 ORDER: Final[Mapping[str, list[str]]] = {
@@ -37,11 +41,48 @@ ORDER: Final[Mapping[str, list[str]]] = {
 OF_RUN: Final = ("recon_revive", "recon_run")
 """Tables about a run; the others are about the messages of an epoch."""
 
+_NEVER: Final[Mapping[DataType, object]] = {
+    StringType(): "",
+    IntegerType(): 0,
+    LongType(): 0,
+    BooleanType(): False,
+}
+"""Values that stand for none, of types that a table has."""
+
 FINDINGS: Final = ("recon_gaps", "recon_duplicates")
 
 ROWS_PER_FILE: Final = 1_000_000
 BLOCK_BYTES: Final = 16 << 20
 """Of a row group. The default changes with the memory there is, and so would the bytes."""
+
+
+@contextmanager
+def kept(out: Path, name: str, frame: DataFrame) -> Iterator[DataFrame]:
+    """`frame`, worked out once for all who read it inside. Few rows are put into a file: then no
+    plan behind it holds the steps that led to it, and Spark knows how few they are."""
+    if not few(frame):
+        cached = frame.cache()
+        try:
+            yield cached
+        finally:
+            cached.unpersist()
+        return
+    place = out / f".{name}.kept"
+    try:
+        frame.write.mode("overwrite").parquet(str(place))
+        found = frame.sparkSession.read.schema(frame.schema).parquet(str(place))
+        yield together(found.select(*map(_never_null, frame.schema)))
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _never_null(field: StructField) -> Column:
+    """A column that was read may be null to Spark, and would be written as one that may: other
+    bytes. One that cannot be null is said to be so."""
+    column = F.col(field.name)
+    if field.nullable:
+        return column
+    return F.coalesce(column, F.lit(_NEVER[field.dataType])).alias(field.name)
 
 
 def write(
@@ -52,7 +93,7 @@ def write(
     staging = out / f".{table}.staging"
     shutil.rmtree(staging, ignore_errors=True)
     file_count = 1 + row_count // ROWS_PER_FILE
-    dealt = frame.repartition(file_count, *PLACE) if file_count > 1 else frame.repartition(1)
+    dealt = frame.repartition(file_count, *PLACE) if file_count > 1 else in_one_part(frame)
     (
         dealt.sortWithinPartitions("epoch", *ORDER[table])
         .write.partitionBy("epoch")
@@ -68,7 +109,7 @@ def write_run(out: Path, table: str, frame: DataFrame, snapshot_id: str) -> None
     """Of a table about a run."""
     staging = out / f".{table}.staging"
     shutil.rmtree(staging, ignore_errors=True)
-    frame.repartition(1).sortWithinPartitions(*ORDER[table]).write.parquet(str(staging))
+    in_one_part(frame).sortWithinPartitions(*ORDER[table]).write.parquet(str(staging))
     _put(staging, partition(out, table, snapshot_id))
 
 
@@ -91,7 +132,7 @@ def read(spark: SparkSession, out: Path, table: str, snapshot_ids: Iterable[str]
     places = [partition(out, table, one) for one in snapshot_ids]
     files = [str(file) for place in places for file in sorted(place.glob("part-*.parquet"))]
     reader = spark.read.schema(struct(table))
-    return reader.parquet(*files) if files else spark.createDataFrame([], struct(table))
+    return together(reader.parquet(*files)) if files else spark.createDataFrame([], struct(table))
 
 
 def row_count(out: Path, table: str, snapshot_id: str) -> int:

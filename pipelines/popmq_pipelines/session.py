@@ -3,11 +3,14 @@
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Final
 
 from pyspark.sql import SparkSession
+
+from popmq_pipelines.transforms.parts import PARTITIONS
 
 MASTER: Final = "POPMQ_SPARK_MASTER"
 LOCAL: Final = "local[*]"
@@ -15,12 +18,32 @@ SHUFFLE_PARTITIONS: Final = 8  # Spark joins small ones by itself
 ROWS_PER_PARTITION: Final = 500_000
 """What a task sorts and hashes in the memory that it has by default."""
 
-FOR_LITTLE: Final[Mapping[str, str]] = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+LITTLE_ROWS: Final = 200_000
+"""So many a task sorts in a moment: spreading them over tasks takes longer than the work itself."""
+LITTLE: Final = "spark.popmq.littleRows"
+"""Spark's name for another bound. 0: rows are always spread."""
+
+_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+QUICK_JAVA: Final[Mapping[str, str]] = {
+    "spark.driver.extraJavaOptions": _JAVA,
+    "spark.executor.extraJavaOptions": _JAVA,
+}
+"""For a Java that lives for a minute: compiling well takes longer than it gains."""
+NO_CODE: Final[Mapping[str, str]] = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-"""For a few thousand rows: compiling what runs for a moment takes longer than running it."""
+"""The same of the code that Spark makes for each plan."""
+_ONE_TASK: Final[Mapping[str, str]] = {
+    **NO_CODE,
+    PARTITIONS: "1",
+    "spark.sql.adaptive.enabled": "false",
+    # Rows that lie in one place need not be sent to all places first.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.optimizer.disableHints": "true",
+    "spark.sql.maxSinglePartitionBytes": str((1 << 63) - 1),
+}
+"""A job is one task, not a job for each shuffle and each broadcast."""
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """spark-submit sets it for the program that it runs, whose Spark it has configured."""
 _SETTINGS: Final = {
@@ -43,12 +66,13 @@ def start(
     *,
     master: str | None = None,
     driver_memory: str | None = None,
+    row_count: int | None = None,
     shuffle_partitions: int = SHUFFLE_PARTITIONS,
     settings: Mapping[str, str] = MappingProxyType({}),
 ) -> SparkSession:
     """`master`: else POPMQ_SPARK_MASTER, else what spark-submit was told, else this machine.
-    `driver_memory` as Spark writes it, for one that is started here; `settings`: more of Spark's
-    own. Raises `JavaMissing`."""
+    `driver_memory` as Spark writes it, for one that is started here; `row_count`: about how many it
+    will be for, None: nobody knows; `settings`: more of Spark's own. Raises `JavaMissing`."""
     if shutil.which("java") is None and not _java_home(environ):
         raise JavaMissing(JavaMissing.__doc__)
     builder: SparkSession.Builder = SparkSession.builder.appName(app)
@@ -65,19 +89,32 @@ def start(
         # else the machine's name must resolve
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
         builder = builder.config("spark.driver.host", "127.0.0.1")
-    parts = {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
-    for name, value in {**_SETTINGS, **parts, **settings}.items():
+    parts = {PARTITIONS: str(shuffle_partitions)}
+    is_quick = row_count is not None and row_count <= LITTLE_ROWS and _SUBMITTED not in environ
+    java = QUICK_JAVA if is_quick else {}
+    for name, value in {**_SETTINGS, **parts, **java, **settings}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 
 
-def spread_over(spark: SparkSession, row_count: int) -> None:
-    """Shuffles in as many parts as this many rows need."""
-    wanted = row_count // ROWS_PER_PARTITION
-    if wanted > int(spark.conf.get("spark.sql.shuffle.partitions") or SHUFFLE_PARTITIONS):
-        spark.conf.set("spark.sql.shuffle.partitions", str(wanted))
+@contextmanager
+def fitted(spark: SparkSession, row_count: int) -> Iterator[None]:
+    """Inside, Spark works in as many parts as this many rows need."""
+    settings: Mapping[str, str] = {}
+    if row_count <= int(spark.conf.get(LITTLE, str(LITTLE_ROWS)) or 0):
+        settings = _ONE_TASK
+    elif row_count // ROWS_PER_PARTITION > int(spark.conf.get(PARTITIONS) or SHUFFLE_PARTITIONS):
+        settings = {PARTITIONS: str(row_count // ROWS_PER_PARTITION)}
+    before = {name: spark.conf.get(name) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, known in before.items():
+            spark.conf.set(name, str(known))
 
 
 def _java_home(environ: Mapping[str, str]) -> bool:

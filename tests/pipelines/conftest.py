@@ -21,10 +21,18 @@ def spark() -> Iterator[SparkSession]:
             "tests",
             {session.MASTER: "local[2]"},
             shuffle_partitions=2,
-            settings=session.FOR_LITTLE,
+            settings={**session.QUICK_JAVA, **session.NO_CODE, session.LITTLE: "0"},
         )
     yield started
     started.stop()
+
+
+@pytest.fixture
+def few_rows(spark: SparkSession) -> Iterator[None]:
+    """Inside, few rows are judged in one task, as users have it; else tests have them spread."""
+    spark.conf.set(session.LITTLE, str(session.LITTLE_ROWS))
+    yield
+    spark.conf.set(session.LITTLE, "0")
 
 
 @pytest.fixture

@@ -15,7 +15,11 @@ from popmq_pipelines.jobs.brokers import CRASHED, audit_brokers
 from popmq_pipelines.jobs.reconcile import GRACE_MS
 from popmq_pipelines.verdict import Report, Verdict
 
-pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.pipelines,
+    pytest.mark.timeout(600),
+    pytest.mark.usefixtures("few_rows"),
+]
 Audit = Callable[..., int]
 
 
@@ -26,7 +30,7 @@ def audit(spark: SparkSession, tmp_path: Path) -> Audit:
 
     def run(*brokers: str) -> int:
         dirs = [tmp_path / broker for broker in brokers]
-        return audit_brokers(dirs, tmp_path / "audit", lambda: spark, grace_ms=GRACE_MS)
+        return audit_brokers(dirs, tmp_path / "audit", lambda _: spark, grace_ms=GRACE_MS)
 
     return run
 

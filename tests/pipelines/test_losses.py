@@ -13,7 +13,11 @@ from popmq_pipelines.jobs.backfill import backfill
 from popmq_pipelines.jobs.reconcile import GRACE_MS
 from popmq_pipelines.verdict import Report, Verdict
 
-pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.pipelines,
+    pytest.mark.timeout(600),
+    pytest.mark.usefixtures("few_rows"),
+]
 LOST = {"log went back": 1}
 
 

@@ -1,6 +1,7 @@
 """Audit all snapshots of a folder that were not audited yet, or a range of them again."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -52,6 +53,20 @@ def backfill(
         for folder in shorter(folders, ledgers.load(book)):
             judge(folder)
     return reports
+
+
+def row_count(folders: Sequence[Path]) -> int:
+    """Of all tables of these snapshots; those without a manifest have none."""
+    found = 0
+    for folder in folders:
+        with suppress(NoSnapshot):
+            found += manifests.load(folder).row_count
+    return found
+
+
+def pending(snapshots: Path, out: Path) -> list[Path]:
+    """Those that were not audited yet. Raises `LedgerDamaged`."""
+    return unaudited(in_order(snapshots), ledgers.load(ledger_tables.folder(out)), None)
 
 
 def in_order(snapshots: Path) -> list[tuple[str, Path]]:

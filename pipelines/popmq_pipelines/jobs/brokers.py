@@ -33,18 +33,20 @@ CRASHED: Final = 70
 ORDER: Final = (Verdict.FAIL.exit_code, CRASHED, Verdict.INCOMPLETE.exit_code, 0)
 """Exit codes, the one first that is told when there are several."""
 
-Start = Callable[[], SparkSession]
+Start = Callable[[int], SparkSession]
+"""Given how many rows there are to judge."""
 
 
 def audit_brokers(data_dirs: Sequence[Path], out: Path, start: Start, *, grace_ms: int) -> int:
     """`start` is called once, when there is something to judge. Returns an exit code."""
     codes = []
     exported: dict[str, Path] = {}
+    row_count = 0
     for data_dir in data_dirs:
         broker = data_dir.name
         snapshot = out / broker / "snapshots" / f"{broker}-{_now()}"
         try:
-            export(data_dir, snapshot, snapshot.name)
+            row_count += export(data_dir, snapshot, snapshot.name).row_count
             exported[broker] = snapshot
         except (CannotExport, OSError) as wrong:
             codes.append(_unread(out, broker, f"{broker} cannot be read: {wrong}"))
@@ -52,7 +54,7 @@ def audit_brokers(data_dirs: Sequence[Path], out: Path, start: Start, *, grace_m
         why = f"{broker} was audited before and is not now: name its data directory as well; or, "
         why += f"if it is gone for good, delete {out / broker} and {broker}.prom beside it"
         codes.append(_unread(out, broker, why))
-    spark = start() if exported else None
+    spark = start(row_count) if exported else None
     for broker, snapshot in exported.items():
         assert spark is not None
         try:

@@ -1,5 +1,6 @@
 """Audit a snapshot: read what is new and what that touches, judge it, write tables and verdict."""
 
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +15,7 @@ from popmq_pipelines import ledger as ledgers
 from popmq_pipelines.io import Snapshot
 from popmq_pipelines.jobs.report import incomplete, lost, report, run_row
 from popmq_pipelines.ledger import EPOCHS_MAX, Ledger
-from popmq_pipelines.session import spread_over
+from popmq_pipelines.session import fitted
 from popmq_pipelines.transforms import overview, queues
 from popmq_pipelines.transforms.audit import (
     Audit,
@@ -47,11 +48,12 @@ def reconcile(
         with TemporaryDirectory(prefix="popmq-audit-") as folder:
             return reconcile(spark, snapshot, Path(folder), grace_ms=grace_ms)
     ledger = take_back(out, snapshot.id)
-    told = _lost(snapshot, ledger) or _unsaid(snapshot, ledger)
-    if told is None:
-        told = _judge(spark, snapshot, out, ledger, grace_ms)
-    row = results.run_frame(spark, run_row(told, snapshot, grace_ms))
-    results.write_run(out, "recon_run", row, snapshot.id)
+    with fitted(spark, snapshot.manifest.row_count if snapshot.manifest else 0):
+        told = _lost(snapshot, ledger) or _unsaid(snapshot, ledger)
+        if told is None:
+            told = _judge(spark, snapshot, out, ledger, grace_ms)
+        row = results.run_frame(spark, run_row(told, snapshot, grace_ms))
+        results.write_run(out, "recon_run", row, snapshot.id)
     return told
 
 
@@ -106,7 +108,6 @@ def _judge(
     spark: SparkSession, snapshot: Snapshot, out: Path, before: Ledger, grace_ms: int
 ) -> Report:
     manifest = snapshot.whole
-    spread_over(spark, sum(int(told["rows"]) for told in manifest.files.values()))
     fresh = gathering.keep(spark, out, before, snapshot)
     judged = ledgers.judged(before, fresh.epoch.number, fresh.epoch.touched)
     epoch = replace(fresh.epoch, judged=judged)
@@ -118,17 +119,18 @@ def _judge(
         grace_ms=grace_ms,
         kept_from=io.kept_from(snapshot),
     )
-    runs = queues.runs(evidence.messages).cache()
-    seen = look_at_queues(evidence, runs)
-    states = lease_states(evidence, seen, rules).cache()
-    try:
+    with ExitStack() as stack:
+
+        def kept(name: str, frame: DataFrame) -> DataFrame:
+            return stack.enter_context(results.kept(out, name, frame))
+
+        runs = kept("runs", queues.runs(evidence.messages))
+        seen = look_at_queues(evidence, runs)
+        states = kept("states", lease_states(evidence, seen, rules))
         found = audit(evidence, seen, states, rules)
         _write(out, ledger, found)
         ledger = _closed(out, ledger, states, found.revive)
         told = report(spark, snapshot, out, ledger, evidence.messages, states)
-    finally:
-        states.unpersist()
-        runs.unpersist()
     ledgers.save(ledger_tables.folder(out), ledger)
     return told
 

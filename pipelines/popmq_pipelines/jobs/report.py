@@ -71,7 +71,7 @@ def report(
     manifest, epoch = snapshot.whole, ledger.epochs[-1]
     everywhere = [one.snapshot_id for one in ledger.epochs]
     gaps = results.read(spark, out, "recon_gaps", everywhere)
-    found = gaps.unionByName(results.read(spark, out, "recon_duplicates", everywhere))
+    found = findings.union([gaps, results.read(spark, out, "recon_duplicates", everywhere)])
     kinds = results.taken(findings.counts(found), KINDS_MAX)
     counts = {row["kind"]: row["finding_count"] for row in kinds}
     balance = results.read(spark, out, "recon_balance", everywhere)

@@ -14,6 +14,7 @@ from popmq_pipelines.transforms import (
     gaps,
     latency,
     leases,
+    parts,
     queues,
     summary,
 )
@@ -80,7 +81,7 @@ def log_faults(
         [
             gaps.unexported(index, fresh["pop_checkpoints"], fresh["position_moves"], acks),
             clock.went_back(index, known_ms=known_ms, watermark=watermark),
-            duplicates.copies_without_end(index.unionByName(before), acks, log_last=last),
+            duplicates.copies_without_end(parts.union(index, before), acks, log_last=last),
         ]
     )
 

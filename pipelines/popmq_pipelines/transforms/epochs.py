@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from popmq_common.names import REVIVE_GROUP
+from popmq_pipelines.transforms.parts import union
 from popmq_pipelines.transforms.queues import PLACE, QUEUE, bounds
 
 _NO_END: Final = (1 << 63) - 1
@@ -75,11 +76,11 @@ def named_places(
 ) -> DataFrame:
     """The places in queues that new rows are about, many times each."""
     last_moved = (F.col("to_offset") - 1).alias("queue_offset")
-    return (
-        index.select(*PLACE)
-        .unionByName(checkpoints.select(*PLACE))
-        .unionByName(acks.select(*PLACE))
-        .unionByName(moves.select(*QUEUE, last_moved))
+    return union(
+        index.select(*PLACE),
+        checkpoints.select(*PLACE),
+        acks.select(*PLACE),
+        moves.select(*QUEUE, last_moved),
     )
 
 

@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from popmq_pipelines.columns import names
+from popmq_pipelines.transforms import parts
 from popmq_pipelines.verdict import FINDINGS_SHOWN_MAX
 
 PLACE: Final = ["topic", "queue_id", "queue_offset"]
@@ -34,10 +35,7 @@ def finding(rows: DataFrame, kind: str | Column) -> DataFrame:
 
 
 def union(frames: list[DataFrame]) -> DataFrame:
-    first, *others = frames
-    for other in others:
-        first = first.unionByName(other)
-    return first.select(*names("recon_gaps"))
+    return parts.union(*frames).select(*names("recon_gaps"))
 
 
 ORDER: Final = [

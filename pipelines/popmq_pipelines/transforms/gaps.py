@@ -17,6 +17,7 @@ from popmq_common.names import REVIVE_GROUP, REVIVE_PREFIX
 from popmq_pipelines.columns import names
 from popmq_pipelines.transforms.findings import finding
 from popmq_pipelines.transforms.leases import GROUP_QUEUE, LEASE, OPEN
+from popmq_pipelines.transforms.parts import union
 from popmq_pipelines.transforms.queues import PLACE, QUEUE
 
 JOURNAL_TAGS = [ck.CHECKPOINT_TAG, ck.ACK_TAG, ck.BATCH_ACK_TAG]
@@ -60,11 +61,11 @@ def beyond(
     no_place = F.lit(None).cast("bigint").alias("log_offset")
     last_used = (F.col("next_offset") - 1).alias("queue_offset")
     last_moved = (F.col("to_offset") - 1).alias("queue_offset")
-    named = (
-        checkpoints.select(*place)
-        .unionByName(acks.select(*place))
-        .unionByName(moves.select(*GROUP_QUEUE, last_moved, "log_offset"))
-        .unionByName(offsets.select(*GROUP_QUEUE, last_used, no_place))
+    named = union(
+        checkpoints.select(*place),
+        acks.select(*place),
+        moves.select(*GROUP_QUEUE, last_moved, "log_offset"),
+        offsets.select(*GROUP_QUEUE, last_used, no_place),
     )
     last = spans.groupBy(*QUEUE).agg(F.max("last_offset").alias("last_offset"))
     known = F.col("last_offset").isNotNull() | F.lit(whole_log)
@@ -83,9 +84,7 @@ def unexported(
     index: DataFrame, checkpoints: DataFrame, moves: DataFrame, acks: DataFrame
 ) -> DataFrame:
     rows = (
-        checkpoints.select("log_offset")
-        .unionByName(moves.select("log_offset"))
-        .unionByName(acks.select("log_offset"))
+        union(*(frame.select("log_offset") for frame in (checkpoints, moves, acks)))
         .groupBy("log_offset")  # a record has up to dozens of rows, one after the other
         .agg(F.count("*"))
     )

@@ -29,6 +29,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from popmq_common.names import DEAD_LETTER_PREFIX, RETRY_PREFIX
+from popmq_pipelines.transforms.parts import spread, union
 from popmq_pipelines.transforms.queues import PLACE, QUEUE
 
 GROUP_QUEUE: Final = ["topic", "consumer_group", "queue_id"]
@@ -70,7 +71,7 @@ def leases(checkpoints: DataFrame) -> DataFrame:
     later = Window.partitionBy(*MESSAGE).orderBy("log_offset", "generation")
     of_message = Window.partitionBy(*MESSAGE)
     return (
-        checkpoints.repartition(*PLACE)
+        spread(checkpoints, *PLACE)
         .groupBy(*LEASE, "due_ms")
         .agg(
             F.count("*").alias("same_count"),
@@ -119,8 +120,7 @@ def ends(acks: DataFrame, copies: DataFrame) -> DataFrame:
         *LEASE, "log_offset", "expired", none.alias("copy"), none.alias("copy_crc")
     )
     return (
-        acked.unionByName(expired)
-        .repartition(*PLACE)
+        spread(union(acked, expired), *PLACE)
         .groupBy(*LEASE)
         .agg(
             F.min("log_offset").alias("ended_at"),

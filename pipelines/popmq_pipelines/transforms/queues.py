@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from popmq_common.record import SysFlag
 from popmq_pipelines.transforms.findings import finding
+from popmq_pipelines.transforms.parts import union
 
 PREPARED: Final = SysFlag.PREPARED.value  # half messages and rollbacks too: they are in no queue
 QUEUE: Final = ["topic", "queue_id"]
@@ -97,7 +98,7 @@ def holes(
     ends = runs.withColumn("judged", F.lit(True)).select(*bucket_ends)
     before_all = F.lit(-1) if whole_log else F.col("first_offset") - 1
     between = (
-        ends.unionByName(others.select(*bucket_ends))
+        union(ends, others.select(*bucket_ends))
         .withColumn("before", F.coalesce(F.max("last_offset").over(earlier), before_all))
         .where("judged")
         .select(
@@ -105,7 +106,7 @@ def holes(
         )
     )
     missing = (
-        inside.unionByName(between)
+        union(inside, between)
         .where(F.col("queue_offset") > F.col("before") + 1)
         .select(
             *QUEUE,

@@ -9,6 +9,7 @@ from popmq_common.names import REVIVE_GROUP, REVIVE_PREFIX
 from popmq_pipelines.columns import names
 from popmq_pipelines.transforms.latency import minute
 from popmq_pipelines.transforms.leases import OPEN
+from popmq_pipelines.transforms.parts import union
 
 COUNTED: Final = ["acked", "in_flight", "retried", "dead", "voided", "overdue", "uncopied"]
 """States of a message that is stored and was handed out."""
@@ -32,8 +33,7 @@ def groups(states: DataFrame, offsets: DataFrame) -> DataFrame:
     )
     columns = ["topic", "consumer_group"]
     return (
-        by_lease.select(*columns)
-        .unionByName(by_position.select(*columns))
+        union(by_lease.select(*columns), by_position.select(*columns))
         .groupBy(*columns)
         .agg(F.count("*"))
         .select(*columns)
