@@ -120,6 +120,12 @@ OVERVIEW = Dashboard(
         ),
         Panel("Disk in use", "percentunit", {"{{instance}}": "popmq_disk_used_ratio"}),
         _audit_panel(),
+        Panel(
+            "Alerts that fire",
+            "short",
+            {"{{alertname}}": 'sum by (alertname) (ALERTS{alertstate="firing"})'},
+            "docs/operations.md has for each what it means and what to do.",
+        ),
     ),
 )
 

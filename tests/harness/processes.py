@@ -161,10 +161,12 @@ def cluster(
     proxies: int = 2,
     front: str = "http2",
     started_as: Mapping[str, str] | None = None,
+    own: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Iterator[Server]:
     """A nameserver, brokers and proxies, each a process; clients use the first proxy.
 
-    `started_as`: variables of every process, like the PYTHONPATH of another version.
+    `started_as`: variables of every process, like the PYTHONPATH of another version; `own`: those
+    of one, by its name: nameserver, broker-a, proxy-1.
     """
     env = env or {}
     name_port = free_port()
@@ -203,8 +205,8 @@ def cluster(
         processes[f"proxy-{i + 1}"] = Process(
             ["proxy"], settings, folder / f"proxy-{i + 1}.log", port
         )
-    for process in processes.values():
-        process.env = {**process.env, **(started_as or {})}
+    for name, process in processes.items():
+        process.env = {**process.env, **(started_as or {}), **(own or {}).get(name, {})}
     port, tls_port = ports[0]
     endpoint, other = f"127.0.0.1:{port}", f"127.0.0.1:{ports[-1][0]}"
     with _running(Server(endpoint, f"127.0.0.1:{tls_port}", processes, other)) as server:

@@ -1,4 +1,5 @@
-"""For each alert what makes it fire, and what is close to it and leaves it silent.
+"""For each alert what makes it fire, and what is close to it and leaves it silent. A second case of
+one alert has a name behind a colon.
 
 Series are written as promtool takes them: `0+2x5` is 0 2 4 … 10, a value a minute.
 """
@@ -44,6 +45,7 @@ _LAG = f"popmq_consumer_lag_messages{{{_GROUP}}}"
 _OUT = f"popmq_messages_out_total{{{_GROUP}}}"
 _ACKED = f'popmq_acks_total{{{_GROUP},outcome="done"}}'
 _DEAD = 'popmq_send_to_dlq_messages_total{consumer_group="g",topic="t",instance="b"}'
+_KEPT = 'popmq_dead_letter_messages{consumer_group="g",instance="b"}'
 _EXPIRED = f"popmq_consumer_expired_messages{{{_GROUP}}}"
 _GIVEN_UP = 'popmq_transactions_total{topic="t",outcome="given up",instance="b"}'
 _COMMITTED = 'popmq_transactions_total{topic="t",outcome="committed",instance="b"}'
@@ -52,8 +54,42 @@ _BY_AGE = 'popmq_storage_deleted_files_total{reason="age",instance="b"}'
 _UP = 'up{job="popmq",service="broker",instance="b"}'
 _PROXY = 'up{job="popmq",service="proxy",instance="p-%d"}'
 
+_ACTIVE = 'haproxy_backend_active_servers{job="balancer",proxy="proxies",instance="h"}'
+_SESSIONS = 'haproxy_frontend_%s_sessions{proxy="clients",instance="h"}'
+_VERDICT = 'popmq_audit_verdict{broker="b",verdict="%s"}'
+_RAN, _EVERY = 'popmq_audit_ran_seconds{broker="b"}', "popmq_audit_every_seconds"
+
 CASES = {
     "ServiceDown": Case({_UP: "1 0x5"}, {_UP: "1x5"}, 3),
+    "ServiceDown: the balancer": Case(
+        {'up{job="balancer",service="balancer",instance="h"}': "1 0x5"},
+        {'up{job="balancer",service="balancer",instance="h"}': "1x5"},
+        3,
+    ),
+    "BalancerWithoutProxies": Case({_ACTIVE: "2 0x3"}, {_ACTIVE: "2 1x3"}, 2),
+    "BalancerPassesOverProxies": Case(
+        {_ACTIVE: "1x6", _PROXY % 1: "1x6", _PROXY % 2: "1x6"},
+        {_ACTIVE: "1x6", _PROXY % 1: "1x6", _PROXY % 2: "0x6"},
+        5,
+    ),
+    "BalancerFull": Case(
+        {_SESSIONS % "current": "9x4", _SESSIONS % "limit": "10x4"},
+        {_SESSIONS % "current": "8x4", _SESSIONS % "limit": "10x4"},
+        3,
+    ),
+    "NotificationsFail": Case(
+        {'alertmanager_notifications_failed_total{integration="webhook"}': "0 0 1 2"},
+        {'alertmanager_notifications_failed_total{integration="webhook"}': "7x3"},
+        3,
+    ),
+    "AuditFailed": Case({_VERDICT % "FAIL": "0 1"}, {_VERDICT % "INCOMPLETE": "0 1"}, 1),
+    "AuditIncomplete": Case(
+        {_VERDICT % "INCOMPLETE": "0 1x40"}, {_VERDICT % "INCOMPLETE": "0 1x20 0x20"}, 35
+    ),
+    "AuditLate": Case(
+        {_RAN: "0x40", _EVERY: "600x40"}, {_RAN: "0x20 1200x20", _EVERY: "600x40"}, 35
+    ),
+    "AuditLate: by hand": Case({_RAN: "0x40", _EVERY: "60x40"}, {_RAN: "0x40"}, 35),
     "BrokersMissing": Case(
         {'popmq_nameserver_brokers{instance="n"}': "2 1x5"},
         {'popmq_nameserver_brokers{instance="n"}': "2x5"},
@@ -107,6 +143,9 @@ CASES = {
         35,
     ),
     "DeadLetters": Case({_DEAD: "0 0 1 1"}, {_DEAD: "5x3"}, 3),
+    "DeadLetters: of a topic that the group had not been seen to consume": Case(
+        {_DEAD: "_ _ 1 1", _KEPT: "0 0 1 1"}, {_DEAD: "_ _ 5 5", _KEPT: "5x3"}, 3
+    ),
     "MessagesExpired": Case({_EXPIRED: "0 0 8 8"}, {_EXPIRED: "8x3"}, 3),
     "TransactionsGivenUp": Case({_GIVEN_UP: "0 0 1 1"}, {_COMMITTED: "0 5 9 9"}, 3),
     "DeliveryLate": Case(

@@ -1,22 +1,17 @@
 """A real Prometheus scrapes a running cluster: has every panel data, are alerts silent?"""
 
 import asyncio
-import json
-import subprocess
-import threading
 import time
-import urllib.parse
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from harness.processes import Server, cluster, free_port
-from monitoring.load import BILLING, LINES, ORDERING, ORDERS, PLACED, WATCHING, load
-from monitoring.promtool import RULES, program
+from monitoring.scraped import Target, ask, loaded, panels, prometheus
+
+from popmq import Client
 
 SOON_S = 100.0
 EXPECTED_ALERTS = {"DeadLetters", "AnswersNotOnDisk"}
@@ -24,89 +19,54 @@ EXPECTED_ALERTS = {"DeadLetters", "AnswersNotOnDisk"}
 
 
 @contextmanager
-def prometheus(folder: Path, targets: dict[str, int]) -> Iterator[str]:
-    """Its address; rules as they are shipped, asked every second. `targets`: service → port."""
-    config = yaml.safe_load((RULES / "prometheus.yml").read_text())
-    config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
-    config["rule_files"] = [str(RULES / name) for name in config["rule_files"]]
-    services = [
-        {"targets": [f"127.0.0.1:{at}"], "labels": {"service": name}}
-        for name, at in targets.items()
-    ]
-    (name, *_) = (job["job_name"] for job in config["scrape_configs"])
-    config["scrape_configs"] = [{"job_name": name, "static_configs": services}]
-    file = folder / "prometheus.yml"
-    file.write_text(yaml.safe_dump(config))
-    port = free_port()
-    command = [program("prometheus"), f"--config.file={file}"]
-    command += [f"--storage.tsdb.path={folder / 'tsdb'}", f"--web.listen-address=127.0.0.1:{port}"]
-    with open(folder / "prometheus.log", "wb") as log:
-        running = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        running.terminate()
-        running.wait(20)
+def scraped(folder: Path) -> Iterator[tuple[Server, dict[str, Target]]]:
+    """A cluster of one service each, and where its figures are."""
+    targets = {name: Target(name, free_port()) for name in ("nameserver", "broker", "proxy")}
+    env = {f"POPMQ_{name.upper()}_METRICS_PORT": str(one.port) for name, one in targets.items()}
+    env |= {"POPMQ_PROXY_INVISIBLE_MS_MIN": "100", "POPMQ_PROXY_INVISIBLE_MS_DEFAULT": "2000"}
+    with cluster(folder, env, brokers=1, proxies=1) as server:
+        yield server, targets
 
 
-@contextmanager
-def loaded(server: Server) -> Iterator[None]:
-    for topic, kind in ((ORDERS, "mixed"), (LINES, "fifo"), (PLACED, "transaction")):
-        server.cli("topic", "create", topic, "--type", kind, "--queues", "2")
-    for group in (BILLING, WATCHING):
-        server.cli("group", "create", group, "--from", "first")
-    server.cli("group", "create", ORDERING, "--fifo", "--from", "first")
-    loop, stop = asyncio.new_event_loop(), asyncio.Event()
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            loop.run_until_complete(load(server.endpoint, stop))
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
-        loop.close()
-        assert failed == []
+def found(address: str, query: str) -> Any:
+    """The rows that answer it now."""
+    return (ask(address, "query", query=query) or {}).get("result")
 
 
-def ask(address: str, path: str, **query: str) -> Any:
-    """Prometheus's answer, None while it has none."""
-    try:
-        url = f"{address}/api/v1/{path}?{urllib.parse.urlencode(query)}"
-        with urllib.request.urlopen(url, timeout=10) as page:
-            return json.loads(page.read())["data"]
-    except OSError:
-        return None
+def until(holds: Callable[[], Any]) -> None:
+    deadline_s = time.monotonic() + SOON_S
+    while not holds():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.5)
 
 
-def panels() -> dict[str, str]:
-    """Where it stands → the query, for all groups and topics."""
-    found = {}
-    for file in sorted((RULES / "grafana/dashboards").glob("*.json")):
-        for panel in json.loads(file.read_text())["panels"]:
-            for target in panel["targets"]:
-                query = target["expr"].replace("$group", ".+").replace("$topic", ".+")
-                found[f"{file.stem}: {panel['title']}: {target['legendFormat']}"] = query
-    return found
+@pytest.mark.timeout(300)
+def test_the_first_dead_letter_is_told(tmp_path: Path) -> None:
+    """Of a group that is known, and has consumed nothing so far."""
+
+    async def reject_one(server: Server) -> None:
+        async with Client(server.endpoint) as client:
+            await client.send("orders", b"1")
+            (message,) = await client.receive("orders", "billing", wait_s=20)
+            await client.reject(message, "not an order")
+
+    with scraped(tmp_path) as (server, targets), prometheus(tmp_path, targets) as address:
+        until(lambda: found(address, "popmq_nameserver_brokers == 1"))
+        server.cli("group", "create", "billing", "--from", "first")
+        known = 'popmq_dead_letter_messages{consumer_group="billing"} == 0'
+        until(lambda: found(address, known))
+        asyncio.run(reject_one(server))
+        firing = 'ALERTS{alertname="DeadLetters",alertstate="firing",consumer_group="billing"}'
+        until(lambda: found(address, firing))
 
 
 @pytest.mark.timeout(300)
 def test_every_panel_has_data_under_load_and_alerts_are_silent(tmp_path: Path) -> None:
-    targets = {service: free_port() for service in ("nameserver", "broker", "proxy")}
-    env = {f"POPMQ_{name.upper()}_METRICS_PORT": str(port) for name, port in targets.items()}
-    env |= {"POPMQ_PROXY_INVISIBLE_MS_MIN": "100", "POPMQ_PROXY_INVISIBLE_MS_DEFAULT": "2000"}
     # The audit's figures come by a file, from a run of Spark.
     empty = {place: asked for place, asked in panels().items() if "popmq_audit_" not in asked}
     assert len(empty) > 60
     with (
-        cluster(tmp_path, env, brokers=1, proxies=1) as server,
+        scraped(tmp_path) as (server, targets),
         loaded(server),
         prometheus(tmp_path, targets) as address,
     ):
