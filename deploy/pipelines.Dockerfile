@@ -22,5 +22,4 @@ COPY --from=build /opt/popmq /opt/popmq
 ENV PATH=/opt/popmq/bin:$PATH PYTHONDONTWRITEBYTECODE=1 SPARK_LOCAL_DIRS=/audit/spark
 USER popmq
 WORKDIR /audit
-VOLUME /audit
 ENTRYPOINT ["popmq-pipelines", "audit"]

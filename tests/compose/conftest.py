@@ -11,6 +11,7 @@ from compat.golang.conftest import binary
 from compat.python.conftest import driver as python_driver
 from compat.python.conftest import home, python
 from compose.cluster import DEPLOY, INSTALL, Cluster, started
+from compose.webhook import Told, receiver
 from harness.processes import free_port
 from testcontainers.compose import DockerCompose
 
@@ -24,6 +25,7 @@ __all__ = [  # fixtures
     "home",
     "python",
     "python_driver",
+    "told",
 ]
 
 LOGS_SHOWN = 20_000
@@ -41,13 +43,21 @@ def docker() -> None:
 
 
 @pytest.fixture(scope="session")
-def cluster(docker: None, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+def told() -> Iterator[Told]:
+    """Of alerts, by the cluster's Alertmanager."""
+    with receiver() as told:
+        yield told
+
+
+@pytest.fixture(scope="session")
+def cluster(docker: None, told: Told, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COMPOSE_PROJECT_NAME", f"popmq-test-{secrets.token_hex(4)}")
-        for name in ("POPMQ_IMAGE", "POPMQ_BALANCER_IMAGE", "POPMQ_PIPELINES_IMAGE"):
+        for part in ("", "BALANCER_", "ALERTMANAGER_", "PIPELINES_"):
+            name = f"POPMQ_{part}IMAGE"
             patch.setenv(name, name.lower().replace("_", "-").replace("image", "test"))
-        patch.setenv("POPMQ_LINK_SECRET", secrets.token_hex(16))
-        for name in ("POPMQ_PORT", "PROMETHEUS_PORT"):
+        patch.setenv("POPMQ_ALERT_WEBHOOK", f"http://host.docker.internal:{told.port}/")
+        for name in ("POPMQ_PORT", "PROMETHEUS_PORT", "ALERTMANAGER_PORT"):
             patch.setenv(name, str(free_port()))
         # a connection for each client, as if each were a process: gRPC shares them within one
         patch.setattr(endpoints, "OPTIONS", [*endpoints.OPTIONS, OWN_CONNECTION])

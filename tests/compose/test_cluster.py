@@ -20,6 +20,7 @@ from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq import Client, ReceivedMessage
 
 SERVICES = {
+    "alertmanager": 1,
     "balancer": 1,
     "broker-a": 1,
     "broker-b": 1,
@@ -27,6 +28,7 @@ SERVICES = {
     "nameserver-2": 1,
     "prometheus": 1,
     "proxy": 2,
+    "sources": 1,
 }
 START_S = 90.0
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()

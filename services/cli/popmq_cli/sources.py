@@ -1,0 +1,146 @@
+"""What Prometheus cannot find out about a cluster in containers by itself, over HTTP.
+
+    python -m popmq_cli.sources --port 5557 --figures /audit
+
+    GET /targets?name=proxy&port=5557   the containers of a service, for `http_sd_configs`
+    GET /metrics                        a directory's files *.prom as one page: audits' figures
+
+Docker's DNS has an address for each container of a service, and for each address the container's
+name: popmq-proxy-2.popmq_back. The target's instance is `proxy-2:5557`, as operators call it.
+"""
+
+import argparse
+import json
+import re
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+PAGE_BYTES_MAX: Final = 8 << 20
+"""Of a file of figures; a larger one was not written by an audit."""
+REQUEST_S_MAX: Final = 5.0
+
+
+def container(address: str, service: str, host: str) -> str:
+    """SERVICE-NUMBER; the address itself, when Compose did not make the container. `host`: what DNS
+    calls the address."""
+    first = host.partition(".")[0]
+    found = re.search(rf"(?:^|[-_])({re.escape(service)}[-_]\d+)$", first)
+    return found[1].replace("_", "-") if found else address
+
+
+def targets(
+    service: str, port: int, addresses: Iterable[str], host_of: Callable[[str], str]
+) -> list[dict[str, Any]]:
+    """As Prometheus reads them from `http_sd_configs`."""
+    return [
+        {
+            "targets": [f"{address}:{port}"],
+            "labels": {
+                "service": service,
+                "instance": f"{container(address, service, host_of(address))}:{port}",
+            },
+        }
+        for address in sorted(addresses)
+    ]
+
+
+def together(pages: Sequence[str]) -> str:
+    """One page of several: what is said of a figure stands before all its values."""
+    about: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
+    for line in (line for page in pages for line in page.splitlines() if line.strip()):
+        words = line.split(maxsplit=3)
+        if line.startswith("#"):
+            lines = about.setdefault(words[2], []) if len(words) > 2 else []
+            lines += [line] if line not in lines else []
+        else:
+            values.setdefault(re.split(r"[{ ]", line, maxsplit=1)[0], []).append(line)
+    found = [line for name, lines in values.items() for line in [*about.get(name, []), *lines]]
+    return "".join(f"{line}\n" for line in found)
+
+
+def figures(folder: Path) -> str:
+    """Of what was written there; what goes meanwhile is left out."""
+    pages = []
+    for path in sorted(folder.glob("*.prom")):
+        try:
+            with open(path) as file:
+                pages.append(file.read(PAGE_BYTES_MAX))
+        except FileNotFoundError:
+            continue
+    return together(pages)
+
+
+def addresses_of(name: str) -> set[str]:
+    """Empty when no container has the name: all are stopped."""
+    try:
+        found = socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)
+    except socket.gaierror:
+        return set()
+    return {str(address[0]) for *_, address in found}
+
+
+def host_of(address: str) -> str:
+    try:
+        return socket.gethostbyaddr(address)[0]
+    except OSError:
+        return ""
+
+
+def handler(folder: Path) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = REQUEST_S_MAX
+
+        def do_GET(self) -> None:
+            asked = urlsplit(self.path)
+            if asked.path == "/metrics":
+                self._answer(200, "text/plain; version=0.0.4", figures(folder))
+            elif asked.path == "/targets":
+                self._targets({name: values[0] for name, values in parse_qs(asked.query).items()})
+            else:
+                self._answer(404, "text/plain", "/targets?name=SERVICE&port=PORT, or /metrics\n")
+
+        def _targets(self, asked: dict[str, str]) -> None:
+            name, port = asked.get("name", ""), asked.get("port", "")
+            if not name or not port.isdecimal():
+                self._answer(400, "text/plain", "give name and port\n")
+                return
+            found = targets(name, int(port), addresses_of(name), host_of)
+            self._answer(200, "application/json", json.dumps(found))
+
+        def _answer(self, status: int, kind: str, text: str) -> None:
+            body = text.encode()
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *values: object) -> None:
+            """Prometheus asks every few seconds."""
+
+    return Handler
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="popmq_cli.sources", description=__doc__)
+    parser.add_argument("--host", default="0.0.0.0")
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--figures", type=Path, required=True, metavar="DIR")
+    options = parser.parse_args(words)
+    server = ThreadingHTTPServer((options.host, options.port), handler(options.figures))
+    server.daemon_threads = True
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with server:
+        server.serve_forever()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
