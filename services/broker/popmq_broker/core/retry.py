@@ -16,8 +16,8 @@ and what a transaction ends with, with its op record (core/transaction.py).
 
 Source: RocketMQ PopReviveService.reviveRetry. Differs: the dead letter's count of attempts starts
 again at 0, so that a group can consume dead letters like any topic; RocketMQ's proxy would
-dead-letter them at once. Delay and timer properties are left out of copies; only the time at which
-a delayed message was due (TIMER_DELIVER_MS) stays until its last attempt, for consumers are told it.
+dead-letter them at once. Delay and timer properties are left out of copies. Only the time at which
+a delayed message was due (TIMER_DELIVER_MS) stays until the last attempt: consumers are told it.
 """
 
 from dataclasses import dataclass
