@@ -145,7 +145,7 @@ class Served:
     def serves_neighbours(self) -> None:
         """Another client sends, receives and acks as if nothing were."""
         self.proxy.admin(
-            "set_permission", admin.SetPermissionRequest(broker="broker-a", permission="read-write")
+            "SetPermission", admin.SetPermissionRequest(broker="broker-a", permission="read-write")
         )
         body = b"%d" % next(self._bodies)
         self.engine.clock.advance(1_100)  # a topic that was missing is looked for again
@@ -178,7 +178,7 @@ def served() -> Iterator[Served]:
     with tempfile.TemporaryDirectory(dir=QUICK_DISK) as folder:
         found = Served(Path(folder))
         group = admin.CreateGroupRequest(group=admin.Group(name="neighbours", consume_from="FIRST"))
-        found.proxy.admin("create_group", group)
+        found.proxy.admin("CreateGroup", group)
         try:
             yield found
         finally:
