@@ -65,7 +65,7 @@ class Watches:
         if self._table.begin_watch(poll.key, broker):
             place = poll.key, broker
             task = self._listening[place] = asyncio.create_task(self._listen(*place))
-            task.add_done_callback(lambda _: self._listening.pop(place))
+            task.add_done_callback(lambda ended: self._forget(place, ended))
             await asyncio.sleep(0)  # the watch goes first
 
     def found_nothing(self, poll: Poll, broker: str) -> None:
@@ -111,6 +111,10 @@ class Watches:
             self._log.debug("watch.ended", broker=broker, topic=key.topic, reason=str(failed))
         else:
             self._spoke(key, broker)
+
+    def _forget(self, place: tuple[Key, str], ended: asyncio.Task[None]) -> None:
+        if self._listening.get(place) is ended:  # else the next watch has begun in the meantime
+            del self._listening[place]
 
     def _spoke(self, key: Key, broker: str) -> None:
         if not self._send_one(key, broker):
