@@ -4,7 +4,6 @@ opens it."""
 import asyncio
 import gzip
 import hashlib
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -248,15 +247,14 @@ async def open_directory(folder: Path, *, search: bool = False) -> Opened:
     broker = await open_engine(config, SystemClock())
     store, state = broker.state.store, broker.state
     ends, rows = {}, {}
-    for topic in sorted(store.topics()):
-        for queue in sorted(int(name) for name in os.listdir(folder / "consumequeue" / topic)):
-            low, high = store.min_offset(topic, queue), store.max_offset(topic, queue)
-            if high > 0:
-                ends[topic, queue] = (low, high)
-            for i, entry in enumerate(store.entries(topic, queue, low, high - low)):
-                record = store.read(entry.log_offset, entry.size_bytes)
-                assert record is not None, (topic, queue, low + i)
-                rows[topic, queue, low + i] = _row(record, entry.size_bytes)
+    for topic, queue in _queue_folders(folder):
+        low, high = store.min_offset(topic, queue), store.max_offset(topic, queue)
+        if high > 0:
+            ends[topic, queue] = (low, high)
+        for i, entry in enumerate(store.entries(topic, queue, low, high - low)):
+            record = store.read(entry.log_offset, entry.size_bytes)
+            assert record is not None, (topic, queue, low + i)
+            rows[topic, queue, low + i] = _row(record, entry.size_bytes)
     find = Find(state)
     keys = keys_of(rows.values()) if search else ()
     found = {key: await _find(find, key) for key in keys}
@@ -282,6 +280,12 @@ async def open_directory(folder: Path, *, search: bool = False) -> Opened:
     await broker.close()
     opened.positions |= _half_positions(folder)
     return opened
+
+
+def _queue_folders(folder: Path) -> list[tuple[str, int]]:
+    """Topics and queue ids. A queue that never had a message has no folder."""
+    found = folder.glob("consumequeue/*/*")
+    return sorted((path.parent.name, int(path.name)) for path in found)
 
 
 def _half_positions(folder: Path) -> dict[tuple[str, str, int], int]:
