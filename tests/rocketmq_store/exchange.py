@@ -203,6 +203,7 @@ async def theirs_to_ours(exchange: Exchange, *, killed: bool) -> None:
         taken = await consume(server.endpoint, exchange.count, rejects=False)
         rows, tables = server.rows(), Tables(server.state())
         if killed:
+            server.wait_flushed(tables.positions)
             server.kill()
     exchange.tell("RocketMQ was killed" if killed else "RocketMQ has stopped")
     await take_over(exchange, directory, rows, tables, items)

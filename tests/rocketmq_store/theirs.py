@@ -11,7 +11,7 @@ import subprocess
 import time
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -25,15 +25,20 @@ from rocketmq_store.sizes import (
     SEGMENT_BYTES,
 )
 
+from popmq_broker.core import offsets
+
 HERE: Final = Path(__file__).parent
 LIB: Final = HERE.parents[1] / "bench" / "anchor" / "lib"
 START_S: Final = 300.0
 PROXY_TRIES: Final = 10
 STOP_S: Final = 180.0
 COMMAND_S: Final = 1_800.0
+FLUSH_S: Final = 60.0
 Line = dict[str, Any]
 Key = tuple[str, str, bool]
 """Topic, key, whether the key is a message's id."""
+Position = tuple[str, str, int]
+"""Group, topic, queue."""
 
 _OPENS: Final = [
     f"--add-{kind}=java.base/{package}=ALL-UNNAMED"
@@ -212,6 +217,24 @@ class RocketMQ:
                     process.kill()
                     process.wait()
                     raise
+
+    def wait_flushed(self, positions: Mapping[Position, int]) -> None:
+        """Return when `config/consumerOffset.json` has at least these positions.
+
+        RocketMQ answers with the positions in its memory and writes them every 5 s
+        (`flushConsumerOffsetInterval`). kill -9 takes it back to what the file has, so a reader of
+        its files can only be held to that. Raises `AssertionError`.
+        """
+        path = self.store / "config" / "consumerOffset.json"
+        deadline = time.monotonic() + FLUSH_S
+        while time.monotonic() < deadline:
+            with suppress(FileNotFoundError):  # between its old file and the new one
+                found = offsets.decode(path.read_text(), where=str(path)).offsets
+                flushed = {(key.group, key.topic, key.queue_id): at for key, at in found.items()}
+                if all(flushed.get(key, 0) >= at for key, at in positions.items()):
+                    return
+            time.sleep(0.1)  # nothing else tells that it wrote
+        raise AssertionError(f"after {FLUSH_S} s {path} is behind what RocketMQ has answered")
 
     def kill(self) -> None:
         """kill -9 of the broker; the others end in peace."""
