@@ -8,7 +8,7 @@ FAST := tests/unit tests/property tests/scenarios tests/traps tests/tidy tests/s
 .PHONY: help setup quickstart fmt check test hunt sim faults soak lock-demo it crash disk compat pipelines compose test-all bench proto docs clean
 
 help: ## this text
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 .venv/.ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
@@ -119,6 +119,17 @@ compat: setup ## the official Node, Go and Java clients
 	@command -v mvn >/dev/null || { echo 'make compat: install Maven (apt-get install maven)'; exit 1; }
 	cd tests/compat/golang && go build -o /dev/null .
 	$(BIN)/pytest -q -n 6 --dist loadscope tests/compat/java tests/compat/node tests/compat/golang
+
+E2E_FROM = https://github.com/apache/rocketmq-e2e
+E2E_COMMIT = 7811611ec0954799ba1dc4286a64d86acc7378bc
+.rocketmq-e2e/.git:
+	git clone --quiet '$(E2E_FROM)' .rocketmq-e2e
+	git -C .rocketmq-e2e checkout --quiet $(E2E_COMMIT)
+
+.PHONY: e2e
+e2e: setup .rocketmq-e2e/.git ## RocketMQ's end-to-end suite for clients, with TLS and without (ONLY=plain TESTS= KEEP= E2E_FROM=)
+	PYTHONPATH=tests $(BIN)/python -m rocketmq_e2e .rocketmq-e2e $(if $(ONLY),--only '$(ONLY)') $(if $(TESTS),--tests '$(TESTS)') \
+		$(if $(KEEP),--keep '$(KEEP)')
 
 .PHONY: rocketmq-store
 rocketmq-store: MESSAGES = 100000
@@ -266,4 +277,4 @@ docs: setup ## write docs/configuration.md, docs/metrics.md and the states in do
 	$(BIN)/python docs/generate_pop.py --write
 
 clean: ## remove what the other commands made
-	rm -rf .server-python .venv .venv-bench .venv-proto .venv-compiled .venv-quickstart .venv-compat-python .mypy_cache .pytest_cache .ruff_cache build dist tests/compat/node/node_modules
+	rm -rf .server-python .venv .venv-bench .venv-proto .venv-compiled .venv-quickstart .venv-compat-python .rocketmq-e2e .mypy_cache .pytest_cache .ruff_cache build dist tests/compat/node/node_modules
