@@ -17,6 +17,8 @@ from rocketmq_store.theirs import Line, RocketMQ, rocketmq
 
 GROUPS: Final = {"done": False, "half": False, "again": False, "dead": False, "lined": True}
 """Whether it is a FIFO group."""
+LATE: Final = "late"
+"""A group that starts behind what PopMQ has stored."""
 LEASE_S: Final = 60.0
 SHORT_S: Final = 10.0
 """RocketMQ's proxy takes no shorter lease."""
@@ -107,6 +109,15 @@ async def go_on(exchange: Exchange, endpoint: str, taken: dict[str, Taken]) -> N
             raise Different(f"group {group}: lost {sorted(missing)[:9]}, again {sorted(twice)[:9]}")
 
 
+async def check_start(exchange: Exchange, endpoint: str, items: Sequence[Item]) -> None:
+    """The group that started with PopMQ gets what was sent since, and nothing before. Raises
+    `Different`."""
+    wanted = {item.number for item in items if item.topic == "events"}
+    came = await ours.until_all_came(endpoint, "events", LATE, wanted, seconds=GRACE_S)
+    agree(f"group {LATE}", (f"message {number}" for number in sorted(wanted ^ came)))
+    exchange.tell(f"group {LATE}: the {len(came)} messages since its start came, no other")
+
+
 def check_read(exchange: Exchange, opened: Opened, rows: Sequence[Line], tables: Tables) -> None:
     """Both read the same; `opened` is the older state. Raises `Different`."""
     agree("messages", compare.rows_differ(opened.rows, compare.by_place(rows)))
@@ -132,6 +143,9 @@ async def ours_to_theirs(exchange: Exchange) -> None:
             server.cli("group", "create", group, "--from", "first", *more)
         await ours.send(server.endpoint, items, exchange.pool)
         exchange.tell(f"PopMQ stored {len(items)} messages")
+        server.cli("group", "create", LATE)
+        started = await ours.take(server.endpoint, "events", LATE, 1, invisible_s=LEASE_S, acked=1)
+        agree("a group that starts now", map(str, sorted(started.acked)))
         taken = await consume(server.endpoint, exchange.count, rejects=True)
     source = exchange.folder / "ours" / "broker-a"
     opened = await ours.open_directory(exchange.copy(source, "as-ours"))
@@ -153,6 +167,7 @@ async def ours_to_theirs(exchange: Exchange) -> None:
         await go_on(exchange, judge.endpoint, taken)
         judge.write([item.line() for item in more_items], exchange.pool_path)
         exchange.tell(f"RocketMQ stored {len(more_items)} messages behind them")
+        await check_start(exchange, judge.endpoint, more_items)
         last, tables = judge.rows(), Tables(judge.state())
     check_log(exchange, judge.complaints())
     await take_over(exchange, directory, last, tables, items + more_items)
