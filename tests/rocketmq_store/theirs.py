@@ -25,7 +25,7 @@ from rocketmq_store.sizes import (
     SEGMENT_BYTES,
 )
 
-from popmq_broker.core import offsets
+from popmq_broker.core import offsets, timer_levels
 
 HERE: Final = Path(__file__).parent
 LIB: Final = HERE.parents[1] / "bench" / "anchor" / "lib"
@@ -235,6 +235,12 @@ class RocketMQ:
                     return
             time.sleep(0.1)  # nothing else tells that it wrote
         raise AssertionError(f"after {FLUSH_S} s {path} is behind what RocketMQ has answered")
+
+    def level_offsets(self) -> Mapping[int, int]:
+        """By delay level the next offset to deliver, as `config/delayOffset.json` has it. RocketMQ
+        writes it every 10 s and when it stops."""
+        path = self.store / "config" / "delayOffset.json"
+        return timer_levels.decode_offsets(path.read_text(), where=str(path))
 
     def kill(self) -> None:
         """kill -9 of the broker; the others end in peace."""
