@@ -2,8 +2,8 @@
 
 A scan goes from the first file on to where no whole record begins. That place is the end of the
 log if the broker says so, or if it lies behind everything the broker knew to be on disk: there a
-record may be half written. Anywhere else it is damage, and what lies behind it went unread, so
-`LogScan.problem` says it: an audit of half a log must not be green.
+record may be half written. Anywhere else it is damage. The scan goes on at the next whole record,
+and `LogScan.problem` says that something went unread: an audit of half a log must not be green.
 
 A scan that is given an `until` by the broker itself ends there, and what lies behind it is not
 looked at; one that is given a `start_from` begins there, which must be where a record does.
@@ -93,17 +93,36 @@ class LogScan:
                 if magic == rec.MAGIC_BLANK and total == remaining:
                     self.end = file.base + file.size_bytes
                     return True
-                if not rec.BLANK_BYTES < total <= remaining:
-                    return False
-                stored = _decode(source, head, total, file, at)
+                stored = None
+                if rec.BLANK_BYTES < total <= remaining:
+                    stored = _decode(source, head, total, file, at)
                 if stored is None:
-                    return False
+                    if self.end >= self._flushed:
+                        return False
+                    behind = _next_record(source, file, at + 1)
+                    if file.base + behind >= self._flushed:
+                        return False  # nothing is left of what was on disk
+                    self._pass_over(file.base + behind)
+                    at = behind
+                    source.seek(at)
+                    continue
                 at += total
                 self.end = file.base + at
                 yield stored
-        return False
+        return self.end == file.base + file.size_bytes
+
+    def _pass_over(self, to: int) -> None:
+        """Damage, up to where the next whole record begins, or the next file."""
+        if self.problem is None:
+            self.problem = (
+                f"no whole record at log offset {self.end}, but the log is on disk "
+                f"up to {self._flushed}"
+            )
+        self.end = to
 
     def _judge_end(self, later: list[_File]) -> None:
+        if self.problem is not None:
+            return
         if self._until is not None and self.end >= self._until:
             if self.end > self._until:
                 self.problem = f"no record ends at log offset {self._until}, where the broker's do"
@@ -136,6 +155,39 @@ def _list_files(folder: Path) -> list[_File]:
             head = source.read(rec.BLANK_BYTES)
         files.append(_File(path, int(path.name), path.stat().st_size, any(head)))
     return files
+
+
+def _next_record(source: BinaryIO, file: _File, at: int) -> int:
+    """Of the file, at `at` or behind it; its end when there is none."""
+    while at < file.size_bytes:
+        source.seek(at)
+        piece = source.read(READ_BUFFER_BYTES)
+        for place in sorted(_magic_places(piece)):
+            begin = at + place
+            if begin < 0:
+                continue
+            source.seek(begin)
+            head = source.read(rec.BLANK_BYTES)
+            total, _ = rec.peek(head)
+            fits = rec.BLANK_BYTES < total <= file.size_bytes - begin
+            if fits and _decode(source, head, total, file, begin) is not None:
+                return begin
+            if rec.peek(head)[1] == rec.MAGIC_BLANK and total == file.size_bytes - begin:
+                return begin
+        if len(piece) < READ_BUFFER_BYTES:
+            break
+        at += len(piece) - 7  # a head may lie across two pieces
+    return file.size_bytes
+
+
+def _magic_places(piece: bytes) -> Iterator[int]:
+    """Where in `piece` a record, or the blank at a file's end, may begin."""
+    for magic in (rec.MAGIC_V1, rec.MAGIC_V2, rec.MAGIC_BLANK):
+        sought = magic.to_bytes(4, signed=True)
+        at = piece.find(sought)
+        while at >= 0:
+            yield at - 4
+            at = piece.find(sought, at + 1)
 
 
 def _decode(source: BinaryIO, head: bytes, total: int, file: _File, at: int) -> Stored | None:

@@ -117,6 +117,23 @@ def test_damage_in_a_file_that_others_follow(log: LogWriter) -> None:
     assert "later files" in found.problem
 
 
+def test_behind_damage_to_what_was_on_disk_it_goes_on(log: LogWriter) -> None:
+    places = [stored.record.log_offset for stored in scan(log)]
+    for which, size_bytes in ((1, 8), (7, 300), (20, 8)):
+        path = log.data_dir / "commitlog" / f"{places[which] // SEGMENT_BYTES * SEGMENT_BYTES:020d}"
+        with open(path, "r+b") as source:
+            source.seek(places[which] % SEGMENT_BYTES + 5)
+            source.write(b"\xff" * size_bytes)
+    found = scan(log, flushed=log.end)
+    got = bodies(found)
+    assert 30 < len(got) < 38
+    assert {"m1", "m7", "m20"}.isdisjoint(got)
+    assert {"m0", "m2", "m6", "m21", "m39"} <= set(got)
+    assert found.end == log.end
+    assert found.problem is not None
+    assert f"no whole record at log offset {places[1]}" in found.problem
+
+
 def test_a_blank_that_does_not_reach_the_end_of_its_file_is_damage(log: LogWriter) -> None:
     second = list(scan(log))[1].record.log_offset
     with open(log_files(log)[0], "r+b") as source:
