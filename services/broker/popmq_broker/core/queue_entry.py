@@ -30,6 +30,10 @@ class QueueEntry(NamedTuple):
     tags_code: int
 
 
+DAMAGED: Final = QueueEntry(LogOffset(1 << 62), 0, 0)
+"""In the place of an entry that is not the one of its message: no record is there."""
+
+
 def encode(entry: QueueEntry) -> bytes:
     return _LAYOUT.pack(*entry)
 
@@ -57,6 +61,15 @@ def decode_all(slots: bytes) -> list[QueueEntry]:
             break
         entries.append(entry)
     return entries
+
+
+def decode_each(slots: bytes) -> list[QueueEntry]:
+    """Consecutive slots that all were written; `DAMAGED` for what cannot have been."""
+    found = decode_all(slots)
+    while len(found) < len(slots) // ENTRY_BYTES:
+        found.append(DAMAGED)
+        found += decode_all(slots[len(found) * ENTRY_BYTES :])
+    return found
 
 
 @lru_cache(maxsize=4096)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from popmq_broker.core.queue_entry import DAMAGED
 from popmq_broker.store.batch import Batch
 from popmq_broker.store.files import File
 from popmq_broker.store.segments import Segments
@@ -72,6 +73,9 @@ class CommitLog:
         try:
             return rec.decode(data, where="", log_offset=log_offset)
         except Corrupt as wrong:  # the path is made only now: it costs as much as all the rest
+            if log_offset == DAMAGED.log_offset:
+                reason = "its entry there is not the one of this message"
+                raise Corrupt(path="the message's queue", offset="?", reason=reason) from None
             reason = wrong.fields["reason"]
             raise Corrupt(path=self.path(log_offset), offset=log_offset, reason=reason) from None
 
@@ -131,6 +135,35 @@ class CommitLog:
             at += total
             into.end, into.last = at, record
             yield record, total
+
+    def walk(self, start: int, end: int) -> Iterator[tuple[Record, int] | None]:
+        """(record, size) of all that can be read from `start`, a record's first byte, to before
+        `end`. None: what is there is damaged, and others have their turn while it is passed."""
+        at = start
+        while at < end:
+            scan_end = ScanEnd(at)
+            for record, size_bytes in self.scan(at, scan_end):
+                if record.log_offset >= end:
+                    return
+                yield record, size_bytes
+            behind = None
+            for place in self._search(scan_end.end + 1, end):
+                behind = place
+                yield None
+            if behind is None:
+                return
+            at = behind
+
+    def _search(self, start: int, end: int) -> Iterator[int | None]:
+        """Where the next whole record begins before `end`, at last; None for each piece before."""
+        for base, piece in self._segments.data_from(start):
+            if base >= end:
+                return
+            for place in _magic_places(piece):
+                if start <= base + place < end and self._is_record(base + place):
+                    yield base + place
+                    return
+            yield None
 
     def last_record(self, file_end: int) -> Record | None:
         """Of the file that ends there: found from behind, without reading what is before it."""

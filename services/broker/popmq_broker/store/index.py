@@ -11,6 +11,7 @@ it is waited for by a send; a full disk only leaves it behind.
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -193,26 +194,32 @@ class Index:
         else:
             self.indexed_to = scan_end.end
             if scan_end.end < self._visible_to:
-                path = self._commit_log.path(scan_end.end)
-                raise Corrupt(path=path, offset=scan_end.end, reason=scan_end.reason)
+                self._pass_over(scan_end)
         if self.indexed_to >= self._visible_to:
             self.indexed_to = self._kept.to = self._visible_to
 
+    def _pass_over(self, damage: ScanEnd) -> None:
+        """What of the log cannot be read is not found by its keys."""
+        behind = self._commit_log.record_behind(damage.end + 1) or self._visible_to
+        self.indexed_to = min(behind, self._visible_to)
+        self._log.error("index.passed_over", offset=damage.end, reason=damage.reason)
+
     def resume(self) -> None:
-        """Go on behind the last message of the newest file. Raises `DamagedIndex`, `Corrupt`."""
+        """Go on behind the last message of the newest file. Raises `DamagedIndex`."""
         self._kept.forget()
         self.indexed_to = start = self._commit_log.start
         if not self._files or self._files[-1].header.end_offset < start:
             return
         newest = self._files[-1]
-        last = newest.header.end_offset
+        self.indexed_to = last = newest.header.end_offset
         if not self._commit_log.begins_at(last):
             raise DamagedIndex(f"{newest.path}: no record begins at {last}")
-        record = self._commit_log.read_at(last)
-        assert record is not None
-        rest = self.keyed(record)[self._held_of(last) :]  # the file was full
-        self._put(rest, record.store_timestamp_ms)
-        self.indexed_to = last + self._commit_log.size_at(last)
+        with suppress(Corrupt):  # told when it is passed over
+            record = self._commit_log.read_at(last)
+            assert record is not None
+            rest = self.keyed(record)[self._held_of(last) :]  # the file was full
+            self._put(rest, record.store_timestamp_ms)
+            self.indexed_to = last + self._commit_log.size_at(last)
 
     def _held_of(self, log_offset: int) -> int:
         """How many keys of the last message are in the files: it may be in two."""

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from popmq_broker.core import index as layout
 from popmq_broker.core.index import HEADER_BYTES, Sizes
-from popmq_broker.store.commit_log import CommitLog, ScanEnd
+from popmq_broker.store.commit_log import CommitLog
 from popmq_broker.store.files import Files
 from popmq_broker.store.index import Index
 from popmq_broker.store.index_file import DamagedIndex, IndexFile
@@ -72,9 +72,6 @@ def _mend(index: Index, found: list[IndexFile], commit_log: CommitLog, *, clean:
             return
         except DamagedIndex as damaged:
             index.drop_from(newest, str(damaged))
-        except Corrupt as wrong:
-            index.stop(wrong)
-            return
     index.resume()
 
 
@@ -128,7 +125,10 @@ def _first_keyed(commit_log: CommitLog, start: int, *, skip: bool) -> int | None
     """Log offset of the first record with keys from `start` on, or behind the one there."""
     if not commit_log.begins_at(start):
         return None
-    for record, _ in commit_log.scan(start, ScanEnd(start)):
+    for found in commit_log.walk(start, commit_log.end):
+        if found is None:
+            continue  # what is damaged has no keys
+        record, _ = found
         if skip and record.log_offset == start:
             continue
         rolled_back = record.sys_flag & layout.ROLLED_BACK == layout.ROLLED_BACK
@@ -138,8 +138,11 @@ def _first_keyed(commit_log: CommitLog, start: int, *, skip: bool) -> int | None
 
 
 def _store_ms(commit_log: CommitLog, log_offset: int) -> int:
-    """Raises `DamagedIndex` when no record begins there."""
-    record = commit_log.read_at(log_offset) if commit_log.begins_at(log_offset) else None
+    """Raises `DamagedIndex` when no record begins there, or it cannot be read."""
+    try:
+        record = commit_log.read_at(log_offset) if commit_log.begins_at(log_offset) else None
+    except Corrupt as wrong:
+        raise DamagedIndex(str(wrong)) from wrong
     if record is None:
         raise DamagedIndex(f"no record begins at {log_offset}")
     return record.store_timestamp_ms

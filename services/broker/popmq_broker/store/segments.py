@@ -117,9 +117,9 @@ class Segments:
     def data_from(self, offset: int) -> Iterator[tuple[int, bytes]]:
         """(offset, bytes) of what is not a hole; pieces overlap by 4 bytes and stay in a file."""
         for base in sorted(self._files):
-            file = self._files[base]
+            file = self._files.get(base)  # it may have been forgotten meanwhile
             at: int | None = max(0, offset - base)
-            while at is not None and at < self.segment_bytes:
+            while file is not None and at is not None and at < self.segment_bytes:
                 at = file.next_data(at)
                 if at is None:
                     break
