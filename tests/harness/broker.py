@@ -258,8 +258,11 @@ class EngineDriver:
 
         async def step() -> bool:
             found = self.broker.timers.deliver_due()
+            damage = self.broker.state.damage
+            noted = not damage.is_saved
+            await damage.saved_quietly()
             await self.broker.state.store.durable(self.broker.state.store.log_end)
-            return found
+            return found or noted
 
         while self.run(step()):
             pass

@@ -15,7 +15,7 @@ from popmq_broker.engine import journal, pick, pop, replay, revive
 from popmq_broker.engine.ack import Ack
 from popmq_broker.engine.catalog import Catalog
 from popmq_broker.engine.poll import Polls
-from popmq_broker.engine.revive import Revive
+from popmq_broker.engine.revive import Revive, copy_draft
 from popmq_broker.engine.topics import Topics
 from popmq_broker.engine.wait import Waiters
 from popmq_broker.store.store import Store
@@ -83,9 +83,10 @@ def a_message_is_revived_twice() -> Iterator[None]:
     def end(self: Revive, queue: GroupQueue, leases: Any, *, counted: bool) -> None:
         leases = list(leases)
         if queue.order is None and leases:
-            copy = self._copy(queue, leases[0][1], counted=counted)
-            if copy is not None:
-                self._state.store.append([copy], self._state.clock.now_ms(), system=True)
+            made = self._copy(queue, *leases[0], counted=counted)
+            if made is not None:
+                draft = copy_draft(*made)
+                self._state.store.append([draft], self._state.clock.now_ms(), system=True)
         real(self, queue, leases, counted=counted)
 
     with patch.object(Revive, "_end", end):

@@ -195,6 +195,7 @@ async def _load(store: Store, config: BrokerConfig, clock: Clock, log: logs.Log)
         log.warning("broker.empty", data_dir=str(config.data_dir), means="nothing was stored here")
     await parked_leases.bring_in(state)
     files_are_ahead = replay.load(state)
+    await state.damage.saved_quietly()
     broker = Broker(state)
     if files_are_ahead:
         log.warning("log.shorter", means="offsets that were lost with its end are used again")

@@ -88,6 +88,11 @@ EXPIRED = gauge(
     "Deleted by retention before the group was done with them",
     *_GROUP,
 )
+PASSED = gauge(
+    "popmq_consumer_damaged_messages",
+    "Gone over by the group, for they cannot be read; popmq store rebuild may bring them",
+    *_GROUP,
+)
 STANDING = (STORED, SETTLED, READY, IN_FLIGHT, DELAYED, BLOCKED, EXPIRED)
 """In the order of `Counts`."""
 LAG = gauge(
@@ -107,6 +112,9 @@ ROWS_TOGETHER = gauge(
 
 # --- the store ---
 
+DAMAGED = gauge(
+    "popmq_damaged_messages", "Found unreadable, by themselves or by their queue's entries", "topic"
+)
 FLUSH_SYNC = gauge("popmq_flush_sync", "1: an answer of OK means it is on disk; 0: flush=async")
 FLUSH_BEHIND = gauge(
     "popmq_storage_flush_behind_bytes",

@@ -3,6 +3,7 @@
 Gauges cannot drift from the state, for nobody keeps them. Rows of topics and groups are bounded.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any, NamedTuple, Protocol
@@ -107,11 +108,19 @@ class BrokerCollector(Collector):
             yield definition.many(self._pairs.gauges(values))
         yield m.LAG.many(self._pairs.gauges({row: one.lag for row, one in standing.items()}))
         yield m.DEAD_LETTERS.many(self._groups.gauges(by_name(dead_letters(state))))
+        passed: Counter[tuple[str, str]] = Counter()
+        for passer, ranges in state.damage.table.passed.items():
+            passed[passer.topic, passer.group] += ranges.count
+        yield m.PASSED.many(self._pairs.gauges(passed))
         yield m.HALVES.many(self._topics.gauges(by_name(state.halves.counts())))
 
     def _store(self) -> Iterable[Metric]:
         state = self._broker.state
         store = state.store
+        damaged: Counter[str] = Counter()
+        for (topic, _), ranges in state.damage.table.places.items():
+            damaged[topic] += ranges.count
+        yield m.DAMAGED.many(self._topics.gauges(by_name(damaged)))
         yield m.FLUSH_SYNC.one(state.config.flush is Flush.SYNC)
         yield m.FLUSH_BEHIND.one(store.log_end - store.durable_end)
         yield m.STORAGE_SIZE.one(store.log_end - store.log_start)

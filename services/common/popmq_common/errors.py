@@ -263,6 +263,15 @@ class IndexDamaged(Refused):
     """The index file {path} was damaged and is being made again from the log; ask again."""
 
 
+class TooMuchDamage(Refused):
+    """More than {limit} runs of messages cannot be read, or were gone over; repair the queues with
+    popmq store rebuild, or restore the broker from a copy."""
+
+
+class RebuildRunning(Refused):
+    """Queue {queue_id} of topic {topic} is being repaired; ask again when that is done."""
+
+
 class NotAuthorized(Refused):
     """The link's shared secret is not the same here and there, or one end is of a version that
     cannot prove it; upgrade brokers first, then proxies, then nameservers."""

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from harness.broker import QUICK_DISK, SEGMENT_BYTES, EngineDriver
 from harness.names import TOPIC
 
+from popmq_broker.core.damage import DamageTable, Passer, encode
 from popmq_broker.core.offsets import QueueKey, decode
 from popmq_broker.store.files import OsLock
 from popmq_cli.store import store
@@ -148,6 +149,14 @@ class TestCheck:
         path.write_text('{"offsetTable": {"t@g": {0: 10000}}}')
         (line,) = checked(folder, 1)["findings"]
         assert "group g stands at 10000 of t/0, which ends at 34" in line["reason"]
+
+    def test_messages_that_a_group_went_over(self, folder: Path) -> None:
+        table = DamageTable()
+        table.found((TOPIC, 0), 3, 5)
+        table.note(Passer("g", TOPIC, 0), 3, 5)
+        (folder / "config" / "popmqDamage.json").write_text(encode(table))
+        (line,) = checked(folder, 1)["findings"]
+        assert f"group g went over 2 messages of {TOPIC}/0" in line["reason"]
 
     def test_what_the_next_start_repairs_is_a_note(self, folder: Path) -> None:
         (folder / "checkpoint").write_bytes(bytes(4096))

@@ -323,6 +323,7 @@ class Call(_message.Message):
     SET_PERMISSION_FIELD_NUMBER: _builtins.int
     EXPORT_SNAPSHOT_FIELD_NUMBER: _builtins.int
     EXPORT_STATUS_FIELD_NUMBER: _builtins.int
+    REBUILD_QUEUE_FIELD_NUMBER: _builtins.int
     FIX_START_FIELD_NUMBER: _builtins.int
     REDRIVE_DEAD_LETTERS_FIELD_NUMBER: _builtins.int
     PURGE_DEAD_LETTERS_FIELD_NUMBER: _builtins.int
@@ -417,6 +418,8 @@ class Call(_message.Message):
     @_builtins.property
     def export_status(self) -> Global___ExportStatus: ...
     @_builtins.property
+    def rebuild_queue(self) -> Global___RebuildQueue: ...
+    @_builtins.property
     def fix_start(self) -> Global___FixStart: ...
     @_builtins.property
     def redrive_dead_letters(self) -> Global___RedriveDeadLetters: ...
@@ -476,6 +479,7 @@ class Call(_message.Message):
         set_permission: Global___SetPermission | None = ...,
         export_snapshot: Global___ExportSnapshot | None = ...,
         export_status: Global___ExportStatus | None = ...,
+        rebuild_queue: Global___RebuildQueue | None = ...,
         fix_start: Global___FixStart | None = ...,
         redrive_dead_letters: Global___RedriveDeadLetters | None = ...,
         purge_dead_letters: Global___PurgeDeadLetters | None = ...,
@@ -485,11 +489,11 @@ class Call(_message.Message):
         peers: Global___Peers | None = ...,
         accept_peer: Global___AcceptPeer | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["accept_peer", b"accept_peer", "ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "peers", b"peers", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "redrive_dead_letters", b"redrive_dead_letters", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "watch", b"watch"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["accept_peer", b"accept_peer", "ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "peers", b"peers", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "put_group", b"put_group", "put_topic", b"put_topic", "rebuild_queue", b"rebuild_queue", "recall", b"recall", "redrive", b"redrive", "redrive_dead_letters", b"redrive_dead_letters", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "watch", b"watch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_peer", b"accept_peer", "ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "peers", b"peers", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "put_group", b"put_group", "put_topic", b"put_topic", "recall", b"recall", "redrive", b"redrive", "redrive_dead_letters", b"redrive_dead_letters", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "watch", b"watch"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_peer", b"accept_peer", "ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "peers", b"peers", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "put_group", b"put_group", "put_topic", b"put_topic", "rebuild_queue", b"rebuild_queue", "recall", b"recall", "redrive", b"redrive", "redrive_dead_letters", b"redrive_dead_letters", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "watch", b"watch"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "end_transaction", "poll_checks", "list_transactions", "find_messages", "get_message", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join", "explain", "inspect", "figures", "proxy_here", "send_back", "lock_queues", "ping", "set_permission", "export_snapshot", "export_status", "fix_start", "redrive_dead_letters", "purge_dead_letters", "watch", "end_poll", "pass_on", "peers", "accept_peer"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "end_transaction", "poll_checks", "list_transactions", "find_messages", "get_message", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join", "explain", "inspect", "figures", "proxy_here", "send_back", "lock_queues", "ping", "set_permission", "export_snapshot", "export_status", "rebuild_queue", "fix_start", "redrive_dead_letters", "purge_dead_letters", "watch", "end_poll", "pass_on", "peers", "accept_peer"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -529,6 +533,7 @@ class Reply(_message.Message):
     SEND_BACK_FIELD_NUMBER: _builtins.int
     LOCK_QUEUES_FIELD_NUMBER: _builtins.int
     EXPORT_FIELD_NUMBER: _builtins.int
+    REBUILD_QUEUE_FIELD_NUMBER: _builtins.int
     FIX_START_FIELD_NUMBER: _builtins.int
     PEERS_FIELD_NUMBER: _builtins.int
     id: _builtins.int
@@ -591,6 +596,8 @@ class Reply(_message.Message):
         """of both calls"""
 
     @_builtins.property
+    def rebuild_queue(self) -> Global___RebuildQueueReply: ...
+    @_builtins.property
     def fix_start(self) -> Global___FixStartReply: ...
     @_builtins.property
     def peers(self) -> Global___PeersReply: ...
@@ -623,14 +630,15 @@ class Reply(_message.Message):
         send_back: Global___SendBackReply | None = ...,
         lock_queues: Global___LockQueuesReply | None = ...,
         export: Global___ExportReply | None = ...,
+        rebuild_queue: Global___RebuildQueueReply | None = ...,
         fix_start: Global___FixStartReply | None = ...,
         peers: Global___PeersReply | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "peers", b"peers", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "peers", b"peers", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "rebuild_queue", b"rebuild_queue", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "peers", b"peers", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "peers", b"peers", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "rebuild_queue", b"rebuild_queue", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "purge_dead_letters", "poll_checks", "list_transactions", "found_messages", "pull", "offset", "reset_offsets", "join", "explain", "inspect", "figures", "send_back", "lock_queues", "export", "fix_start", "peers"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "purge_dead_letters", "poll_checks", "list_transactions", "found_messages", "pull", "offset", "reset_offsets", "join", "explain", "inspect", "figures", "send_back", "lock_queues", "export", "rebuild_queue", "fix_start", "peers"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -3463,6 +3471,9 @@ class InspectReply(_message.Message):
     INDEX_FAILED_FIELD_NUMBER: _builtins.int
     REFUSING_FIELD_NUMBER: _builtins.int
     REPLACED_PEERS_FIELD_NUMBER: _builtins.int
+    DAMAGED_FIELD_NUMBER: _builtins.int
+    PASSED_FIELD_NUMBER: _builtins.int
+    DAMAGED_COUNT_FIELD_NUMBER: _builtins.int
     broker: _builtins.str
     version: _builtins.str
     now_ms: _builtins.int
@@ -3478,12 +3489,20 @@ class InspectReply(_message.Message):
     index_failed: _builtins.str
     refusing: _builtins.bool
     """sends, because the disk is full"""
+    damaged_count: _builtins.int
+    """messages, of all places"""
     @_builtins.property
     def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupUse]: ...
     @_builtins.property
     def replaced_peers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """brokers that came back with another data directory"""
 
+    @_builtins.property
+    def damaged(self) -> _containers.RepeatedCompositeFieldContainer[Global___DamagedPlace]:
+        """the first ones"""
+
+    @_builtins.property
+    def passed(self) -> _containers.RepeatedCompositeFieldContainer[Global___PassedOver]: ...
     def __init__(
         self,
         *,
@@ -3502,14 +3521,159 @@ class InspectReply(_message.Message):
         index_failed: _builtins.str = ...,
         refusing: _builtins.bool = ...,
         replaced_peers: _abc.Iterable[_builtins.str] | None = ...,
+        damaged: _abc.Iterable[Global___DamagedPlace] | None = ...,
+        passed: _abc.Iterable[Global___PassedOver] | None = ...,
+        damaged_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "data_dir", b"data_dir", "data_dir_owner", b"data_dir_owner", "disk_clean_percent", b"disk_clean_percent", "disk_free_bytes", b"disk_free_bytes", "disk_refuse_percent", b"disk_refuse_percent", "disk_reserve_bytes", b"disk_reserve_bytes", "disk_total_bytes", b"disk_total_bytes", "groups", b"groups", "index_failed", b"index_failed", "now_ms", b"now_ms", "refusing", b"refusing", "replaced_peers", b"replaced_peers", "started_ms", b"started_ms", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "damaged", b"damaged", "damaged_count", b"damaged_count", "data_dir", b"data_dir", "data_dir_owner", b"data_dir_owner", "disk_clean_percent", b"disk_clean_percent", "disk_free_bytes", b"disk_free_bytes", "disk_refuse_percent", b"disk_refuse_percent", "disk_reserve_bytes", b"disk_reserve_bytes", "disk_total_bytes", b"disk_total_bytes", "groups", b"groups", "index_failed", b"index_failed", "now_ms", b"now_ms", "passed", b"passed", "refusing", b"refusing", "replaced_peers", b"replaced_peers", "started_ms", b"started_ms", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___InspectReply: _TypeAlias = InspectReply  # noqa: Y015
+
+@_typing.final
+class DamagedPlace(_message.Message):
+    """Messages that could not be read."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    FROM_OFFSET_FIELD_NUMBER: _builtins.int
+    UNTIL_OFFSET_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    queue_id: _builtins.int
+    from_offset: _builtins.int
+    until_offset: _builtins.int
+    """the first behind them"""
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        queue_id: _builtins.int = ...,
+        from_offset: _builtins.int = ...,
+        until_offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_offset", b"from_offset", "queue_id", b"queue_id", "topic", b"topic", "until_offset", b"until_offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DamagedPlace: _TypeAlias = DamagedPlace  # noqa: Y015
+
+@_typing.final
+class PassedOver(_message.Message):
+    """A group has gone over messages of a queue because they could not be read."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    PULLS_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    topic: _builtins.str
+    queue_id: _builtins.int
+    count: _builtins.int
+    pulls: _builtins.bool
+    """a consumer that pulls: it gets them only by a reset"""
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        queue_id: _builtins.int = ...,
+        count: _builtins.int = ...,
+        pulls: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "group", b"group", "pulls", b"pulls", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PassedOver: _TypeAlias = PassedOver  # noqa: Y015
+
+@_typing.final
+class RebuildQueue(_message.Message):
+    """--- repair ---
+
+    Look through a queue, and make its damaged entries again from the log, while the broker works.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    BEGIN_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    """as stored"""
+    queue_id: _builtins.int
+    begin: _builtins.bool
+    """else say how far it is"""
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        queue_id: _builtins.int = ...,
+        begin: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin", b"begin", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RebuildQueue: _TypeAlias = RebuildQueue  # noqa: Y015
+
+@_typing.final
+class RebuildQueueReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUNNING_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    LOOKED_AT_FIELD_NUMBER: _builtins.int
+    REPAIRED_FIELD_NUMBER: _builtins.int
+    UNREADABLE_FIELD_NUMBER: _builtins.int
+    DELIVERED_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    running: _builtins.bool
+    topic: _builtins.str
+    """of the queue that is looked through, or was the last"""
+    queue_id: _builtins.int
+    looked_at: _builtins.int
+    """entries"""
+    repaired: _builtins.int
+    unreadable: _builtins.int
+    """their records are damaged, or gone"""
+    delivered: _builtins.int
+    """to groups that had gone over them"""
+    failure: _builtins.str
+    """what ended it before its end"""
+    def __init__(
+        self,
+        *,
+        running: _builtins.bool = ...,
+        topic: _builtins.str = ...,
+        queue_id: _builtins.int = ...,
+        looked_at: _builtins.int = ...,
+        repaired: _builtins.int = ...,
+        unreadable: _builtins.int = ...,
+        delivered: _builtins.int = ...,
+        failure: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delivered", b"delivered", "failure", b"failure", "looked_at", b"looked_at", "queue_id", b"queue_id", "repaired", b"repaired", "running", b"running", "topic", b"topic", "unreadable", b"unreadable"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RebuildQueueReply: _TypeAlias = RebuildQueueReply  # noqa: Y015
 
 @_typing.final
 class Figures(_message.Message):

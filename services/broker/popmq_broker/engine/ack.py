@@ -24,6 +24,7 @@ from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.state import BrokerState
 from popmq_common import properties as names
 from popmq_common import receipt
+from popmq_common.errors import Corrupt
 from popmq_common.names import retry_topic
 from popmq_common.receipt import Receipt
 from popmq_internal.v1 import link_pb2 as link
@@ -127,7 +128,10 @@ class Ack:
             if key.group != request.group or key.topic not in topics:
                 continue
             for offset, lease in queue.leases.items():
-                record = self._state.store.read(lease.log_offset, lease.size_bytes)
+                try:
+                    record = self._state.store.read(lease.log_offset, lease.size_bytes)
+                except Corrupt:  # told when its lease ends
+                    continue
                 if record is not None and wanted in record.properties:
                     return queue, offset
         return None

@@ -27,6 +27,7 @@ from popmq_broker.engine.positions import Positions
 from popmq_broker.engine.pull import Pull, queue_name
 from popmq_broker.engine.purge import Purge
 from popmq_broker.engine.queue_lock import QueueLock
+from popmq_broker.engine.rebuild import Rebuilds
 from popmq_broker.engine.renew import Renew
 from popmq_broker.engine.retention import Retention
 from popmq_broker.engine.revive import Revive
@@ -81,6 +82,7 @@ _REPLY_FIELD = {
     "lock_queues": "lock_queues",
     "export_snapshot": "export",
     "export_status": "export",
+    "rebuild_queue": "rebuild_queue",
 }
 
 
@@ -96,6 +98,7 @@ class Broker:
         self.timer_keeper = TimerKeeper(state, self.timers)
         self.retention = Retention(state, self.revive, self.offsets, self.topics)
         self.exports = Exports(state, self.offsets)
+        self.rebuilds = Rebuilds(state, self.topics, self.timers)
         self.transactions = Transactions(state, self.topics)
         self.checks = TransactionChecks(state, self.transactions)
         self.peers = Peers(state, self.catalog)
@@ -173,6 +176,7 @@ class Broker:
             "export_snapshot": self.exports.begin,
             "export_status": self.exports.status,
             "ping": _ping,
+            "rebuild_queue": self.rebuilds.rebuild_queue,
         }
 
     @property
@@ -230,9 +234,17 @@ class Broker:
                 tasks.create_task(self.storing.run(), name="pop buffer")
             tasks.create_task(self.checks.run(), name="transactions")
             tasks.create_task(self.state.store.run(), name="store")
+            tasks.create_task(self._mend(), name="rebuild")
+
+    async def _mend(self) -> None:
+        try:
+            await self.rebuilds.mend_known()
+        except PopMQError as refused:  # the next start, or a rebuild, tries again
+            self.state.log.warning("damage.not_mended", reason=str(refused))
 
     async def close(self) -> None:
         await self.exports.stop()
+        await self.rebuilds.stop()
         await self.storing.store_all()
         try:
             await self.offsets.write()
@@ -254,6 +266,7 @@ class Broker:
         """Its transactions end with it."""
         done = await self.topics.delete_topic(request)
         await self.transactions.drop_topic(request.topic)
+        self.state.damage.forget_topic(request.topic)
         return done
 
     def _arrived(self, runs: Sequence[Run]) -> None:

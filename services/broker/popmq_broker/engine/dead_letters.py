@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterator
 
 from popmq_broker.core import redrive
-from popmq_broker.core.queue_entry import tags_code
+from popmq_broker.core.queue_entry import QueueEntry, tags_code
 from popmq_broker.core.redrive import DeadLetter, Offsets, Selection
 from popmq_broker.core.tables import PERM_WRITE
 from popmq_broker.engine.state import BrokerState
@@ -19,8 +19,9 @@ from popmq_broker.store.drafts import copy_of
 from popmq_broker.store.store import Draft
 from popmq_common import hosts
 from popmq_common import properties as names
-from popmq_common.errors import BadRequest, TooManyRequests
+from popmq_common.errors import BadRequest, Corrupt, TooManyRequests
 from popmq_common.names import RETRY_PREFIX, check_group, dead_letter_topic
+from popmq_common.record import Record
 from popmq_internal.v1 import link_pb2 as link
 
 COUNT_MAX = 1_000
@@ -168,13 +169,22 @@ class DeadLetters:
             for entry in entries:
                 if room_bytes <= 0:
                     break
-                record = state.store.read(entry.log_offset, entry.size_bytes)
+                record = self._read(topic, at, entry)
                 room_bytes -= entry.size_bytes
                 if record is not None:
                     yield at, redrive.read(record)
                 at += 1
         if at < end:
             yield at, None
+
+    def _read(self, topic: str, offset: int, entry: QueueEntry) -> Record | None:
+        """None: retention has deleted it, or it cannot be read. A dead letter whose mark cannot be
+        read may be sent a second time."""
+        try:
+            return self._state.store.read(entry.log_offset, entry.size_bytes)
+        except Corrupt as wrong:
+            self._state.damage.tell((topic, 0), offset, offset + 1, wrong)
+            return None
 
     def _pair(self, group: str, offset: int, letter: DeadLetter, to: str) -> list[Draft]:
         """The message of the second life, in topic `to`, and the mark of the first."""
@@ -206,7 +216,7 @@ class DeadLetters:
         marks.read_to = max(marks.read_to, store.min_offset(topic, 0))
         while entries := store.entries(topic, 0, marks.read_to, CHUNK_ENTRIES):
             for entry in entries:
-                record = store.read(entry.log_offset, entry.size_bytes)
+                record = self._read(topic, marks.read_to, entry)
                 if record is not None:
                     where = f"{topic}, log offset {entry.log_offset}"
                     marks.offsets.add(redrive.decode_mark(record.body, where=where))

@@ -20,7 +20,8 @@ from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.timer import Timers
 from popmq_broker.engine.wait import WaitKey
 from popmq_common import properties as names
-from popmq_common.errors import BadRequest, NoIndex
+from popmq_common.errors import BadRequest, Corrupt, NoIndex
+from popmq_common.record import Record
 from popmq_internal.v1 import link_pb2 as link
 
 STANDINGS_MAX: Final = 1_000
@@ -34,7 +35,7 @@ class Explain:
         self._copies = Copies(state, timers, dead_letters)
 
     async def explain(self, request: link.Explain) -> link.ExplainReply:
-        """Raises `BadRequest`, `NoIndex`, `IndexBehind`, `IndexDamaged`, `Corrupt`."""
+        """Raises `BadRequest`, `NoIndex`, `IndexBehind`, `IndexDamaged`."""
         state = self._state
         if not request.message_id:
             raise BadRequest(reason="no message id to explain")
@@ -47,7 +48,7 @@ class Explain:
             buffered=state.config.pop_buffer is PopBuffer.MEMORY,
         )
         if 0 < state.store.log_start < state.store.log_end:
-            oldest = state.store.index.read(state.store.log_start)
+            oldest = self._read_at(state.store.log_start)
             reply.log_from_ms = 0 if oldest is None else oldest.store_timestamp_ms
         topics = self._copies.topics(request.topic)
         await self._copies.find(state.store.index, request.message_id, topics, reply)
@@ -59,6 +60,14 @@ class Explain:
             reply.standings.append(standing)
         reply.now_ms = state.clock.now_ms()
         return reply
+
+    def _read_at(self, log_offset: int) -> Record | None:
+        """None also when it cannot be read."""
+        index = self._state.store.index
+        try:
+            return None if index is None else index.read(log_offset)
+        except Corrupt:
+            return None
 
     async def _read_journal(self, reply: link.ExplainReply) -> None:
         consumed = [copy.stored for copy in reply.copies if copy.kind in _CONSUMED]
@@ -162,7 +171,7 @@ class Explain:
         standing.blocked_by.held = before.held
         if before.held and before.lease is not None:
             standing.blocked_by.due_ms = before.lease.grant.due_ms
-        record = self._state.store.read(before.log_offset, before.size_bytes)
+        record = self._read_at(before.log_offset)
         if record is not None:
             named = names.decode(record.properties)
             standing.blocked_by.message_id = named.get(names.UNIQ_KEY, "")

@@ -18,6 +18,7 @@ from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.timer import Timers
 from popmq_broker.store.index import Index
 from popmq_common import properties as names
+from popmq_common.errors import Corrupt
 from popmq_common.names import (
     DEAD_LETTER_PREFIX,
     GIVEN_UP_TOPIC,
@@ -61,7 +62,7 @@ class Copies:
     async def find(
         self, index: Index, message_id: str, topics: Iterable[str], reply: link.ExplainReply
     ) -> None:
-        """Into `reply`, oldest first. Raises `IndexDamaged`, `Corrupt`."""
+        """Into `reply`, oldest first. Raises `IndexDamaged`."""
         until_s = time.monotonic() + SEARCH_SECONDS_MAX
         found: dict[int, Record] = {}
         for number, topic in enumerate(topics, 1):
@@ -70,7 +71,11 @@ class Copies:
             for log_offset in index.candidates(topic, message_id, 0, 1 << 62):
                 if log_offset is None or log_offset in found:
                     continue
-                record = index.read(log_offset)
+                try:
+                    record = index.read(log_offset)
+                except Corrupt:  # whether it is one of them nobody can say
+                    reply.incomplete = True
+                    continue
                 if record is None or record.topic != topic:
                     continue
                 if names.value_of(record.properties, _ID) == message_id:

@@ -15,6 +15,7 @@ from popmq_broker.core.queue_entry import QueueEntry
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.store.seek import entries_from, first_stored_at
 from popmq_common import properties as names
+from popmq_common.errors import Corrupt
 from popmq_common.record import Record
 from popmq_internal.v1 import link_pb2 as link
 
@@ -38,7 +39,7 @@ class Place(NamedTuple):
 async def read_journal(
     state: BrokerState, places: Iterable[Place], since_ms: int, reply: link.ExplainReply
 ) -> None:
-    """The lines about these places into `reply`, oldest first. Raises `Corrupt`."""
+    """The lines about these places into `reply`, oldest first."""
     wanted = frozenset(places)
     if not wanted:
         return
@@ -51,7 +52,11 @@ async def read_journal(
             count += 1
             if count % TURN_RECORDS == 0:
                 await asyncio.sleep(0)
-            record = state.store.read(entry.log_offset, entry.size_bytes)
+            try:
+                record = state.store.read(entry.log_offset, entry.size_bytes)
+            except Corrupt:
+                reply.incomplete = True
+                continue
             if record is None:
                 continue
             if count > RECORDS_MAX or len(lines) > LINES_MAX or time.monotonic() > until_s:

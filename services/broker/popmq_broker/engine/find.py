@@ -14,7 +14,7 @@ from popmq_broker.engine.state import BrokerState
 from popmq_broker.store.index import Index
 from popmq_broker.store.seek import record_at
 from popmq_common import properties as names
-from popmq_common.errors import BadRequest, NoIndex, TopicNotFound
+from popmq_common.errors import BadRequest, Corrupt, NoIndex, TopicNotFound
 from popmq_common.names import is_user_topic
 from popmq_common.record import Record, SysFlag, is_queued
 from popmq_internal.v1 import link_pb2 as link
@@ -34,7 +34,7 @@ class Find:
 
     async def find(self, request: link.FindMessages) -> link.FoundMessages:
         """Newest first. Raises `TopicNotFound`, `NoIndex`, `IndexBehind`, `IndexDamaged`,
-        `BadRequest`, `Corrupt`."""
+        `BadRequest`."""
         self._check_topic(request.topic, system=request.system)
         if not 1 <= request.count_max <= COUNT_MAX:
             reason = f"{request.count_max} messages, 1 to {COUNT_MAX} can be found by one request"
@@ -62,7 +62,11 @@ class Find:
                     break
             if log_offset is None or log_offset in seen:
                 continue
-            record = index.read(log_offset)
+            try:
+                record = index.read(log_offset)
+            except Corrupt:  # whether it is one of those asked for nobody can say
+                found.incomplete = True
+                continue
             if record is None or not begin_ms <= record.store_timestamp_ms <= end_ms:
                 continue
             if not self._is_wanted(record, request) or not self._is_shown(record):

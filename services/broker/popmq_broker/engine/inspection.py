@@ -20,6 +20,9 @@ FILES_LOOKED_AT: Final = 64
 GROUPS_MAX: Final = 1_000
 """Groups and topics told, those with the most messages left."""
 
+PLACES_MAX: Final = 100
+"""Damaged places told, and groups that went over some."""
+
 
 class Inspection:
     def __init__(self, state: BrokerState, peers: Peers) -> None:
@@ -48,7 +51,33 @@ class Inspection:
             index_failed="" if index is None or index.failed is None else str(index.failed),
             refusing=state.store.disk.state is DiskState.REFUSING,
             replaced_peers=sorted(self._peers.replaced),
+            damaged=self._damaged(),
+            passed=self._passed(),
+            damaged_count=state.damage.table.count,
         )
+
+    def _damaged(self) -> list[link.DamagedPlace]:
+        found = [
+            link.DamagedPlace(
+                topic=topic, queue_id=queue_id, from_offset=run.start, until_offset=run.end
+            )
+            for (topic, queue_id), ranges in sorted(self._state.damage.table.places.items())
+            for run in ranges
+        ]
+        return found[:PLACES_MAX]
+
+    def _passed(self) -> list[link.PassedOver]:
+        found = [
+            link.PassedOver(
+                group=passer.group,
+                topic=passer.topic,
+                queue_id=passer.queue_id,
+                count=ranges.count,
+                pulls=passer.pulls,
+            )
+            for passer, ranges in sorted(self._state.damage.table.passed.items())
+        ]
+        return found[:PLACES_MAX]
 
     def _uses(self) -> list[link.GroupUse]:
         """One of each group and topic, retries counted with the topic."""

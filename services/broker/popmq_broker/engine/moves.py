@@ -36,6 +36,7 @@ def apply_moves(
         else:
             dropped = state.fence(state.leases.queues[key], to)
         state.close(dropped)
+        state.damage.moved(key)
 
 
 def journal_positions(

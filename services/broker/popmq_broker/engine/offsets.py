@@ -11,6 +11,7 @@ from typing import Any
 
 from popmq_broker.core import offsets
 from popmq_broker.core.offsets import OffsetTable, QueueKey
+from popmq_broker.core.queue_entry import DAMAGED
 from popmq_broker.engine.catalog import Catalog
 from popmq_broker.engine.state import BrokerState
 from popmq_common.errors import DiskFull
@@ -44,6 +45,7 @@ class Offsets:
                 self._state.log.warning("offsets.postponed", reason=str(full))
 
     async def write(self) -> None:
+        await self._state.damage.saved_quietly()
         await self._catalog.save()
         table = self.table()
         snapshot = (table.offsets, table.expired, table.starts)
@@ -72,7 +74,8 @@ class Offsets:
             first = max(oldest, state.progress.first_needed(i, end))
             found[QueueKey(REVIVE_GROUP, state.revive_topic, i)] = first - 1
             for entry in state.store.entries(state.revive_topic, i, first, 1):
-                needed_from = min(needed_from, entry.log_offset)
+                found_at = state.store.log_start if entry is DAMAGED else entry.log_offset
+                needed_from = min(needed_from, found_at)
         for key, position in self._half_positions().items():
             found[key] = position
         move = state.progress.first_move(needed_from)

@@ -1,18 +1,21 @@
 """What one queue gives to a pop: ready messages that the filter lets through.
 
 Nothing changes here but what is known of an order; the pop journals and applies what is picked.
+What cannot be read is gone over when that is noted on disk; until then the pick ends before it.
 """
 
 from dataclasses import dataclass, field
 from typing import Final
 
+from popmq_broker.core.damage import Passer
 from popmq_broker.core.filter import Filter
 from popmq_broker.core.leases import GroupQueue
 from popmq_broker.core.order import Entry, Order
-from popmq_broker.core.queue_entry import QueueEntry
+from popmq_broker.core.queue_entry import DAMAGED, QueueEntry
 from popmq_broker.core.sql_filter import SqlFilter
 from popmq_broker.engine.state import BrokerState
 from popmq_common import properties as names
+from popmq_common.errors import Corrupt
 from popmq_common.record import Record
 
 SCAN_ENTRIES: Final = 1024
@@ -50,6 +53,8 @@ class Pick:
     """Of a FIFO group: why the attempt before failed."""
     again: bool = False
     """An answer that was lost is given once more; it does not count."""
+    damaged: bool = False
+    """It met messages that cannot be read: more is there when `Damage.saved` returns."""
 
     def add(self, offset: int, log_offset: int, size_bytes: int, record: bytes) -> None:
         self.offsets.append(offset)
@@ -62,9 +67,19 @@ class Pick:
 
 
 def scan(
-    state: BrokerState, queue: GroupQueue, is_new: bool, want: int, room_bytes: int, wanted: Filter
+    state: BrokerState,
+    queue: GroupQueue,
+    is_new: bool,
+    want: int,
+    room_bytes: int,
+    wanted: Filter,
+    *,
+    pulls: bool = False,
 ) -> Pick:
-    """Up to `want` messages and until `room_bytes` are used up; the first always fits."""
+    """Up to `want` messages and until `room_bytes` are used up; the first always fits.
+
+    `pulls`: the consumer keeps its own place.
+    """
     _, topic, queue_id = queue.key
     at = max(queue.position, state.min_offset(topic, queue_id))
     end = state.store.max_offset(topic, queue_id)
@@ -81,7 +96,13 @@ def scan(
         for entry in entries:
             if len(pick.offsets) == want or room_bytes <= 0:
                 break
-            record = _matching(state, entry, wanted)
+            try:
+                record = _matching(state, entry, wanted)
+            except Corrupt as wrong:
+                if not state.damage.look(Passer(*queue.key, pulls), at, wrong):
+                    pick.damaged, end = True, at
+                    break
+                record = None
             if record is not None:
                 pick.add(at, entry.log_offset, entry.size_bytes, record)
                 room_bytes -= entry.size_bytes
@@ -104,7 +125,7 @@ def _matching(state: BrokerState, entry: QueueEntry, wanted: Filter) -> bytes | 
 
 def _read_matching(state: BrokerState, entry: QueueEntry, wanted: Filter) -> Record | None:
     """The record, unless it is filtered out or retention has deleted it."""
-    if wanted is not None and not wanted.may_match(entry.tags_code):
+    if wanted is not None and not wanted.may_match(entry.tags_code) and entry is not DAMAGED:
         return None
     record = state.store.read(entry.log_offset, entry.size_bytes)
     if record is None or (wanted is not None and not wanted.matches(record.properties)):
@@ -128,7 +149,7 @@ def scan_in_order(
     `single`: one of each message group.
     """
     pick = Pick(queue, is_new, order.first)
-    at, end = _find(state, queue, order, want, wanted, single=single)
+    at, end = _find(state, pick, order, want, wanted, single=single)
     pick.next_offset = at
     if want > 0:
         for entry in order.next_entries(want, room_bytes, single=single):
@@ -150,9 +171,10 @@ def again(state: BrokerState, queue: GroupQueue, order: Order, held: list[Entry]
 
 
 def _find(
-    state: BrokerState, queue: GroupQueue, order: Order, want: int, wanted: Filter, *, single: bool
+    state: BrokerState, pick: Pick, order: Order, want: int, wanted: Filter, *, single: bool
 ) -> tuple[int, int]:
     """Look ahead until enough messages have their turn; (where it stopped, the queue's end)."""
+    queue = pick.queue
     _, topic, queue_id = queue.key
     at = max(queue.position, state.min_offset(topic, queue_id))
     at = order.end_of_known(at)  # a pop that was refused has looked further
@@ -166,7 +188,13 @@ def _find(
             return at, at
         for entry in entries:
             if at not in order.entries:
-                record = _read_matching(state, entry, wanted)
+                try:
+                    record = _read_matching(state, entry, wanted)
+                except Corrupt as wrong:
+                    if not state.damage.look(Passer(*queue.key), at, wrong):
+                        pick.damaged = True
+                        return at, at
+                    record = None
                 if record is not None:
                     name = message_group_of(record)
                     order.found(Entry(at, name, entry.log_offset, entry.size_bytes))
@@ -175,8 +203,15 @@ def _find(
 
 
 def _give(state: BrokerState, pick: Pick, order: Order, entry: Entry) -> bool:
-    """False: retention has deleted it."""
-    record = state.store.read_bytes(entry.log_offset, entry.size_bytes)
+    """False: retention has deleted it, or it cannot be read."""
+    try:
+        record = state.store.read_bytes(entry.log_offset, entry.size_bytes)
+    except Corrupt as wrong:
+        if not state.damage.look(Passer(*pick.queue.key), entry.offset, wrong):
+            pick.damaged = True
+        elif not entry.held:
+            order.settle(entry.offset)
+        return False
     if record is None:
         if not entry.held:
             order.settle(entry.offset)

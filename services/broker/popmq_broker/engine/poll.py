@@ -93,6 +93,9 @@ class Polls:
             if taken.count:
                 self._state.stats.popped[request.topic, request.group] += taken.count
                 return reply_of(taken, request, self._state.config.name)
+            if taken.damaged:
+                await self._state.damage.saved()
+                continue
             if taken.end_offset is not None:  # something may have come while the disk was awaited
                 continue
             if taken.more:  # everything looked at was filtered out, and there is more

@@ -43,6 +43,7 @@ class Taken:
     revive_queue: int
     end_offset: int | None  # of the journal's records; None: nothing was journaled
     more: bool  # ready messages were left behind
+    damaged: bool = False  # some cannot be read: look again when `Damage.saved` returns
 
     @property
     def count(self) -> int:
@@ -77,7 +78,8 @@ class Pop:
         self._apply(picks, appended, request, now_ms, revive_queue)
         end_offset = appended[-1].end_offset if appended else None
         more = any(pick.more for pick in picks)
-        return Taken(picks, now_ms, revive_queue, end_offset, more)
+        damaged = any(pick.damaged for pick in picks)
+        return Taken(picks, now_ms, revive_queue, end_offset, more, damaged)
 
     def give_back(self, taken: Taken) -> None:
         """Nobody will get these: visible again at once."""

@@ -117,6 +117,7 @@ class Positions:
         if not request.dry_run:
             self._reset(targets)
             await state.store.durable(state.store.log_end)
+            await state.damage.saved()
         return reply
 
     def _reset(self, targets: dict[QueueKey, int]) -> None:

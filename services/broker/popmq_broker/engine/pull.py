@@ -105,6 +105,10 @@ class Pull:
             pick = self._look(request, offset, wanted)
             offset = pick.next_offset
             remaining_s = deadline - loop.time()
+            if pick.damaged and not pick.records:
+                await self._state.damage.saved()
+                self._check(request)
+                continue
             if pick.records or remaining_s <= 0:
                 return self._reply(request, offset, pick)
             if pick.more:  # everything looked at was filtered out, and there is more
@@ -145,7 +149,9 @@ class Pull:
 
     def _look(self, request: link.Pull, offset: int, wanted: Filter) -> Pick:
         queue = GroupQueue(_key(request), offset)
-        return scan(self._state, queue, True, request.batch_size, REPLY_BYTES_MAX, wanted)
+        return scan(
+            self._state, queue, True, request.batch_size, REPLY_BYTES_MAX, wanted, pulls=True
+        )
 
     def _reply(
         self,

@@ -12,6 +12,7 @@ from functools import partial
 
 from popmq_broker.core import checkpoint as ck
 from popmq_broker.core import offsets, starts
+from popmq_broker.core.damage import Passer
 from popmq_broker.core.grant import Grant, Lease
 from popmq_broker.core.leases import GroupQueue, Outcome
 from popmq_broker.core.offsets import OffsetTable, QueueKey
@@ -24,6 +25,7 @@ from popmq_broker.engine.offsets import OFFSETS_FILE
 from popmq_broker.engine.pick import message_group_of
 from popmq_broker.engine.state import LOG_END, BrokerState
 from popmq_broker.store.seek import entries_from
+from popmq_common.errors import Corrupt
 from popmq_common.names import REVIVE_GROUP, SYSTEM_GROUP_PREFIX
 
 
@@ -36,6 +38,7 @@ def load(state: BrokerState) -> bool:
     catalog_is_ahead = catalog_replay.load(state)
     ahead = _lower_floors(state) or catalog_is_ahead
     state.store.oldest.begin_at(state.floors)
+    state.damage.load()
     saved = state.store.load_config(OFFSETS_FILE, partial(offsets.decode, where=OFFSETS_FILE))
     table = saved or OffsetTable(0, {})
     for key, position in table.offsets.items():
@@ -189,7 +192,11 @@ def _hold_in_order(
     for offset, lease in list(leases.items()):
         entry = order.entries.get(offset)
         if entry is None:
-            record = state.store.read(lease.log_offset, lease.size_bytes)
+            try:
+                record = state.store.read(lease.log_offset, lease.size_bytes)
+            except Corrupt as wrong:  # the note is on disk before anything is served
+                state.damage.look(Passer(*queue.key), offset, wrong)
+                record = None
             if record is None:
                 del leases[offset]
                 continue

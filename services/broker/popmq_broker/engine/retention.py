@@ -119,6 +119,8 @@ class Retention:
             oldest = minimums.get((topic, queue_id))
             if oldest is not None:
                 self._expire_in(queue, oldest)
+        for place, oldest in minimums.items():
+            state.damage.begins_at(place, oldest)
 
     def _expire_in(self, queue: GroupQueue, oldest: int) -> None:
         state = self._state

@@ -13,9 +13,11 @@ not read back; see decision 6 of docs/decisions.
 import asyncio
 from collections.abc import Iterable
 
+from popmq_broker.core.damage import Passer
 from popmq_broker.core.grant import Lease
 from popmq_broker.core.leases import Due, GroupQueue, Outcome
 from popmq_broker.core.nack import NackKind
+from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.order import Order
 from popmq_broker.core.retry import Copy, dead_letter, retry_or_dead_letter
 from popmq_broker.engine import journal
@@ -24,7 +26,7 @@ from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import Topics
 from popmq_broker.store.drafts import copy_of
 from popmq_broker.store.store import Draft
-from popmq_common.errors import DiskFull
+from popmq_common.errors import Corrupt, DiskFull
 from popmq_common.names import RETRY_PREFIX
 from popmq_common.record import Record
 
@@ -61,7 +63,7 @@ class Revive:
             return 0
         lease_count = sum(len(item.offsets) for item in due)
         try:
-            self._copy_and_end(due)
+            left = self._copy_and_end(due)
         except DiskFull as full:
             for item in due:
                 state.leases.put_back([item], item.due_ms)
@@ -70,6 +72,10 @@ class Revive:
             return 0
         self._pause_ms, self._paused_until_ms = PAUSE_MS, None
         await state.store.durable(state.store.log_end)
+        if left:  # their notes first
+            await state.damage.saved_quietly()
+            if not state.damage.is_saved:
+                self._pause(now_ms)
         return lease_count
 
     def _pause(self, now_ms: int) -> None:
@@ -92,14 +98,17 @@ class Revive:
             if (lease := queue.leases.get(offset)) is not None
             and lease.grant.pop_time_ms == pop_time_ms
         ]
-        self._end(queue, live, counted=False)
+        self._end_readable(queue, live, counted=False)  # the others end when their time is over
 
     def attempts(self, queue: GroupQueue, queue_offset: int) -> int:
         """How often a leased message was handed out, this time included."""
         if queue.order is not None:
             return queue.order.entries[queue_offset].attempts
         lease = queue.leases[queue_offset]
-        record = self._state.store.read(lease.log_offset, lease.size_bytes)
+        try:
+            record = self._state.store.read(lease.log_offset, lease.size_bytes)
+        except Corrupt:  # told when its lease ends
+            record = None
         return 1 if record is None else record.reconsume_times + 1
 
     def forward(self, queue: GroupQueue, queue_offset: int, reason: str) -> int:
@@ -120,9 +129,9 @@ class Revive:
         state = self._state
         drafts = []
         entry = None if queue.order is None else queue.order.entries[queue_offset]
-        record = state.store.read(lease.log_offset, lease.size_bytes)
+        record = self._read(queue, queue_offset, lease)
         if record is not None:
-            group, topic = queue.key.group, self._consumed_topic(queue)
+            group, topic = queue.key.group, consumed_topic(queue.key)
             copy = dead_letter(
                 record,
                 group=group,
@@ -132,20 +141,59 @@ class Revive:
                 reason=reason or ("" if entry is None else entry.reason),
             )
             self._topics.ensure_system_copy_target(copy.topic)
-            drafts.append(_copy_draft(record, copy))
+            drafts.append(copy_draft(record, copy))
             state.stats.dead[topic, group] += 1
         drafts.append(self._ack_draft(queue, queue_offset, lease))
         return drafts
 
-    def _copy_and_end(self, due: list[Due]) -> None:
+    def _copy_and_end(self, due: list[Due]) -> int:
+        """How many are left: they cannot be read, and that is to be saved first."""
         by_queue: dict[tuple[GroupQueue, bool], list[tuple[int, Lease]]] = {}
         for item in due:
             queue = self._state.leases.queues[item.key]
             for offset in item.offsets:
                 lease = queue.leases[offset]
                 by_queue.setdefault((queue, lease.grant.counted), []).append((offset, lease))
+        left = 0
         for (queue, counted), leases in by_queue.items():
+            unread = self._end_readable(queue, leases, counted=counted)
+            for offset, lease in unread:
+                grant = lease.grant
+                self._state.leases.put_back([Due(grant.due_ms, 0, queue.key, (offset,), grant)], 0)
+            left += len(unread)
+        return left
+
+    def _end_readable(
+        self, queue: GroupQueue, leases: list[tuple[int, Lease]], *, counted: bool
+    ) -> list[tuple[int, Lease]]:
+        """End those that can be read, or of which it is noted on disk that they cannot; the others
+        are returned."""
+        try:
             self._end(queue, leases, counted=counted)
+        except Corrupt:
+            ready = [one for one in leases if self._is_ready(queue, *one)]
+            self._end(queue, ready, counted=counted)
+            return [one for one in leases if one not in ready]
+        return []
+
+    def _is_ready(self, queue: GroupQueue, offset: int, lease: Lease) -> bool:
+        try:
+            self._read(queue, offset, lease)
+        except Corrupt:
+            return False
+        return True
+
+    def _read(self, queue: GroupQueue, offset: int, lease: Lease) -> Record | None:
+        """None: retention has deleted the message, or it cannot be read, which is noted on disk.
+
+        Raises `Corrupt`: it is not noted yet.
+        """
+        try:
+            return self._state.store.read(lease.log_offset, lease.size_bytes)
+        except Corrupt as wrong:
+            if not self._state.damage.look(Passer(*queue.key), offset, wrong):
+                raise
+            return None
 
     def _end(self, queue: GroupQueue, leases: list[tuple[int, Lease]], *, counted: bool) -> None:
         """Append the pairs of these leases in one go, then end them. Raises `DiskFull`."""
@@ -156,13 +204,20 @@ class Revive:
             return
         state = self._state
         drafts: list[Draft] = []
+        copies: list[Copy] = []
         for offset, lease in leases:
-            copy = self._copy(queue, lease, counted=counted and _counts(lease))
-            if copy is not None:
-                drafts.append(copy)
+            made = self._copy(queue, offset, lease, counted=counted and _counts(lease))
+            if made is not None:
+                record, copy = made
+                self._topics.ensure_system_copy_target(copy.topic)
+                drafts.append(copy_draft(record, copy))
+                copies.append(copy)
             drafts.append(self._ack_draft(queue, offset, lease))
         ahead = before_end(queue, (lease for _, lease in leases))
         append_behind(state, ahead, drafts, state.clock.now_ms())
+        for copy in copies:
+            counts = state.stats.dead if copy.dead else state.stats.revived
+            counts[consumed_topic(queue.key), queue.key.group] += 1
         self._settle(queue, leases)
 
     def end_gone(self, queue: GroupQueue) -> None:
@@ -220,15 +275,16 @@ class Revive:
                 state.stats.revived[queue.key.topic, queue.key.group] += again_counted
         state.wake_for_order(queue)
 
-    def _copy(self, queue: GroupQueue, lease: Lease, *, counted: bool) -> Draft | None:
-        """None: retention has deleted the message, or its group is gone."""
-        state = self._state
-        group = state.groups.get(queue.key.group)
-        record = state.store.read(lease.log_offset, lease.size_bytes)
+    def _copy(
+        self, queue: GroupQueue, offset: int, lease: Lease, *, counted: bool
+    ) -> tuple[Record, Copy] | None:
+        """None: retention has deleted the message, it cannot be read, or its group is gone."""
+        group = self._state.groups.get(queue.key.group)
+        record = self._read(queue, offset, lease)
         if record is None or group is None:
             return None
-        topic = self._consumed_topic(queue)
-        copy = retry_or_dead_letter(
+        topic = consumed_topic(queue.key)
+        return record, retry_or_dead_letter(
             record,
             group=group.name,
             topic=topic,
@@ -237,14 +293,6 @@ class Revive:
             counted=counted,
             reason=_reason(lease),
         )
-        self._topics.ensure_system_copy_target(copy.topic)
-        counts = state.stats.dead if copy.dead else state.stats.revived
-        counts[topic, group.name] += 1
-        return _copy_draft(record, copy)
-
-    def _consumed_topic(self, queue: GroupQueue) -> str:
-        prefix = f"{RETRY_PREFIX}{queue.key.group}_"
-        return queue.key.topic.removeprefix(prefix)
 
     def _ack_draft(self, queue: GroupQueue, offset: int, lease: Lease) -> Draft:
         now_ms = self._state.clock.now_ms()
@@ -277,6 +325,11 @@ def _reason(lease: Lease) -> str:
     return "" if nack is None else nack.counted_reason
 
 
-def _copy_draft(record: Record, copy: Copy) -> Draft:
+def consumed_topic(key: QueueKey) -> str:
+    """That the group receives of, when `key` is of its retry topic too."""
+    return key.topic.removeprefix(f"{RETRY_PREFIX}{key.group}_")
+
+
+def copy_draft(record: Record, copy: Copy) -> Draft:
     draft = copy_of(record, copy.topic, 0, copy.properties)
     return draft._replace(reconsume_times=copy.reconsume_times)

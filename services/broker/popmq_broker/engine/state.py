@@ -20,6 +20,7 @@ from popmq_broker.core.stats import Stats
 from popmq_broker.core.tables import PERM_BOTH, ConsumeFrom, GroupConfig, TopicConfig
 from popmq_broker.core.topic_versions import TopicVersions
 from popmq_broker.core.transaction_table import HalfTable
+from popmq_broker.engine.damage import Damage
 from popmq_broker.engine.wait import Waiters, WaitKey
 from popmq_broker.store.seek import first_stored_at
 from popmq_broker.store.store import Store
@@ -70,6 +71,8 @@ class BrokerState:
     """Where groups started, as told by their first receive."""
     leases: LeaseTable = field(default_factory=LeaseTable)
     progress: ReviveProgress = field(default_factory=ReviveProgress)
+    damage: Damage = field(init=False)
+    """What cannot be read."""
     halves: HalfTable = field(init=False)
     """Half messages of transactions that are not settled."""
     buffer: GrantBuffer = field(init=False)
@@ -78,6 +81,7 @@ class BrokerState:
     def __post_init__(self) -> None:
         config = self.config
         self.pulls = Waiters(config.waiting_polls_max)
+        self.damage = Damage(self.store, self.log)
         self.queue_locks = QueueLocks(config.queue_lock_ms)
         self.buffer = GrantBuffer(
             stay_ms=config.pop_buffer_stay_ms, leases_max=config.pop_buffer_max

@@ -27,6 +27,7 @@ from popmq_broker.store.store import Appended, Draft
 from popmq_common import properties as names
 from popmq_common.errors import BadRequest, DiskFull, PopMQError, TooManyRequests
 from popmq_common.names import TIMER_TOPIC
+from popmq_common.record import Record
 
 BATCH_MAX: Final = 256
 """Delivered before other work gets its turn."""
@@ -94,6 +95,14 @@ class Timers:
                 assert entry is not None
                 self._appended.append(entry)
 
+    def missed(self, record: Record) -> None:
+        """Its entry or record could not be read, and now can."""
+        entry = timer.entry_in(record.properties, record.queue_offset)
+        if entry is not None and entry.offset not in self.wheel.find(entry.due_ms, entry.code):
+            self.wheel.add(entry)
+            self.version += 1
+            self._changed.set()
+
     def arrived(self) -> None:
         """Parked records became durable."""
         end = self._state.store.max_offset(TIMER_TOPIC, 0)
@@ -117,7 +126,13 @@ class Timers:
         """Deliver what is due, for ever."""
         while True:
             self._changed.clear()
-            if self.deliver_due():
+            busy = self.deliver_due()
+            damage = self._state.damage
+            if not damage.is_saved:
+                await damage.saved_quietly()
+                if not damage.is_saved:
+                    self._pause(self._state.clock.now_ms())
+            if busy:
                 await asyncio.sleep(0)
             else:
                 await self._idle()
@@ -146,6 +161,7 @@ class Timers:
         """Raises `DiskFull`, `TooManyRequests`; then all of it waits on."""
         messages = [entry for entry in due if not entry.code & MARK]
         found = self.records.drafts(messages, now_ms)
+        self.wheel.add_all(self.records.take_unread())
         if not found:
             return
         drafts = [draft for _, draft in found]

@@ -14,6 +14,7 @@ import asyncio
 from typing import Final
 
 from popmq_broker.core import timer, timer_levels, timer_snapshot
+from popmq_broker.core.queue_entry import DAMAGED
 from popmq_broker.core.timer import Parked
 from popmq_broker.core.timer_wheel import MARK, Entry
 from popmq_broker.engine.state import BrokerState
@@ -114,6 +115,8 @@ class TimerKeeper:
             return store.durable_end
         first = max(first, store.min_offset(TIMER_TOPIC, 0))  # a full disk may have cost it
         found = store.entries(TIMER_TOPIC, 0, first, 1)
+        if found and found[0] is DAMAGED:
+            return store.log_start
         return found[0].log_offset if found else store.durable_end
 
     def roll(self) -> bool:
@@ -129,9 +132,11 @@ class TimerKeeper:
         old = [entry for entry in timers.wheel.before(limit, ROLL_BATCH) if entry.due_ms > now_ms]
         moved, drafts = [], []
         readable = dict(timers.records.read(old))
+        unread = timers.records.take_unread()
         for entry in old:
             if entry not in readable:
-                timers.wheel.remove(entry)
+                if entry not in unread:
+                    timers.wheel.remove(entry)
                 continue
             parked = readable[entry]
             try:

@@ -13,14 +13,15 @@ itself says where it waited.
 from collections.abc import Iterator, Mapping
 
 from popmq_broker.core import timer, timer_levels
-from popmq_broker.core.queue_entry import QueueEntry
+from popmq_broker.core.damage import Passer
+from popmq_broker.core.queue_entry import DAMAGED, QueueEntry
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import Topics
 from popmq_broker.store.drafts import copy_of
 from popmq_broker.store.store import Draft
 from popmq_common import properties as names
 from popmq_common.errors import Corrupt
-from popmq_common.names import LEVELS_TOPIC, RETRY_PREFIX
+from popmq_common.names import LEVELS_TOPIC, RETRY_PREFIX, WHEEL_GROUP
 from popmq_common.record import Record
 
 
@@ -75,7 +76,13 @@ class Levels:
         for entry in self._state.store.entries(LEVELS_TOPIC, level - 1, offset, count):
             if self._due_ms(level, entry, now_ms) > now_ms:
                 break
-            draft = self._draft(level, offset, entry)
+            try:
+                draft = self._draft(level, offset, entry)
+            except Corrupt as wrong:
+                if not self._state.damage.look(passer(level), offset, wrong):
+                    break
+                self._tell_bad(level, offset, str(wrong))
+                draft = None
             if draft is not None:
                 drafts.append(draft)
             offset += 1
@@ -97,16 +104,18 @@ class Levels:
         return now_ms if due_ms > now_ms + self.delays_ms[level - 1] else due_ms
 
     def _draft(self, level: int, offset: int, entry: QueueEntry) -> Draft | None:
-        state = self._state
-        try:
-            record = state.store.read(entry.log_offset, entry.size_bytes)
-        except Corrupt as wrong:
-            self._tell_bad(level, offset, str(wrong))
-            return None
+        """Raises `Corrupt`."""
+        record = self._state.store.read(entry.log_offset, entry.size_bytes)
+        draft = self._made(level, offset, record)
+        if draft is None:
+            self._tell_bad(level, offset, "its record is gone, or its topic")
+        return draft
+
+    def _made(self, level: int, offset: int, record: Record | None) -> Draft | None:
+        """None: the record is gone or another one, or its topic is gone."""
         named = {} if record is None else names.decode(record.properties)
         place = self._place(record, named, level, offset)
         if record is None or place is None:
-            self._tell_bad(level, offset, "its record is gone, or its topic")
             return None
         topic, queue_id = place
         properties = timer.delivered(named, f"{level}@{offset}")
@@ -138,6 +147,15 @@ class Levels:
         self._state.stats.timed["", "damaged"] += 1
         self._state.log.error("level.damaged", level=level, offset=offset, reason=reason)
 
+    def missed(self, record: Record) -> tuple[Draft, int] | None:
+        """Of one that could not be read, and now can: what was to be delivered, and when. None:
+        its topic is gone."""
+        level, offset = record.queue_id + 1, record.queue_offset
+        draft = self._made(level, offset, record)
+        if draft is None or level > len(self.delays_ms):
+            return None
+        return draft, record.store_timestamp_ms + self.delays_ms[level - 1]
+
     def look_again(self) -> None:
         """What is due next is not known any more."""
         self._next_known = False
@@ -164,4 +182,11 @@ class Levels:
 
     def needed_from(self) -> int | None:
         """The lowest log offset of what waits; None: nothing does."""
-        return min((entry.log_offset for _, entry in self._heads()), default=None)
+        start = self._state.store.log_start
+        heads = [start if entry is DAMAGED else entry.log_offset for _, entry in self._heads()]
+        return min(heads, default=None)
+
+
+def passer(level: int) -> Passer:
+    """A level, as who goes over what cannot be read."""
+    return Passer(WHEEL_GROUP, LEVELS_TOPIC, level - 1)

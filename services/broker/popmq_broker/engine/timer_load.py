@@ -16,6 +16,7 @@ from popmq_broker.core.timer_snapshot import Snapshot
 from popmq_broker.core.timer_wheel import MARK, Entry
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.timer import Timers
+from popmq_broker.engine.timer_records import PASSER
 from popmq_common.errors import Corrupt
 from popmq_common.names import LEVELS_TOPIC, TIMER_TOPIC
 
@@ -108,7 +109,7 @@ def _read_log(
 def _load_parked(state: BrokerState, timers: Timers, start: int, end: int, ended: Bits) -> None:
     now_ms = state.clock.now_ms()
     marks: list[tuple[Entry, int]] = []
-    for entry, deliver_ms in _parked(state, start, end):
+    for entry, deliver_ms in _parked(state, start, end, ended):
         if entry.code & MARK:
             if entry.due_ms > now_ms:
                 timers.wheel.add(entry)
@@ -123,7 +124,7 @@ def _load_parked(state: BrokerState, timers: Timers, start: int, end: int, ended
                     timers.wheel.remove(Entry(due_ms, offset, code))
 
 
-def _parked(state: BrokerState, start: int, end: int) -> Iterator[tuple[Entry, int]]:
+def _parked(state: BrokerState, start: int, end: int, ended: Bits) -> Iterator[tuple[Entry, int]]:
     """With when their senders wanted them."""
     store = state.store
     at = start
@@ -131,8 +132,10 @@ def _parked(state: BrokerState, start: int, end: int) -> Iterator[tuple[Entry, i
         for found in store.entries(TIMER_TOPIC, 0, at, min(CHUNK_ENTRIES, end - at)):
             try:
                 record = store.read(found.log_offset, found.size_bytes)
-            except Corrupt as wrong:
+            except Corrupt as wrong:  # the note is on disk before anything is served
                 state.log.error("timer.damaged", offset=at, reason=str(wrong))
+                if at not in ended:
+                    state.damage.look(PASSER, at, wrong)
                 record = None
             if record is not None and record.queue_offset == at:
                 entry = timer.entry_in(record.properties, at)

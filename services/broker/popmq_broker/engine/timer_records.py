@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from popmq_broker.core import timer, timer_bytes
+from popmq_broker.core.damage import Passer
 from popmq_broker.core.queue_entry import QueueEntry, tags_code_of
 from popmq_broker.core.timer import Parked
 from popmq_broker.core.timer_wheel import Entry
@@ -20,19 +21,24 @@ from popmq_broker.store.drafts import copy_of
 from popmq_broker.store.store import Draft
 from popmq_common import record as rec
 from popmq_common.errors import Corrupt
-from popmq_common.names import TIMER_TOPIC
+from popmq_common.names import TIMER_TOPIC, WHEEL_GROUP
 
 NEAR: Final = 16
 """Entries of the queue between two that are wanted, which are read along."""
 _TIMER_TOPIC: Final = TIMER_TOPIC.encode()
 
 
+PASSER: Final = Passer(WHEEL_GROUP, TIMER_TOPIC, 0)
+"""The timers, as who goes over what cannot be read."""
+
+
 class ParkedRecords:
     def __init__(self, state: BrokerState) -> None:
         self._state = state
+        self._unread: list[Entry] = []
 
     def drafts(self, entries: Sequence[Entry], now_ms: int) -> list[tuple[Entry, Draft]]:
-        """What ends the waits of these messages, in their order. Raises `Corrupt`."""
+        """What ends the waits of these messages, in their order."""
         offsets = [entry.offset for entry in entries]
         found = []
         for entry, place in zip(
@@ -45,6 +51,11 @@ class ParkedRecords:
             if draft is not None:
                 found.append((entry, draft))
         return found
+
+    def take_unread(self) -> list[Entry]:
+        """Entries whose records could not be read, which is not noted yet: they wait on."""
+        unread, self._unread = self._unread, []
+        return unread
 
     def _copied(self, entry: Entry, place: QueueEntry) -> Draft | None:
         """None: something about it is unusual."""
@@ -100,7 +111,10 @@ class ParkedRecords:
             try:
                 record = None if place is None else self._state.store.read(*place[:2])
             except Corrupt as wrong:
-                self.tell_bad(entry, str(wrong))
+                if self._state.damage.look(PASSER, entry.offset, wrong):
+                    self.tell_bad(entry, str(wrong))
+                else:
+                    self._unread.append(entry)
                 continue
             found = None if record is None else timer.parked_as(record, entry, TIMER_TOPIC)
             if found is not None:

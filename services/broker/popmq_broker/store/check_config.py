@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from popmq_broker.core import json_checksum, offsets, tables
+from popmq_broker.core import damage, json_checksum, offsets, tables
+from popmq_broker.core.damage import DAMAGE_FILE
 from popmq_broker.core.offsets import OffsetTable
 from popmq_broker.store import queue_ends
 from popmq_broker.store.files import Files
@@ -25,6 +26,7 @@ _DECODERS: Final[Mapping[str, Callable[[str], Any]]] = {
     FLOORS_FILE: json.loads,
     "permission.json": json.loads,
     QUEUE_ENDS_FILE: queue_ends.decode,
+    DAMAGE_FILE: damage.decode,
 }
 
 
@@ -51,6 +53,12 @@ def check_config(
             findings.add(folder / name, 0, "it is missing; a start takes the backup")
     if OFFSETS_FILE in current:
         _check_positions(folder / OFFSETS_FILE, current[OFFSETS_FILE], findings, queues)
+    if DAMAGE_FILE in current:
+        for passer, ranges in sorted(current[DAMAGE_FILE].passed.items()):
+            place = f"{passer.topic}/{passer.queue_id}"
+            reason = f"group {passer.group} went over {ranges.count} messages of {place}, "
+            reason += "which could not be read"
+            findings.add(folder / DAMAGE_FILE, 0, reason)
     if TOPICS_FILE in current:
         known = set(current[TOPICS_FILE][0]) | set(current.get(FLOORS_FILE) or {})
         for topic in sorted({topic for topic, _ in queues} - known):

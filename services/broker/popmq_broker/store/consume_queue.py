@@ -18,7 +18,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from popmq_broker.core.queue_entry import ENTRY_BYTES, QueueEntry, decode_all, decode_at
+from popmq_broker.core.queue_entry import (
+    DAMAGED,
+    ENTRY_BYTES,
+    QueueEntry,
+    decode_all,
+    decode_at,
+    decode_each,
+)
 from popmq_broker.core.queue_entry import encode as encode_entry
 from popmq_broker.store.files import Files, disk_full
 from popmq_broker.store.open_files import OpenFiles
@@ -96,7 +103,8 @@ class ConsumeQueue:
         self.min_offset = offset
 
     def entries(self, start: int, count: int) -> list[QueueEntry]:
-        """At most `count` consecutive entries from `start`, fewer at the end. Raises `Corrupt`."""
+        """At most `count` consecutive entries from `start`, fewer at the end; `DAMAGED` for those
+        that were lost."""
         count = min(count, self.max_offset - start)
         if count <= 0 or start < self.min_offset:
             return []
@@ -105,16 +113,11 @@ class ConsumeQueue:
         if from_files < count:
             at = (max(start, self._written) - self._written) * ENTRY_BYTES
             data += self._tail[at : at + (count - from_files) * ENTRY_BYTES]
-        found = decode_all(data)
-        if len(found) != count:
-            raise self._damaged(start + len(found), "the entry was lost")
-        return found
+        return decode_each(data)
 
     def entries_at(self, offsets: Iterable[int]) -> list[QueueEntry | None]:
-        """Single entries, wherever they are; None for what is not visible or not there any more.
-
-        3 µs each. Raises `Corrupt`.
-        """
+        """Single entries, wherever they are; None for what is not visible or not there any more,
+        `DAMAGED` for what was lost. 3 µs each."""
         found: list[QueueEntry | None] = []
         end, written = self.max_offset, self._written
         file, file_at = None, -1
@@ -130,9 +133,7 @@ class ConsumeQueue:
                 if file is None or base != file_at:
                     file, file_at = self._open_files.get(self._path(base)), base
                 entry = decode_at(file.pread(ENTRY_BYTES, at - base), 0)
-            if entry is None:
-                raise self._damaged(offset, "the entry was lost")
-            found.append(entry)
+            found.append(entry or DAMAGED)
         return found
 
     @property
@@ -206,12 +207,24 @@ class ConsumeQueue:
             file.truncate(self._file_bytes)
 
     def first_behind(self, log_offset: int) -> int:
-        """Where the queue begins when the log begins at `log_offset`; never before it does now."""
+        """Where the queue begins when the log begins at `log_offset`, never before it does now; as
+        the entries say that are looked at."""
         if self.min_offset == self.max_offset:
             return self.min_offset
         if self.entries(self.min_offset, 1)[0].log_offset >= log_offset:
             return self.min_offset
         return self._first_behind(log_offset)
+
+    def repair(self, offset: int, entry: QueueEntry) -> Path | None:
+        """The entry as it must be; the file that was written, which the caller syncs."""
+        data, at = encode_entry(entry), offset * ENTRY_BYTES
+        if offset >= self._written:
+            at -= self._written * ENTRY_BYTES
+            self._tail[at : at + ENTRY_BYTES] = data
+            return None
+        path = self._path(at - at % self._file_bytes)
+        self._open_files.get(path).pwrite(data, at % self._file_bytes)
+        return path
 
     def raise_min(self, offset: int) -> None:
         """Entries before `offset` are gone."""

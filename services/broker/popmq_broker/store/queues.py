@@ -1,14 +1,17 @@
 """All ConsumeQueues of a store: opened from the directory, or made when first written."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from popmq_broker.core.queue_entry import QueueEntry
+from popmq_broker.core.queue_entry import DAMAGED, QueueEntry
 from popmq_broker.store.consume_queue import ConsumeQueue
+from popmq_broker.store.entry_check import EntryCheck
 from popmq_broker.store.files import Files
 from popmq_broker.store.open_files import OpenFiles
 from popmq_broker.store.queue_ends import NO_ENTRIES, Ends, QueueEnds, QueueId
 from popmq_common.errors import Corrupt, DiskFull
+from popmq_common.record import Record
+from popmq_common.units import LogOffset
 
 __all__ = ["QueueId", "Queues", "folders", "sync_files"]
 
@@ -27,8 +30,8 @@ class Queues:
     ) -> None:
         """`ends`: what is trusted of the files. Raises `Corrupt` when they are not what was
         written."""
-        self.check: Callable[[QueueId, ConsumeQueue, int, int], None] = lambda *_: None
-        """Called before entries of an earlier process are read; raises `Corrupt`."""
+        self.check: EntryCheck | None = None
+        """Asked before entries of an earlier process are read; None: while they are recovered."""
         self.full = False
         """The disk takes no more entries, and memory must not either."""
         self._unwritten_bytes_max = unwritten_bytes_max
@@ -129,9 +132,13 @@ class Queues:
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             return []
-        if start < queue.found_end:
-            self.check((topic, queue_id), queue, start, count)
-        return queue.entries(start, count)
+        found = queue.entries(start, count)
+        if start < queue.found_end and self.check is not None:
+            damaged = self.check.damaged((topic, queue_id), queue, start, count)
+            if damaged is not None:
+                for low, high in damaged.within(start, start + len(found)):
+                    found[low - start : high - start] = [DAMAGED] * (high - low)
+        return found
 
     def entries_at(
         self, topic: str, queue_id: int, offsets: Sequence[int]
@@ -139,6 +146,20 @@ class Queues:
         """Single entries, not held against their records: who asks must do so."""
         queue = self._queues.get((topic, queue_id))
         return [None] * len(offsets) if queue is None else queue.entries_at(offsets)
+
+    def entry_of(self, record: Record, size_bytes: int) -> QueueEntry:
+        """As it must be in the queue."""
+        assert self.check is not None
+        code = self.check.code_of(record)
+        return QueueEntry(LogOffset(record.log_offset), size_bytes, code)
+
+    def repair(self, key: QueueId, offset: int, entry: QueueEntry) -> None:
+        """The entry as it must be. `flush` gives the file to be synced."""
+        path = self._queues[key].repair(offset, entry)
+        if path is not None:
+            self._unsynced.add(path)
+        if self.check is not None:
+            self.check.repaired(key, offset)
 
     def last_entries(self) -> Iterator[tuple[QueueId, int, QueueEntry]]:
         """(queue, offset, entry) of each queue's last message."""
@@ -164,7 +185,47 @@ class Queues:
             queue.cut(log_offset)
 
     def first_behind(self, key: QueueId, log_offset: int) -> int:
-        return self._queues[key].first_behind(log_offset)
+        """Where the queue begins when the log begins at `log_offset`; never before it does now.
+
+        The entries grow with the log, so a search finds it, and what is around the place shows
+        that no damaged entry has led it astray.
+        """
+        queue = self._queues[key]
+        first = queue.first_behind(log_offset)
+        if not self._divides(key, first, log_offset):
+            first = self._first_sound_behind(key, log_offset)
+        return first
+
+    def _divides(self, key: QueueId, offset: int, log_offset: int) -> bool:
+        queue = self._queues[key]
+        around = range(max(offset - 1, queue.min_offset), min(offset + 1, queue.max_offset))
+        for at in around:
+            entry = self.sound(key, at)
+            if entry is None or (entry.log_offset >= log_offset) != (at >= offset):
+                return False
+        return True
+
+    def _first_sound_behind(self, key: QueueId, log_offset: int) -> int:
+        """Damaged entries right before it are taken for messages that are still there."""
+        queue = self._queues[key]
+        low, high = queue.min_offset, queue.max_offset
+        while low < high:
+            middle = at = (low + high) // 2
+            while at < high and (entry := self.sound(key, at)) is None:
+                at += 1
+            if at == high or (entry is not None and entry.log_offset >= log_offset):
+                high = middle
+            else:
+                low = at + 1
+        return low
+
+    def sound(self, key: QueueId, offset: int) -> QueueEntry | None:
+        """An entry that is the one of its message, which can be read. None: it is not, or there is
+        none."""
+        found = self._queues[key].entries(offset, 1)
+        if not found or (self.check and not self.check.is_sound(key, offset, found[0])):
+            return None
+        return found[0]
 
     def raise_min(self, key: QueueId, offset: int) -> None:
         self._queues[key].raise_min(offset)

@@ -37,6 +37,15 @@ class Reads:
         return self._commit_log.end
 
     @property
+    def visible_end(self) -> int:
+        """All records of the log before it are in their queues."""
+        return self._visible_end
+
+    @property
+    def data_dir(self) -> Path:
+        return self._folder
+
+    @property
     def log_start(self) -> int:
         return self._commit_log.start
 
@@ -70,7 +79,8 @@ class Reads:
         return self._queues.next_offset((topic, queue_id))
 
     def entries(self, topic: str, queue_id: int, start: int, count: int) -> list[QueueEntry]:
-        """At most `count` entries of visible messages from offset `start`. Raises `Corrupt`."""
+        """At most `count` entries of visible messages from offset `start`. `DAMAGED` for one that
+        is not its message's: to read that raises `Corrupt`."""
         return self._queues.entries(topic, queue_id, start, count)
 
     def entries_at(
@@ -78,7 +88,7 @@ class Reads:
     ) -> list[QueueEntry | None]:
         """The entries of single messages, which may be far from each other; None for those that
         are not visible. For who knows what each record must be: an entry of an earlier process is
-        not held against its record, as `entries` does it. Raises `Corrupt`."""
+        not held against its record, as `entries` does it. `DAMAGED` for one that was lost."""
         return self._queues.entries_at(topic, queue_id, offsets)
 
     def read(self, log_offset: int, size_bytes: int) -> Record | None:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from popmq_broker.core import queue_entry
+from popmq_broker.core.queue_entry import DAMAGED
 from popmq_broker.core.recovery import Decision, Scan, Verdict, judge_files, judge_scan
 from popmq_broker.store import checkpoint_file, queue_ends, segments
 from popmq_broker.store.checkpoint_file import Marks
@@ -74,7 +75,7 @@ class Recovery:
                 ends = nothing
                 queues, scan_end = self._queues(commit_log, ends, rebuild=True)
             self._end_log(commit_log, queues, scan_end)
-            queues.check = EntryCheck(commit_log, self.code_of).check
+            queues.check = EntryCheck(commit_log, self.code_of)
         except BaseException:
             commit_log.close()
             raise
@@ -196,6 +197,10 @@ class Recovery:
 
     def _check_last_entries(self, commit_log: CommitLog, queues: Queues) -> None:
         for (topic, queue_id), offset, entry in queues.last_entries():
+            if entry is DAMAGED:
+                raise Corrupt(
+                    path=f"{topic}/{queue_id}", offset=offset, reason="the entry was lost"
+                )
             record = commit_log.read(entry.log_offset, entry.size_bytes)
             if record and (record.topic, record.queue_id, record.queue_offset) != (
                 topic,

@@ -9,6 +9,7 @@ from typing import Final
 
 from popmq_broker.core.queue_entry import QueueEntry
 from popmq_broker.store.store import Store
+from popmq_common.errors import Corrupt
 from popmq_common.record import Record
 
 CHUNK_ENTRIES: Final = 1_024
@@ -36,15 +37,26 @@ def first_stored_at(store: Store, topic: str, queue_id: int, low: int, time_ms: 
     """The offset, `low` or behind it, of the first message stored at `time_ms` or later; the
     queue's end when there is none.
 
-    Store times never go back within a queue. What retention has deleted is older.
+    Store times never go back within a queue. What retention has deleted is older. What cannot be
+    read is as old as what comes behind it.
     """
     high = store.max_offset(topic, queue_id)
     while low < high:
-        middle = (low + high) // 2
-        record = record_at(store, topic, queue_id, middle)
-        stored_ms = -1 if record is None else record.store_timestamp_ms
-        if stored_ms < time_ms:
-            low = middle + 1
+        middle = at = (low + high) // 2
+        stored_ms = None
+        while at < high and (stored_ms := _stored_ms(store, topic, queue_id, at)) is None:
+            at += 1
+        if stored_ms is not None and stored_ms < time_ms:
+            low = at + 1
         else:
             high = middle
     return low
+
+
+def _stored_ms(store: Store, topic: str, queue_id: int, offset: int) -> int | None:
+    """-1: retention has deleted it. None: it cannot be read."""
+    try:
+        record = record_at(store, topic, queue_id, offset)
+    except Corrupt:
+        return None
+    return -1 if record is None else record.store_timestamp_ms

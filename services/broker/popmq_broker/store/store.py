@@ -28,6 +28,7 @@ from popmq_broker.store.files import Files, Lock
 from popmq_broker.store.flush import Flusher, Position
 from popmq_broker.store.index import Index
 from popmq_broker.store.queue_ends import QueueEnds
+from popmq_broker.store.queue_repair import QueueRepair
 from popmq_broker.store.queues import QueueId, Queues
 from popmq_broker.store.reads import Reads
 from popmq_broker.store.retention import OldestFiles
@@ -70,6 +71,7 @@ class Store(Reads):
         self._log = log
         self.index = index
         """From keys to messages; None: this store has none."""
+        self.repair = QueueRepair(commit_log, queues)
         self._fatal = fatal
         self._checkpoints = Checkpoints(
             files=files,
