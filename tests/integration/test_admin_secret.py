@@ -33,6 +33,7 @@ REQUESTS: dict[str, Any] = {
     "AcceptBroker": admin.AcceptBrokerRequest(name="nobody"),
     "SetPermission": admin.SetPermissionRequest(broker="nobody", permission="read"),
     "ExportSnapshot": admin.ExportSnapshotRequest(),
+    "RebuildQueue": admin.RebuildQueueRequest(topic="t"),
     "DeleteGroup": admin.DeleteGroupRequest(name="g"),
     "DeleteTopic": admin.DeleteTopicRequest(name="t"),
 }

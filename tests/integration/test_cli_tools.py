@@ -6,11 +6,13 @@ import select
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 from click.shell_completion import ShellComplete
+from harness.damaging import damage_entry
 from harness.processes import POPMQ, free_port
 from integration.served import popmq
 
@@ -67,6 +69,32 @@ def test_doctor_finds_nothing_then_a_clock_and_a_stuck_group() -> None:
         codes = [one["code"] for one in told["findings"]]
         assert codes == ["clock-skew", "clock-skew", "group-stuck"]
         assert "2 messages of topic orders wait" in told["findings"][2]["what"]
+
+
+def test_a_damaged_queue_is_told_and_rebuilt_while_the_broker_runs(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    with PopmqBroker(data_dir=data_dir, disk_clean_percent=100) as server:
+        at = ("--endpoint", server.endpoint)
+        for number in range(5):
+            server.send("orders", str(number))
+        server.crash_broker()
+        queue = next((data_dir / "consumequeue" / "orders").iterdir())
+        damage_entry(data_dir, "orders", int(queue.name), 0)
+        got = [message.body for message in server.receive("orders", "billing")]
+        assert len(got) == 4
+        told = popmq("doctor", *at, code=1).output
+        assert "1 messages of queue" in told
+        assert "group billing went over 1 messages of topic orders" in told
+        place = ("--topic", "orders", "--queue", queue.name)
+        assert f"store rebuild {' '.join(place)}" in told
+        (done,) = json.loads(popmq("store", "rebuild", *place, "--json", *at).stdout)["brokers"]
+        assert (done["repaired"], done["unreadable"], done["delivered"]) == (1, 0, 1)
+        got += [message.body for message in server.receive("orders", "billing")]
+        assert sorted(got) == [b"0", b"1", b"2", b"3", b"4"]
+        assert "cannot be read" not in popmq("doctor", *at, code=0).output
+        place = ("--topic", "orders", "--queue", "999")
+        assert "has no queue 999" in popmq("store", "rebuild", *place, *at, code=1).output
+    assert "name a directory" in popmq("store", "rebuild", code=2).output
 
 
 def test_doctor_looks_at_a_topic_and_a_group(server: PopmqBroker) -> None:

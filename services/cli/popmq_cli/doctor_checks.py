@@ -86,7 +86,7 @@ def findings(facts: Facts) -> list[Finding]:
     found += _asked(facts)
     for broker in facts.inspected.brokers:
         if not broker.failure:
-            found += [*_disk(broker), *_groups(broker)]
+            found += [*_disk(broker), *_damage(broker), *_groups(broker)]
     return found
 
 
@@ -245,6 +245,28 @@ def _disk(broker: admin.BrokerState) -> Iterator[Finding]:
         todo = "start the broker again; it makes the index from the log"
         what = f"the index of keys of {name} has stopped"
         yield Finding("index-stopped", what, broker.index_failed, todo)
+
+
+def _damage(broker: admin.BrokerState) -> Iterator[Finding]:
+    queues: dict[tuple[str, int], int] = {}
+    for place in broker.damaged:
+        queue = place.topic, place.queue_id
+        queues[queue] = queues.get(queue, 0) + place.until_offset - place.from_offset
+    for (topic, queue_id), count in queues.items():
+        what = f"{count} messages of queue {queue_id} of topic {topic} cannot be read"
+        why = f"entries of the queue, or records of the log, in {broker.data_dir} are damaged"
+        todo = (
+            f"popmq store rebuild --topic {topic} --queue {queue_id} --broker {broker.name}; what "
+            "it cannot repair is lost, unless the broker is restored from a copy"
+        )
+        yield Finding("messages-damaged", what, why, todo)
+    for passed in broker.passed:
+        what = f"group {passed.group} went over {passed.count} messages of topic {passed.topic}"
+        todo = "the rebuild of the queue delivers those that it can repair"
+        if passed.pulls:
+            todo = f"after the rebuild of the queue: popmq group reset-offset {passed.group}"
+        why = f"they could not be read in queue {passed.queue_id} of broker {broker.name}"
+        yield Finding("messages-passed", what, why, todo)
 
 
 def _groups(broker: admin.BrokerState) -> Iterator[Finding]:

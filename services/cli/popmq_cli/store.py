@@ -1,4 +1,5 @@
-"""popmq store: look into a data directory that no broker runs on, and repair it."""
+"""popmq store: look into a data directory that no broker runs on, and repair it; or a queue of a
+broker that runs."""
 
 import asyncio
 import os
@@ -13,11 +14,13 @@ from typing import Any
 
 import click
 
+from popmq_admin.v1 import admin_pb2 as admin
 from popmq_broker import store_tools as tools
 from popmq_broker.config import BrokerConfig
 from popmq_broker.handover import hand_over
 from popmq_broker.store_tools import Shown
 from popmq_cli.backup import backup
+from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, fail, progress, table
 from popmq_common import logs, properties
 from popmq_common.clock import SystemClock
@@ -28,6 +31,7 @@ EXIT_SOUND = 0
 EXIT_FINDINGS = 1
 EXIT_USAGE = 2
 BODY_SHOWN = 60
+POLL_S = 0.5
 
 _DIR = click.argument(
     "data_dir", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False)
@@ -169,17 +173,77 @@ def _show_checkpoint(data_dir: Path, as_json: bool) -> None:
 
 
 @store.command()
-@_DIR
+@click.argument(
+    "data_dir",
+    metavar="[DIR]",
+    required=False,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+)
 @click.option("--offsets", is_flag=True, help="Also the groups' positions, from the journal.")
+@click.option("--topic", default="", help="Of a running broker: the topic, as stored.")
+@click.option("--queue", default=-1, help="Of a running broker: its queue.")
+@click.option("--broker", default="", help="Of this broker; default: each that has the queue.")
 @_WRITE
-@_JSON
-@_errors
-def rebuild(data_dir: Path, offsets: bool, write: bool, as_json: bool) -> None:
+@client_options
+def rebuild(data_dir: Path | None, topic: str, queue: int, **options: Any) -> None:
     """Make the derived files again from the log alone.
 
-    With --offsets consumerOffset.json is set aside, and positions are what the revive topic's
-    records say; of a group whose records retention has deleted nothing is known any more.
+    Of a stopped broker: all queues of its directory DIR. With --offsets consumerOffset.json is set
+    aside, and positions are what the revive topic's records say; of a group whose records
+    retention has deleted nothing is known any more.
+
+    Of a running broker: one queue, named by --topic and --queue. Its damaged entries are made
+    again, and what groups had gone over is delivered to them.
     """
+    is_place = bool(topic) and queue >= 0
+    if (data_dir is None) != is_place or (data_dir is not None and (topic or queue >= 0)):
+        fail("name a directory, or --topic and --queue of a running broker", EXIT_USAGE)
+    if data_dir is None:
+        _rebuild_queue(topic, queue, options["broker"], options["endpoint"], options["as_json"])
+    else:
+        _rebuild_all(data_dir, options["offsets"], options["write"], options["as_json"])
+
+
+def _rebuild_queue(topic: str, queue: int, broker: str, endpoint: str, as_json: bool) -> None:
+    @running
+    async def ask(endpoint: str) -> None:
+        async with AdminClient(endpoint) as stub:
+            request = admin.RebuildQueueRequest(
+                broker=broker, topic=topic, queue_id=queue, begin=True
+            )
+            found = {
+                one.broker: one
+                for one in (await stub.RebuildQueue(request, timeout=TIMEOUT_S)).brokers
+            }
+            while any(one.running for one in found.values()):
+                await asyncio.sleep(POLL_S)
+                for name in [name for name, one in found.items() if one.running]:
+                    request = admin.RebuildQueueRequest(broker=name, topic=topic, queue_id=queue)
+                    (found[name],) = (await stub.RebuildQueue(request, timeout=TIMEOUT_S)).brokers
+        _show_rebuilt([found[name] for name in sorted(found)], as_json)
+
+    ask(endpoint=endpoint)
+
+
+def _show_rebuilt(found: list[admin.QueueRebuild], as_json: bool) -> None:
+    if as_json:
+        fields = ("broker", "looked_at", "repaired", "unreadable", "delivered", "failure")
+        rows = [{name: getattr(one, name) for name in fields} for one in found]
+        document({"brokers": rows})
+    for one in [] if as_json else found:
+        click.echo(
+            f"{one.broker}: {one.failure}"
+            if one.failure
+            else f"{one.broker}: {one.looked_at} entries, {one.repaired} made again, "
+            f"{one.unreadable} messages cannot be read, {one.delivered} delivered to groups that "
+            "had gone over them"
+        )
+    done = [one for one in found if not one.failure]
+    sys.exit(EXIT_SOUND if done and not any(one.unreadable for one in done) else EXIT_FINDINGS)
+
+
+@_errors
+def _rebuild_all(data_dir: Path, offsets: bool, write: bool, as_json: bool) -> None:
     with tools.held(data_dir):
         count = tools.queue_count(data_dir)
     if as_json:

@@ -48,6 +48,21 @@ def use(**fields: Any) -> admin.BrokerState:
 
 
 MISTAKES: dict[str, tuple[Facts, str]] = {
+    "damaged messages": (
+        well(
+            broker(
+                damaged=[
+                    admin.DamagedPlace(topic="t", queue_id=1, from_offset=3, until_offset=5),
+                    admin.DamagedPlace(topic="t", queue_id=1, from_offset=9, until_offset=10),
+                ]
+            )
+        ),
+        "messages-damaged",
+    ),
+    "a group that went over them": (
+        well(broker(passed=[admin.PassedOver(group="g", topic="t", queue_id=1, count=3)])),
+        "messages-passed",
+    ),
     "a name that nobody knows": (
         Facts(host="hots", port=8081, listener=Listener.NO_SUCH_HOST),
         "endpoint-name",

@@ -1860,6 +1860,9 @@ class BrokerState(_message.Message):
     INDEX_FAILED_FIELD_NUMBER: _builtins.int
     REFUSING_FIELD_NUMBER: _builtins.int
     REPLACED_PEERS_FIELD_NUMBER: _builtins.int
+    DAMAGED_FIELD_NUMBER: _builtins.int
+    PASSED_FIELD_NUMBER: _builtins.int
+    DAMAGED_COUNT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     address: _builtins.str
     """as the nameservers tell it"""
@@ -1877,12 +1880,20 @@ class BrokerState(_message.Message):
     data_dir_owner: _builtins.str
     index_failed: _builtins.str
     refusing: _builtins.bool
+    damaged_count: _builtins.int
+    """messages, of all places"""
     @_builtins.property
     def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupUse]: ...
     @_builtins.property
     def replaced_peers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """brokers that came back with another data directory"""
 
+    @_builtins.property
+    def damaged(self) -> _containers.RepeatedCompositeFieldContainer[Global___DamagedPlace]:
+        """the first ones"""
+
+    @_builtins.property
+    def passed(self) -> _containers.RepeatedCompositeFieldContainer[Global___PassedOver]: ...
     def __init__(
         self,
         *,
@@ -1903,14 +1914,176 @@ class BrokerState(_message.Message):
         index_failed: _builtins.str = ...,
         refusing: _builtins.bool = ...,
         replaced_peers: _abc.Iterable[_builtins.str] | None = ...,
+        damaged: _abc.Iterable[Global___DamagedPlace] | None = ...,
+        passed: _abc.Iterable[Global___PassedOver] | None = ...,
+        damaged_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "data_dir", b"data_dir", "data_dir_owner", b"data_dir_owner", "disk_clean_percent", b"disk_clean_percent", "disk_free_bytes", b"disk_free_bytes", "disk_refuse_percent", b"disk_refuse_percent", "disk_reserve_bytes", b"disk_reserve_bytes", "disk_total_bytes", b"disk_total_bytes", "failure", b"failure", "groups", b"groups", "index_failed", b"index_failed", "name", b"name", "now_ms", b"now_ms", "refusing", b"refusing", "replaced_peers", b"replaced_peers", "started_ms", b"started_ms", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "damaged", b"damaged", "damaged_count", b"damaged_count", "data_dir", b"data_dir", "data_dir_owner", b"data_dir_owner", "disk_clean_percent", b"disk_clean_percent", "disk_free_bytes", b"disk_free_bytes", "disk_refuse_percent", b"disk_refuse_percent", "disk_reserve_bytes", b"disk_reserve_bytes", "disk_total_bytes", b"disk_total_bytes", "failure", b"failure", "groups", b"groups", "index_failed", b"index_failed", "name", b"name", "now_ms", b"now_ms", "passed", b"passed", "refusing", b"refusing", "replaced_peers", b"replaced_peers", "started_ms", b"started_ms", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BrokerState: _TypeAlias = BrokerState  # noqa: Y015
+
+@_typing.final
+class DamagedPlace(_message.Message):
+    """Messages that could not be read."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    FROM_OFFSET_FIELD_NUMBER: _builtins.int
+    UNTIL_OFFSET_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    """as stored"""
+    queue_id: _builtins.int
+    from_offset: _builtins.int
+    until_offset: _builtins.int
+    """the first behind them"""
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        queue_id: _builtins.int = ...,
+        from_offset: _builtins.int = ...,
+        until_offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_offset", b"from_offset", "queue_id", b"queue_id", "topic", b"topic", "until_offset", b"until_offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DamagedPlace: _TypeAlias = DamagedPlace  # noqa: Y015
+
+@_typing.final
+class PassedOver(_message.Message):
+    """A group has gone over messages of a queue because they could not be read."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    PULLS_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    topic: _builtins.str
+    """as stored"""
+    queue_id: _builtins.int
+    count: _builtins.int
+    pulls: _builtins.bool
+    """a consumer that pulls: it gets them only by a reset"""
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        queue_id: _builtins.int = ...,
+        count: _builtins.int = ...,
+        pulls: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "group", b"group", "pulls", b"pulls", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PassedOver: _TypeAlias = PassedOver  # noqa: Y015
+
+@_typing.final
+class RebuildQueueRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BROKER_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    BEGIN_FIELD_NUMBER: _builtins.int
+    broker: _builtins.str
+    """empty: all that have the queue"""
+    topic: _builtins.str
+    """as stored: retry topics and dead letters have queues too"""
+    queue_id: _builtins.int
+    begin: _builtins.bool
+    """else say how far it is"""
+    def __init__(
+        self,
+        *,
+        broker: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        queue_id: _builtins.int = ...,
+        begin: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin", b"begin", "broker", b"broker", "queue_id", b"queue_id", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RebuildQueueRequest: _TypeAlias = RebuildQueueRequest  # noqa: Y015
+
+@_typing.final
+class RebuildQueueResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BROKERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def brokers(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueRebuild]: ...
+    def __init__(
+        self,
+        *,
+        brokers: _abc.Iterable[Global___QueueRebuild] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["brokers", b"brokers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RebuildQueueResponse: _TypeAlias = RebuildQueueResponse  # noqa: Y015
+
+@_typing.final
+class QueueRebuild(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BROKER_FIELD_NUMBER: _builtins.int
+    RUNNING_FIELD_NUMBER: _builtins.int
+    LOOKED_AT_FIELD_NUMBER: _builtins.int
+    REPAIRED_FIELD_NUMBER: _builtins.int
+    UNREADABLE_FIELD_NUMBER: _builtins.int
+    DELIVERED_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    broker: _builtins.str
+    running: _builtins.bool
+    looked_at: _builtins.int
+    """entries"""
+    repaired: _builtins.int
+    unreadable: _builtins.int
+    """their records are damaged, or gone"""
+    delivered: _builtins.int
+    """to groups that had gone over them"""
+    failure: _builtins.str
+    """what ended it before its end, or why the broker did not begin"""
+    def __init__(
+        self,
+        *,
+        broker: _builtins.str = ...,
+        running: _builtins.bool = ...,
+        looked_at: _builtins.int = ...,
+        repaired: _builtins.int = ...,
+        unreadable: _builtins.int = ...,
+        delivered: _builtins.int = ...,
+        failure: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "delivered", b"delivered", "failure", b"failure", "looked_at", b"looked_at", "repaired", b"repaired", "running", b"running", "unreadable", b"unreadable"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueueRebuild: _TypeAlias = QueueRebuild  # noqa: Y015
 
 @_typing.final
 class InspectResponse(_message.Message):

@@ -169,6 +169,11 @@ class AdminStub(object):
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ExportStatusRequest.SerializeToString,
                 response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ExportResponse.FromString,
                 _registered_method=True)
+        self.RebuildQueue = channel.unary_unary(
+                '/popmq.admin.v1.Admin/RebuildQueue',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.RebuildQueueRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.RebuildQueueResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer(object):
@@ -336,6 +341,13 @@ class AdminServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RebuildQueue(self, request, context):
+        """Repair a queue while its broker works; begun by one call, looked at by more.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -473,6 +485,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ExportStatus,
                     request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ExportStatusRequest.FromString,
                     response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ExportResponse.SerializeToString,
+            ),
+            'RebuildQueue': grpc.unary_unary_rpc_method_handler(
+                    servicer.RebuildQueue,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.RebuildQueueRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.RebuildQueueResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1204,6 +1221,33 @@ class Admin(object):
             '/popmq.admin.v1.Admin/ExportStatus',
             popmq__admin_dot_v1_dot_admin__pb2.ExportStatusRequest.SerializeToString,
             popmq__admin_dot_v1_dot_admin__pb2.ExportResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RebuildQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/RebuildQueue',
+            popmq__admin_dot_v1_dot_admin__pb2.RebuildQueueRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.RebuildQueueResponse.FromString,
             options,
             channel_credentials,
             insecure,

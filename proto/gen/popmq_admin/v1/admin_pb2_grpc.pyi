@@ -60,6 +60,8 @@ class AdminStub:
     ShowCluster: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ShowClusterRequest, _admin_pb2.ShowClusterResponse]
     ExportSnapshot: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ExportSnapshotRequest, _admin_pb2.ExportResponse]
     ExportStatus: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ExportStatusRequest, _admin_pb2.ExportResponse]
+    RebuildQueue: _grpc.UnaryUnaryMultiCallable[_admin_pb2.RebuildQueueRequest, _admin_pb2.RebuildQueueResponse]
+    """Repair a queue while its broker works; begun by one call, looked at by more."""
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -91,6 +93,8 @@ class AdminAsyncStub(AdminStub):
     ShowCluster: _aio.UnaryUnaryMultiCallable[_admin_pb2.ShowClusterRequest, _admin_pb2.ShowClusterResponse]  # type: ignore[assignment]
     ExportSnapshot: _aio.UnaryUnaryMultiCallable[_admin_pb2.ExportSnapshotRequest, _admin_pb2.ExportResponse]  # type: ignore[assignment]
     ExportStatus: _aio.UnaryUnaryMultiCallable[_admin_pb2.ExportStatusRequest, _admin_pb2.ExportResponse]  # type: ignore[assignment]
+    RebuildQueue: _aio.UnaryUnaryMultiCallable[_admin_pb2.RebuildQueueRequest, _admin_pb2.RebuildQueueResponse]  # type: ignore[assignment]
+    """Repair a queue while its broker works; begun by one call, looked at by more."""
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -281,5 +285,13 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.ExportStatusRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ExportResponse, _abc.Awaitable[_admin_pb2.ExportResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def RebuildQueue(
+        self,
+        request: _admin_pb2.RebuildQueueRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.RebuildQueueResponse, _abc.Awaitable[_admin_pb2.RebuildQueueResponse]]:
+        """Repair a queue while its broker works; begun by one call, looked at by more."""
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

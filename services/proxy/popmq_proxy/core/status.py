@@ -53,6 +53,8 @@ CODES: dict[type[e.PopMQError], "v2.Code.ValueType"] = {
     e.AlreadySettled: v2.PRECONDITION_FAILED,
     e.TooManyTransactions: v2.TOO_MANY_REQUESTS,
     e.NoPermission: v2.FORBIDDEN,
+    e.TooMuchDamage: v2.PRECONDITION_FAILED,
+    e.RebuildRunning: v2.PRECONDITION_FAILED,
     e.NotAuthorized: v2.UNAUTHORIZED,
     e.ExportsNothing: v2.PRECONDITION_FAILED,
     e.ExportRunning: v2.PRECONDITION_FAILED,

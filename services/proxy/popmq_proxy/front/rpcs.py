@@ -48,6 +48,7 @@ ADMIN_METHODS: dict[str, tuple[Any, str]] = {
     "ShowCluster": (admin.ShowClusterRequest, "cluster.show"),
     "ExportSnapshot": (admin.ExportSnapshotRequest, "export.begin"),
     "ExportStatus": (admin.ExportStatusRequest, "export.status"),
+    "RebuildQueue": (admin.RebuildQueueRequest, "explain.rebuild_queue"),
 }
 """The request, and which of `Methods` serves it."""
 _CONSUMER_METHODS: dict[str, Any] = {
@@ -67,6 +68,7 @@ _GRPC_CODES: list[tuple[type[e.PopMQError], int]] = [
     (e.NotFound, 5),  # NOT_FOUND
     (e.Refused, 8),  # RESOURCE_EXHAUSTED
     (e.Unavailable, 14),  # UNAVAILABLE
+    (e.Corrupt, 15),  # DATA_LOSS
 ]
 
 

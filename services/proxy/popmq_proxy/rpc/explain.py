@@ -1,4 +1,5 @@
-"""popmq.admin.v1 Explain and Inspect: every broker is asked, and one answer is made of it."""
+"""popmq.admin.v1 Explain, Inspect and RebuildQueue: every broker is asked, and one answer made of
+it."""
 
 from importlib.metadata import version
 from typing import Final
@@ -58,6 +59,31 @@ class Explain:
                 _tell(state, reply.inspect)
         return response
 
+    async def rebuild_queue(
+        self, ctx: CallContext, request: admin.RebuildQueueRequest
+    ) -> admin.RebuildQueueResponse:
+        """A broker that refuses, or does not answer, is told; raised when it alone was asked, and
+        when none has the queue."""
+        asked = link.RebuildQueue(
+            topic=request.topic, queue_id=request.queue_id, begin=request.begin
+        )
+        names = [info.name for info in await self._upstream.routes.brokers()]
+        response = admin.RebuildQueueResponse()
+        for broker in [request.broker] if request.broker else sorted(names):
+            told = response.brokers.add(broker=broker)
+            try:
+                reply = await self._upstream.call(broker, link.Call(rebuild_queue=asked))
+            except PopMQError as refused:
+                if request.broker:
+                    raise
+                told.failure = str(refused)
+                continue
+            for field in ("running", "looked_at", "repaired", "unreadable", "delivered", "failure"):
+                setattr(told, field, getattr(reply.rebuild_queue, field))
+        if not response.brokers:
+            raise NoBroker()
+        return response
+
 
 def _tell(state: admin.BrokerState, found: link.InspectReply) -> None:
     for field in (
@@ -76,6 +102,11 @@ def _tell(state: admin.BrokerState, found: link.InspectReply) -> None:
     ):
         setattr(state, field, getattr(found, field))
     state.replaced_peers.extend(found.replaced_peers)
+    state.damaged_count = found.damaged_count
+    for place in found.damaged:
+        state.damaged.add().MergeFromString(place.SerializeToString())  # field by field the same
+    for passed in found.passed:
+        state.passed.add().MergeFromString(passed.SerializeToString())
     for use in found.groups:
         state.groups.add(
             group=use.group,

@@ -31,6 +31,7 @@ CHANGES: Final = frozenset(
         "SetPermission",
         "AcceptBroker",
         "ExportSnapshot",
+        "RebuildQueue",
     }
 )
 LOOKS: Final = frozenset(
