@@ -83,12 +83,14 @@ class MessageReader:
             raise GrpcError(Code.UNIMPLEMENTED, text)
         inflater = zlib.decompressobj(_GZIP_WINDOW)
         try:
-            plain = inflater.decompress(message, self._bytes_max)
+            plain = inflater.decompress(message, self._bytes_max + 1)
         except zlib.error as wrong:
-            raise GrpcError(Code.INTERNAL, f"a message that is no gzip: {wrong}") from wrong
-        if inflater.unconsumed_tail:
+            raise GrpcError(Code.INVALID_ARGUMENT, f"a message that is no gzip: {wrong}") from wrong
+        if len(plain) > self._bytes_max:
             text = f"a message of more than {self._bytes_max} bytes when unpacked"
             raise GrpcError(Code.RESOURCE_EXHAUSTED, text)
+        if not inflater.eof:
+            raise GrpcError(Code.INVALID_ARGUMENT, "a gzip message that ends too early")
         return plain
 
 

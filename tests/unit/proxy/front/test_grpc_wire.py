@@ -59,11 +59,26 @@ def test_a_huge_length_is_refused_before_anything_is_held() -> None:
 def test_gzip_is_understood_and_bounded() -> None:
     packed = gzip.compress(b"hello")
     assert MessageReader(LIMIT, "gzip").feed(PREFIX.pack(1, len(packed)) + packed) == [b"hello"]
+    packed = gzip.compress(bytes(LIMIT))
+    assert MessageReader(LIMIT, "gzip").feed(PREFIX.pack(1, len(packed)) + packed) == [bytes(LIMIT)]
     bomb = gzip.compress(bytes(100_000))
     with pytest.raises(GrpcError, match="when unpacked"):
         MessageReader(LIMIT, "gzip").feed(PREFIX.pack(1, len(bomb)) + bomb)
     with pytest.raises(GrpcError, match="no gzip"):
         MessageReader(LIMIT, "gzip").feed(PREFIX.pack(1, 3) + b"abc")
+
+
+@pytest.mark.parametrize("wrong", ["cut", "flipped", "empty"])
+def test_a_gzip_that_is_not_whole_is_refused(wrong: str) -> None:
+    whole = gzip.compress(b"hello" * 50)
+    packed = {
+        "cut": whole[:-9],
+        "flipped": whole[:-1] + bytes([whole[-1] ^ 1]),
+        "empty": b"",
+    }[wrong]
+    with pytest.raises(GrpcError) as refused:
+        MessageReader(LIMIT, "gzip").feed(PREFIX.pack(1, len(packed)) + packed)
+    assert refused.value.code == Code.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize(("encoding", "code"), [("", Code.INTERNAL), ("br", Code.UNIMPLEMENTED)])
