@@ -114,9 +114,9 @@ class EngineDriver:
         start_ms: int = 0,
         *,
         fifo: bool = False,
-        retry_policy: link.RetryPolicy | None = None,
-        lock_hold_ms: int = 0,
+        **more: Any,
     ) -> None:
+        """`more`: of the group."""
         topic = link.TopicConfig(
             name=TOPIC, read_queues=queues, write_queues=queues, message_type="MIXED"
         )
@@ -127,8 +127,7 @@ class EngineDriver:
             max_attempts=max_attempts,
             consume_from=start,
             consume_from_ms=start_ms,
-            retry_policy=retry_policy,
-            lock_hold_ms=lock_hold_ms,
+            **more,
         )
         self.call(put_group=link.PutGroup(group=group))
 

@@ -44,6 +44,7 @@ _READY = f"popmq_consumer_ready_messages{{{_GROUP}}}"
 _LAG = f"popmq_consumer_lag_messages{{{_GROUP}}}"
 _OUT = f"popmq_messages_out_total{{{_GROUP}}}"
 _ACKED = f'popmq_acks_total{{{_GROUP},outcome="done"}}'
+_OFTEN = 'popmq_handed_out_often_total{consumer_group="g",topic="t",instance="b"}'
 _DEAD = 'popmq_send_to_dlq_messages_total{consumer_group="g",topic="t",instance="b"}'
 _KEPT = 'popmq_dead_letter_messages{consumer_group="g",instance="b"}'
 _EXPIRED = f"popmq_consumer_expired_messages{{{_GROUP}}}"
@@ -142,6 +143,7 @@ CASES = {
         {_LAG: "3000-60x40", _ACKED: "0+60x40"},
         35,
     ),
+    "GivenBackOften": Case({_OFTEN: "0 0 1 1"}, {_OFTEN: "5x3"}, 3),
     "DeadLetters": Case({_DEAD: "0 0 1 1"}, {_DEAD: "5x3"}, 3),
     "DeadLetters: of a topic that the group had not been seen to consume": Case(
         {_DEAD: "_ _ 1 1", _KEPT: "0 0 1 1"}, {_DEAD: "_ _ 5 5", _KEPT: "5x3"}, 3

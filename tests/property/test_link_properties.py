@@ -33,7 +33,7 @@ VALUES = [
     b"t@0",
     b"rmq_sys_REVIVE_LOG_PopMQ",
 ]
-NAMES = sorted(names.INTERNAL | {"", "colour", "TRAN_PREPARED_QUEUE_OFFSET"})
+NAMES = sorted(names.INTERNAL | {"", "colour", "TRAN_PREPARED_QUEUE_OFFSET", "DLQ_ATTEMPTS"})
 KINDS = [link.SEND_KIND_NORMAL, link.SEND_KIND_DELAY, link.SEND_KIND_HALF]
 
 

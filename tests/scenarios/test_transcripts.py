@@ -2,6 +2,7 @@
 
     broker SETTING=VALUE…       first line: a broker of this configuration
     topic [queues=1] [attempts=16] [from=first|last|DURATION] [fifo=yes] [retry=1s,10s]
+                                [hand-outs=1000]
                                 make topic and group
     send BODY… [tag=T] [group=MESSAGE GROUP] [PROPERTY=VALUE…]
     send BODY… delay=30s [tag=T]        recall BODY…          roll
@@ -92,6 +93,7 @@ class Stage(OffsetSteps, RetentionSteps, ClassicSteps):
         self.driver.make(
             queues=int(options.get("queues", "1")),
             max_attempts=int(options.get("attempts", "16")),
+            max_hand_outs=int(options.get("hand-outs", "1000")),
             **self.start(options.get("from", "first")),
             fifo=options.get("fifo") == "yes",
             retry_policy=policy(options["retry"]) if "retry" in options else None,

@@ -28,6 +28,11 @@ REVIVED = counter(
     *_GROUP,
     rocketmq="rocketmq_pop_revive_retry_messages_total",
 )
+HANDED_OUT_OFTEN = counter(
+    "popmq_handed_out_often",
+    "How often a message that is given back uncounted came for the 100th, 200th … time",
+    *_GROUP,
+)
 SENT_BACK = counter(
     "popmq_sent_back_messages", "Messages that consumers which pull failed on", *_GROUP
 )

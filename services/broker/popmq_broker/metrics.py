@@ -93,6 +93,7 @@ class BrokerCollector(Collector):
             m.NACKS: stats.nacked,
             m.RENEWED: stats.renewed,
             m.REVIVED: stats.revived,
+            m.HANDED_OUT_OFTEN: stats.handed_out_often,
             m.SENT_BACK: stats.sent_back,
             m.SEND_TO_DLQ: _no_dead_letters(state, standing) | stats.dead,
         }

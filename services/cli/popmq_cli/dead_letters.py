@@ -133,6 +133,7 @@ def _fields(letter: admin.DeadLetter) -> dict[str, Any]:
         "messageId": letter.message_id,
         "topic": letter.topic,
         "attempts": letter.attempts,
+        "handedOut": letter.handed_out or letter.attempts,
         "reason": letter.reason,
         "storedMs": letter.stored_ms,
         "bodyBytes": letter.body_bytes,

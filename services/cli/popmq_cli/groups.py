@@ -15,6 +15,13 @@ from popmq_cli.reset_offset import reset_offset
 from popmq_cli.retry_policy import policy_option, policy_text
 from popmq_cli.times import point_in_time
 
+hand_outs_option = click.option(
+    "--max-hand-outs",
+    type=click.IntRange(1, 2**31 - 1),
+    metavar="N",
+    help="Deliveries, counted or not, before a message that is given back uncounted goes to the "
+    "dead letters.  [default: 1000]",
+)
 access_lock_option = click.option(
     "--access-lock",
     type=float,
@@ -47,6 +54,7 @@ def group() -> None:
     help="Where it starts: at messages sent after its first receive, at the oldest, or at those "
     "stored since a time (30m, 2h, 7d ago, ISO 8601, or milliseconds since 1970).",
 )
+@hand_outs_option
 @access_lock_option
 @policy_option
 @client_options
@@ -56,6 +64,7 @@ async def create(
     fifo: bool,
     max_attempts: int,
     consume_from: str,
+    max_hand_outs: int | None,
     access_lock: float | None,
     retry_policy: admin.RetryPolicy | None,
     endpoint: str,
@@ -69,6 +78,7 @@ async def create(
         name=name,
         fifo=fifo,
         max_attempts=max_attempts,
+        max_hand_outs=max_hand_outs,
         retry_policy=retry_policy,
         lock_hold_ms=int((access_lock or 0) * 1000),
     )
@@ -94,6 +104,7 @@ async def create(
     "--max-attempts", type=click.IntRange(min=1), help="Deliveries before the dead letters."
 )
 @click.option("--from", "consume_from", metavar="last|first|TIME", help="Where it starts.")
+@hand_outs_option
 @access_lock_option
 @policy_option
 @client_options
@@ -103,6 +114,7 @@ async def set_group(
     fifo: bool | None,
     max_attempts: int | None,
     consume_from: str | None,
+    max_hand_outs: int | None,
     access_lock: float | None,
     retry_policy: admin.RetryPolicy | None,
     endpoint: str,
@@ -113,7 +125,11 @@ async def set_group(
     What is not given stays as it is.
     """
     request = admin.UpdateGroupRequest(
-        name=name, fifo=fifo, max_attempts=max_attempts, retry_policy=retry_policy
+        name=name,
+        fifo=fifo,
+        max_attempts=max_attempts,
+        max_hand_outs=max_hand_outs,
+        retry_policy=retry_policy,
     )
     if consume_from is not None:
         _start(request, consume_from)
@@ -182,6 +198,8 @@ async def show(name: str, endpoint: str, as_json: bool) -> None:
     found = response.group
     click.echo(f"{found.name}: {found.max_attempts} attempts, starts at {_start_text(found)}")
     click.echo(f"Retries after {policy_text(found.retry_policy)}.")
+    if found.HasField("max_hand_outs"):
+        click.echo(f"What is given back uncounted is handed out {found.max_hand_outs} times.")
     headings = ["BROKER", "TOPIC", "QUEUE", "FIRST", "COMMITTED", "NEXT", "IN FLIGHT", "LAG"]
     headings.append("EXPIRED")
     if found.lock_hold_ms:

@@ -44,6 +44,8 @@ RETRY_TOPIC: Final = "RETRY_TOPIC"
 """Of a message that was sent back: the topic it is of."""
 ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
 """Of a message that was sent back: where the first one lies, store host and log offset."""
+UNCOUNTED: Final = "__UNCOUNTED"
+"""Ours, of copies: how often the message was given back without being counted."""
 RETRIED_IN_PLACE: Final = "__RETRIED_IN_PLACE"
 """Ours, of a dead letter: its consumer retries in place, and reads no retry topic."""
 WAIT: Final = "WAIT"
@@ -84,6 +86,7 @@ _OURS: Final = (
     RETRY_REASON,
     ORIGIN_QUEUE,
     RETRIED_IN_PLACE,
+    UNCOUNTED,
     TIMER_OF,
     DELIVER_NANOS,
     HALF_ORIGIN,

@@ -62,6 +62,7 @@ class Group(_message.Message):
     RETRY_POLICY_FIELD_NUMBER: _builtins.int
     CONSUME_FROM_MS_FIELD_NUMBER: _builtins.int
     LOCK_HOLD_MS_FIELD_NUMBER: _builtins.int
+    MAX_HAND_OUTS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     fifo: _builtins.bool
     max_attempts: _builtins.int
@@ -71,6 +72,10 @@ class Group(_message.Message):
     consume_from_ms: _builtins.int
     lock_hold_ms: _builtins.int
     """of consumers that pull: how long a silent one keeps a queue; 0: no lock"""
+    max_hand_outs: _builtins.int
+    """Deliveries, counted or not, before a message that is given back uncounted goes to the dead
+    letters. Absent: as it was, or 1,000.
+    """
     @_builtins.property
     def retry_policy(self) -> Global___RetryPolicy:
         """absent: RocketMQ's table, 1 s to 2 h"""
@@ -85,12 +90,15 @@ class Group(_message.Message):
         retry_policy: Global___RetryPolicy | None = ...,
         consume_from_ms: _builtins.int = ...,
         lock_hold_ms: _builtins.int = ...,
+        max_hand_outs: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["retry_policy", b"retry_policy"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_hand_outs", b"_max_hand_outs", "max_hand_outs", b"max_hand_outs", "retry_policy", b"retry_policy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consume_from", b"consume_from", "consume_from_ms", b"consume_from_ms", "fifo", b"fifo", "lock_hold_ms", b"lock_hold_ms", "max_attempts", b"max_attempts", "name", b"name", "retry_policy", b"retry_policy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_hand_outs", b"_max_hand_outs", "consume_from", b"consume_from", "consume_from_ms", b"consume_from_ms", "fifo", b"fifo", "lock_hold_ms", b"lock_hold_ms", "max_attempts", b"max_attempts", "max_hand_outs", b"max_hand_outs", "name", b"name", "retry_policy", b"retry_policy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__max_hand_outs: _TypeAlias = _typing.Literal["max_hand_outs"]  # noqa: Y015
+    _WhichOneofArgType__max_hand_outs: _TypeAlias = _typing.Literal["_max_hand_outs", b"_max_hand_outs"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_hand_outs) -> _WhichOneofReturnType__max_hand_outs | None: ...
 
 Global___Group: _TypeAlias = Group  # noqa: Y015
 
@@ -596,6 +604,7 @@ class UpdateGroupRequest(_message.Message):
     CONSUME_FROM_MS_FIELD_NUMBER: _builtins.int
     LOCK_HOLD_MS_FIELD_NUMBER: _builtins.int
     RETRY_POLICY_FIELD_NUMBER: _builtins.int
+    MAX_HAND_OUTS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     fifo: _builtins.bool
     max_attempts: _builtins.int
@@ -603,6 +612,7 @@ class UpdateGroupRequest(_message.Message):
     consume_from_ms: _builtins.int
     """with TIME"""
     lock_hold_ms: _builtins.int
+    max_hand_outs: _builtins.int
     @_builtins.property
     def retry_policy(self) -> Global___RetryPolicy: ...
     def __init__(
@@ -615,10 +625,11 @@ class UpdateGroupRequest(_message.Message):
         consume_from_ms: _builtins.int = ...,
         lock_hold_ms: _builtins.int | None = ...,
         retry_policy: Global___RetryPolicy | None = ...,
+        max_hand_outs: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_consume_from", b"_consume_from", "_fifo", b"_fifo", "_lock_hold_ms", b"_lock_hold_ms", "_max_attempts", b"_max_attempts", "consume_from", b"consume_from", "fifo", b"fifo", "lock_hold_ms", b"lock_hold_ms", "max_attempts", b"max_attempts", "retry_policy", b"retry_policy"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_consume_from", b"_consume_from", "_fifo", b"_fifo", "_lock_hold_ms", b"_lock_hold_ms", "_max_attempts", b"_max_attempts", "_max_hand_outs", b"_max_hand_outs", "consume_from", b"consume_from", "fifo", b"fifo", "lock_hold_ms", b"lock_hold_ms", "max_attempts", b"max_attempts", "max_hand_outs", b"max_hand_outs", "retry_policy", b"retry_policy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_consume_from", b"_consume_from", "_fifo", b"_fifo", "_lock_hold_ms", b"_lock_hold_ms", "_max_attempts", b"_max_attempts", "consume_from", b"consume_from", "consume_from_ms", b"consume_from_ms", "fifo", b"fifo", "lock_hold_ms", b"lock_hold_ms", "max_attempts", b"max_attempts", "name", b"name", "retry_policy", b"retry_policy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_consume_from", b"_consume_from", "_fifo", b"_fifo", "_lock_hold_ms", b"_lock_hold_ms", "_max_attempts", b"_max_attempts", "_max_hand_outs", b"_max_hand_outs", "consume_from", b"consume_from", "consume_from_ms", b"consume_from_ms", "fifo", b"fifo", "lock_hold_ms", b"lock_hold_ms", "max_attempts", b"max_attempts", "max_hand_outs", b"max_hand_outs", "name", b"name", "retry_policy", b"retry_policy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__consume_from: _TypeAlias = _typing.Literal["consume_from"]  # noqa: Y015
     _WhichOneofArgType__consume_from: _TypeAlias = _typing.Literal["_consume_from", b"_consume_from"]  # noqa: Y015
@@ -628,6 +639,8 @@ class UpdateGroupRequest(_message.Message):
     _WhichOneofArgType__lock_hold_ms: _TypeAlias = _typing.Literal["_lock_hold_ms", b"_lock_hold_ms"]  # noqa: Y015
     _WhichOneofReturnType__max_attempts: _TypeAlias = _typing.Literal["max_attempts"]  # noqa: Y015
     _WhichOneofArgType__max_attempts: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts"]  # noqa: Y015
+    _WhichOneofReturnType__max_hand_outs: _TypeAlias = _typing.Literal["max_hand_outs"]  # noqa: Y015
+    _WhichOneofArgType__max_hand_outs: _TypeAlias = _typing.Literal["_max_hand_outs", b"_max_hand_outs"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__consume_from) -> _WhichOneofReturnType__consume_from | None: ...
     @_typing.overload
@@ -636,6 +649,8 @@ class UpdateGroupRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__lock_hold_ms) -> _WhichOneofReturnType__lock_hold_ms | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_attempts) -> _WhichOneofReturnType__max_attempts | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_hand_outs) -> _WhichOneofReturnType__max_hand_outs | None: ...
 
 Global___UpdateGroupRequest: _TypeAlias = UpdateGroupRequest  # noqa: Y015
 
@@ -928,6 +943,7 @@ class DeadLetter(_message.Message):
     REDRIVEN_FIELD_NUMBER: _builtins.int
     BODY_FIELD_NUMBER: _builtins.int
     PROPERTIES_FIELD_NUMBER: _builtins.int
+    HANDED_OUT_FIELD_NUMBER: _builtins.int
     broker: _builtins.str
     offset: _builtins.int
     topic: _builtins.str
@@ -940,6 +956,8 @@ class DeadLetter(_message.Message):
     body_bytes: _builtins.int
     redriven: _builtins.bool
     body: _builtins.bytes
+    handed_out: _builtins.int
+    """deliveries, counted or not"""
     @_builtins.property
     def properties(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     def __init__(
@@ -956,10 +974,11 @@ class DeadLetter(_message.Message):
         redriven: _builtins.bool = ...,
         body: _builtins.bytes = ...,
         properties: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        handed_out: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "body", b"body", "body_bytes", b"body_bytes", "broker", b"broker", "message_id", b"message_id", "offset", b"offset", "properties", b"properties", "reason", b"reason", "redriven", b"redriven", "stored_ms", b"stored_ms", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "body", b"body", "body_bytes", b"body_bytes", "broker", b"broker", "handed_out", b"handed_out", "message_id", b"message_id", "offset", b"offset", "properties", b"properties", "reason", b"reason", "redriven", b"redriven", "stored_ms", b"stored_ms", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1405,6 +1405,7 @@ class GroupConfig(_message.Message):
     RETRY_POLICY_FIELD_NUMBER: _builtins.int
     CONSUME_FROM_MS_FIELD_NUMBER: _builtins.int
     LOCK_HOLD_MS_FIELD_NUMBER: _builtins.int
+    MAX_HAND_OUTS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     fifo: _builtins.bool
     max_attempts: _builtins.int
@@ -1414,6 +1415,10 @@ class GroupConfig(_message.Message):
     consume_from_ms: _builtins.int
     lock_hold_ms: _builtins.int
     """access lock: how long a silent consumer keeps a queue; 0: none"""
+    max_hand_outs: _builtins.int
+    """Deliveries, counted or not, before a message that is given back uncounted is dead-lettered.
+    Absent: as it was, or the default.
+    """
     @_builtins.property
     def retry_policy(self) -> Global___RetryPolicy:
         """absent: RocketMQ's table"""
@@ -1428,12 +1433,15 @@ class GroupConfig(_message.Message):
         retry_policy: Global___RetryPolicy | None = ...,
         consume_from_ms: _builtins.int = ...,
         lock_hold_ms: _builtins.int = ...,
+        max_hand_outs: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["retry_policy", b"retry_policy"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_hand_outs", b"_max_hand_outs", "max_hand_outs", b"max_hand_outs", "retry_policy", b"retry_policy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consume_from", b"consume_from", "consume_from_ms", b"consume_from_ms", "fifo", b"fifo", "lock_hold_ms", b"lock_hold_ms", "max_attempts", b"max_attempts", "name", b"name", "retry_policy", b"retry_policy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_hand_outs", b"_max_hand_outs", "consume_from", b"consume_from", "consume_from_ms", b"consume_from_ms", "fifo", b"fifo", "lock_hold_ms", b"lock_hold_ms", "max_attempts", b"max_attempts", "max_hand_outs", b"max_hand_outs", "name", b"name", "retry_policy", b"retry_policy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__max_hand_outs: _TypeAlias = _typing.Literal["max_hand_outs"]  # noqa: Y015
+    _WhichOneofArgType__max_hand_outs: _TypeAlias = _typing.Literal["_max_hand_outs", b"_max_hand_outs"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_hand_outs) -> _WhichOneofReturnType__max_hand_outs | None: ...
 
 Global___GroupConfig: _TypeAlias = GroupConfig  # noqa: Y015
 
@@ -1880,6 +1888,7 @@ class DeadLetter(_message.Message):
     REDRIVEN_FIELD_NUMBER: _builtins.int
     BODY_FIELD_NUMBER: _builtins.int
     PROPERTIES_FIELD_NUMBER: _builtins.int
+    HANDED_OUT_FIELD_NUMBER: _builtins.int
     offset: _builtins.int
     """in the dead letters' only queue"""
     topic: _builtins.str
@@ -1892,6 +1901,8 @@ class DeadLetter(_message.Message):
     body_bytes: _builtins.int
     redriven: _builtins.bool
     body: _builtins.bytes
+    handed_out: _builtins.int
+    """deliveries, counted or not"""
     @_builtins.property
     def properties(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     def __init__(
@@ -1907,10 +1918,11 @@ class DeadLetter(_message.Message):
         redriven: _builtins.bool = ...,
         body: _builtins.bytes = ...,
         properties: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        handed_out: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "body", b"body", "body_bytes", b"body_bytes", "message_id", b"message_id", "offset", b"offset", "properties", b"properties", "reason", b"reason", "redriven", b"redriven", "stored_ms", b"stored_ms", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "body", b"body", "body_bytes", b"body_bytes", "handed_out", b"handed_out", "message_id", b"message_id", "offset", b"offset", "properties", b"properties", "reason", b"reason", "redriven", b"redriven", "stored_ms", b"stored_ms", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3015,6 +3027,7 @@ class HeldBy(_message.Message):
     CLIENT_ID_FIELD_NUMBER: _builtins.int
     NACK_KIND_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    HANDED_OUT_FIELD_NUMBER: _builtins.int
     pop_time_ms: _builtins.int
     due_ms: _builtins.int
     generation: _builtins.int
@@ -3025,6 +3038,8 @@ class HeldBy(_message.Message):
     """UNSPECIFIED: a consumer holds it"""
     reason: _builtins.str
     """of the nack"""
+    handed_out: _builtins.int
+    """deliveries, counted or not; this one included"""
     def __init__(
         self,
         *,
@@ -3035,10 +3050,11 @@ class HeldBy(_message.Message):
         client_id: _builtins.str = ...,
         nack_kind: Global___NackKind.ValueType = ...,
         reason: _builtins.str = ...,
+        handed_out: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "client_id", b"client_id", "due_ms", b"due_ms", "generation", b"generation", "nack_kind", b"nack_kind", "pop_time_ms", b"pop_time_ms", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "client_id", b"client_id", "due_ms", b"due_ms", "generation", b"generation", "handed_out", b"handed_out", "nack_kind", b"nack_kind", "pop_time_ms", b"pop_time_ms", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3105,6 +3121,8 @@ class Standing(_message.Message):
     READABLE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     ATTEMPTS_FIELD_NUMBER: _builtins.int
+    HANDED_OUT_FIELD_NUMBER: _builtins.int
+    MAX_HAND_OUTS_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     topic: _builtins.str
     """where the copy is, as stored"""
@@ -3140,6 +3158,9 @@ class Standing(_message.Message):
     """of a FIFO group: why the last attempt failed"""
     attempts: _builtins.int
     """of a FIFO group: so far"""
+    handed_out: _builtins.int
+    """deliveries so far, counted or not"""
+    max_hand_outs: _builtins.int
     @_builtins.property
     def held(self) -> Global___HeldBy: ...
     @_builtins.property
@@ -3174,10 +3195,12 @@ class Standing(_message.Message):
         readable: _builtins.bool = ...,
         reason: _builtins.str = ...,
         attempts: _builtins.int = ...,
+        handed_out: _builtins.int = ...,
+        max_hand_outs: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["blocked_by", b"blocked_by", "held", b"held"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "blocked_by", b"blocked_by", "consume_from", b"consume_from", "ended", b"ended", "fifo", b"fifo", "filter", b"filter", "filtered", b"filtered", "group", b"group", "group_exists", b"group_exists", "has_received", b"has_received", "held", b"held", "in_flight", b"in_flight", "in_flight_max", b"in_flight_max", "last_receive_ms", b"last_receive_ms", "max_attempts", b"max_attempts", "message_group", b"message_group", "offset", b"offset", "position", b"position", "pulled_by", b"pulled_by", "queue_id", b"queue_id", "readable", b"readable", "reason", b"reason", "settled", b"settled", "topic", b"topic", "waiting_polls", b"waiting_polls"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "blocked_by", b"blocked_by", "consume_from", b"consume_from", "ended", b"ended", "fifo", b"fifo", "filter", b"filter", "filtered", b"filtered", "group", b"group", "group_exists", b"group_exists", "handed_out", b"handed_out", "has_received", b"has_received", "held", b"held", "in_flight", b"in_flight", "in_flight_max", b"in_flight_max", "last_receive_ms", b"last_receive_ms", "max_attempts", b"max_attempts", "max_hand_outs", b"max_hand_outs", "message_group", b"message_group", "offset", b"offset", "position", b"position", "pulled_by", b"pulled_by", "queue_id", b"queue_id", "readable", b"readable", "reason", b"reason", "settled", b"settled", "topic", b"topic", "waiting_polls", b"waiting_polls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -15,7 +15,8 @@ says one of them is done.
                  g generation, only when above 1: the lease replaced an older one of the message.
                  ci the client whose signs of life renew it, and rm for how many ms each time. The
                  same checkpoint again, so of c, t, q, pt and g, with a longer it: it was renewed.
-                 at deliveries so far of each offset, of a FIFO group; ai its receive's attempt id.
+                 at attempts so far of each offset, of a FIFO group; ho how often each was handed
+                 out, only if that is not the same; ai its receive's attempt id.
                  x 1 in an ack: the lease was not acked, a copy was written for redelivery.
                  RocketMQ's reader passes over names it does not know.
 
@@ -52,7 +53,10 @@ class Checkpoint:
     broker: str
     generation: int = 1
     attempts: tuple[int, ...] = ()
-    """Of a FIFO group: how often each message was handed out, this time included."""
+    """Of a FIFO group: how often each message was handed out, this time included, less the times
+    that did not count."""
+    handed_out: tuple[int, ...] = ()
+    """Of a FIFO group: all of them."""
     attempt_id: str = ""
     moves_to: int | None = None
     """Where the queue is popped next; None: behind the last of `offsets`."""
@@ -108,6 +112,8 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     }
     if checkpoint.attempts:
         fields["at"] = checkpoint.attempts
+    if checkpoint.handed_out != checkpoint.attempts:
+        fields["ho"] = checkpoint.handed_out
     if checkpoint.attempt_id:
         fields["ai"] = checkpoint.attempt_id
     if checkpoint.moves_to is not None:
@@ -140,6 +146,7 @@ def decode_checkpoint(body: bytes, *, where: str) -> Checkpoint:
             broker=str(fields.get("bn") or ""),
             generation=int(fields.get("g", 1)),
             attempts=tuple(int(count) for count in fields.get("at", ())),
+            handed_out=tuple(int(count) for count in fields.get("ho", fields.get("at", ()))),
             attempt_id=str(fields.get("ai", "")),
             moves_to=int(fields["nx"]) if "nx" in fields else None,
             nack=Nack(NackKind(fields["nk"]), str(fields.get("nr", "")))

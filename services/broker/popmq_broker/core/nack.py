@@ -2,7 +2,8 @@
 
     counted      a failed attempt. It comes again after the delay, its attempt one higher; after the
                  last attempt it goes to the dead letters at once
-    uncounted    given back. It comes again after the delay, its attempt the same
+    uncounted    given back. It comes again after the delay, its attempt the same; after the last
+                 hand-out to the dead letters (core/hand_outs.py)
     fatal        to the dead letters at once
 
 A nack with a delay is a lease that nobody has a handle of: it ends when it is due, and then the
@@ -27,11 +28,6 @@ class NackKind(IntEnum):
 class Nack(NamedTuple):
     kind: NackKind
     reason: str = ""
-
-    @property
-    def counted_reason(self) -> str:
-        """Empty: none, or it does not count."""
-        return "" if self.kind is NackKind.UNCOUNTED else self.reason
 
 
 def clean_reason(text: str) -> str:

@@ -36,7 +36,9 @@ class Entry:
     log_offset: int
     size_bytes: int
     attempts: int = 0
-    """How often it was handed out."""
+    """How often it was handed out, less the times that did not count."""
+    handed_out: int = 0
+    """All of them; core/hand_outs.py."""
     lease: Lease | None = None
     """The newest, perhaps over."""
     attempt_id: str = ""
@@ -145,6 +147,7 @@ class Order:
         """Handed out, or its lease renewed; returns the lease that this one takes the place of."""
         older, entry.lease = entry.lease, lease
         entry.attempts += counted
+        entry.handed_out += counted
         self._name_attempt(entry, attempt_id)
         if not entry.held:
             entry.held = True

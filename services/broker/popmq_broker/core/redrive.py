@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from popmq_broker.core.hand_outs import COUNT_MAX, uncounted
 from popmq_broker.core.retry import DLQ_ATTEMPTS
 from popmq_common import properties as names
 from popmq_common.errors import Corrupt
@@ -41,6 +42,7 @@ _LEFT_OUT: Final = frozenset(
         names.RETRY_TOPIC,
         names.ORIGIN_MESSAGE_ID,
         names.RETRIED_IN_PLACE,
+        names.UNCOUNTED,
     }
 )
 _OF_RETRIES: Final = frozenset({names.ORIGIN_QUEUE, names.RETRY_TOPIC, names.ORIGIN_MESSAGE_ID})
@@ -62,6 +64,8 @@ class DeadLetter:
     """Of origin; empty: somebody has sent the record to the dead letters by himself."""
     message_id: str
     attempts: int
+    handed_out: int
+    """Counted or not."""
     reason: str
     queue_id: int
     """Where it was sent to first, of a message group's message; else −1."""
@@ -79,10 +83,12 @@ class DeadLetter:
 def read(record: Record) -> DeadLetter:
     properties = names.decode(record.properties)
     queue_id = names.number_of(properties.get(names.ORIGIN_QUEUE))
+    attempts = min(names.number_of(properties.get(DLQ_ATTEMPTS)) or 0, COUNT_MAX)
     return DeadLetter(
         topic=properties.get(names.DLQ_ORIGIN_TOPIC, ""),
         message_id=properties.get(names.DLQ_ORIGIN_MESSAGE_ID, ""),
-        attempts=names.number_of(properties.get(DLQ_ATTEMPTS)) or 0,
+        attempts=attempts,
+        handed_out=attempts + uncounted(record.properties),
         reason=properties.get(names.DLQ_REASON, ""),
         queue_id=-1 if queue_id is None else queue_id,
         record=record,

@@ -7,6 +7,7 @@ queue, offsets, store time, and in these properties:
     1ST_POP_TIME             when the message was first handed out. Only copies have it
     __RETRY_REASON           why the last counted attempt failed, if its consumer said so
     __ORIGIN_QUEUE_ID        of a message group's message: the queue it was sent to
+    __UNCOUNTED              how often it was given back without being counted, if it was
     DLQ_ORIGIN_TOPIC, DLQ_ORIGIN_MESSAGE_ID, DLQ_REASON, DLQ_ATTEMPTS     dead letters only
 
 A copy is the first half of a pair: the ack record that ends the old lease follows it directly in
@@ -23,6 +24,7 @@ a delayed message was due (TIMER_DELIVER_MS) stays until the last attempt: consu
 from dataclasses import dataclass
 from typing import Final
 
+from popmq_broker.core.hand_outs import MAX_HAND_OUTS_DEFAULT, handed_out, why_dead
 from popmq_common import properties as names
 from popmq_common.names import GIVEN_UP_TOPIC, RETRY_PREFIX, dead_letter_topic, retry_topic
 from popmq_common.record import Record, SysFlag
@@ -67,20 +69,25 @@ def retry_or_dead_letter(
     topic: str,
     pop_time_ms: int,
     max_attempts: int,
+    max_hand_outs: int = MAX_HAND_OUTS_DEFAULT,
     counted: bool = True,
     reason: str = "",
 ) -> Copy:
     """The copy for a lease that ran out (`counted`), or was given back (perhaps not).
 
-    `topic` is the one the group consumes, never the retry topic. `reason`: why this attempt
-    failed; empty keeps the one before.
+    `topic` is the one the group consumes, never the retry topic. `reason`: why it was given back;
+    that of the last counted attempt is kept.
     """
-    attempts = record.reconsume_times + 1
-    if counted and attempts >= max_attempts:
+    attempts, often = record.reconsume_times + 1, handed_out(record)
+    if not counted and often >= max_hand_outs:
+        reason = why_dead(often, attempts, reason)
+    if attempts >= max_attempts if counted else often >= max_hand_outs:
         return dead_letter(record, group=group, topic=topic, pop_time_ms=pop_time_ms, reason=reason)
     kept = _kept(record, pop_time_ms, _LEFT_OUT_OF_RETRIES)
-    if reason:
+    if counted and reason:
         kept[names.RETRY_REASON] = reason
+    if not counted:
+        kept[names.UNCOUNTED] = str(often - record.reconsume_times)
     return Copy(
         topic=retry_topic(group, topic),
         properties=names.encode(kept),
@@ -95,11 +102,14 @@ def dead_letter(
     topic: str,
     pop_time_ms: int,
     attempts: int | None = None,
+    uncounted: int = 0,
     reason: str = "",
 ) -> Copy:
-    """`attempts`: deliveries so far, where the record does not count them. Without a `reason` the
-    last counted one is kept, if there was any."""
+    """`attempts`, `uncounted`: deliveries so far, where the record does not count them. Without a
+    `reason` the last counted one is kept, if there was any."""
     kept = _kept(record, pop_time_ms, LEFT_OUT)
+    if uncounted:
+        kept[names.UNCOUNTED] = str(uncounted)
     last_reason = kept.pop(names.RETRY_REASON, "")
     kept[names.DLQ_ORIGIN_TOPIC] = topic
     kept[names.DLQ_ORIGIN_MESSAGE_ID] = kept.get(names.UNIQ_KEY, "")

@@ -7,6 +7,7 @@ or to its dead letters:
     ---------------------    ----------------------------------     ---------------------------
     −1                       any                                    %DLQ%GROUP
     0, or a level            max_attempts or more, and it counts    %DLQ%GROUP
+    0, or a level            uncounted, handed out max_hand_outs    %DLQ%GROUP
     0                        n                                      %RETRY%GROUP, level 2 + n
     0 with a delay           any                                    the first level that is as long
     a level                  any                                    that one; at most the last
@@ -27,9 +28,10 @@ message is none of a transaction.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from popmq_broker.core.hand_outs import MAX_HAND_OUTS_DEFAULT, handed_out, why_dead
 from popmq_broker.core.retry import DLQ_ATTEMPTS, DLQ_REASON, LEFT_OUT, REASON_ATTEMPTS
 from popmq_broker.core.timer_levels import RETRY_FIRST
 from popmq_common import properties as names
@@ -71,14 +73,26 @@ class Back:
 
 
 def decide(
-    record: Record, failure: Failure, group: str, *, max_attempts: int, delays_ms: Sequence[int]
+    record: Record,
+    failure: Failure,
+    group: str,
+    *,
+    max_attempts: int,
+    max_hand_outs: int = MAX_HAND_OUTS_DEFAULT,
+    delays_ms: Sequence[int],
 ) -> Back:
     """`delays_ms`: of the levels, level 1 first."""
     failures = record.reconsume_times + failure.counted
     kept = _kept(record)
+    often = handed_out(record)
+    if failure.level >= 0 and not failure.counted and often >= max_hand_outs:
+        failure = replace(failure, reason=why_dead(often, failures + 1, failure.reason))
+        return _dead(kept, record, failure, group)
     last = failure.counted and failures >= max_attempts
     if failure.level < 0 or last:
         return _dead(kept, record, failure, group)
+    if not failure.counted:
+        kept[names.UNCOUNTED] = str(often - record.reconsume_times)
     if failure.counted and failure.reason:
         kept[names.RETRY_REASON] = failure.reason
     level = _level(failure, record.reconsume_times, delays_ms)

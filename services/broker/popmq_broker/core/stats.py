@@ -29,6 +29,8 @@ class Stats:
         """Messages that consumers which pull failed on, by topic and group."""
         self.dead: Counter[tuple[str, str]] = Counter()
         """Messages put into the dead letters, by topic and group."""
+        self.handed_out_often: Counter[tuple[str, str]] = Counter()
+        """How often a message came for the 100th, 200th … time, by topic and group."""
         self.timed: Counter[tuple[str, str]] = Counter()
         """Delayed messages whose wait has ended, by topic and how: delivered, recalled, dropped."""
         self.settled: Counter[tuple[str, str]] = Counter()
@@ -53,8 +55,9 @@ class Stats:
         self._forget(1, group)
 
     def _forget(self, place: int, name: str) -> None:
-        counters: list[Counter[Any]] = [self.popped, self.acked, self.changed]
-        for counts in [*counters, self.revived, self.sent_back, self.dead, self.settled]:
+        counters: list[Counter[Any]] = [self.popped, self.acked, self.changed, self.nacked]
+        counters += [self.renewed, self.handed_out_often, self.settled]
+        for counts in [*counters, self.revived, self.sent_back, self.dead]:
             for key in [key for key in counts if key[place] == name]:
                 del counts[key]
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
+from popmq_broker.core.hand_outs import MAX_HAND_OUTS_DEFAULT
 from popmq_broker.core.retry_policy import TABLE, RetryPolicy
 from popmq_broker.core.retry_policy import from_json as policy_from_json
 from popmq_broker.core.retry_policy import to_json as policy_to_json
@@ -32,6 +33,7 @@ DRAINS: Final = "popmq.drains"
 CONSUME_FROM: Final = "popmq.consume.from"
 CONSUME_FROM_MS: Final = "popmq.consume.from.ms"
 LOCK_HOLD: Final = "popmq.lock.hold.ms"
+MAX_HAND_OUTS: Final = "popmq.max.hand.outs"
 MAX_ATTEMPTS_DEFAULT: Final = 16
 
 
@@ -65,6 +67,8 @@ class GroupConfig:
     consume_from_ms: int = 0
     """With TIME: since 1970."""
     retry_policy: RetryPolicy = TABLE
+    max_hand_outs: int = MAX_HAND_OUTS_DEFAULT
+    """Deliveries, counted or not, before what is given back uncounted is dead."""
     lock_hold_ms: int = 0
     """How long a silent consumer keeps a queue that it pulls; 0: no access lock."""
 
@@ -129,11 +133,7 @@ def topic_of(fields: Fields) -> TopicConfig:
 def group_fields(group: GroupConfig) -> Fields:
     """As RocketMQ has it in subscriptionGroup.json."""
     return {
-        "attributes": {
-            CONSUME_FROM: group.consume_from.value,
-            **({CONSUME_FROM_MS: str(group.consume_from_ms)} if group.consume_from_ms else {}),
-            **({LOCK_HOLD: str(group.lock_hold_ms)} if group.lock_hold_ms else {}),
-        },
+        "attributes": _group_attributes(group),
         "brokerId": 0,
         "consumeBroadcastEnable": True,
         "consumeEnable": True,
@@ -150,6 +150,18 @@ def group_fields(group: GroupConfig) -> Fields:
     }
 
 
+def _group_attributes(group: GroupConfig) -> dict[str, str]:
+    """Those that are not as for any group."""
+    found = {CONSUME_FROM: group.consume_from.value}
+    if group.consume_from_ms:
+        found[CONSUME_FROM_MS] = str(group.consume_from_ms)
+    if group.lock_hold_ms:
+        found[LOCK_HOLD] = str(group.lock_hold_ms)
+    if group.max_hand_outs != MAX_HAND_OUTS_DEFAULT:
+        found[MAX_HAND_OUTS] = str(group.max_hand_outs)
+    return found
+
+
 def group_of(fields: Fields) -> GroupConfig:
     """Raises `KeyError`, `TypeError`, `ValueError`, `AttributeError` for what is no group."""
     attributes = fields.get("attributes") or {}
@@ -160,6 +172,7 @@ def group_of(fields: Fields) -> GroupConfig:
         consume_from=ConsumeFrom(attributes.get(CONSUME_FROM, "LAST")),
         consume_from_ms=int(attributes.get(CONSUME_FROM_MS, 0)),
         retry_policy=policy_from_json(fields.get("groupRetryPolicy")),
+        max_hand_outs=int(attributes.get(MAX_HAND_OUTS, MAX_HAND_OUTS_DEFAULT)),
         lock_hold_ms=int(attributes.get(LOCK_HOLD, 0)),
     )
 

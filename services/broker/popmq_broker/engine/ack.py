@@ -211,6 +211,7 @@ class Ack:
             new,
             (offset,),
             attempts=() if entry is None else (entry.attempts,),
+            handed_out=() if entry is None else (entry.handed_out,),
             attempt_id="" if entry is None or nack else entry.attempt_id,
             reasons=() if entry is None else (entry.reason,),
         )

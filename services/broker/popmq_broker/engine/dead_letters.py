@@ -236,6 +236,7 @@ def _message(offset: int, letter: DeadLetter, *, redriven: bool) -> link.DeadLet
         topic=letter.topic,
         message_id=letter.message_id,
         attempts=letter.attempts,
+        handed_out=letter.handed_out,
         reason=letter.reason,
         stored_ms=record.store_timestamp_ms,
         body_bytes=len(record.body),

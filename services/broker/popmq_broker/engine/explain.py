@@ -112,9 +112,11 @@ class Explain:
             return standing
         standing.fifo = config.fifo
         standing.max_attempts = config.max_attempts
+        standing.max_hand_outs = config.max_hand_outs
         standing.consume_from = config.consume_from.value
         self._tell_receives(standing, copy)
         key = QueueKey(group, stored.topic, stored.queue_id)
+        standing.handed_out = _handed_out(stored)
         queue = state.group_queue(key)
         if queue is None:
             standing.position = state.first_offset(key)
@@ -153,6 +155,7 @@ class Explain:
         standing.held.generation = grant.generation
         standing.held.client_id = grant.client_id
         standing.held.attempt = stored.reconsume_times + 1
+        standing.held.handed_out = _handed_out(stored) + 1
         if grant.nack is not None:
             standing.held.nack_kind = link.NackKind.ValueType(grant.nack.kind)
             standing.held.reason = grant.nack.reason
@@ -162,8 +165,10 @@ class Explain:
         standing.settled = standing.offset < order.first or (entry is not None and entry.settled)
         if entry is not None:
             standing.reason, standing.attempts = entry.reason, entry.attempts
+            standing.handed_out = entry.handed_out
             if standing.HasField("held"):
                 standing.held.attempt = entry.attempts
+                standing.held.handed_out = entry.handed_out
         before = order.blocker(standing.message_group, standing.offset)
         if before is None or standing.settled or standing.HasField("held"):
             return
@@ -175,3 +180,9 @@ class Explain:
         if record is not None:
             named = names.decode(record.properties)
             standing.blocked_by.message_id = named.get(names.UNIQ_KEY, "")
+
+
+def _handed_out(stored: link.StoredMessage) -> int:
+    """Deliveries before this copy was written."""
+    given_back = stored.properties.get(names.UNCOUNTED, "0")
+    return stored.reconsume_times + (int(given_back) if given_back.isdigit() else 0)

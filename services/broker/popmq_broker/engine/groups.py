@@ -27,9 +27,9 @@ class Groups:
 
         Raises `IllegalGroup`, `BadRequest`, `GroupExists`, `TooManyRequests`, `DiskFull`.
         """
-        wanted = _checked(request.group)
         state = self._state
-        known = state.groups.get(wanted.name)
+        known = state.groups.get(request.group.name)
+        wanted = _checked(request.group, known)
         if known is not None and request.create and known != wanted:
             raise GroupExists(
                 group=known.name,
@@ -107,11 +107,15 @@ class Groups:
         return link.Done()
 
 
-def _checked(raw: link.GroupConfig) -> GroupConfig:
+def _checked(raw: link.GroupConfig, known: GroupConfig | None) -> GroupConfig:
     """Raises `IllegalGroup`, `BadRequest`."""
     check_group(raw.name)
-    if raw.max_attempts < 1:
-        raise BadRequest(reason=f"max attempts {raw.max_attempts}, at least 1 is needed")
+    max_hand_outs = (known or GroupConfig(name=raw.name)).max_hand_outs
+    if raw.HasField("max_hand_outs"):
+        max_hand_outs = raw.max_hand_outs
+    for what, count in (("attempts", raw.max_attempts), ("hand-outs", max_hand_outs)):
+        if count < 1:
+            raise BadRequest(reason=f"max {what} {count}, at least 1 is needed")
     try:
         consume_from = tables.ConsumeFrom(raw.consume_from or "LAST")
     except ValueError:
@@ -121,6 +125,7 @@ def _checked(raw: link.GroupConfig) -> GroupConfig:
         name=raw.name,
         fifo=raw.fifo,
         max_attempts=raw.max_attempts,
+        max_hand_outs=max_hand_outs,
         consume_from=consume_from,
         consume_from_ms=raw.consume_from_ms if consume_from is tables.ConsumeFrom.TIME else 0,
         retry_policy=_policy(raw) if raw.HasField("retry_policy") else TABLE,
@@ -139,6 +144,7 @@ def group_message(group: GroupConfig) -> link.GroupConfig:
         name=group.name,
         fifo=group.fifo,
         max_attempts=group.max_attempts,
+        max_hand_outs=group.max_hand_outs,
         consume_from=group.consume_from.value,
         consume_from_ms=group.consume_from_ms,
         lock_hold_ms=group.lock_hold_ms,

@@ -23,6 +23,7 @@ def grant_record(
     *,
     moves_to: int | None = None,
     attempts: tuple[int, ...] = (),
+    handed_out: tuple[int, ...] = (),
     attempt_id: str = "",
     reasons: tuple[str, ...] = (),
 ) -> ck.Checkpoint:
@@ -38,6 +39,7 @@ def grant_record(
         broker=state.config.name,
         generation=grant.generation,
         attempts=attempts,
+        handed_out=handed_out,
         attempt_id=attempt_id,
         moves_to=moves_to,
         nack=grant.nack,

@@ -2,10 +2,11 @@
 
 A nack that waits for its delay is a new lease one generation higher, of which nobody gets a handle:
 journaled as a change is, with the kind and the reason in the checkpoint. When it is due the revival
-does what the kind says. A fatal one, and a counted one after the last attempt, goes to the dead
-letters at once.
+does what the kind says. A fatal one, a counted one after the last attempt, and an uncounted one
+after the last hand-out, goes to the dead letters at once.
 """
 
+from popmq_broker.core.hand_outs import why_dead
 from popmq_broker.core.leases import GroupQueue, Outcome
 from popmq_broker.core.nack import Nack, NackKind, clean_reason
 from popmq_broker.core.retry_policy import DELAY_MS_MAX
@@ -57,11 +58,17 @@ class Nacks:
         self, queue: GroupQueue, offset: int, nack: Nack, delay_ms: int, now_ms: int
     ) -> None:
         group = self._state.group(queue.key.group)
-        attempts = self._revive.attempts(queue, offset)
-        last = nack.kind is NackKind.COUNTED and attempts >= group.max_attempts
-        if nack.kind is NackKind.FATAL or last:
-            default = REASON_FATAL if nack.kind is NackKind.FATAL else ""
-            self._revive.forward(queue, offset, nack.reason or default)
+        attempts, handed_out = self._revive.deliveries(queue, offset)
+        reason: str | None = None
+        match nack.kind:
+            case NackKind.FATAL:
+                reason = nack.reason or REASON_FATAL
+            case NackKind.COUNTED if attempts >= group.max_attempts:
+                reason = nack.reason
+            case NackKind.UNCOUNTED if handed_out >= group.max_hand_outs:
+                reason = why_dead(handed_out, attempts, nack.reason)
+        if reason is not None:
+            self._revive.forward(queue, offset, reason)
             return
         if delay_ms == AS_THE_POLICY_SAYS:
             delay_ms = group.retry_policy.delay_ms(attempts)

@@ -46,7 +46,9 @@ class Pick:
     """Nothing handed out, but where a new group begins must outlive a crash."""
     generation: int = 1
     attempts: list[int] = field(default_factory=list)
-    """Of a FIFO group: how often each was handed out, this time included."""
+    """Of a FIFO group, of each: this one included."""
+    handed_out: list[int] = field(default_factory=list)
+    """The same, with the times that did not count."""
     buffered: bool = False
     """Its grant waits in the pop buffer; nothing is journaled now."""
     reasons: list[str] = field(default_factory=list)
@@ -155,6 +157,7 @@ def scan_in_order(
         for entry in order.next_entries(want, room_bytes, single=single):
             if _give(state, pick, order, entry):
                 pick.attempts.append(entry.attempts + 1)
+                pick.handed_out.append(entry.handed_out + 1)
                 pick.reasons.append(entry.reason)
     pick.more = at < end and not order.full
     return pick
@@ -166,6 +169,7 @@ def again(state: BrokerState, queue: GroupQueue, order: Order, held: list[Entry]
     for entry in held:
         if _give(state, pick, order, entry):
             pick.attempts.append(entry.attempts)
+            pick.handed_out.append(entry.handed_out)
             pick.reasons.append(entry.reason)
     return pick
 

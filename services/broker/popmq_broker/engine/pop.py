@@ -205,6 +205,7 @@ class Pop:
             broker=self._state.config.name,
             generation=pick.generation,
             attempts=tuple(pick.attempts),
+            handed_out=tuple(pick.handed_out),
             attempt_id=request.attempt_id if pick.attempts else "",
             reasons=tuple(pick.reasons),
             client_id=request.client_id if request.auto_renew else "",

@@ -24,6 +24,7 @@ def prolonging(
         grant,
         tuple(offsets),
         attempts=tuple(entry.attempts for entry in entries),
+        handed_out=tuple(entry.handed_out for entry in entries),
         attempt_id=entries[0].attempt_id if entries else "",
         reasons=tuple(entry.reason for entry in entries),
     )

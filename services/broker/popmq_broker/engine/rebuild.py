@@ -24,8 +24,8 @@ from popmq_broker.core.order import Entry, Order
 from popmq_broker.core.ranges import Range, Ranges
 from popmq_broker.core.retry import dead_letter, retry_or_dead_letter
 from popmq_broker.engine import journal
+from popmq_broker.engine.copies import consumed_topic, copy_draft
 from popmq_broker.engine.pick import message_group_of
-from popmq_broker.engine.revive import consumed_topic, copy_draft
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.timer import Timers
 from popmq_broker.engine.topics import Topics

@@ -188,6 +188,7 @@ def _hold_in_order(
 ) -> None:
     """Takes out of `leases` what retention has deleted."""
     attempts = dict(zip(checkpoint.offsets, checkpoint.attempts, strict=False))
+    handed_out = dict(zip(checkpoint.offsets, checkpoint.handed_out, strict=False))
     reasons = dict(zip(checkpoint.offsets, checkpoint.reasons, strict=False))
     for offset, lease in list(leases.items()):
         entry = order.entries.get(offset)
@@ -205,6 +206,7 @@ def _hold_in_order(
             order.found(entry)
         order.hold(entry, lease, attempt_id=checkpoint.attempt_id, counted=False)
         entry.attempts = attempts.get(offset, 1)
+        entry.handed_out = handed_out.get(offset, 1)
         entry.reason = reasons.get(offset, "")
 
 

@@ -15,19 +15,18 @@ from collections.abc import Iterable
 
 from popmq_broker.core.damage import Passer
 from popmq_broker.core.grant import Lease
+from popmq_broker.core.hand_outs import handed_out, why_dead
 from popmq_broker.core.leases import Due, GroupQueue, Outcome
 from popmq_broker.core.nack import NackKind
-from popmq_broker.core.offsets import QueueKey
-from popmq_broker.core.order import Order
+from popmq_broker.core.order import Entry, Order
 from popmq_broker.core.retry import Copy, dead_letter, retry_or_dead_letter
 from popmq_broker.engine import journal
+from popmq_broker.engine.copies import consumed_topic, copy_draft, tell_often
 from popmq_broker.engine.pop_buffer import append_behind, before_end
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.topics import Topics
-from popmq_broker.store.drafts import copy_of
 from popmq_broker.store.store import Draft
 from popmq_common.errors import Corrupt, DiskFull
-from popmq_common.names import RETRY_PREFIX
 from popmq_common.record import Record
 
 BATCH_MAX = 128  # leases revived before other work gets its turn
@@ -100,16 +99,17 @@ class Revive:
         ]
         self._end_readable(queue, live, counted=False)  # the others end when their time is over
 
-    def attempts(self, queue: GroupQueue, queue_offset: int) -> int:
-        """How often a leased message was handed out, this time included."""
+    def deliveries(self, queue: GroupQueue, queue_offset: int) -> tuple[int, int]:
+        """Of a leased message: (attempts, how often it was handed out), this time included."""
         if queue.order is not None:
-            return queue.order.entries[queue_offset].attempts
+            entry = queue.order.entries[queue_offset]
+            return entry.attempts, entry.handed_out
         lease = queue.leases[queue_offset]
         try:
             record = self._state.store.read(lease.log_offset, lease.size_bytes)
         except Corrupt:  # told when its lease ends
             record = None
-        return 1 if record is None else record.reconsume_times + 1
+        return (1, 1) if record is None else (record.reconsume_times + 1, handed_out(record))
 
     def forward(self, queue: GroupQueue, queue_offset: int, reason: str) -> int:
         """Move one leased message to the dead letters; returns the log's end behind it."""
@@ -138,6 +138,7 @@ class Revive:
                 topic=topic,
                 pop_time_ms=lease.grant.pop_time_ms,
                 attempts=None if entry is None else entry.attempts,
+                uncounted=0 if entry is None else entry.handed_out - entry.attempts,
                 reason=reason or ("" if entry is None else entry.reason),
             )
             self._topics.ensure_system_copy_target(copy.topic)
@@ -204,20 +205,22 @@ class Revive:
             return
         state = self._state
         drafts: list[Draft] = []
-        copies: list[Copy] = []
+        copies: list[tuple[Lease, Record, Copy]] = []
         for offset, lease in leases:
             made = self._copy(queue, offset, lease, counted=counted and _counts(lease))
             if made is not None:
                 record, copy = made
                 self._topics.ensure_system_copy_target(copy.topic)
                 drafts.append(copy_draft(record, copy))
-                copies.append(copy)
+                copies.append((lease, record, copy))
             drafts.append(self._ack_draft(queue, offset, lease))
         ahead = before_end(queue, (lease for _, lease in leases))
         append_behind(state, ahead, drafts, state.clock.now_ms())
-        for copy in copies:
+        for lease, record, copy in copies:
             counts = state.stats.dead if copy.dead else state.stats.revived
             counts[consumed_topic(queue.key), queue.key.group] += 1
+            if not copy.dead and not (counted and _counts(lease)):
+                tell_often(state, queue.key, lease, handed_out(record))
         self._settle(queue, leases)
 
     def end_gone(self, queue: GroupQueue) -> None:
@@ -252,17 +255,15 @@ class Revive:
         What retention has deleted ends as a dead letter does, without a copy.
         """
         state = self._state
-        max_attempts = state.groups[queue.key.group].max_attempts
         dead = {
-            offset
+            offset: reason
             for offset, lease in leases
-            if self._is_gone(lease)
-            or (counted and _counts(lease) and order.entries[offset].attempts >= max_attempts)
+            if (reason := self._why_dead(queue, order.entries[offset], lease, counted)) is not None
         }
         drafts: list[Draft] = []
         for offset, lease in leases:
             if offset in dead:
-                drafts += self._dead_letter(queue, offset, lease, _reason(lease))
+                drafts += self._dead_letter(queue, offset, lease, dead[offset])
         if drafts:
             state.store.append(drafts, state.clock.now_ms(), system=True)
         for offset, lease in leases:
@@ -271,9 +272,23 @@ class Revive:
             else:
                 again_counted = counted and _counts(lease)
                 state.leases.end(queue, offset, Outcome.EXPIRED)
-                order.give_back(offset, counted=again_counted, reason=_reason(lease))
+                reason = _reason(lease) if again_counted else ""
+                order.give_back(offset, counted=again_counted, reason=reason)
                 state.stats.revived[queue.key.topic, queue.key.group] += again_counted
+                if not again_counted:
+                    tell_often(state, queue.key, lease, order.entries[offset].handed_out)
         state.wake_for_order(queue)
+
+    def _why_dead(self, queue: GroupQueue, entry: Entry, lease: Lease, counted: bool) -> str | None:
+        """Why a FIFO group gives up a message whose lease ends; None: it comes again."""
+        group = self._state.groups[queue.key.group]
+        if self._is_gone(lease):
+            return ""
+        if counted and _counts(lease):
+            return _reason(lease) if entry.attempts >= group.max_attempts else None
+        if entry.handed_out < group.max_hand_outs:
+            return None
+        return why_dead(entry.handed_out, entry.attempts, _reason(lease))
 
     def _copy(
         self, queue: GroupQueue, offset: int, lease: Lease, *, counted: bool
@@ -290,6 +305,7 @@ class Revive:
             topic=topic,
             pop_time_ms=lease.grant.pop_time_ms,
             max_attempts=group.max_attempts,
+            max_hand_outs=group.max_hand_outs,
             counted=counted,
             reason=_reason(lease),
         )
@@ -320,16 +336,6 @@ def _counts(lease: Lease) -> bool:
 
 
 def _reason(lease: Lease) -> str:
-    """Why this attempt failed, if it counts and its consumer said so."""
+    """What its consumer said when it gave it back."""
     nack = lease.grant.nack
-    return "" if nack is None else nack.counted_reason
-
-
-def consumed_topic(key: QueueKey) -> str:
-    """That the group receives of, when `key` is of its retry topic too."""
-    return key.topic.removeprefix(f"{RETRY_PREFIX}{key.group}_")
-
-
-def copy_draft(record: Record, copy: Copy) -> Draft:
-    draft = copy_of(record, copy.topic, 0, copy.properties)
-    return draft._replace(reconsume_times=copy.reconsume_times)
+    return "" if nack is None else nack.reason

@@ -39,6 +39,7 @@ class SendBack:
             failure,
             group.name,
             max_attempts=request.max_attempts or group.max_attempts,
+            max_hand_outs=group.max_hand_outs,
             delays_ms=self._levels.delays_ms,
         )
         self._append(record, back)

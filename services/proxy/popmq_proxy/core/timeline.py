@@ -134,7 +134,10 @@ def _stored(copy: link.KnownCopy) -> tuple[str, str]:
                 text = f"sent again from {named[names.REDRIVE_OF]} to group {copy.group} alone"
                 return "redriven", text
             attempt = stored.reconsume_times + 1
-            return "retry", f"to be delivered again to group {copy.group}, attempt {attempt}{why}"
+            given_back = named.get(names.UNCOUNTED, "")
+            often = f", given back uncounted {given_back} times" if given_back else ""
+            text = f"to be delivered again to group {copy.group}, attempt {attempt}{often}{why}"
+            return "retry", text
         case link.COPY_KIND_DEAD_LETTER:
             attempts, reason = named.get("DLQ_ATTEMPTS", "?"), named.get(names.DLQ_REASON, "")
             again = "; it was sent again since" if copy.redriven else ""

@@ -210,23 +210,24 @@ def _of_standing(
         return _blocked(standing)
     in_turn = standing.fifo and standing.has_received and not standing.settled
     if standing.offset >= standing.position or (in_turn and standing.ended != "acked"):
-        return _to_come(standing, facts.now_ms)
+        return _to_come(standing, copy, facts.now_ms)
     return _past(standing, facts)
 
 
 def _held(standing: link.Standing, now_ms: int) -> admin.Verdict:
     held, group = standing.held, standing.group
+    often = _often(held.handed_out, held.attempt, standing)
     until = when(held.due_ms)
     if held.nack_kind:
         counted = "counted" if held.nack_kind == link.NACK_KIND_COUNTED else "not counted"
         reason = f": {held.reason}" if held.reason else ", without a reason"
         text = (
             f"group {group} gave attempt {held.attempt} back at {when(held.pop_time_ms)}"
-            f" ({counted}){reason}; it comes again at {until}"
+            f" ({counted}{often}){reason}; it comes again at {until}"
         )
         return _say(State.RETRY_WAIT, text, until_ms=held.due_ms)
     who = f"client {held.client_id}" if held.client_id else f"a consumer of group {group}"
-    attempt = f"attempt {held.attempt} of {standing.max_attempts}, lease {held.generation}"
+    attempt = f"attempt {held.attempt} of {standing.max_attempts}, lease {held.generation}{often}"
     if held.due_ms <= now_ms:
         text = f"the lease of {who} ended at {until} without an ack; it comes again in a moment"
         return _say(State.ENDING, text, until_ms=now_ms)
@@ -244,7 +245,14 @@ def _blocked(standing: link.Standing) -> admin.Verdict:
     return _say(State.BLOCKED, text, hint=f"popmq explain {name}" if before.message_id else "")
 
 
-def _to_come(standing: link.Standing, now_ms: int) -> admin.Verdict:
+def _often(handed_out: int, attempts: int, standing: link.Standing) -> str:
+    """What is given back uncounted has a second count."""
+    if handed_out <= attempts:
+        return ""
+    return f", handed out {handed_out} times of at most {standing.max_hand_outs}"
+
+
+def _to_come(standing: link.Standing, copy: link.KnownCopy, now_ms: int) -> admin.Verdict:
     group = standing.group
     if standing.filtered:
         text = f"group {group} will pass it over: its last receive asked for {standing.filter}"
@@ -261,6 +269,8 @@ def _to_come(standing: link.Standing, now_ms: int) -> admin.Verdict:
         text = f"group {group} has not reached it: {backlog} messages of its queue come before it"
         return _say(State.BEHIND, text, hint=hint)
     again = f", attempt {standing.attempts + 1}" if standing.attempts else ""
+    attempts = standing.attempts if standing.fifo else copy.stored.reconsume_times
+    again += _often(standing.handed_out, attempts, standing)
     text = f"the next receive of group {group} may get it{again}"
     if standing.reason:
         text += f"; the last attempt failed: {standing.reason}"

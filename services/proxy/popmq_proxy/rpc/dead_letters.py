@@ -191,6 +191,7 @@ def _letter(broker: str, letter: link.DeadLetter) -> admin.DeadLetter:
         topic=letter.topic,
         message_id=letter.message_id,
         attempts=letter.attempts,
+        handed_out=letter.handed_out,
         reason=letter.reason,
         stored_ms=letter.stored_ms,
         body_bytes=letter.body_bytes,

@@ -6,6 +6,8 @@ from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.rpc.context import CallContext, Upstream
 
 MAX_ATTEMPTS_DEFAULT = 16
+SETTINGS = ("fifo", "max_attempts", "max_hand_outs", "consume_from", "lock_hold_ms")
+"""That an update may change, besides the retry policy."""
 
 
 class GroupAdmin:
@@ -27,6 +29,7 @@ class GroupAdmin:
             else None,
             consume_from_ms=group.consume_from_ms,
             lock_hold_ms=group.lock_hold_ms,
+            max_hand_outs=group.max_hand_outs if group.HasField("max_hand_outs") else None,
         )
         known = await self._known(group.name)
         brokers = await self._put(link.PutGroup(group=wanted, create=True))
@@ -40,7 +43,7 @@ class GroupAdmin:
         if not known:
             raise GroupNotFound(group=request.name)
         wanted = next(iter(known.values()))
-        for name in ("fifo", "max_attempts", "consume_from", "lock_hold_ms"):
+        for name in SETTINGS:
             if request.HasField(name):
                 setattr(wanted, name, getattr(request, name))
         if request.HasField("consume_from"):
@@ -127,6 +130,7 @@ def _group(config: link.GroupConfig) -> admin.Group:
         consume_from=config.consume_from,
         consume_from_ms=config.consume_from_ms,
         lock_hold_ms=config.lock_hold_ms,
+        max_hand_outs=config.max_hand_outs if config.HasField("max_hand_outs") else None,
         retry_policy=admin.RetryPolicy(
             delays_ms=policy.delays_ms,
             initial_ms=policy.initial_ms,

@@ -56,6 +56,8 @@ checkpoints = st.builds(
     invisible_ms=st.integers(0, 2**40),
     broker=name,
     generation=st.integers(1, 9),
+    attempts=st.just((1, 2)),
+    handed_out=st.sampled_from([(1, 2), (4, 2)]),
 )
 acks = st.builds(
     AckRecord,

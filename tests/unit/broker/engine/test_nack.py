@@ -41,7 +41,7 @@ def users(message: Popped) -> dict[str, str]:
     return {
         name: value
         for name, value in properties.decode(message.properties).items()
-        if name not in ("1ST_POP_TIME", "__RETRY_REASON", "__CRC32#")
+        if name not in ("1ST_POP_TIME", "__RETRY_REASON", "__UNCOUNTED", "__CRC32#")
     }
 
 
