@@ -179,6 +179,10 @@ class OffsetNotFound(NotFound):
     """Group {group} has committed nothing in queue {queue_id} of topic {topic} yet."""
 
 
+class BrokerNotFound(NotFound):
+    """There is no broker {broker!s}; the brokers are {known}."""
+
+
 class ServiceNotFound(NotFound):
     """There is no service {service} here."""
 

@@ -10,7 +10,7 @@ from harness.proxy import ProxyDriver
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_common.errors import BrokerUnreachable
+from popmq_common.errors import BrokerNotFound
 from popmq_internal.v1 import link_pb2 as link
 
 Engines = list[EngineDriver]
@@ -75,7 +75,7 @@ def test_it_is_told_until_it_is_accepted_also_over_restarts(
     engines[0].restart()
     tell(proxy)
     assert replaced(engines[0]) == []
-    with pytest.raises(BrokerUnreachable):
+    with pytest.raises(BrokerNotFound):
         proxy.admin("AcceptBroker", admin.AcceptBrokerRequest(name="nobody"))
 
 

@@ -40,6 +40,7 @@ CODES: dict[type[e.PopMQError], "v2.Code.ValueType"] = {
     e.GroupNotFound: v2.CONSUMER_GROUP_NOT_FOUND,
     e.NothingToRecall: v2.MESSAGE_NOT_FOUND,
     e.OffsetNotFound: v2.OFFSET_NOT_FOUND,
+    e.BrokerNotFound: v2.NOT_FOUND,
     e.ServiceNotFound: v2.NOT_FOUND,
     e.TopicExists: v2.PRECONDITION_FAILED,
     e.GroupExists: v2.PRECONDITION_FAILED,

@@ -15,12 +15,15 @@ class BrokerAdmin:
     async def set_permission(
         self, ctx: CallContext, request: admin.SetPermissionRequest
     ) -> admin.SetPermissionResponse:
-        """Raises `BadRequest`, `BrokerUnreachable` for a broker that is none."""
+        """Raises `BadRequest`, `BrokerNotFound`, `BrokerDown`."""
         perm = PERMISSIONS.get(request.permission)
         if perm is None:
             reason = f"permission {request.permission!r}, one of {', '.join(PERMISSIONS)}"
             raise BadRequest(reason=reason)
+        if not request.broker:
+            raise BadRequest(reason="no broker is named")
+        (broker,) = await self._upstream.registered(request.broker)
         call = link.Call(set_permission=link.SetPermission(perm=perm))
-        await self._upstream.call(request.broker, call)
+        await self._upstream.call(broker, call)
         self._upstream.routes.make_stale()
         return admin.SetPermissionResponse()

@@ -10,6 +10,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_common import receipt
 from popmq_common.clock import Clock
 from popmq_common.errors import (
+    BrokerNotFound,
     BrokerUnreachable,
     ClientIdRequired,
     GroupNotFound,
@@ -162,12 +163,15 @@ class Upstream:
             raise NoBroker()
         return found
 
-    async def registered(self) -> list[str]:
-        """Every broker, by name. Raises `NoBroker`, `NameserverDown`."""
+    async def registered(self, only: str = "") -> list[str]:
+        """Every broker, by name; `only`: that one. Raises `NoBroker`, `NameserverDown`,
+        `BrokerNotFound`."""
         found = sorted(info.name for info in await self.routes.brokers())
         if not found:
             raise NoBroker()
-        return found
+        if only and only not in found:
+            raise BrokerNotFound(broker=only, known=", ".join(found))
+        return [only] if only else found
 
     async def described(self, what: link.Describe) -> dict[str, link.DescribeReply]:
         """Of the brokers that have the topic or the group. Raises what one of them fails with."""

@@ -1,7 +1,7 @@
 """popmq.admin.v1 ExportSnapshot and ExportStatus: each broker is asked, and tells for itself."""
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_common.errors import BadRequest, NoBroker, PopMQError
+from popmq_common.errors import PopMQError
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.rpc.context import CallContext, Upstream
 
@@ -13,24 +13,19 @@ class Export:
     async def begin(
         self, ctx: CallContext, request: admin.ExportSnapshotRequest
     ) -> admin.ExportResponse:
-        """Raises `NoBroker`, `BadRequest`. A broker that refuses is told, not raised."""
+        """Raises `NoBroker`, `BrokerNotFound`. A broker that refuses is told, not raised."""
         call = link.Call(export_snapshot=link.ExportSnapshot(whole=request.whole))
         return await self._ask(request.broker, call)
 
     async def status(
         self, ctx: CallContext, request: admin.ExportStatusRequest
     ) -> admin.ExportResponse:
-        """Raises `NoBroker`, `BadRequest`. A broker that does not answer is told, not raised."""
+        """Raises `NoBroker`, `BrokerNotFound`. One that does not answer is told, not raised."""
         return await self._ask(request.broker, link.Call(export_status=link.ExportStatus()))
 
     async def _ask(self, broker: str, call: link.Call) -> admin.ExportResponse:
-        known = sorted(info.name for info in await self._upstream.routes.brokers())
-        if not known:
-            raise NoBroker()
-        if broker and broker not in known:
-            raise BadRequest(reason=f"no broker {broker}; there are {', '.join(known)}")
         response = admin.ExportResponse()
-        for name in [broker] if broker else known:
+        for name in await self._upstream.registered(broker):
             told = response.brokers.add(broker=name)
             asked = link.Call()
             asked.CopyFrom(call)  # each gets an id of its own

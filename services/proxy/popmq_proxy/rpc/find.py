@@ -4,7 +4,7 @@ from typing import Final
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common import properties as names
-from popmq_common.errors import BadRequest, NoBroker, NotFound, TopicNotFound
+from popmq_common.errors import BadRequest, NotFound, TopicNotFound
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.rpc.context import CallContext, Upstream
 
@@ -63,13 +63,8 @@ class Find:
         self, call: link.Call, topic: str, only: str = ""
     ) -> dict[str, link.FoundMessages]:
         """Answers by broker; one that does not have the topic is passed over."""
-        brokers = [info.name for info in await self._upstream.routes.brokers()]
-        if not brokers:
-            raise NoBroker()
-        if only and only not in brokers:
-            raise BadRequest(reason=f"there is no broker {only}")
         replies = {}
-        for broker in [only] if only else brokers:
+        for broker in await self._upstream.registered(only):
             own = link.Call()
             own.CopyFrom(call)
             try:

@@ -6,8 +6,6 @@ from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.rpc.context import CallContext, Upstream
 
 MAX_ATTEMPTS_DEFAULT = 16
-SETTINGS = ("fifo", "max_attempts", "max_hand_outs", "consume_from", "lock_hold_ms")
-"""That an update may change, besides the retry policy."""
 
 
 class GroupAdmin:
@@ -43,7 +41,7 @@ class GroupAdmin:
         if not known:
             raise GroupNotFound(group=request.name)
         wanted = next(iter(known.values()))
-        for name in SETTINGS:
+        for name in ("fifo", "max_attempts", "max_hand_outs", "consume_from", "lock_hold_ms"):
             if request.HasField(name):
                 setattr(wanted, name, getattr(request, name))
         if request.HasField("consume_from"):

@@ -47,11 +47,14 @@ class Peers:
     async def accept(
         self, ctx: CallContext, request: admin.AcceptBrokerRequest
     ) -> admin.AcceptBrokerResponse:
-        """Raises `BrokerUnreachable` for a broker that is none, or is away."""
-        identities = await self._identities()
-        if request.name not in identities:
-            raise BrokerUnreachable(broker=request.name, reason="it is not registered")
-        peer = link.Peer(name=request.name, identity=identities[request.name])
+        """Raises `BrokerNotFound`, and `BrokerUnreachable` for one that tells no identity."""
+        await self._upstream.registered(request.name)
+        identity = (await self._identities()).get(request.name)
+        if identity is None:
+            raise BrokerUnreachable(
+                broker=request.name, reason="it has not told its data directory"
+            )
+        peer = link.Peer(name=request.name, identity=identity)
         await self._upstream.on_all_brokers(link.Call(accept_peer=link.AcceptPeer(peer=peer)))
         return admin.AcceptBrokerResponse(identity=peer.identity)
 

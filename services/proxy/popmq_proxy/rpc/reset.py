@@ -24,6 +24,7 @@ class Reset:
         if not brokers:
             raise NoPermission(topic=request.topic, action="readable")
         if request.broker:
+            await self._upstream.registered(request.broker)
             brokers = [broker for broker in brokers if broker == request.broker]
         if not brokers:
             raise TopicNotFound(topic=request.topic)

@@ -13,7 +13,7 @@ from popmq_admin.v1 import admin_pb2 as admin
 from popmq_broker.engine import find as find_module
 from popmq_broker.store.store import Draft
 from popmq_common import hosts
-from popmq_common.errors import BadRequest, NoIndex, PopMQError, TopicNotFound
+from popmq_common.errors import BadRequest, BrokerNotFound, NoIndex, PopMQError, TopicNotFound
 from popmq_common.record import SysFlag
 from popmq_internal.v1 import link_pb2 as link
 
@@ -202,7 +202,7 @@ class TestSeveralBrokers:
         (one,) = proxy.run_method(proxy.methods.find.get, request).messages
         assert one.body == b"b"
         request.broker = "broker-z"
-        with pytest.raises(BadRequest, match="broker-z"):
+        with pytest.raises(BrokerNotFound, match="broker-z; the brokers are broker-a, broker-b"):
             proxy.run_method(proxy.methods.find.get, request)
 
     def test_a_broker_without_the_topic_is_passed_over(self, drivers: list[EngineDriver]) -> None:
