@@ -218,7 +218,7 @@ CASES = {
     ),
     "its time ran out": Case(retried, State.READY, True, "may get it"),
     "it was acked, before a restart": Case(acked, State.ACKED, False, "acked it at"),
-    "a dead letter": Case(dead, State.DEAD, False, "after 1 attempts: not an order"),
+    "a dead letter": Case(dead, State.DEAD, False, "after 1 attempt: not an order"),
     "a dead letter that was sent again": Case(redriven, State.READY, True, "may get it"),
     "a dead letter that was sent again to its group alone": Case(
         redriven_alone, State.READY, True, "may get it"
@@ -234,7 +234,7 @@ CASES = {
     "it waits for its time": Case(delayed, State.DELAYED, False, "waits for its time"),
     "it was recalled": Case(recalled, State.RECALLED, False, "recalled before its time"),
     "its time has come": Case(came_in_time, State.READY, True, "may get it"),
-    "its transaction is open": Case(half, State.HALF, False, "asked 1 times"),
+    "its transaction is open": Case(half, State.HALF, False, "asked 1 time,"),
     "its transaction was rolled back": Case(rolled_back, State.ROLLED_BACK, False, "rolled back"),
     "its transaction was committed": Case(committed, State.READY, True, "may get it"),
     "its transaction was given up": Case(given_up, State.GIVEN_UP, False, "no producer settled"),

@@ -12,6 +12,7 @@ from typing import Final
 
 from popmq_common import properties as names
 from popmq_common.record import Record
+from popmq_common.words import counted
 
 MAX_HAND_OUTS_DEFAULT: Final = 1_000
 WARNED_EVERY: Final = 100
@@ -34,5 +35,6 @@ def handed_out(record: Record) -> int:
 def why_dead(handed_out: int, attempts: int, last: str) -> str:
     """The reason of a dead letter that reached the ceiling. `attempts`: this one included, which
     did not count; `last`: what its consumer said."""
-    text = f"handed out {handed_out} times, {handed_out - attempts + 1} of them uncounted"
+    times = counted(handed_out, "time")
+    text = f"handed out {times}, {handed_out - attempts + 1} of them uncounted"
     return f"{text}: {last}" if last else text

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common import properties as names
+from popmq_common.words import counted
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.verdict import State, verdicts, when
 
@@ -37,7 +38,8 @@ def explained(
 
 def _unknown(message_id: str, topic: str, facts: Mapping[str, link.ExplainReply]) -> admin.Verdict:
     searched = sum(reply.topics_searched for reply in facts.values())
-    where = f"{searched} topics of {', '.join(sorted(facts)) or 'no broker'} were searched"
+    where = f"{counted(searched, 'topic')} of {', '.join(sorted(facts)) or 'no broker'}"
+    where += " was searched" if searched == 1 else " were searched"
     text = f"no message has the id {message_id}; {where}"
     if topic and not any(reply.topic_exists for reply in facts.values()):
         text += f", and no broker has the topic {topic}"
@@ -135,15 +137,19 @@ def _stored(copy: link.KnownCopy) -> tuple[str, str]:
                 return "redriven", text
             attempt = stored.reconsume_times + 1
             given_back = named.get(names.UNCOUNTED, "")
-            often = f", given back uncounted {given_back} times" if given_back else ""
+            often = ""
+            if given_back:
+                count = counted(names.number_of(given_back) or 0, "time")
+                often = f", given back uncounted {count}"
             text = f"to be delivered again to group {copy.group}, attempt {attempt}{often}{why}"
             return "retry", text
         case link.COPY_KIND_DEAD_LETTER:
-            attempts, reason = named.get("DLQ_ATTEMPTS", "?"), named.get(names.DLQ_REASON, "")
+            attempts = counted(names.number_of(named.get("DLQ_ATTEMPTS")) or 0, "attempt")
+            reason = named.get(names.DLQ_REASON, "")
             again = "; it was sent again since" if copy.redriven else ""
             return (
                 "dead",
-                f"dead letter of group {copy.group} after {attempts} attempts: {reason}{again}",
+                f"dead letter of group {copy.group} after {attempts}: {reason}{again}",
             )
         case link.COPY_KIND_DELAYED:
             due = f"until {when(copy.due_ms)}" if copy.due_ms else "for a delay level"
@@ -155,8 +161,9 @@ def _stored(copy: link.KnownCopy) -> tuple[str, str]:
             again = " (written again)" if named.get(names.HALF_ORIGIN) else ""
             return "half", f"half message of a transaction for topic {copy.topic}{again}"
         case link.COPY_KIND_GIVEN_UP:
-            checks = named.get(names.CHECK_COUNT, "0")
-            return "given-up", f"its transaction was given up after {checks} questions"
+            checks = names.number_of(named.get(names.CHECK_COUNT)) or 0
+            asked = counted(checks, "question")
+            return "given-up", f"its transaction was given up after {asked}"
     if named.get(names.REDRIVE_OF):
         return (
             "redriven",

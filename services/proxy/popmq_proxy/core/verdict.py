@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common import properties as names
+from popmq_common.words import counted
 from popmq_internal.v1 import link_pb2 as link
 
 SILENT_MS = 60_000
@@ -47,7 +48,7 @@ class State(StrEnum):
 
 
 def when(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
 def _say(
@@ -121,7 +122,7 @@ def _transaction(facts: link.ExplainReply) -> admin.Verdict | None:
         return None
     last = halves[-1]
     if last.waits:
-        asked = f"producers were asked {last.checks} times"
+        asked = f"producers were asked {counted(last.checks, 'time')}"
         return _say(
             State.HALF,
             f"its transaction is not settled; {asked}, next at {when(last.due_ms)}",
@@ -181,9 +182,9 @@ def _is_of(place: link.Standing | link.JournalLine, stored: link.StoredMessage) 
 def _dead(group: str, copy: link.KnownCopy) -> admin.Verdict:
     named = copy.stored.properties
     reason = named.get(names.DLQ_REASON, "")
-    attempts = named.get("DLQ_ATTEMPTS", "?")
+    attempts = counted(names.number_of(named.get("DLQ_ATTEMPTS")) or 0, "attempt")
     since = when(copy.stored.stored_ms)
-    text = f"a dead letter of group {group} since {since}, after {attempts} attempts: {reason}"
+    text = f"a dead letter of group {group} since {since}, after {attempts}: {reason}"
     if copy.unreadable:
         text += "; it was purged since, or retention has deleted it"
         return _say(State.EXPIRED, text)
@@ -249,7 +250,7 @@ def _often(handed_out: int, attempts: int, standing: link.Standing) -> str:
     """What is given back uncounted has a second count."""
     if handed_out <= attempts:
         return ""
-    return f", handed out {handed_out} times of at most {standing.max_hand_outs}"
+    return f", handed out {counted(handed_out, 'time')} of at most {standing.max_hand_outs}"
 
 
 def _to_come(standing: link.Standing, copy: link.KnownCopy, now_ms: int) -> admin.Verdict:
@@ -261,12 +262,14 @@ def _to_come(standing: link.Standing, copy: link.KnownCopy, now_ms: int) -> admi
         text = f"consumer {standing.pulled_by} pulls this queue alone, by the access lock"
         return _say(State.LOCKED, text)
     if standing.in_flight_max and standing.in_flight >= standing.in_flight_max:
-        text = f"group {group} holds {standing.in_flight} messages of the queue, the most allowed"
+        held = counted(standing.in_flight, "message")
+        text = f"group {group} holds {held} of the queue, the most allowed"
         return _say(State.CAPPED, text, hint="ack what is held")
     hint = _no_consumer(standing, now_ms)
     backlog = max(0, standing.offset - standing.position)
     if backlog:
-        text = f"group {group} has not reached it: {backlog} messages of its queue come before it"
+        before = counted(backlog, "message")
+        text = f"group {group} has not reached it: {before} of its queue before it"
         return _say(State.BEHIND, text, hint=hint)
     again = f", attempt {standing.attempts + 1}" if standing.attempts else ""
     attempts = standing.attempts if standing.fifo else copy.stored.reconsume_times

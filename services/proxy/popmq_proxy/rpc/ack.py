@@ -6,6 +6,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common import receipt
 from popmq_common.errors import BadRequest, IllegalInvisibleTime, InvalidReceiptHandle, PopMQError
+from popmq_common.words import counted
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.convert import duration_ms
 from popmq_proxy.core.status import OK, common, ok, status_of
@@ -111,7 +112,8 @@ class Ack:
             group=group,
             topic=topic,
             message_id=request.message_id,
-            reason=f"forwarded by the consumer after {request.delivery_attempt} attempts",
+            reason="forwarded by the consumer after "
+            + counted(request.delivery_attempt, "attempt"),
         )
         if request.receipt_handle:
             broker = receipt.broker_of(request.receipt_handle, group, topic)

@@ -173,7 +173,7 @@ def test_an_unknown_id_tells_where_it_was_looked_for() -> None:
     (verdict,) = response.verdicts
     assert not response.found
     assert "5 topics of a, b were searched, and no broker has the topic t" in verdict.text
-    assert "stored before 2023-11-14 22:13:20.000Z is deleted" in verdict.text
+    assert "stored before 2023-11-14T22:13:20.000Z is deleted" in verdict.text
 
 
 def test_what_the_brokers_do_not_know_is_said() -> None:
