@@ -3,12 +3,17 @@
 import sys
 from importlib.util import find_spec
 
+EXIT_INTERRUPTED = 130
+
 
 def main() -> None:
     if find_spec("click") is None:
         from popmq.launch import main as launch
 
         sys.exit(launch())
-    from popmq_cli.main import main as command
+    try:
+        from popmq_cli.main import main as command
 
-    command()
+        command()
+    except KeyboardInterrupt:  # while it loads
+        sys.exit(EXIT_INTERRUPTED)

@@ -37,6 +37,8 @@ def run(start: Start, log_level: str, ready: Callable[[object], None] | None = N
         run_until_stopped(start, ready)
     except (PopMQError, ConfigError, RuntimeError, ValueError) as wrong:
         fail(str(wrong))
+    except OSError as wrong:  # a directory that cannot be made, a port that is in use
+        fail(f"it cannot start: {wrong}")
 
 
 def configured(cls: type[T], prefix: str, environ: Mapping[str, str]) -> T:

@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from enum import Enum
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+PORT_MAX: Final = 65_535
 
 
 class ConfigError(Exception):
@@ -36,11 +37,19 @@ def from_env(cls: type[T], prefix: str, environ: Mapping[str, str]) -> T:
             continue
         try:
             values[field.name] = _parse(hints[field.name], text)
+            if field.name.split("_")[-1] == "port":
+                check_port(values[field.name])
         except ValueError as wrong:
             mistakes.append(f"{name}={text!r}: {wrong}")
     if mistakes:
         raise ConfigError("\n".join(mistakes))
     return cls(**values)
+
+
+def check_port(number: int) -> None:
+    """Raises `ValueError`."""
+    if not 0 <= number <= PORT_MAX:
+        raise ValueError(f"a port is a number from 0 to {PORT_MAX}")
 
 
 def to_env(values: Any, prefix: str) -> dict[str, str]:

@@ -18,6 +18,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 from popmq_common.log_limit import WINDOW_S, LogLimit
 
 Log = structlog.stdlib.BoundLogger
+LEVELS: Final = ("debug", "info", "warning", "error")
 LOOK_S: Final = 1.0
 """From one look for minutes that are over to the next."""
 
@@ -25,9 +26,9 @@ LOOK_S: Final = 1.0
 def configure(level: str = "info", stream: TextIO = sys.stderr, *, limited: bool = False) -> None:
     """Call once, in the program's main. `limited`: repeated lines are counted, for what runs for
     long. Raises `ValueError` for an unknown level."""
-    number = logging.getLevelNamesMapping().get(level.upper())
-    if number is None:
-        raise ValueError(f"log level {level!r}: one of debug, info, warning, error")
+    if level.lower() not in LEVELS:
+        raise ValueError(f"log level {level!r}: one of {', '.join(LEVELS)}")
+    number = logging.getLevelNamesMapping()[level.upper()]
     renderer: Processor = (
         structlog.dev.ConsoleRenderer() if stream.isatty() else structlog.processors.JSONRenderer()
     )
