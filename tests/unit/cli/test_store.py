@@ -11,13 +11,14 @@ import pytest
 from campaigns.stopped_store import SETTINGS, make
 from click.testing import CliRunner, Result
 from harness.broker import QUICK_DISK, SEGMENT_BYTES, EngineDriver
-from harness.names import TOPIC
+from harness.names import GROUP, TOPIC
 
 from popmq_broker.core.damage import DamageTable, Passer, encode
 from popmq_broker.core.offsets import QueueKey, decode
 from popmq_broker.store.files import OsLock
 from popmq_cli.store import store
 from popmq_common.names import CATALOG_TOPIC
+from popmq_internal.v1 import link_pb2 as link
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +96,15 @@ class TestCheck:
         assert found["journalRecords"] > 10
         assert state_of(folder) == before
         assert "118 records" in ran("check", folder).output
+
+    def test_the_start_of_a_group_is_a_record_of_the_journal(self, tmp_path: Path) -> None:
+        driver = EngineDriver(tmp_path)
+        driver.make()
+        start = link.FixStart(group=GROUP, topic=TOPIC, at_ms=driver.clock.now_ms(), is_now=True)
+        driver.call(fix_start=start)
+        driver.run(driver.broker.close())
+        driver.loop.close()
+        assert checked(driver.data_dir, 0)["findings"] == []
 
     def test_a_damaged_record_does_not_hide_the_next(self, folder: Path) -> None:
         flip(segment(folder, 2 * SEGMENT_BYTES), 200)

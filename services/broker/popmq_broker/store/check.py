@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from popmq_broker.core import checkpoint as ck
+from popmq_broker.core import starts
 from popmq_broker.core.queue_entry import ENTRY_BYTES, decode_all, tag_of
 from popmq_broker.store import checkpoint_file, segments
 from popmq_broker.store.check_config import check_config
@@ -225,6 +226,9 @@ class Check:
         tag, where = tag_of(record.properties), f"revive topic, {record.log_offset}"
         try:
             about: ck.Checkpoint | ck.AckRecord
+            if tag == starts.START_TAG:
+                starts.decode(record.body, where=where)
+                return
             if tag == ck.CHECKPOINT_TAG:
                 about = ck.decode_checkpoint(record.body, where=where)
             else:
