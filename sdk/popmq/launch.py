@@ -26,6 +26,8 @@ from popmq.lifecycle import LAUNCH, Launch
 FAILED: Final = 1
 MISUSED: Final = 2
 """What the process ends with when there is nothing to run."""
+CUT_SHORT: Final = 143
+"""After a second SIGTERM or SIGINT."""
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 WORKERS_MAX: Final = 256
 SUPERVISED: Final = "POPMQ_SUPERVISED"
@@ -81,6 +83,9 @@ def serve(options: Options) -> int:
     except PopMQClientError as failed:
         print(f"popmq: {failed}", file=sys.stderr)
         return FAILED
+    except asyncio.CancelledError:
+        print("popmq: ended by a second signal, before its handlers did", file=sys.stderr)
+        return CUT_SHORT
     return 0
 
 

@@ -27,6 +27,18 @@ def bill(body: bytes) -> None:
         os._exit(7)
     print("billed", body.decode(), "in", os.getpid(), flush=True)
 """
+ENDLESS = """
+import asyncio
+from popmq import App
+
+app = App("127.0.0.1:1")
+app.group("billing", start="first")
+
+@app.handler("orders", "billing")
+async def bill(body: bytes) -> None:
+    print("billing", body.decode(), flush=True)
+    await asyncio.Event().wait()
+"""
 MAIN = """
 import asyncio
 
@@ -131,6 +143,20 @@ def test_a_file_that_runs_its_app_itself_is_run_once(
     run.until(lambda: "billed 1" in run.text)
     assert run.ends(how) == 0, run.text
     assert [run.text.count(word) for word in ("ready:", "main", "after")] == [1, 1, 1]
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_second_signal_does_not_wait_for_handlers(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(ENDLESS)
+    run = Run(tmp_path, "shop:app", "--endpoint", server.endpoint)
+    run.until(lambda: "ready: 1 handlers" in run.text)
+    send(server, "1")
+    run.until(lambda: "billing 1" in run.text)
+    run.process.send_signal(signal.SIGTERM)
+    run.until(lambda: "SIGTERM: stopping" in run.text)
+    assert run.ends() == 143, run.text
+    assert "popmq: ended by a second signal, before its handlers did\n" in run.text
+    assert "Traceback" not in run.text
 
 
 @pytest.mark.usefixtures("topic")
