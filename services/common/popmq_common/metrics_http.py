@@ -35,7 +35,10 @@ class _OnLoop(Collector):
 
 
 class MetricsServer:
-    """`async with`: the page is served inside. Port 0 means none is."""
+    """`async with`: the page is served inside. Port 0 means none is.
+
+    Entering raises `RuntimeError` when the port is taken.
+    """
 
     def __init__(self, registry: CollectorRegistry, host: str, port: int) -> None:
         self._registry = registry
@@ -50,9 +53,13 @@ class MetricsServer:
             Info("popmq_build", "Which PopMQ this is", registry=registry).info(
                 {"version": version("popmq")}
             )
-            self._server, self._thread = start_http_server(
-                self.port, addr=self._host, registry=registry
-            )
+            try:
+                self._server, self._thread = start_http_server(
+                    self.port, addr=self._host, registry=registry
+                )
+            except OSError as wrong:
+                where = f"{self._host}:{self.port}"
+                raise RuntimeError(f"cannot listen on {where} for /metrics: {wrong}") from wrong
         return self
 
     async def __aexit__(
