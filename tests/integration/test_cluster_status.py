@@ -43,7 +43,7 @@ def test_what_is_wrong_ends_with_exit_code_1() -> None:
         server.receive("orders", "billing", invisible_s=10)
         server.advance(72)
         at = ("--endpoint", server.endpoint, "--over", "0.1")
-        assert "nobody has asked for them" in popmq("cluster", "status", *at, code=1).output
+        assert "nobody has asked for" in popmq("cluster", "status", *at, code=1).output
     popmq("cluster", "status", "--endpoint", f"127.0.0.1:{free_port()}", code=3)
 
 

@@ -144,7 +144,7 @@ class Campaign:
         if not done.stdout:
             return "its proxy is too old for popmq cluster status"
         told: dict[str, Any] = json.loads(done.stdout)
-        services = [*told["proxies"], *(one.get("figures", {}) for one in told["brokers"])]
+        services = [*told["proxies"], *(one.get("figures") or {} for one in told["brokers"])]
         versions = Counter(one.get("version") or "older" for one in services)
         return ", ".join(f"{count} x {version}" for version, count in sorted(versions.items()))
 

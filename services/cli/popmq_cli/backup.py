@@ -9,25 +9,27 @@ import click
 from popmq_broker import backup as backups
 from popmq_broker.config import BrokerConfig
 from popmq_cli.amounts import bytes_text
+from popmq_cli.commands import Command, json_option
 from popmq_cli.output import document, fail, progress
 from popmq_common import logs
 from popmq_common.config import ConfigError, from_env
 from popmq_common.errors import BadRequest, PopMQError
+from popmq_common.words import counted
 
 EXIT_NOT_LIKE_THAT = 2
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument(
     "data_dir", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False)
 )
 @click.argument("target", metavar="TARGET", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def backup(data_dir: Path, target: Path, as_json: bool) -> None:
-    """Copy DIR to TARGET, while its broker runs or not.
+    """Copy the data directory DIR to TARGET.
 
-    TARGET is then a store as a clean stop leaves it: it has all that was answered OK before the
-    command began. To restore, stop the broker, put TARGET in the place of DIR, start the broker.
+    The broker may run meanwhile. TARGET holds everything that was answered OK before the command
+    began. To restore, stop the broker, put TARGET in the place of DIR, and start the broker.
     """
     environ = {**os.environ, "POPMQ_BROKER_DATA_DIR": str(target)}
     try:
@@ -44,4 +46,6 @@ def backup(data_dir: Path, target: Path, as_json: bool) -> None:
         document({"target": str(target), "files": copied.files, "bytes": copied.data_bytes})
         return
     size = bytes_text(copied.data_bytes)
-    click.echo(f"Copied {copied.files} files, {size}. To be sure: popmq store check {target}")
+    click.echo(
+        f"Copied {counted(copied.files, 'file')}, {size}. To be sure: popmq store check {target}"
+    )

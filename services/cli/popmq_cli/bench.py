@@ -15,8 +15,11 @@ import click
 
 from popmq import Client, Message
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
+from popmq_cli.commands import Command
+from popmq_cli.connection import TIMEOUT_S, AdminClient, client, client_options, running
 from popmq_cli.output import document, fail, progress, table
+from popmq_cli.parameters import Number
+from popmq_common.words import counted
 
 RECEIVE_MAX: Final = 32
 """Messages of one receive, the protocol's limit."""
@@ -54,46 +57,45 @@ class Phase:
         }
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "--count",
-    type=click.IntRange(1, COUNT_MAX),
+    type=Number(1, COUNT_MAX),
     default=2_000,
     show_default=True,
-    help="Messages that are sent, then received.",
+    help="Number of messages to send and receive.",
 )
 @click.option(
     "--bytes",
     "body_bytes",
-    type=click.IntRange(1, 4 << 20),
+    type=Number(1, 4 << 20),
     default=1_024,
     show_default=True,
-    help="Size of each body.",
+    help="Size of each message body in bytes.",
 )
 @click.option(
     "--batch",
-    type=click.IntRange(1, 1_024),
+    type=Number(1, 1_024),
     default=1,
     show_default=True,
-    help="Messages of one send.",
+    help="Messages in one send request.",
 )
 @click.option(
     "--in-flight",
-    type=click.IntRange(1, 1_024),
+    type=Number(1, 1_024),
     default=32,
     show_default=True,
-    help="Calls under way at a time.",
+    help="Number of requests in flight at a time.",
 )
 @client_options
 @running
 async def bench(
     count: int, body_bytes: int, batch: int, in_flight: int, endpoint: str, as_json: bool
 ) -> None:
-    """Send messages to a topic of its own, receive and acknowledge them, and show how fast that
-    was.
+    """Send, receive and acknowledge test messages, and show how fast that was.
 
-    The topic and its group are deleted at the end. Sender and receiver are this one Python
-    process, so the figures are a lower bound of what the server can do.
+    A topic and a group are created for it and deleted at the end. Sender and receiver are this one
+    Python process, so the server can do more than the figures say.
     """
     name = f"popmq-bench-{uuid.uuid4().hex[:8]}"
     sent = Phase("send", body_bytes)
@@ -104,15 +106,16 @@ async def bench(
         group = admin.Group(name=name, consume_from="FIRST")
         await stub.CreateGroup(admin.CreateGroupRequest(group=group), timeout=TIMEOUT_S)
         try:
-            async with Client(endpoint) as client:
-                await _send(client, sent, name, count, batch, in_flight)
-                await _receive(client, received, name, count, in_flight)
+            async with client(endpoint) as connected:
+                await _send(connected, sent, name, count, batch, in_flight)
+                await _receive(connected, received, name, count, in_flight)
         finally:
             await stub.DeleteGroup(admin.DeleteGroupRequest(name=name), timeout=TIMEOUT_S)
             await stub.DeleteTopic(admin.DeleteTopicRequest(name=name), timeout=TIMEOUT_S)
     _show([sent, received], as_json=as_json)
     if received.messages < count:
-        fail(f"{count - received.messages} of {count} messages did not come within {WAIT_S:g} s")
+        missing = f"{count - received.messages} of {counted(count, 'message')}"
+        fail(f"{missing} did not come within {WAIT_S:g} s")
 
 
 async def _send(

@@ -5,7 +5,6 @@ import sys
 from typing import Any, Final
 
 import click
-from google.protobuf.json_format import MessageToDict
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.amounts import (
@@ -18,11 +17,14 @@ from popmq_cli.amounts import (
 )
 from popmq_cli.cluster_remarks import Remark, Severity, remarks
 from popmq_cli.cluster_view import Service, View, view_of
+from popmq_cli.commands import Group
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
-from popmq_cli.output import EXIT_FAILED, colored, document, table
+from popmq_cli.output import EXIT_FAILED, colored, document, fields, table
+from popmq_cli.parameters import Duration
 from popmq_cli.times import moment
+from popmq_common.words import counted
 
-OVER_S_DEFAULT: Final = 1.0
+OVER_DEFAULT: Final = "1s"
 HEADINGS: Final = (
     ["ROLE", "NAME", "ADDRESS", "VERSION", "UP", "CPU", "MEMORY", "DISK FREE"],
     ["BROKER", "IN/S", "OUT/S", "READY", "IN FLIGHT", "DELAYED", "BLOCKED", "HALF", "DEAD"],
@@ -30,32 +32,32 @@ HEADINGS: Final = (
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def cluster() -> None:
-    """Look at the cluster as a whole."""
+    """Show the state of the whole cluster."""
 
 
 @cluster.command()
 @click.option(
     "--over",
-    "over_s",
-    type=click.FloatRange(min=0.1, max=60),
-    default=OVER_S_DEFAULT,
+    "over_ms",
+    type=Duration(100, 60_000),
+    default=OVER_DEFAULT,
     show_default=True,
-    metavar="SECONDS",
-    help="How long to look, for the rates.",
+    help="Measure rates over this time.",
 )
 @client_options
 @running
-async def status(over_s: float, endpoint: str, as_json: bool) -> None:
-    """Show who is there, how busy they are, and what is wrong.
+async def status(over_ms: int, endpoint: str, as_json: bool) -> None:
+    """Show all services, how busy they are, and what is wrong.
 
-    DELAYED are messages that wait for their time, given back or sent so; a proxy is missing for the
-    first seconds of its life. Exit code 1: something is wrong.
+    DELAYED counts messages that are not due yet: delayed by their sender, or given back with a
+    delay. A proxy that has just started is missing for a few seconds. Exit code 1: something is
+    wrong.
     """
     async with AdminClient(endpoint) as stub:
         before = await stub.ShowCluster(admin.ShowClusterRequest(), timeout=TIMEOUT_S)
-        await asyncio.sleep(over_s)
+        await asyncio.sleep(over_ms / 1000)
         look = await stub.ShowCluster(admin.ShowClusterRequest(), timeout=TIMEOUT_S)
     view = view_of(look, before)
     found = remarks(view)
@@ -72,7 +74,7 @@ async def status(over_s: float, endpoint: str, as_json: bool) -> None:
 @client_options
 @running
 async def accept(broker: str, endpoint: str, as_json: bool) -> None:
-    """Accept that BROKER has another data directory than it had.
+    """Accept that a broker has another data directory than before.
 
     The other brokers remember each broker by its data directory. One that comes back with another
     one has lost what only it held; `popmq cluster status` says so until you accept it.
@@ -88,7 +90,7 @@ async def accept(broker: str, endpoint: str, as_json: bool) -> None:
 
 def as_document(view: View, found: list[Remark]) -> dict[str, Any]:
     """What programs get: the answer as it came, the rates, and the remarks."""
-    look: dict[str, Any] = MessageToDict(view.look, always_print_fields_with_no_presence=True)
+    look = fields(view.look)
     rates = {"storedPerSecond": view.in_s, "handedOutPerSecond": view.out_s}
     groups = [
         {
@@ -139,15 +141,11 @@ def _show(view: View, found: list[Remark], endpoint: str) -> None:
 
 def headline(view: View) -> str:
     look = view.look
-    parts = [_counted(len(look.nameservers), "nameserver", "nameservers")] * bool(look.nameservers)
-    parts.append(_counted(len(look.brokers), "broker", "brokers"))
-    parts.append(_counted(len(look.proxies), "proxy", "proxies"))
+    parts = [counted(len(look.nameservers), "nameserver")] * bool(look.nameservers)
+    parts.append(counted(len(look.brokers), "broker"))
+    parts.append(counted(len(look.proxies), "proxy", "proxies"))
     acked, out = rate_text(view.acked_s), rate_text(view.out_s)
     return f"{', '.join(parts)}; {rate_text(view.in_s)} in, {out} out, {acked} acked a second"
-
-
-def _counted(count: int, one: str, several: str) -> str:
-    return f"{count} {one if count == 1 else several}"
 
 
 def _service_row(one: Service) -> list[object]:

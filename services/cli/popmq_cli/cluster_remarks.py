@@ -11,6 +11,7 @@ from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.cluster_view import View
 from popmq_cli.doctor_checks import SILENT_MS
 from popmq_cli.times import span_text
+from popmq_common.words import counted
 
 LATE_MS_MAX: Final = 5_000
 FAILED_RATIO_MAX: Final = 0.01
@@ -51,7 +52,8 @@ def _nameservers(look: admin.ShowClusterResponse) -> Iterator[Remark]:
             what = f"nameserver {one.address} does not answer: {one.failure}"
             yield _wrong("nameserver-down", what, "start it; the others and known routes are used")
         elif one.brokers < most:
-            what = f"nameserver {one.address} knows {one.brokers} brokers, another one {most}"
+            known = counted(one.brokers, "broker")
+            what = f"nameserver {one.address} knows {known}, another one {most}"
             todo = "compare POPMQ_BROKER_NAMESERVERS of the brokers with its address"
             yield _wrong("nameserver-misses-brokers", what, todo)
 
@@ -101,11 +103,11 @@ def _groups(view: View) -> Iterator[Remark]:
     for group in view.groups:
         name = f"group {group.group} on topic {group.topic}"
         if group.unaccounted:
-            what = f"{name}: {group.unaccounted} messages are in no state"
+            what = f"{name}: {counted(group.unaccounted, 'message')} in no state"
             todo = "a bug: keep the data directory, see docs/operations.md#messagesunaccounted"
             yield _wrong("unaccounted", what, todo)
         if group.ready and not group.waiting_polls and group.silent_ms > SILENT_MS:
-            what = f"{name}: {group.ready} messages are ready, nobody has asked for them for "
+            what = f"{name}: {counted(group.ready, 'message')} ready, and nobody has asked for "
             todo = f"start a consumer; or, if nobody needs them: popmq group delete {group.group}"
             yield _wrong("group-stuck", what + span_text(group.silent_ms), todo)
 
@@ -121,10 +123,11 @@ def _notes(view: View) -> Iterator[Remark]:
             what = f"broker {answer.name} answers before all is on disk, as it is configured"
             yield _note("answers-early", what, "flush=sync and pop_buffer=durable do not")
         if figures.dead:
-            what = f"broker {answer.name} keeps {figures.dead} dead letters"
+            what = f"broker {answer.name} keeps {counted(figures.dead, 'dead letter')}"
             todo = "popmq dlq list GROUP shows them and why; redrive or purge them when done"
             yield _note("dead-letters", what, todo)
         if figures.groups_left_out or figures.topics_left_out:
-            what = f"{figures.groups_left_out} groups and {figures.topics_left_out} topics of "
+            groups = counted(figures.groups_left_out, "group")
+            what = f"{groups} and {counted(figures.topics_left_out, 'topic')} of "
             what += f"broker {answer.name} are not shown"
             yield _note("left-out", what, "those with the most messages are")

@@ -1,31 +1,34 @@
 """Completion in a shell: what to source for it, and the names of topics and groups."""
 
-from typing import Final
+from typing import Any, Final
 
 import click
 import grpc
 from click.shell_completion import CompletionItem, get_completion_class
 
+from popmq.endpoints import channel
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
+from popmq_cli.commands import Command
+from popmq_cli.connection import ENDPOINT_DEFAULT, endpoints
 
 ASK_S: Final = 1.0
 """Somebody waits with a finger on the key."""
-ENDPOINT: Final = "127.0.0.1:8081"
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the completion script for SHELL: commands, options, topics and groups.
+    """Print the completion script of a shell.
 
     \b
     bash, in ~/.bashrc:   eval "$(popmq completion bash)"
     zsh, in ~/.zshrc:     eval "$(popmq completion zsh)"
-    fish:                 popmq completion fish > ~/.config/fish/completions/popmq.fish
+    fish:   popmq completion fish > ~/.config/fish/completions/popmq.fish
 
-    Names of topics and groups come from the server of --endpoint or POPMQ_ENDPOINT.
+    It completes commands, options, and the names of topics and groups, which it asks the server of
+    --endpoint or POPMQ_ENDPOINT for.
     """
     script = get_completion_class(shell)
     assert script is not None
@@ -36,10 +39,10 @@ def completion(ctx: click.Context, shell: str) -> None:
 def topic_names(ctx: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem]:
     """Topics whose names begin like that; none when no server answers."""
     try:
-        with grpc.insecure_channel(_endpoint(ctx)) as channel:
-            stub = admin_grpc.AdminStub(channel)
+        with _channel(ctx) as asked:
+            stub = admin_grpc.AdminStub(asked)
             topics = stub.ListTopics(admin.ListTopicsRequest(), timeout=ASK_S).topics
-    except grpc.RpcError:
+    except (grpc.RpcError, click.BadParameter):
         return []
     return [
         CompletionItem(one.name, help=one.message_type)
@@ -51,14 +54,15 @@ def topic_names(ctx: click.Context, param: click.Parameter, begun: str) -> list[
 def group_names(ctx: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem]:
     """Consumer groups whose names begin like that; none when no server answers."""
     try:
-        with grpc.insecure_channel(_endpoint(ctx)) as channel:
-            stub = admin_grpc.AdminStub(channel)
+        with _channel(ctx) as asked:
+            stub = admin_grpc.AdminStub(asked)
             groups = stub.ListGroups(admin.ListGroupsRequest(), timeout=ASK_S).groups
-    except grpc.RpcError:
+    except (grpc.RpcError, click.BadParameter):
         return []
     return [CompletionItem(one.name) for one in groups if one.name.startswith(begun)]
 
 
-def _endpoint(ctx: click.Context) -> str:
-    """As the words before say, or the environment."""
-    return ctx.params.get("endpoint") or ENDPOINT
+def _channel(ctx: click.Context) -> Any:
+    """As the words before say, or the environment. Raises `click.BadParameter`."""
+    addresses, tls = endpoints(ctx.params.get("endpoint") or ENDPOINT_DEFAULT, ctx)
+    return channel(grpc, addresses[0], tls)

@@ -1,23 +1,25 @@
 """popmq dlq: list and show what a group gave up."""
 
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.commands import Group
 from popmq_cli.completion import group_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
-from popmq_cli.output import document, fail, table
+from popmq_cli.output import document, fail, note, table
+from popmq_cli.parameters import Number
 from popmq_cli.redrive import filter_options, purge, redrive
+from popmq_cli.times import moment
+from popmq_common.words import counted
 
 PAGE = 100
 REASON_SHOWN = 60
-NUMBER = click.IntRange(min=0)
 
 
-@click.group()
+@click.group(cls=Group)
 def dlq() -> None:
     """List, show, send again and delete the dead letters of a consumer group."""
 
@@ -26,9 +28,15 @@ def dlq() -> None:
 @click.argument("group", shell_complete=group_names)
 @filter_options
 @click.option(
-    "--limit", type=NUMBER, default=PAGE, show_default=True, help="At most so many; 0: all."
+    "--limit",
+    type=Number(0),
+    default=PAGE,
+    show_default=True,
+    help="List at most this many; 0: all.",
 )
-@click.option("--cursor", default="", help="Go on where a list before stopped.")
+@click.option(
+    "--cursor", default="", metavar="CURSOR", help="Continue where an earlier list stopped."
+)
 @client_options
 @running
 async def list_letters(
@@ -41,7 +49,7 @@ async def list_letters(
     endpoint: str,
     as_json: bool,
 ) -> None:
-    """List the dead letters of GROUP, the oldest first."""
+    """List the dead letters of a consumer group, oldest first."""
     wanted = admin.DeadLetterFilter(reason=reason, topic=topic, message_id=message_id)
     letters: list[admin.DeadLetter] = []
     async with AdminClient(endpoint) as stub:
@@ -56,7 +64,7 @@ async def list_letters(
             letter.message_id,
             letter.topic,
             letter.attempts,
-            _when(letter),
+            moment(letter.stored_ms),
             letter.body_bytes,
             "yes" if letter.redriven else "no",
             _cut(letter.reason),
@@ -65,7 +73,7 @@ async def list_letters(
     ]
     table(["MESSAGE ID", "TOPIC", "ATTEMPTS", "WHEN", "BYTES", "SENT AGAIN", "REASON"], rows)
     if cursor:
-        click.echo(f"More: popmq dlq list {group} --cursor {cursor}", err=True)
+        note(f"More: popmq dlq list {group} --cursor {cursor}")
 
 
 @dlq.command()
@@ -74,9 +82,10 @@ async def list_letters(
 @client_options
 @running
 async def show(group: str, message_id: str, endpoint: str, as_json: bool) -> None:
-    """Show one dead letter: reason, properties, body.
+    """Show a dead letter of GROUP: reason, properties and body.
 
-    Without --json a body that is not text is only counted. Of several with one id it is the newest.
+    If several have the same id, the newest is shown. Without --json a body that is not text is only
+    measured.
     """
     wanted = admin.DeadLetterFilter(message_id=message_id)
     newest: admin.DeadLetter | None = None
@@ -93,12 +102,14 @@ async def show(group: str, message_id: str, endpoint: str, as_json: bool) -> Non
         body = {"body": text} if text is not None else {"bodyHex": newest.body.hex()}
         document({**_fields(newest), "properties": dict(newest.properties), **body})
         return
-    for name, value in {**_fields(newest), "when": _when(newest)}.items():
+    for name, value in _shown(newest).items():
         click.echo(f"{name}: {value}")
     for name, value in sorted(newest.properties.items()):
         click.echo(f"  {name} = {value}")
     click.echo()
-    click.echo(text if text is not None else f"({newest.body_bytes} bytes that are not text)")
+    click.echo(
+        text if text is not None else f"({counted(newest.body_bytes, 'byte')} that are not text)"
+    )
 
 
 async def _pages(
@@ -143,9 +154,19 @@ def _fields(letter: admin.DeadLetter) -> dict[str, Any]:
     }
 
 
-def _when(letter: admin.DeadLetter) -> str:
-    moment = datetime.fromtimestamp(letter.stored_ms / 1000, UTC)
-    return moment.strftime("%Y-%m-%d %H:%M:%S") + "Z"
+def _shown(letter: admin.DeadLetter) -> dict[str, object]:
+    return {
+        "message id": letter.message_id,
+        "topic": letter.topic,
+        "reason": letter.reason,
+        "attempts": letter.attempts,
+        "handed out": letter.handed_out or letter.attempts,
+        "since": moment(letter.stored_ms),
+        "sent again": "yes" if letter.redriven else "no",
+        "broker": letter.broker,
+        "offset": letter.offset,
+        "bytes": letter.body_bytes,
+    }
 
 
 def _cut(text: str) -> str:

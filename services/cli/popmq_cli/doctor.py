@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import sys
-import time
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
@@ -14,102 +13,91 @@ import grpc
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
+from popmq import Tls
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
+from popmq_cli.commands import Command
 from popmq_cli.completion import group_names, topic_names
-from popmq_cli.connection import ANSWER_BYTES_MAX, TIMEOUT_S, client_options
+from popmq_cli.connection import TIMEOUT_S, channel, check_text, client_options, endpoints
 from popmq_cli.doctor_checks import Facts, Finding, Listener, findings
 from popmq_cli.doctor_probe import probe, unreachable
 from popmq_cli.output import EXIT_FAILED, colored, document
+from popmq_cli.parameters import now_ms
 from popmq_cli.topics import TYPES
+from popmq_common.words import counted
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
 
-CLIENT_PORT = 8081
 
-
-@click.command()
-@click.option("--tls", is_flag=True, help="Connect with TLS, as the application does.")
+@click.command(cls=Command)
 @click.option(
     "--topic",
     default="",
+    metavar="TOPIC",
     shell_complete=topic_names,
-    help="Also look at this topic and its routes.",
+    help="Also check this topic and its routes.",
 )
 @click.option(
     "--type",
     "message_type",
     type=click.Choice(TYPES[:-1], case_sensitive=False),
-    help="With --topic: the messages that are to be sent to it.",
+    help="With --topic: the type of messages you want to send to it.",
 )
 @click.option(
     "--group",
     default="",
+    metavar="GROUP",
     shell_complete=group_names,
-    help="Also look whether this consumer group exists.",
+    help="Also check that this consumer group exists.",
 )
 @client_options
-def doctor(
-    tls: bool, topic: str, message_type: str | None, group: str, endpoint: str, as_json: bool
-) -> None:
-    """Find the usual mistakes, and say what to do about each.
+def doctor(topic: str, message_type: str | None, group: str, endpoint: str, as_json: bool) -> None:
+    """Find common mistakes, and say what to do about each.
 
-    Looked at are the endpoint and its protocol, TLS, nameservers and brokers, clocks, versions,
-    disks, who owns the data directories, and groups that nobody consumes for; with --topic and
-    --group also those. Nothing is changed. Exit code 1: something was found.
+    Checks the endpoint and its protocol, TLS, nameservers and brokers, clocks, versions, disks,
+    owners of data directories, groups that nobody consumes for, and groups that have skipped
+    messages at their start. Nothing is changed. Exit code 1: something was found.
     """
-    host, port = _address(endpoint)
-    facts = Facts(
-        host=host,
-        port=port,
-        tls=tls,
-        topic=topic,
-        wanted_type=(message_type or "").upper(),
-        group=group,
-        version=version("popmq"),
-    )
-    facts = asyncio.run(_find_out(facts))
-    found = findings(facts)
+    check_text({"topic": topic, "group": group})
+    addresses, tls = endpoints(endpoint)
+    found: list[Finding] = []
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        facts = Facts(
+            host=host.strip("[]"),
+            port=int(port),
+            tls=tls is not None,
+            topic=topic,
+            wanted_type=(message_type or "").upper(),
+            group=group,
+            version=version("popmq"),
+        )
+        facts = asyncio.run(_find_out(facts, tls))
+        wrong = findings(facts)
+        if not as_json:
+            _show(facts, wrong)
+        found += wrong
     if as_json:
-        document({"endpoint": facts.endpoint, "findings": [one._asdict() for one in found]})
-    else:
-        _show(facts, found)
+        document({"endpoint": endpoint, "findings": [one._asdict() for one in found]})
     sys.exit(EXIT_FAILED if found else 0)
 
 
-def _address(endpoint: str) -> tuple[str, int]:
-    """Raises `click.BadParameter`."""
-    host, sep, port = endpoint.rpartition(":")
-    if not sep:
-        host, port = endpoint, str(CLIENT_PORT)
-    if "://" in endpoint or not host or not (port.isascii() and port.isdigit()):
-        text = f"{endpoint!r} is not HOST:PORT, like 127.0.0.1:{CLIENT_PORT}"
-        raise click.BadParameter(text, param_hint="--endpoint")
-    return host.strip("[]"), int(port)
-
-
-async def _find_out(facts: Facts) -> Facts:
+async def _find_out(facts: Facts, tls: Tls | None) -> Facts:
     """Step by step: what cannot be known after a failure is left out."""
-    listener, detail = await probe(facts.host, facts.port, tls=facts.tls)
+    listener, detail = await probe(facts.host, facts.port, tls)
     facts = replace(facts, listener=listener, detail=detail)
     if listener is not Listener.GRPC:
         return facts
-    options = [("grpc.max_receive_message_length", ANSWER_BYTES_MAX)]
-    credentials = grpc.ssl_channel_credentials()
-    channel = (
-        grpc.aio.secure_channel(facts.endpoint, credentials, options)
-        if facts.tls
-        else grpc.aio.insecure_channel(facts.endpoint, options)
-    )
+    connected = channel(facts.endpoint, tls)
     try:
-        return await _ask(facts, channel)
+        return await _ask(facts, connected)
     finally:
-        await channel.close(None)
+        await connected.close(None)
 
 
 async def _ask(facts: Facts, channel: grpc.aio.Channel) -> Facts:
     stub: admin_grpc.AdminAsyncStub = admin_grpc.AdminStub(channel)
-    asked_ms = _now_ms()
+    asked_ms = now_ms()
     try:
         inspected = await stub.Inspect(admin.InspectRequest(), timeout=TIMEOUT_S)
     except grpc.aio.AioRpcError as failed:
@@ -119,7 +107,7 @@ async def _ask(facts: Facts, channel: grpc.aio.Channel) -> Facts:
             inspect_text=failed.details() or "",
             is_nameserver=await _is_nameserver(channel),
         )
-    facts = replace(facts, inspected=inspected, asked_ms=asked_ms, answered_ms=_now_ms())
+    facts = replace(facts, inspected=inspected, asked_ms=asked_ms, answered_ms=now_ms())
     if inspected.nameserver_failure or not inspected.brokers:
         return replace(facts, topic="", group="")
     if facts.topic:
@@ -173,17 +161,13 @@ async def _routes(facts: Facts, channel: grpc.aio.Channel) -> list[tuple[str, in
     return sorted(found - {(facts.host, facts.port)})
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def _show(facts: Facts, found: list[Finding]) -> None:
     for one in found:
         click.echo(f"{colored('✗', 'red')} {one.what}")
         click.echo(f"    why   {one.why}")
         click.echo(f"    do    {one.todo}")
     if found:
-        click.echo(f"{len(found)} found at {facts.endpoint}.")
+        click.echo(f"{counted(len(found), 'problem')} found at {facts.endpoint}.")
         return
     assert facts.inspected is not None
     names = ", ".join(broker.name for broker in facts.inspected.brokers)

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.times import moment, span_text
+from popmq_common.words import counted
 
 SKEW_MS_MAX: Final = 2_000
 """Delivery times and born times are compared over machines."""
@@ -118,13 +119,16 @@ def _endpoint(facts: Facts) -> Finding | None:
         case Listener.TLS_ONLY:
             what = f"{at} takes TLS alone"
             why = "the connection without TLS was closed"
-            return Finding("tls-needed", what, why, "connect with TLS: Client(…, tls=True)")
+            todo = "connect with TLS: an endpoint that begins with https://, or --tls"
+            return Finding("tls-needed", what, why, todo)
         case Listener.PLAINTEXT_ONLY:
             what = f"{at} does not speak TLS"
-            return Finding("tls-refused", what, facts.detail, "connect without TLS")
+            todo = "connect without TLS: an endpoint that begins with http://, or none of both"
+            return Finding("tls-refused", what, facts.detail, todo)
         case Listener.UNTRUSTED:
             what = f"this machine does not trust the certificate of {at}"
-            todo = "give the server a certificate (POPMQ_PROXY_TLS_CERT), or trust its authority"
+            todo = "trust its authority with --tls-ca, or give the server another certificate"
+            todo += " (POPMQ_PROXY_TLS_CERT)"
             return Finding("tls-untrusted", what, facts.detail, todo)
         case Listener.OTHER:
             return _other(facts)
@@ -280,7 +284,8 @@ def _groups(broker: admin.BrokerState) -> Iterator[Finding]:
             if use.last_receive_ms
             else (f"since the broker started at {moment(broker.started_ms)}")
         )
-        what = f"group {use.group} is stuck: {waiting} messages of topic {use.topic} wait"
+        messages = counted(waiting, "message")
+        what = f"group {use.group} is stuck: {messages} of topic {use.topic} not delivered"
         why = f"no consumer has asked broker {broker.name} for them {since}"
         todo = f"start a consumer; or, if nobody needs them: popmq group delete {use.group}"
         yield Finding("group-stuck", what, why, todo)

@@ -11,6 +11,7 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
+from popmq import Tls
 from popmq_cli.doctor_checks import Listener
 from popmq_internal.v1 import link_pb2 as link
 
@@ -27,8 +28,8 @@ LINK_HELLO: Final = struct.pack(">I", len(_HELLO)) + _HELLO
 """As a proxy greets a broker of PopMQ; one with a secret closes the connection."""
 
 
-async def probe(host: str, port: int, *, tls: bool) -> tuple[Listener, str]:
-    """What is there, and the error when it is wrong."""
+async def probe(host: str, port: int, tls: Tls | None) -> tuple[Listener, str]:
+    """What is there, and the error when it is wrong. `tls` None: connected without."""
     try:
         first = await _answer(host, port, HTTP2_PREFACE)
     except socket.gaierror as unknown:
@@ -39,8 +40,8 @@ async def probe(host: str, port: int, *, tls: bool) -> tuple[Listener, str]:
         return Listener.NOTHING, "the connection was refused"
     except OSError as failed:
         return Listener.SILENT, str(failed)
-    if tls:
-        return await _with_tls(host, port)
+    if tls is not None:
+        return await _with_tls(host, port, tls)
     if first[3:4] == bytes([SETTINGS]):
         return Listener.GRPC, ""
     if first.startswith((b"HTTP/1", b"<!DOCTYPE")):  # an old server drops the head of its answer
@@ -55,8 +56,12 @@ async def probe(host: str, port: int, *, tls: bool) -> tuple[Listener, str]:
     return Listener.OTHER, f"it answered {first[:16]!r}" if first else ""
 
 
-async def _with_tls(host: str, port: int) -> tuple[Listener, str]:
-    context = ssl.create_default_context()
+async def _with_tls(host: str, port: int, tls: Tls) -> tuple[Listener, str]:
+    ca = None if tls.ca is None else tls.ca.decode()
+    try:
+        context = ssl.create_default_context(cadata=ca)
+    except ssl.SSLError as wrong:
+        return Listener.UNTRUSTED, f"the file of --tls-ca has no certificates: {wrong}"
     context.set_alpn_protocols(["h2"])
     try:
         async with _connected(host, port, context):

@@ -5,37 +5,40 @@ from typing import Any
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.commands import Command
 from popmq_cli.completion import group_names, topic_names
 from popmq_cli.connection import AdminClient, client_options, running
-from popmq_cli.output import EXIT_FAILED, colored, document, table
+from popmq_cli.output import EXIT_FAILED, colored, document, note, table
 from popmq_cli.times import moment, span_text
 
 EXPLAIN_TIMEOUT_S = 30.0  # each broker may take its time to bring the index up to date
 NOTHING = "unknown"
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("message_id")
 @click.option(
     "--topic",
     default="",
+    metavar="TOPIC",
     shell_complete=topic_names,
-    help="That it was sent to; without it all are searched.",
+    help="The topic it was sent to; without it all topics are searched.",
 )
 @click.option(
     "--group",
     default="",
+    metavar="GROUP",
     shell_complete=group_names,
-    help="Tell of this group alone, also if it never received.",
+    help="Explain for this consumer group only, even if it never received.",
 )
 @client_options
 @running
 async def explain(message_id: str, topic: str, group: str, endpoint: str, as_json: bool) -> None:
-    """Tell what happened to the message with MESSAGE_ID, and for each consumer group why it can
-    or cannot be received now.
+    """Tell what happened to a message, and why it is or is not received.
 
-    MESSAGE_ID is what `popmq send` prints and what a receive tells. Times are UTC. Exit code 1: no
-    broker knows the id; then it says where it was looked for.
+    Shows a timeline, and for each consumer group whether it can receive the message now. MESSAGE_ID
+    is what `popmq send` and `popmq receive` print. Exit code 1: no broker knows the id; then the
+    answer says where it was searched.
     """
     request = admin.ExplainRequest(message_id=message_id, topic=topic, group=group)
     async with AdminClient(endpoint) as stub:
@@ -61,8 +64,8 @@ def _show(message_id: str, found: admin.ExplainResponse) -> None:
     click.echo()
     for verdict in found.verdicts:
         _show_verdict(verdict, found.now_ms)
-    for note in found.notes:
-        click.echo(f"Note: {note}", err=True)
+    for one in found.notes:
+        note(f"Note: {one}")
 
 
 def _show_verdict(verdict: admin.Verdict, now_ms: int) -> None:

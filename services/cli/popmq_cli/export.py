@@ -9,35 +9,41 @@ from typing import Any, Final
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.commands import Group, json_option
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import EXIT_FAILED, document, fail, table
 from popmq_cli.times import moment
+from popmq_common.words import counted
 from popmq_pipelines import snapshots
 from popmq_pipelines.destination import NoDestination
 from popmq_pipelines.snapshots import Kept
 
 POLL_S: Final = 0.5
 EXIT_USAGE: Final = 2
-_BROKER = click.option("--broker", default="", help="Of this one; default: each.")
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_BROKER = click.option(
+    "--broker", default="", metavar="BROKER", help="Only this broker.  [default: every broker]"
+)
 _PLACE = click.argument("place", envvar="POPMQ_BROKER_EXPORT_DIR")
 
 
-@click.group()
+@click.group(cls=Group)
 def export() -> None:
-    """Have brokers write snapshots for the audit; list and verify those that are there."""
+    """Write snapshots of brokers for the audit, list them and verify them."""
 
 
 @export.command()
 @_BROKER
-@click.option("--whole", is_flag=True, help="Do not go on from the last snapshot.")
-@click.option("--no-wait", is_flag=True, help="Do not wait for the end; see: popmq export status")
+@click.option(
+    "--whole", is_flag=True, help="Write a whole snapshot, not what is new since the last one."
+)
+@click.option("--no-wait", is_flag=True, help="Do not wait for the end; see `popmq export status`.")
 @client_options
 @running
 async def now(broker: str, whole: bool, no_wait: bool, endpoint: str, as_json: bool) -> None:
-    """Have a snapshot written of what is stored now.
+    """Have brokers write a snapshot of what they store now.
 
-    It has what came since the last one; the broker goes on meanwhile. Exit code 1 if one failed.
+    A snapshot continues the one before it. Brokers keep working meanwhile. Exit code 1: a snapshot
+    failed.
     """
     async with AdminClient(endpoint) as stub:
         request = admin.ExportSnapshotRequest(broker=broker, whole=whole)
@@ -60,7 +66,7 @@ async def now(broker: str, whole: bool, no_wait: bool, endpoint: str, as_json: b
 @client_options
 @running
 async def status(broker: str, endpoint: str, as_json: bool) -> None:
-    """Show what is being written, and how the last snapshot ended."""
+    """Show snapshots that are being written, and the last ones."""
     async with AdminClient(endpoint) as stub:
         request = admin.ExportStatusRequest(broker=broker)
         response = await stub.ExportStatus(request, timeout=TIMEOUT_S)
@@ -81,13 +87,15 @@ def _lines(one: admin.BrokerExport) -> list[str]:
         return [f"{one.broker}: {one.failure}"]
     lines = []
     if one.snapshot_id:
-        lines.append(f"{one.broker}: snapshot {one.snapshot_id}, {one.rows:,} records so far")
+        lines.append(
+            f"{one.broker}: snapshot {one.snapshot_id}, {counted(one.rows, 'record')} so far"
+        )
     last = one.last
     if last.failure:
         lines.append(f"{one.broker}: snapshot {last.snapshot_id} failed: {last.failure}")
     elif last.snapshot_id:
         kind = f"whole, {last.why_whole}" if last.whole else "goes on from the one before"
-        size = f"{last.rows:,} rows, {last.size_bytes / (1 << 20):.1f} MiB"
+        size = f"{counted(last.rows, 'row')}, {last.size_bytes / (1 << 20):.1f} MiB"
         seconds = f"{last.duration_ms / 1_000:.1f} s"
         lines.append(f"{one.broker}: snapshot {last.snapshot_id}: {size}, {seconds}; {kind}")
         lines.append(f"  {last.place}")
@@ -137,12 +145,12 @@ def _errors(command: Callable[..., None]) -> Callable[..., None]:
 
 @export.command("list")
 @_PLACE
-@_JSON
+@json_option
 @_errors
 def list_snapshots(place: str, as_json: bool) -> None:
-    """List the snapshots at PLACE, of one broker or of several.
+    """List the snapshots at PLACE, of one broker or several.
 
-    PLACE is a directory or URL; without it that of POPMQ_BROKER_EXPORT_DIR.
+    PLACE is a directory or URL; the default is POPMQ_BROKER_EXPORT_DIR.
     """
     found = [one for _, kept in snapshots.look(place) for one in kept]
     if as_json:
@@ -164,13 +172,13 @@ def list_snapshots(place: str, as_json: bool) -> None:
 
 @export.command()
 @_PLACE
-@_JSON
+@json_option
 @_errors
 def verify(place: str, as_json: bool) -> None:
-    """Read every file at PLACE and hold it against its manifest.
+    """Compare the files of snapshots with their manifests.
 
-    PLACE is a snapshot, or a folder of some. Exit codes: 0 all are as they were written, 1
-    something is not, 2 there is nothing to verify.
+    PLACE is a snapshot, or a folder of snapshots. Exit codes: 0 all files are as they were written,
+    1 some are not, 2 there is nothing to verify.
     """
     looked = snapshots.look(place)
     if not looked:

@@ -1,60 +1,65 @@
 """popmq message: look at messages that are stored, without receiving them."""
 
 import sys
-import time
 from typing import Any
 
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.commands import Group
 from popmq_cli.completion import topic_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
-from popmq_cli.output import document, fail, table
-from popmq_cli.times import moment, point_in_time
+from popmq_cli.output import document, fail, note, table
+from popmq_cli.parameters import MessageType, Number, Place, Time
+from popmq_cli.times import moment
+from popmq_common.words import counted
 
 BODY_SHOWN = 48
 HEX_SHOWN_BYTES = 32
 SEARCH_TIMEOUT_S = 2 * TIMEOUT_S
+_SYSTEM = click.option(
+    "--system", is_flag=True, help="Also look in retry topics, dead letters and internal topics."
+)
 
 
-@click.group()
+@click.group(cls=Group)
 def message() -> None:
-    """Find messages by key, show them by id or by place."""
+    """Look at stored messages without receiving them."""
 
 
 @message.command()
 @click.argument("topic", shell_complete=topic_names)
-@click.option("--key", required=True, help="One of its keys, or its message id.")
-@click.option("--from", "start", default="", metavar="TIME", help="Stored at that time or later.")
-@click.option("--to", "end", default="", metavar="TIME", help="Stored at that time or earlier.")
 @click.option(
-    "--limit", type=click.IntRange(1, 64), default=32, show_default=True, help="At most so many."
+    "--key", required=True, metavar="KEY", help="One of the message's keys, or its message id."
 )
-@click.option("--system", is_flag=True, help="Also in retry topics, dead letters, internal topics.")
+@click.option("--from", "from_ms", type=Time(), help="Stored at this time or later: 2h (ago).")
+@click.option("--to", "until_ms", type=Time(), help="Stored at this time or earlier.")
+@click.option(
+    "--limit", type=Number(1, 64), default=32, show_default=True, help="Show at most this many."
+)
+@_SYSTEM
 @client_options
 @running
 async def find(
     topic: str,
     key: str,
-    start: str,
-    end: str,
+    from_ms: int | None,
+    until_ms: int | None,
     limit: int,
     system: bool,
     endpoint: str,
     as_json: bool,
 ) -> None:
-    """Find the messages of TOPIC that have a key, the newest first.
+    """Find the messages of TOPIC that have a key, newest first.
 
-    A TIME is 2h (ago), 2026-11-21, 2026-11-21T19:30:00 (UTC) or milliseconds since 1970. Exit
-    code 1: nothing was found.
+    Exit code 1: no message was found.
     """
-    now_ms = time.time_ns() // 1_000_000
     request = admin.FindMessagesRequest(
         topic=topic,
         key=key,
         count_max=limit,
-        from_ms=point_in_time(start, now_ms) if start else 0,
-        until_ms=point_in_time(end, now_ms) if end else 0,
+        from_ms=from_ms or 0,
+        until_ms=until_ms or 0,
         system=system,
     )
     async with AdminClient(endpoint) as stub:
@@ -66,29 +71,23 @@ async def find(
     elif found:
         _table(found)
     if response.incomplete:
-        click.echo("There may be more: shorten the time with --from and --to.", err=True)
+        note("There may be more: give a shorter time with --from and --to.")
     elif len(found) == limit:
-        click.echo(f"There may be more: --to {found[-1].stored_ms}", err=True)
+        note(f"There may be more: --to {moment(found[-1].stored_ms)}")
     if not found:
         fail(f"topic {topic} has no message with key {key}")
 
 
 @message.command()
 @click.argument("topic", shell_complete=topic_names)
-@click.option("--id", "message_id", default="", help="Its message id; of several the newest.")
-@click.option(
-    "--offset", "place", default="", metavar="QUEUE:OFFSET", help="Or its place in the topic."
-)
-@click.option("--broker", default="", help="With --offset: of this broker.")
-@click.option("--system", is_flag=True, help="Also in retry topics, dead letters, internal topics.")
-@click.option("--body-only", is_flag=True, help="Nothing but the body, as it is.")
+@click.argument("wanted", metavar="MESSAGE", type=MessageType())
+@_SYSTEM
+@click.option("--body-only", is_flag=True, help="Print only the body, byte for byte.")
 @client_options
 @running
 async def get(
     topic: str,
-    message_id: str,
-    place: str,
-    broker: str,
+    wanted: str | Place,
     system: bool,
     body_only: bool,
     endpoint: str,
@@ -96,29 +95,31 @@ async def get(
 ) -> None:
     """Show one message of TOPIC: place, properties and body.
 
-    Exit code 1: there is no such message.
+    MESSAGE is a message id, or QUEUE:OFFSET, or BROKER:QUEUE:OFFSET. If several messages have the
+    id, the newest is shown. Exit code 1: there is no such message.
     """
-    if bool(message_id) == bool(place):
-        raise click.UsageError("say which: either --id or --offset QUEUE:OFFSET")
     async with AdminClient(endpoint) as stub:
-        if message_id:
-            request = admin.FindMessagesRequest(
-                topic=topic, key=message_id, id_only=True, count_max=2, system=system, whole=True
-            )
-            found = list((await stub.FindMessages(request, timeout=SEARCH_TIMEOUT_S)).messages)
-            what = f"message {message_id}"
-        else:
-            queue_id, offset = _place(place)
+        if isinstance(wanted, Place):
             asked = admin.GetMessageRequest(
-                topic=topic, queue_id=queue_id, offset=offset, broker=broker, system=system
+                topic=topic,
+                queue_id=wanted.queue_id,
+                offset=wanted.offset,
+                broker=wanted.broker,
+                system=system,
             )
             found = list((await stub.GetMessage(asked, timeout=TIMEOUT_S)).messages)
-            what = f"message at offset {offset} of queue {queue_id}"
+            what = f"message at offset {wanted.offset} of queue {wanted.queue_id}"
+        else:
+            request = admin.FindMessagesRequest(
+                topic=topic, key=wanted, id_only=True, count_max=2, system=system, whole=True
+            )
+            found = list((await stub.FindMessages(request, timeout=SEARCH_TIMEOUT_S)).messages)
+            what = f"message {wanted}"
     if not found:
         fail(f"topic {topic} has no {what}")
-    if place and len(found) > 1:
+    if isinstance(wanted, Place) and len(found) > 1:
         names = ", ".join(one.broker for one in found)
-        fail(f"brokers {names} have a {what}; say which with --broker")
+        fail(f"brokers {names} have a {what}; say which: BROKER:QUEUE:OFFSET")
     if body_only:
         sys.stdout.buffer.write(found[0].body)
     elif as_json:
@@ -126,14 +127,7 @@ async def get(
     else:
         _show(found[0])
     if len(found) > 1:
-        click.echo(f"More have this id: popmq message find {topic} --key {message_id}", err=True)
-
-
-def _place(text: str) -> tuple[int, int]:
-    queue, sep, offset = text.partition(":")
-    if not sep or not all(part.isascii() and part.isdigit() for part in (queue, offset)):
-        raise click.BadParameter(f"{text!r} is not QUEUE:OFFSET", param_hint="--offset")
-    return int(queue), int(offset)
+        note(f"More messages have this id: popmq message find {topic} --key {wanted}")
 
 
 def _table(found: list[admin.StoredMessage]) -> None:
@@ -212,7 +206,8 @@ def _head(one: admin.StoredMessage) -> str:
 def _hex(one: admin.StoredMessage) -> str:
     head = one.body[:HEX_SHOWN_BYTES].hex(" ")
     more = " …" if len(one.body) > HEX_SHOWN_BYTES else ""
-    return f"({one.body_bytes} bytes that are not text; --body-only prints them)\n{head}{more}"
+    size = counted(one.body_bytes, "byte")
+    return f"({size} that are not text; --body-only prints them)\n{head}{more}"
 
 
 def _text(body: bytes, *, cut: bool = False) -> str | None:

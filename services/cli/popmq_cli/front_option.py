@@ -8,5 +8,5 @@ FRONT = click.option(
     "--front",
     type=click.Choice([front.value for front in Front]),
     default=None,
-    help="What speaks HTTP/2 to clients.  [default: POPMQ_PROXY_FRONT, else http2]",
+    help="The HTTP/2 server that clients connect to.  [default: POPMQ_PROXY_FRONT, else http2]",
 )

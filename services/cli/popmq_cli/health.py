@@ -6,20 +6,21 @@ from urllib.error import HTTPError
 
 import click
 
+from popmq_cli.commands import Command, json_option
 from popmq_cli.output import EXIT_UNREACHABLE, document, fail
 from popmq_cli.probe import serving
 
 TIMEOUT_S = 3.0
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("target")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for other programs.")
+@json_option
 def health(target: str, as_json: bool) -> None:
-    """Tell whether the service at TARGET is well.
+    """Check whether a service is healthy.
 
-    TARGET is HOST:PORT of a gRPC service, or a URL that must answer 200. Exit code 0: it is well;
-    1: it says it is not; 3: it does not answer.
+    TARGET is HOST:PORT of a gRPC service, or an http:// URL that must answer 200. Exit codes: 0 it
+    is healthy, 1 it says that it is not, 3 it does not answer.
     """
     if target.startswith("http://"):
         _http(target)

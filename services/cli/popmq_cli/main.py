@@ -13,22 +13,24 @@ except ModuleNotFoundError:
     )
     sys.exit(1)
 
+from popmq_cli.commands import Root
+
 COMMANDS = {
-    "standalone": ("run_standalone", "run_standalone", "Run a whole PopMQ in this process."),
-    "quickstart": ("quickstart", "run_quickstart", "Send, receive and ack one message."),
-    "topic": ("topics", "topic", "Make, list, show and delete topics."),
-    "permission": ("permission", "permission", "What clients may do at a broker."),
-    "group": ("groups", "group", "Make, change, list, show and delete consumer groups."),
-    "dlq": ("dead_letters", "dlq", "List, show and send again what a group gave up."),
-    "transaction": ("transactions", "transaction", "List and settle open transactions."),
-    "message": ("find", "message", "Find messages by key, show them by id or by place."),
-    "explain": ("explain", "explain", "What happened to a message, and why it is not received."),
-    "cluster": ("cluster", "cluster", "Show nameservers, brokers and proxies, and what is wrong."),
-    "top": ("top", "top", "Watch groups, topics and brokers; q leaves."),
-    "doctor": ("doctor", "doctor", "Find the usual mistakes: endpoint, clock, disk, stuck groups."),
-    "bench": ("bench", "bench", "Send and receive some messages, and show how fast it was."),
+    "standalone": ("run_standalone", "run_standalone", "Run nameserver, broker and proxy in one."),
+    "quickstart": ("quickstart", "run_quickstart", "Try it: send, receive and ack one message."),
+    "topic": ("topics", "topic", "Create, list, show and delete topics."),
+    "permission": ("permission", "permission", "Make a broker read-only for clients, or undo it."),
+    "group": ("groups", "group", "Create, change, list, show and delete consumer groups."),
+    "dlq": ("dead_letters", "dlq", "List, show, redrive and purge dead letters."),
+    "transaction": ("transactions", "transaction", "List open transactions and settle them."),
+    "message": ("find", "message", "Look at stored messages without receiving them."),
+    "explain": ("explain", "explain", "Tell why a message is or is not received."),
+    "cluster": ("cluster", "cluster", "Show the state of the whole cluster."),
+    "top": ("top", "top", "Watch groups, topics and brokers."),
+    "doctor": ("doctor", "doctor", "Find common mistakes, and say what to do about each."),
+    "bench": ("bench", "bench", "Measure how fast this server is from here."),
     "send": ("messages", "send", "Send a message."),
-    "recall": ("messages", "recall", "Take a delayed message back."),
+    "recall": ("messages", "recall", "Take back a delayed message."),
     "receive": ("messages", "receive", "Receive messages for a consumer group."),
     "tail": ("messages", "tail", "Print messages as they arrive."),
     "run": ("run", "run", "Run the handlers of an app, MODULE:APP."),
@@ -37,11 +39,10 @@ COMMANDS = {
     "nameserver": ("run_nameserver", "run_nameserver", "Run a nameserver."),
     "broker": ("run_broker", "run_broker", "Run a broker."),
     "proxy": ("run_proxy", "run_proxy", "Run a proxy."),
-    "health": ("health", "health", "Is a service well? For health checks."),
+    "health": ("health", "health", "Check whether a service is healthy."),
     "completion": ("completion", "completion", "Print the completion script of a shell."),
 }
-
-
+"""Module, attribute, and what the help says."""
 SECTIONS = {
     "Servers": ["standalone", "quickstart", "nameserver", "broker", "proxy", "health"],
     "Messages": ["send", "receive", "tail", "recall", "message", "run"],
@@ -56,13 +57,13 @@ SECTIONS = {
         "export",
         "store",
     ],
-    "When something is wrong": ["explain", "doctor", "bench"],
-    "The shell": ["completion"],
+    "Troubleshooting": ["explain", "doctor", "bench"],
+    "Shell": ["completion"],
 }
 """How the help shows them; each command is in one."""
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Root):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -97,4 +98,8 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup)
 @click.version_option(package_name="popmq")
 def main() -> None:
-    """PopMQ: a message queue that any RocketMQ 5 client talks to."""
+    """PopMQ: a message queue that any RocketMQ 5 client can talk to.
+
+    Commands that talk to a server take --endpoint, or the environment variable POPMQ_ENDPOINT; the
+    default is 127.0.0.1:8081. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server answers.
+    """

@@ -1,42 +1,67 @@
-"""popmq send, receive, tail: messages by hand, through the public endpoint."""
+"""popmq send, receive, tail, recall: messages by hand, through the public endpoint."""
 
+import os
 import sys
 import uuid
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
 import click
 import grpc
 
-from popmq import Client, Message, ReceivedMessage
+from popmq import Message, ReceivedMessage
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.commands import Command
 from popmq_cli.completion import group_names, topic_names
-from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
-from popmq_cli.output import document, progress, table
-from popmq_cli.times import duration_ms
+from popmq_cli.connection import TIMEOUT_S, AdminClient, client, client_options, running
+from popmq_cli.output import document, note, progress, table
+from popmq_cli.parameters import Duration, Number, Start, StartAt, Time
+from popmq_cli.times import duration_text
+from popmq_common.words import counted
 
-SEND_BATCH = 32
-TAIL_INVISIBLE_S = 30.0
+SEND_BATCH: Final = 32
+TAIL_INVISIBLE_S: Final = 30.0
+RECEIVE_MAX: Final = 32
+"""Messages of one receive."""
+WAIT_MS_MAX: Final = 300_000
+_TOPIC: Final = click.argument("topic", shell_complete=topic_names)
 
 
-@click.command()
-@click.argument("topic", shell_complete=topic_names)
+@click.command(cls=Command)
+@_TOPIC
 @click.argument("body")
-@click.option("--tag", help="The message's tag.")
-@click.option("--key", "keys", multiple=True, help="A key to find it by; may be given again.")
+@click.option("--tag", metavar="TAG", help="The message's tag, which consumers can filter by.")
 @click.option(
-    "--property", "properties", multiple=True, metavar="NAME=VALUE", help="May be given again."
+    "--key", "keys", multiple=True, metavar="KEY", help="A key to find it by. Repeatable."
 )
-@click.option("--message-group", help="Messages of one group keep their order.")
-@click.option("--delay", help="Deliver it so much later: 30s, 15m, 2h, 1d.")
+@click.option(
+    "--property",
+    "properties",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A property of the message. Repeatable.",
+)
+@click.option(
+    "--message-group",
+    metavar="NAME",
+    help="Messages of one message group are consumed in order by FIFO groups.",
+)
+@click.option(
+    "--delay", "delay_ms", type=Duration(), help="Deliver it after this time: 30s, 15m, 2h, 1d."
+)
 @click.option(
     "--at",
-    "deliver_at",
-    type=click.DateTime(),
-    metavar="TIME",
-    help="Deliver it then: 2026-11-21T19:30:00, local time.",
+    "deliver_ms",
+    type=Time(ago=False),
+    help="Deliver it at this time: 2026-11-21T19:30:00Z (UTC without a zone).",
 )
-@click.option("--count", default=1, show_default=True, help="Send it so many times.")
+@click.option(
+    "--count",
+    type=Number(1),
+    default=1,
+    show_default=True,
+    help="Send the message this many times.",
+)
 @client_options
 @running
 async def send(
@@ -46,35 +71,34 @@ async def send(
     keys: tuple[str, ...],
     properties: tuple[str, ...],
     message_group: str | None,
-    delay: str | None,
-    deliver_at: datetime | None,
+    delay_ms: int | None,
+    deliver_ms: int | None,
     count: int,
     endpoint: str,
     as_json: bool,
 ) -> None:
-    """Send BODY to TOPIC; `-` reads the body from standard input."""
-    try:
-        delay_ms = duration_ms(delay) if delay else 0
-    except ValueError as wrong:
-        raise click.BadParameter(str(wrong), param_hint="--delay") from None
-    if delay and deliver_at:
+    """Send a message with BODY to TOPIC.
+
+    With - as BODY the body is read from standard input.
+    """
+    if delay_ms is not None and deliver_ms is not None:
         raise click.UsageError("--delay and --at exclude each other")
-    data = sys.stdin.buffer.read() if body == "-" else body.encode()
+    at = None if deliver_ms is None else datetime.fromtimestamp(deliver_ms / 1000, UTC)
     message = Message(
-        body=data,
+        body=sys.stdin.buffer.read() if body == "-" else os.fsencode(body),
         tag=tag,
         keys=keys,
         properties=dict(_property(text) for text in properties),
         message_group=message_group,
         delay_s=delay_ms / 1000 if delay_ms else None,
-        deliver_at=deliver_at,
+        deliver_at=at,
     )
     rows: list[tuple[str, int, str]] = []
-    async with Client(endpoint) as client:
+    async with client(endpoint) as sending:
         with progress("Sending", shown=count > SEND_BATCH) as tell:
             for start in range(0, count, SEND_BATCH):
                 batch = [message] * min(SEND_BATCH, count - start)
-                for receipt in await client.send_many(topic, batch):
+                for receipt in await sending.send_many(topic, batch):
                     rows.append((receipt.message_id, receipt.queue_offset, receipt.recall_handle))
                 tell(len(rows), count)
     if as_json:
@@ -86,47 +110,82 @@ async def send(
 
 
 def _sent(message_id: str, offset: int, recall_handle: str) -> dict[str, Any]:
-    fields: dict[str, Any] = {"messageId": message_id, "queueOffset": offset}
-    return {**fields, "recallHandle": recall_handle} if recall_handle else fields
+    return {"messageId": message_id, "queueOffset": offset, "recallHandle": recall_handle}
 
 
-@click.command()
-@click.argument("topic", shell_complete=topic_names)
+@click.command(cls=Command)
+@_TOPIC
 @click.argument("recall_handle")
 @client_options
 @running
 async def recall(topic: str, recall_handle: str, endpoint: str, as_json: bool) -> None:
-    """Take a delayed message of TOPIC back, by the handle that `popmq send` printed."""
-    async with Client(endpoint) as client:
-        await client.recall(topic, recall_handle)
+    """Take back a delayed message of TOPIC before it is delivered.
+
+    RECALL_HANDLE is what `popmq send` printed for the message.
+    """
+    async with client(endpoint) as recalling:
+        await recalling.recall(topic, recall_handle)
     if as_json:
         document({"recalled": True})
     else:
         click.echo("Recalled: it will not be delivered.")
 
 
-@click.command()
-@click.argument("topic", shell_complete=topic_names)
-@click.option("--group", required=True, shell_complete=group_names, help="The consumer group.")
-@click.option("--ack", is_flag=True, help="Acknowledge what was received.")
-@click.option("--max", "max_messages", default=16, show_default=True, help="At most so many.")
-@click.option("--wait", "wait_s", default=5.0, show_default=True, help="Seconds to wait for one.")
+@click.command(cls=Command)
+@_TOPIC
+@click.option(
+    "--group",
+    required=True,
+    metavar="GROUP",
+    shell_complete=group_names,
+    help="The consumer group; it is created if it does not exist.",
+)
+@click.option("--ack", is_flag=True, help="Acknowledge the messages that were received.")
+@click.option(
+    "--max",
+    "max_messages",
+    type=Number(1, RECEIVE_MAX),
+    default=16,
+    show_default=True,
+    help="Receive at most this many messages.",
+)
+@click.option(
+    "--wait",
+    "wait_ms",
+    type=Duration(max_ms=WAIT_MS_MAX),
+    default="5s",
+    show_default=True,
+    help="Wait this long for the first message.",
+)
 @click.option(
     "--invisible",
-    "invisible_s",
-    default=60.0,
+    "invisible_ms",
+    type=Duration(),
+    default="1m",
     show_default=True,
-    help="Seconds until they come again.",
+    help="Redeliver messages that are not acknowledged within this time.",
 )
-@click.option("--filter", "expression", default="*", show_default=True, help="A tag, or a||b.")
-@click.option("--sql", default="", help="Or a condition: price > 20.")
+@click.option(
+    "--filter",
+    "expression",
+    default="*",
+    show_default=True,
+    metavar="TAGS",
+    help="Receive only messages with this tag, or one of several: a||b.",
+)
+@click.option(
+    "--sql",
+    default="",
+    metavar="CONDITION",
+    help="Receive only messages whose properties match, like: price > 20.",
+)
 @click.option(
     "--from",
-    "consume_from",
-    type=click.Choice(["first", "last"]),
+    "start",
+    type=Start(),
     default="first",
     show_default=True,
-    help="Where a group starts that does not exist yet.",
+    help="Where GROUP starts if it does not exist yet.",
 )
 @client_options
 @running
@@ -135,63 +194,66 @@ async def receive(
     group: str,
     ack: bool,
     max_messages: int,
-    wait_s: float,
-    invisible_s: float,
+    wait_ms: int,
+    invisible_ms: int,
     expression: str,
     sql: str,
-    consume_from: str,
+    start: StartAt,
     endpoint: str,
     as_json: bool,
 ) -> None:
     """Receive messages of TOPIC for a consumer group.
 
-    Without --ack they come again when their time is over.
+    Without --ack the messages are redelivered when their invisible time ends.
     """
-    await ensure_group(endpoint, group, consume_from)
-    async with Client(endpoint) as client:
-        messages = await client.receive(
+    await ensure_group(endpoint, group, start)
+    async with client(endpoint) as receiving:
+        messages = await receiving.receive(
             topic,
             group,
             max_messages=max_messages,
-            invisible_s=invisible_s,
-            wait_s=wait_s,
+            invisible_s=invisible_ms / 1000,
+            wait_s=wait_ms / 1000,
             filter=expression,
             sql=sql,
         )
         if ack and messages:
-            await client.ack(*messages)
+            await receiving.ack(*messages)
     if as_json:
         document([_fields(message) for message in messages])
         return
     if not messages:
-        click.echo(f"Nothing came within {wait_s:g} s.", err=True)
+        note(f"No message came within {duration_text(wait_ms)}.")
         return
     rows = [
         (message.message_id, message.delivery_attempt, message.tag or "", _text(message))
         for message in messages
     ]
     table(["MESSAGE ID", "ATTEMPT", "TAG", "BODY"], rows)
-    done = "acknowledged" if ack else f"not acknowledged, hidden for {invisible_s:g} s"
-    click.echo(f"{len(messages)} received, {done}.", err=True)
+    hidden = f"not acknowledged; redelivered in {duration_text(invisible_ms)}"
+    note(f"{counted(len(messages), 'message')} received, {'acknowledged' if ack else hidden}.")
 
 
-@click.command()
-@click.argument("topic", shell_complete=topic_names)
-@click.option("--max", "max_messages", default=0, help="Stop after so many.  [default: never]")
+@click.command(cls=Command)
+@_TOPIC
+@click.option(
+    "--max", "max_messages", type=Number(1), help="Stop after this many.  [default: never]"
+)
 @client_options
 @running
-async def tail(topic: str, max_messages: int, endpoint: str, as_json: bool) -> None:
+async def tail(topic: str, max_messages: int | None, endpoint: str, as_json: bool) -> None:
     """Print messages of TOPIC as they arrive, until Ctrl-C.
 
-    It has a group of its own, so no other consumer misses anything.
+    A temporary consumer group is used, so other consumers miss nothing. With --json each message
+    is a document on its own line.
     """
     group = f"TAIL-{uuid.uuid4().hex[:12]}"
-    await ensure_group(endpoint, group, "last", quiet=True)
+    await ensure_group(endpoint, group, StartAt("LAST"), quiet=True)
     seen = 0
     try:
-        async with Client(endpoint) as client:
-            while not max_messages or seen < max_messages:
-                messages = await client.receive(
+        async with client(endpoint) as receiving:
+            while max_messages is None or seen < max_messages:
+                messages = await receiving.receive(
                     topic, group, invisible_s=TAIL_INVISIBLE_S, wait_s=10.0
                 )
                 for message in messages:
@@ -201,13 +263,13 @@ async def tail(topic: str, max_messages: int, endpoint: str, as_json: bool) -> N
                     else:
                         click.echo(f"{message.message_id}  {_text(message)}")
                 if messages:
-                    await client.ack(*messages)
+                    await receiving.ack(*messages)
     finally:
         async with AdminClient(endpoint) as stub:
             await stub.DeleteGroup(admin.DeleteGroupRequest(name=group), timeout=TIMEOUT_S)
 
 
-async def ensure_group(endpoint: str, group: str, start: str, *, quiet: bool = False) -> None:
+async def ensure_group(endpoint: str, group: str, start: StartAt, *, quiet: bool = False) -> None:
     """A group that is new starts where the user says, not where the server's default is."""
     async with AdminClient(endpoint) as stub:
         try:
@@ -215,10 +277,11 @@ async def ensure_group(endpoint: str, group: str, start: str, *, quiet: bool = F
         except grpc.aio.AioRpcError as failed:
             if failed.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
-            wanted = admin.Group(name=group, consume_from=start.upper())
+            wanted = admin.Group(name=group)
+            start.put_into(wanted)
             await stub.CreateGroup(admin.CreateGroupRequest(group=wanted), timeout=TIMEOUT_S)
             if not quiet:
-                click.echo(f"Group {group} is new and starts at the {start} message.", err=True)
+                note(f"Group {group} is new and starts at {start}.")
 
 
 def _property(text: str) -> tuple[str, str]:

@@ -5,9 +5,10 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import click
+from google.protobuf.message import Message
 
 EXIT_FAILED = 1
 EXIT_UNREACHABLE = 3
@@ -69,7 +70,56 @@ def document(value: Any) -> None:
     click.echo(json.dumps(value, ensure_ascii=False))
 
 
-def fail(text: str, code: int = EXIT_FAILED) -> None:
+def fields(message: Message) -> dict[str, Any]:
+    """For JSON: names in camelCase, numbers as numbers, defaults shown, null for what is absent."""
+    return {field.json_name: _field(message, field) for field in message.DESCRIPTOR.fields}
+
+
+def _field(message: Message, field: Any) -> Any:
+    """`field`: a descriptor of one of protobuf's implementations."""
+    value = getattr(message, field.name)
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        return dict(value)
+    if field.is_repeated:
+        return [_plain(one) for one in value]
+    return None if field.has_presence and not message.HasField(field.name) else _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Message):
+        return fields(value)
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
+
+
+def is_json() -> bool:
+    """Whether the command that runs was given --json."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.params.get("as_json"))
+
+
+def note(text: str) -> None:
+    """A line on stderr for people; programs find the same in the document."""
+    if not is_json():
+        click.echo(text, err=True)
+
+
+def fail(text: str, code: int = EXIT_FAILED) -> NoReturn:
     """One line on stderr, and the process ends."""
-    click.echo(f"popmq: {text}", err=True)
+    tell_error(text, code, as_json=is_json())
     sys.exit(code)
+
+
+def tell_error(text: str, code: int, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"error": text, "exitCode": code}, ensure_ascii=False), err=True)
+    else:
+        click.echo(f"popmq: {text}", err=True)
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask, unless `yes`. Programs are not asked: they say --yes, or the command ends."""
+    if yes:
+        return
+    if is_json():
+        raise click.UsageError("with --json nothing is asked: say --yes")
+    click.confirm(question, abort=True, err=True)

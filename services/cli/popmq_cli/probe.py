@@ -65,8 +65,8 @@ CALL: Final = (
 def serving(address: str, timeout_s: float = TIMEOUT_S) -> bool:
     """Whether the service at host:port says SERVING. Raises `OSError`, for no answer too."""
     host, _, port = address.rpartition(":")
-    if not port.isdigit():
-        raise OSError("say HOST:PORT")
+    if not (host and port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65_535):
+        raise OSError("it is not HOST:PORT")
     with socket.create_connection((host.strip("[]"), int(port)), timeout_s) as connection:
         connection.settimeout(timeout_s)
         connection.sendall(CALL)

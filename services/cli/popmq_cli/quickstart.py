@@ -9,8 +9,10 @@ import click
 import uvloop
 
 from popmq import Client
+from popmq_cli.commands import Command
 from popmq_cli.messages import ensure_group
 from popmq_cli.output import document
+from popmq_cli.parameters import StartAt
 from popmq_cli.run_standalone import standalone_configs
 from popmq_cli.standalone import standalone
 from popmq_common import logs
@@ -20,10 +22,13 @@ TOPIC = "hello"
 GROUP = "quickstart"
 
 
-@click.command("quickstart")
+@click.command("quickstart", cls=Command)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def run_quickstart(as_json: bool) -> None:
-    """Start a server, send a message, receive it, acknowledge it, stop. Leaves nothing behind."""
+    """Try it: start a server, send a message, receive it, acknowledge it and stop.
+
+    Nothing is left behind.
+    """
     logs.configure("warning")
     with tempfile.TemporaryDirectory(prefix="popmq-") as folder:
         result = uvloop.run(_quickstart(Path(folder), quiet=as_json))
@@ -44,7 +49,7 @@ async def _quickstart(folder: Path, *, quiet: bool) -> dict[str, Any]:
         endpoint = f"127.0.0.1:{serving.proxy.port}"
         start_s = time.perf_counter() - began
         tell(f"Started   nameserver, broker, proxy at {endpoint} in {start_s:.2f} s")
-        await ensure_group(endpoint, GROUP, "first", quiet=True)
+        await ensure_group(endpoint, GROUP, StartAt("FIRST"), quiet=True)
         async with Client(endpoint) as client:
             receipt = await client.send(TOPIC, b"hello, world")
             tell(f"Sent      {receipt.message_id} to topic {TOPIC}; it is on disk")

@@ -1,17 +1,18 @@
 """popmq dlq redrive, popmq dlq purge: send dead letters again, or delete them."""
 
 import sys
-import time
 from typing import Any
 
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
+from popmq_cli.commands import Command
 from popmq_cli.completion import group_names, topic_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
-from popmq_cli.output import document, fail, table
-from popmq_cli.times import point_in_time
+from popmq_cli.output import confirm, document, fail, table
+from popmq_cli.parameters import Number, Time
+from popmq_common.words import counted
 
 PAGE = 100
 
@@ -19,11 +20,16 @@ PAGE = 100
 def filter_options(command: Any) -> Any:
     """--reason, --topic and --id: which dead letters are meant."""
     command = click.option(
-        "--id", "message_id", default="", metavar="ID", help="Only the message with this id."
+        "--id",
+        "message_id",
+        default="",
+        metavar="MESSAGE_ID",
+        help="Only the message with this id.",
     )(command)
     command = click.option(
         "--topic",
         default="",
+        metavar="TOPIC",
         shell_complete=topic_names,
         help="Only messages that were sent to this topic.",
     )(command)
@@ -32,7 +38,7 @@ def filter_options(command: Any) -> Any:
     )(command)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("group", shell_complete=group_names)
 @filter_options
 @click.option("--all", "everything", is_flag=True, help="All dead letters of the group.")
@@ -43,9 +49,7 @@ def filter_options(command: Any) -> Any:
     help="Deliver them to GROUP alone (default), or to every group of the topic.",
 )
 @click.option("--dry-run", is_flag=True, help="Show how many would be sent; send nothing.")
-@click.option(
-    "--limit", type=click.IntRange(min=1), help="Send at most this many.  [default: no limit]"
-)
+@click.option("--limit", type=Number(1), help="Send at most this many.  [default: no limit]")
 @client_options
 @running
 async def redrive(
@@ -62,11 +66,11 @@ async def redrive(
 ) -> None:
     """Send dead letters of GROUP again, each of them once.
 
-    Only GROUP receives them, with its attempts counted from 1 again. With --to-topic they become
-    new messages of their topic, and every group of the topic handles them once more.
+    Only GROUP receives them, with attempts counted from 1 again. With --to-topic they become new
+    messages of their topic, and every group of the topic receives them.
 
-    The command can be interrupted and repeated: what was sent is marked and not sent again. Exit
-    code 1: some were left, because their topic is gone or GROUP consumes in order.
+    The command can be interrupted and repeated: a dead letter that was sent is marked and not sent
+    again. Exit code 1: some were left, because their topic is gone or GROUP consumes in order.
     """
     wanted = admin.DeadLetterFilter(reason=reason, topic=topic, message_id=message_id)
     if everything == bool(reason or topic or message_id):
@@ -119,7 +123,10 @@ def _tell(
     else:
         where = "their topics" if request.to_topic else f"group {group} alone"
         what = "would be sent" if request.dry_run else "sent"
-        click.echo(f"{total.sent} {what} to {where}, {total.already} had been sent before.")
+        click.echo(
+            f"{counted(total.sent, 'dead letter')} {what} to {where}; "
+            f"{total.already} had been sent before."
+        )
     if total.in_order:
         fail(
             f"{total.in_order} were left: group {group} consumes them in order and reads no "
@@ -129,22 +136,23 @@ def _tell(
         fail(f"{total.without_topic} were left: their topic is gone or not writable")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("group", shell_complete=group_names)
 @click.option("--all", "everything", is_flag=True, help="All dead letters there are now.")
 @click.option(
     "--before",
-    metavar="TIME",
-    help="Those that are older than this: 30m, 2h, 7d (ago), ISO 8601, or milliseconds since 1970.",
+    "before_ms",
+    type=Time(),
+    help="Those that became dead letters before this time: 7d, 2026-11-21T19:30:00Z.",
 )
 @click.option("--dry-run", is_flag=True, help="Show how many would be deleted; delete nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @client_options
 @running
 async def purge(
     group: str,
     everything: bool,
-    before: str | None,
+    before_ms: int | None,
     dry_run: bool,
     yes: bool,
     endpoint: str,
@@ -152,20 +160,20 @@ async def purge(
 ) -> None:
     """Delete dead letters of GROUP that nobody needs any more.
 
-    Purged messages are no longer listed or counted and cannot be sent again. What becomes a dead
-    letter while you are asked stays. Disk space is freed by retention, as for all messages.
+    Purged messages are no longer listed or counted and cannot be sent again. Messages that become
+    dead letters while the command asks for confirmation are kept. Disk space is freed by retention.
     """
-    if everything == (before is not None):
+    if everything == (before_ms is not None):
         raise click.UsageError("say which: either --all or --before TIME")
-    before_ms = 0 if before is None else point_in_time(before, time.time_ns() // 1_000_000)
-    request = admin.PurgeDeadLettersRequest(group=group, before_ms=before_ms, dry_run=True)
+    request = admin.PurgeDeadLettersRequest(group=group, before_ms=before_ms or 0, dry_run=True)
     async with AdminClient(endpoint) as stub:
         planned = await stub.PurgeDeadLetters(request, timeout=TIMEOUT_S)
         count = sum(queue.count for queue in planned.queues)
         if not dry_run and count:
             if not yes:
-                _show(planned)
-                click.confirm(f"Delete {count} dead letters of {group}?", abort=True, err=True)
+                if not as_json:
+                    _show(planned)
+                confirm(f"Delete {counted(count, 'dead letter')} of {group}?", yes=False)
             request.dry_run = False
             request.until.extend(planned.queues)
             planned = await stub.PurgeDeadLetters(request, timeout=TIMEOUT_S)
@@ -178,7 +186,8 @@ async def purge(
     elif dry_run:
         _show(planned)
     else:
-        click.echo(f"{sum(queue.count for queue in planned.queues)} dead letters are deleted.")
+        deleted = sum(queue.count for queue in planned.queues)
+        click.echo(f"Deleted {counted(deleted, 'dead letter')}.")
 
 
 def _show(planned: admin.PurgeDeadLettersResponse) -> None:

@@ -1,5 +1,6 @@
 """Retry policies as words: table, 1s,10s,5m, exponential:5s:2h:2."""
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -22,10 +23,11 @@ def parse_policy(text: str) -> admin.RetryPolicy:
     words = rest.split(":")
     if len(words) not in (2, 3):
         raise ValueError(f"{text!r} is not exponential:INITIAL:MAX[:FACTOR]")
+    factor = float(words[2]) if len(words) == 3 else FACTOR_DEFAULT
+    if not math.isfinite(factor):
+        raise ValueError(f"{words[2]} is no factor")
     return admin.RetryPolicy(
-        initial_ms=duration_ms(words[0]),
-        max_ms=duration_ms(words[1]),
-        multiplier=float(words[2]) if len(words) == 3 else FACTOR_DEFAULT,
+        initial_ms=duration_ms(words[0]), max_ms=duration_ms(words[1]), multiplier=factor
     )
 
 
@@ -43,8 +45,8 @@ def policy_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "--retry-policy",
         callback=_convert,
         metavar="POLICY",
-        help="How long a failed message waits: table (RocketMQ's, 1s to 2h), a list like 1s,10s,5m,"
-        " or exponential:INITIAL:MAX[:FACTOR].",
+        help="Delays between attempts: table (RocketMQ's, 1s to 2h), a list like 1s,10s,5m, or "
+        "exponential:INITIAL:MAX[:FACTOR].",
     )(command)
 
 

@@ -7,14 +7,18 @@ import click
 
 from popmq_broker.app import server
 from popmq_broker.config import BrokerConfig
+from popmq_cli.commands import Command
 from popmq_cli.serving import configured, serve
 from popmq_common.clock import SystemClock
 
 
-@click.command("broker")
-@click.option("--check-config", is_flag=True, help="Only check the environment.")
+@click.command("broker", cls=Command)
+@click.option("--check-config", is_flag=True, help="Check the configuration and exit.")
 def run_broker(check_config: bool) -> None:
-    """Run a broker, configured by POPMQ_BROKER_… variables."""
+    """Run a broker.
+
+    It is configured by environment variables POPMQ_BROKER_…, see docs/configuration.md.
+    """
     config = configured(BrokerConfig, "POPMQ_BROKER_", os.environ)
 
     def start() -> AbstractAsyncContextManager[object]:

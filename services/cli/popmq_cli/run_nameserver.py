@@ -5,16 +5,20 @@ from contextlib import AbstractAsyncContextManager
 
 import click
 
+from popmq_cli.commands import Command
 from popmq_cli.serving import configured, serve
 from popmq_common.clock import SystemClock
 from popmq_nameserver.app import nameserver
 from popmq_nameserver.config import NameserverConfig
 
 
-@click.command("nameserver")
-@click.option("--check-config", is_flag=True, help="Only check the environment.")
+@click.command("nameserver", cls=Command)
+@click.option("--check-config", is_flag=True, help="Check the configuration and exit.")
 def run_nameserver(check_config: bool) -> None:
-    """Run a nameserver, configured by POPMQ_NAMESERVER_… variables."""
+    """Run a nameserver.
+
+    It is configured by environment variables POPMQ_NAMESERVER_…, see docs/configuration.md.
+    """
     config = configured(NameserverConfig, "POPMQ_NAMESERVER_", os.environ)
 
     def start() -> AbstractAsyncContextManager[object]:

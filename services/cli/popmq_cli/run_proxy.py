@@ -5,7 +5,9 @@ from contextlib import AbstractAsyncContextManager
 
 import click
 
+from popmq_cli.commands import Command
 from popmq_cli.front_option import FRONT
+from popmq_cli.parameters import Number
 from popmq_cli.serving import configured, serve
 from popmq_common.clock import SystemClock
 from popmq_common.config import ConfigError, to_env
@@ -14,17 +16,20 @@ from popmq_proxy.config import Front, ProxyConfig
 from popmq_proxy.front.envoy import envoy_front
 
 
-@click.command("proxy")
-@click.option("--check-config", is_flag=True, help="Only check the environment.")
+@click.command("proxy", cls=Command)
+@click.option("--check-config", is_flag=True, help="Check the configuration and exit.")
 @FRONT
 @click.option(
     "--workers",
-    type=click.IntRange(1, 256),
+    type=Number(1, 256),
     default=None,
     help="Processes that share the port; envoy only.  [default: POPMQ_PROXY_WORKERS, else 1]",
 )
 def run_proxy(check_config: bool, front: str | None, workers: int | None) -> None:
-    """Run a proxy, configured by POPMQ_PROXY_… variables."""
+    """Run a proxy.
+
+    It is configured by environment variables POPMQ_PROXY_…, see docs/configuration.md.
+    """
     environ = dict(os.environ)
     if front is not None:
         environ["POPMQ_PROXY_FRONT"] = front

@@ -8,10 +8,13 @@ from pathlib import Path
 import click
 
 from popmq_broker.config import BrokerConfig, Flush, PopBuffer
+from popmq_cli.commands import Command
 from popmq_cli.front_option import FRONT
 from popmq_cli.output import document
+from popmq_cli.parameters import PORT
 from popmq_cli.serving import configured, run
 from popmq_cli.standalone import METRICS_PORT_VARIABLE, Standalone, standalone
+from popmq_common import logs
 from popmq_common.clock import SystemClock
 from popmq_common.config import to_env
 from popmq_proxy.config import Front, ProxyConfig
@@ -43,13 +46,18 @@ def standalone_configs(
     )
 
 
-@click.command("standalone")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=8081, show_default=True, help="Port for clients; 0: a free one.")
+@click.command("standalone", cls=Command)
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, metavar="HOST", help="Address to listen on."
+)
+@click.option(
+    "--port", type=PORT, default=8081, show_default=True, help="Port for clients; 0: any free one."
+)
 @click.option(
     "--tls-port",
+    type=PORT,
     default=0,
-    help="A port for clients with TLS; only the front grpcio needs one.  [default: none]",
+    help="Port for clients with TLS; only the front grpcio needs one.  [default: none]",
 )
 @FRONT
 @click.option(
@@ -57,23 +65,27 @@ def standalone_configs(
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("popmq-data"),
     show_default=True,
-    help="Directory of all files; made if it does not exist.",
+    help="Directory of all files; created if it does not exist.",
 )
 @click.option(
-    "--no-create-topics", is_flag=True, help="Refuse unknown topics instead of making them."
+    "--no-create-topics", is_flag=True, help="Refuse unknown topics instead of creating them."
 )
 @click.option(
     "--flush",
     type=click.Choice([mode.value for mode in Flush]),
     default="sync",
     show_default=True,
-    help="sync: OK means on disk. async: a crash loses the last half second.",
+    help="With sync OK means on disk; with async a crash loses the last half second.",
 )
-@click.option("--metrics-port", default=0, help="Port of /metrics.  [default: none]")
+@click.option("--metrics-port", type=PORT, default=0, help="Port of /metrics.  [default: none]")
 @click.option(
-    "--log-level", default="warning", show_default=True, help="debug, info, warning, error."
+    "--log-level",
+    type=click.Choice(logs.LEVELS),
+    default="warning",
+    show_default=True,
+    help="Log this and what is more severe.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print what is served as one JSON line.")
+@click.option("--json", "as_json", is_flag=True, help="Print the endpoints as one JSON line.")
 def run_standalone(
     host: str,
     port: int,
@@ -86,7 +98,7 @@ def run_standalone(
     log_level: str,
     as_json: bool,
 ) -> None:
-    """Run a whole PopMQ in this process: nameserver, broker and proxy on one port."""
+    """Run nameserver, broker and proxy in one process, on one port."""
     broker_config, proxy_config = standalone_configs(
         host=host,
         port=port,

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import closing
-from datetime import UTC, datetime
 from functools import wraps
 from itertools import islice
 from pathlib import Path
@@ -20,24 +19,30 @@ from popmq_broker.config import BrokerConfig
 from popmq_broker.handover import hand_over
 from popmq_broker.store_tools import Shown
 from popmq_cli.backup import backup
+from popmq_cli.commands import Group, json_option
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
-from popmq_cli.output import document, fail, progress, table
+from popmq_cli.output import confirm, document, fail, progress, table
+from popmq_cli.parameters import OFFSET, Number
+from popmq_cli.times import moment
 from popmq_common import logs, properties
 from popmq_common.clock import SystemClock
 from popmq_common.config import ConfigError, from_env
 from popmq_common.errors import BadRequest, DirectoryInUse, PopMQError
+from popmq_common.words import counted
 
 EXIT_SOUND = 0
 EXIT_FINDINGS = 1
 EXIT_USAGE = 2
 BODY_SHOWN = 60
+ANY_QUEUE = -1
 POLL_S = 0.5
 
 _DIR = click.argument(
     "data_dir", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False)
 )
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_WRITE = click.option("--write", is_flag=True, help="Do it; without, only tell what would be done.")
+_WRITE = click.option(
+    "--write", is_flag=True, help="Write the changes; without it they are only described."
+)
 
 
 def _errors(command: Callable[..., None]) -> Callable[..., None]:
@@ -56,20 +61,21 @@ def _errors(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-@click.group()
+@click.group(cls=Group)
 def store() -> None:
-    """Check, show and repair the files of a stopped broker.
+    """Check, show, copy and repair the files of a broker.
 
-    Exit codes: 0 all is sound, 1 something was found, 2 it could not be done like that.
+    The broker must be stopped, except for `backup`. Exit codes: 0 everything is sound, 1 damage was
+    found, 2 the command was refused.
     """
 
 
 @store.command()
 @_DIR
-@_JSON
+@json_option
 @_errors
 def check(data_dir: Path, as_json: bool) -> None:
-    """Check the whole store, each file against the others.
+    """Check all files of the data directory DIR against each other.
 
     Nothing is changed.
     """
@@ -94,45 +100,58 @@ def check(data_dir: Path, as_json: bool) -> None:
             click.echo(f"{finding.path} at {finding.offset}: {finding.reason}")
         for finding in findings.notes:
             click.echo(f"note: {finding.path} at {finding.offset}: {finding.reason}")
-        verdict = f"{findings.wrong_count} findings" if findings.wrong_count else "sound"
+        verdict = counted(findings.wrong_count, "finding") if findings.wrong_count else "sound"
         click.echo(
-            f"{checked.records} records between {checked.log_start} and {checked.log_end} "
-            f"in {len(checked.queues)} queues, {checked.journal_records} of the journal: {verdict}"
+            f"{counted(checked.records, 'record')} between {checked.log_start} and "
+            f"{checked.log_end} in {counted(len(checked.queues), 'queue')}, "
+            f"{checked.journal_records} of the journal: {verdict}"
         )
     sys.exit(EXIT_FINDINGS if findings.wrong_count else EXIT_SOUND)
 
 
 @store.command()
 @_DIR
-@click.option("--topic", default="", help="Of this topic alone.")
-@click.option("--queue", default=-1, help="With --topic: this queue, through its entries.")
-@click.option("--from", "start", default=0, help="Log offset; with --queue a queue offset.")
-@click.option("--limit", default=20, show_default=True, help="So many at most; 0: all.")
+@click.option("--topic", default="", metavar="TOPIC", help="Only records of this topic.")
+@click.option(
+    "--queue", type=Number(), help="Only this queue of --topic, read through its entries."
+)
+@click.option(
+    "--from",
+    "start",
+    type=OFFSET,
+    default=0,
+    show_default=True,
+    help="Start at this log offset, or with --queue at this queue offset.",
+)
+@click.option(
+    "--limit",
+    type=Number(),
+    default=20,
+    show_default=True,
+    help="Show at most this many records; 0: all.",
+)
 @click.option("--checkpoint", is_flag=True, help="Show what the last checkpoint wrote instead.")
-@_JSON
+@json_option
 @_errors
 def dump(
     data_dir: Path,
     topic: str,
-    queue: int,
+    queue: int | None,
     start: int,
     limit: int,
     checkpoint: bool,
     as_json: bool,
 ) -> None:
-    """Show records of the log.
-
-    With --queue those of one queue, by its entries; with --checkpoint what the last one wrote.
-    """
+    """Show records of the log in the data directory DIR."""
     if checkpoint:
         _show_checkpoint(data_dir, as_json)
         return
-    if queue >= 0 and not topic:
-        fail("--queue needs --topic", EXIT_USAGE)
-    if topic and queue >= 0:
+    if queue is not None and not topic:
+        raise click.UsageError("--queue needs --topic")
+    if queue is not None:
         lines = tools.dump_queue(data_dir, (topic, queue), start)
     else:
-        lines = tools.dump_log(data_dir, start, topic, queue)
+        lines = tools.dump_log(data_dir, start, topic, ANY_QUEUE)
     wrong = 0
     with closing(lines):
         for shown in islice(lines, limit or None):
@@ -163,7 +182,7 @@ def _show_checkpoint(data_dir: Path, as_json: bool) -> None:
     if marks is None:
         click.echo("checkpoint: none of PopMQ's; a start reads the whole log")
     else:
-        click.echo(f"log on disk up to {marks.log_end}, stored {_time(marks.log_ms)}")
+        click.echo(f"log on disk up to {marks.log_end}, stored {moment(marks.log_ms)}")
     if ends is None:
         click.echo("queues: nothing says where they end; a start makes them again")
         return
@@ -179,29 +198,28 @@ def _show_checkpoint(data_dir: Path, as_json: bool) -> None:
     required=False,
     type=click.Path(path_type=Path, exists=True, file_okay=False),
 )
-@click.option("--offsets", is_flag=True, help="Also the groups' positions, from the journal.")
+@click.option("--offsets", is_flag=True, help="Also rebuild the groups' offsets from the journal.")
 @click.option("--topic", default="", help="Of a running broker: the topic, as stored.")
-@click.option("--queue", default=-1, help="Of a running broker: its queue.")
+@click.option("--queue", type=Number(), help="Of a running broker: its queue.")
 @click.option("--broker", default="", help="Of this broker; default: each that has the queue.")
 @_WRITE
 @client_options
-def rebuild(data_dir: Path | None, topic: str, queue: int, **options: Any) -> None:
-    """Make the derived files again from the log alone.
+def rebuild(data_dir: Path | None, topic: str, queue: int | None, **options: Any) -> None:
+    """Rebuild the derived files from the log.
 
     Of a stopped broker: all queues of its directory DIR. With --offsets consumerOffset.json is set
-    aside, and positions are what the revive topic's records say; of a group whose records
-    retention has deleted nothing is known any more.
+    aside, and offsets are read from the journal. The offsets of a group whose journal records were
+    deleted by retention are lost.
 
     Of a running broker: one queue, named by --topic and --queue. Its damaged entries are made
-    again, and what groups had gone over is delivered to them.
+    again, and groups receive what they had passed over.
     """
-    is_place = bool(topic) and queue >= 0
-    if (data_dir is None) != is_place or (data_dir is not None and (topic or queue >= 0)):
-        fail("name a directory, or --topic and --queue of a running broker", EXIT_USAGE)
-    if data_dir is None:
+    if data_dir is not None and not topic and queue is None:
+        _rebuild_all(data_dir, options["offsets"], options["write"], options["as_json"])
+    elif data_dir is None and topic and queue is not None:
         _rebuild_queue(topic, queue, options["broker"], options["endpoint"], options["as_json"])
     else:
-        _rebuild_all(data_dir, options["offsets"], options["write"], options["as_json"])
+        fail("name a directory, or --topic and --queue of a running broker", EXIT_USAGE)
 
 
 def _rebuild_queue(topic: str, queue: int, broker: str, endpoint: str, as_json: bool) -> None:
@@ -253,39 +271,40 @@ def _rebuild_all(data_dir: Path, offsets: bool, write: bool, as_json: bool) -> N
         return
     if not write:
         more = ", and the groups' positions from the journal" if offsets else ""
-        click.echo(f"Would make {count} queues again from the log{more}. Add --write to do it.")
+        queues = counted(count, "queue")
+        click.echo(f"Would rebuild {queues} from the log{more}. Add --write to do it.")
         return
     asyncio.run(tools.rebuild(_config(data_dir), offsets=offsets))
-    click.echo(f"Made {count} queues again. Now: popmq store check {data_dir}")
+    click.echo(f"Rebuilt {counted(count, 'queue')}. Now: popmq store check {data_dir}")
 
 
 @store.command()
 @_DIR
-@click.option("--at", required=True, type=int, help="Log offset of the first record to drop.")
-@click.option("--yes", is_flag=True, help="What is lost may be lost.")
+@click.option("--at", required=True, type=OFFSET, help="Log offset of the first record to delete.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @_WRITE
-@_JSON
+@json_option
 @_errors
 def truncate(data_dir: Path, at: int, yes: bool, write: bool, as_json: bool) -> None:
-    """Cut the log off at a record's first byte.
+    """Delete the end of the log in DIR, from one record on.
 
-    The derived files are made again from what is left. With --json nothing is asked: say --yes.
+    The derived files are rebuilt from what is left.
     """
     lost = tools.behind(data_dir, at)
     count = lost.records.total()
     if as_json:
         _truncate_as_json(data_dir, lost, at, write=write and yes)
         return
-    click.echo(f"Lost would be {count} records between {at} and {lost.log_end}.")
+    records = counted(count, "record")
+    click.echo(f"{records} between {at} and {lost.log_end} would be lost.")
     if count:
-        click.echo(f"Stored {_time(lost.first_ms)} to {_time(lost.last_ms)}.")
+        click.echo(f"Stored {moment(lost.first_ms)} to {moment(lost.last_ms)}.")
         rows = [(topic, queue, n) for (topic, queue), n in sorted(lost.records.items())]
         table(["TOPIC", "QUEUE", "RECORDS"], rows)
     if not write:
         click.echo("Nothing was changed. Add --write to do it.")
         return
-    if not yes and not (sys.stdin.isatty() and click.confirm("Cut the log there?")):
-        fail("say --yes to lose them", EXIT_USAGE)
+    confirm(f"Delete {records}?", yes=yes)
     tools.cut_log(data_dir, at)
     asyncio.run(tools.rebuild(_config(data_dir), offsets=False))
     click.echo(f"The log ends at {at}. Now: popmq store check {data_dir}")
@@ -305,14 +324,14 @@ def _truncate_as_json(data_dir: Path, lost: tools.Behind, at: int, *, write: boo
 @store.command()
 @_DIR
 @_WRITE
-@_JSON
+@json_option
 @_errors
 def handover(data_dir: Path, write: bool, as_json: bool) -> None:
-    """Write down for RocketMQ's timer what waits.
+    """Prepare DIR for a broker of Apache RocketMQ.
 
-    Before Apache RocketMQ's broker gets this directory: writes timerlog and config/timercheck.
-    Without, it delivers again what was delayed once and is still in the log. Do it while PopMQ is
-    stopped, each time that it has run here.
+    Writes delayed messages that are not due yet to timerlog and config/timercheck. Without it
+    RocketMQ redelivers messages that were delayed once and are still in the log. Run it each time
+    after PopMQ has used the directory.
     """
     with tools.held(data_dir):
         pass
@@ -322,7 +341,8 @@ def handover(data_dir: Path, write: bool, as_json: bool) -> None:
     elif count is None:
         click.echo("Would write timerlog and config/timercheck. Add --write to do it.")
     else:
-        click.echo(f"{count} messages wait for their time; RocketMQ will deliver them.")
+        messages = counted(count, "delayed message")
+        click.echo(f"{messages} written; RocketMQ will deliver them.")
 
 
 store.add_command(backup)
@@ -342,7 +362,7 @@ def _line(shown: Shown) -> str:
     named = properties.decode(record.properties)
     return (
         f"{record.log_offset} {record.topic}/{record.queue_id} offset {record.queue_offset} "
-        f"{_time(record.store_timestamp_ms)} {shown.size_bytes} bytes "
+        f"{moment(record.store_timestamp_ms)} {counted(shown.size_bytes, 'byte')} "
         f"tag={named.get(properties.TAGS, '')} id={named.get(properties.UNIQ_KEY, '')} {body!r}"
     )
 
@@ -369,7 +389,3 @@ def _fields(shown: Shown) -> dict[str, Any]:
             "body": record.body.decode("utf-8", "backslashreplace"),
         }
     return found
-
-
-def _time(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -3,18 +3,20 @@
 from collections.abc import Sequence
 
 import click
-from google.protobuf.json_format import MessageToDict
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.commands import Group
 from popmq_cli.completion import topic_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
-from popmq_cli.output import document, table
+from popmq_cli.output import confirm, document, fields, table
+from popmq_cli.parameters import Number
+from popmq_common.words import counted
 
 SPREAD_S = 120.0
 TYPES = ["NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"]
 
 
-@click.group()
+@click.group(cls=Group)
 def topic() -> None:
     """Create, change, list, show and delete topics."""
 
@@ -24,10 +26,10 @@ type_option = click.option(
     "message_type",
     type=click.Choice(TYPES, case_sensitive=False),
     metavar="|".join(TYPES),
-    help="The messages it takes; MIXED takes all.",
+    help="Which messages the topic takes; MIXED takes all.",
 )
 queues_option = click.option(
-    "--queues", type=click.IntRange(min=1, max=1024), help="Queues on each broker."
+    "--queues", type=Number(1, 1024), help="Number of queues on each broker."
 )
 
 
@@ -42,8 +44,8 @@ async def create(
 ) -> None:
     """Create the topic NAME on every broker.
 
-    NORMAL, with 8 queues on each, unless you say otherwise. A topic that exists with other settings
-    is refused: `popmq topic set` changes it.
+    The defaults are NORMAL and 8 queues on each broker. A topic that exists with other settings is
+    refused: change it with `popmq topic set`.
     """
     wanted = admin.Topic(
         name=name, message_type=(message_type or "NORMAL").upper(), queues=queues or 8
@@ -66,7 +68,7 @@ async def create(
 @click.option(
     "--place-groups-anew",
     is_flag=True,
-    help="Spread message groups over the brokers there are now; their messages may change places.",
+    help="Spread message groups over the brokers there are now; their messages may be reordered.",
 )
 @client_options
 @running
@@ -80,7 +82,7 @@ async def set_topic(
 ) -> None:
     """Change settings of the topic NAME.
 
-    What you do not give stays as it is. With fewer queues, the ones that are too many take no more
+    Settings that are not given stay as they are. With fewer queues, surplus queues take no new
     messages and are read until they are empty.
     """
     request = admin.UpdateTopicRequest(name=name, place_groups_anew=place_groups_anew)
@@ -100,21 +102,21 @@ async def set_topic(
 
 @topic.command()
 @click.argument("name", required=False, shell_complete=topic_names)
-@click.option("--all", "all_topics", is_flag=True, help="All topics.")
+@click.option("--all", "all_topics", is_flag=True, help="Put all topics on all brokers.")
 @client_options
 @running
 async def spread(name: str | None, all_topics: bool, endpoint: str, as_json: bool) -> None:
     """Put the topic NAME, or all, on brokers that lack it.
 
-    Do this after adding a broker: until then it gets no messages of topics that exist.
+    Do this after adding a broker: until then it gets no messages of existing topics.
     """
     if (name is None) != all_topics:
-        raise click.UsageError("Give the name of a topic, or --all.")
+        raise click.UsageError("say which: either the name of a topic, or --all")
     async with AdminClient(endpoint) as stub:
         request = admin.SpreadTopicsRequest(name=name or "")
         response = await stub.SpreadTopics(request, timeout=SPREAD_S)
     if as_json:
-        document([MessageToDict(found) for found in response.topics])
+        document([fields(found) for found in response.topics])
         return
     for found in response.topics:
         click.echo(f"Topic {found.name} is now on {', '.join(found.brokers)} too.")
@@ -123,8 +125,7 @@ async def spread(name: str | None, all_topics: bool, endpoint: str, as_json: boo
 
 
 def _settings(found: admin.Topic) -> str:
-    queues = "1 queue" if found.queues == 1 else f"{found.queues} queues"
-    return f"{found.message_type}, {queues}"
+    return f"{found.message_type}, {counted(found.queues, 'queue')}"
 
 
 def _tell_drained(found: admin.Topic) -> None:
@@ -135,12 +136,13 @@ def _tell_drained(found: admin.Topic) -> None:
 
 
 def _document(found: admin.Topic, brokers: Sequence[str], **more: bool) -> None:
-    shown = MessageToDict(found, always_print_fields_with_no_presence=True)
-    document({"topic": shown, "brokers": list(brokers), **more})
+    document({"topic": fields(found), "brokers": list(brokers), **more})
 
 
 @topic.command("list")
-@click.option("--system", is_flag=True, help="Also retry topics, dead letters, internal topics.")
+@click.option(
+    "--system", is_flag=True, help="Also list retry topics, dead letters and internal topics."
+)
 @client_options
 @running
 async def list_topics(system: bool, endpoint: str, as_json: bool) -> None:
@@ -149,7 +151,7 @@ async def list_topics(system: bool, endpoint: str, as_json: bool) -> None:
         request = admin.ListTopicsRequest(system=system)
         response = await stub.ListTopics(request, timeout=TIMEOUT_S)
     if as_json:
-        document([MessageToDict(found) for found in response.topics])
+        document([fields(found) for found in response.topics])
         return
     rows = [(found.name, found.message_type, found.queues) for found in response.topics]
     table(["TOPIC", "TYPE", "QUEUES"], rows)
@@ -160,12 +162,12 @@ async def list_topics(system: bool, endpoint: str, as_json: bool) -> None:
 @client_options
 @running
 async def show(name: str, endpoint: str, as_json: bool) -> None:
-    """Show the queues of the topic NAME and what they hold."""
+    """Show the queues of the topic NAME and their offsets."""
     async with AdminClient(endpoint) as stub:
         request = admin.DescribeTopicRequest(name=name)
         response = await stub.DescribeTopic(request, timeout=TIMEOUT_S)
     if as_json:
-        document(MessageToDict(response, always_print_fields_with_no_presence=True))
+        document(fields(response))
         return
     click.echo(f"{response.topic.name}: {_settings(response.topic)} on each broker")
     _tell_drained(response.topic)
@@ -178,13 +180,12 @@ async def show(name: str, endpoint: str, as_json: bool) -> None:
 
 @topic.command()
 @click.argument("name", shell_complete=topic_names)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @client_options
 @running
 async def delete(name: str, yes: bool, endpoint: str, as_json: bool) -> None:
-    """Delete the topic NAME and the messages in it."""
-    if not yes:
-        click.confirm(f"Delete topic {name} and all its messages?", abort=True, err=True)
+    """Delete the topic NAME and all its messages."""
+    confirm(f"Delete topic {name} and all its messages?", yes=yes)
     async with AdminClient(endpoint) as stub:
         await stub.DeleteTopic(admin.DeleteTopicRequest(name=name), timeout=TIMEOUT_S)
     if as_json:

@@ -1,34 +1,37 @@
 """popmq transaction: list what is not settled, and settle it by hand."""
 
-import time
-
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.commands import Group
+from popmq_cli.completion import topic_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
-from popmq_cli.output import document, table
+from popmq_cli.output import document, note, table
+from popmq_cli.parameters import Number, now_ms
 
 COUNT_MAX = 1_000
 
 
-@click.group()
+@click.group(cls=Group)
 def transaction() -> None:
-    """List transactions that are not settled; commit them or roll them back."""
+    """List open transactions; commit them or roll them back."""
 
 
 @transaction.command("list")
-@click.option("--topic", default="", help="Of this topic.")
+@click.option(
+    "--topic", default="", metavar="TOPIC", shell_complete=topic_names, help="Only of this topic."
+)
 @click.option(
     "--limit",
-    type=click.IntRange(1, COUNT_MAX),
+    type=Number(1, COUNT_MAX),
     default=100,
     show_default=True,
-    help="At most so many of each broker.",
+    help="List at most this many of each broker.",
 )
 @client_options
 @running
 async def list_transactions(topic: str, limit: int, endpoint: str, as_json: bool) -> None:
-    """List transactions that are not settled, the oldest first."""
+    """List the transactions that are not settled, oldest first."""
     async with AdminClient(endpoint) as stub:
         request = admin.ListTransactionsRequest(topic=topic, count_max=limit)
         response = await stub.ListTransactions(request, timeout=TIMEOUT_S)
@@ -36,14 +39,14 @@ async def list_transactions(topic: str, limit: int, endpoint: str, as_json: bool
         found = [_fields(one) for one in response.transactions]
         document({"transactions": found, "count": response.count})
         return
-    now_ms = time.time_ns() // 1_000_000
+    asked_ms = now_ms()
     rows = [
-        (one.transaction_id, one.topic, _age(now_ms - one.stored_ms), one.checks, one.keys)
+        (one.transaction_id, one.topic, _age(asked_ms - one.stored_ms), one.checks, one.keys)
         for one in response.transactions
     ]
     table(["TRANSACTION ID", "TOPIC", "AGE", "CHECKS", "KEYS"], rows)
     if response.count > len(rows):
-        click.echo(f"{response.count} in all.", err=True)
+        note(f"{response.count} in all.")
 
 
 @transaction.command()
@@ -51,7 +54,7 @@ async def list_transactions(topic: str, limit: int, endpoint: str, as_json: bool
 @client_options
 @running
 async def commit(transaction_id: str, endpoint: str, as_json: bool) -> None:
-    """Deliver the message of TRANSACTION_ID."""
+    """Commit a transaction by hand: its message is delivered."""
     await _settle(endpoint, transaction_id, commit=True, as_json=as_json)
 
 
@@ -60,7 +63,7 @@ async def commit(transaction_id: str, endpoint: str, as_json: bool) -> None:
 @client_options
 @running
 async def rollback(transaction_id: str, endpoint: str, as_json: bool) -> None:
-    """Drop the message of TRANSACTION_ID."""
+    """Roll a transaction back by hand: its message is dropped."""
     await _settle(endpoint, transaction_id, commit=False, as_json=as_json)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from popmq import Tls
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.doctor_checks import Facts, Listener, findings
 from popmq_cli.doctor_probe import probe, unreachable
@@ -180,7 +181,7 @@ async def probed(serve: Serve, *, tls: bool = False, context: Any = None) -> Lis
     server = await asyncio.start_server(once, "127.0.0.1", 0, ssl=context)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        return (await probe("127.0.0.1", port, tls=tls))[0]
+        return (await probe("127.0.0.1", port, Tls() if tls else None))[0]
 
 
 async def http2(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -230,7 +231,7 @@ async def test_what_listens() -> None:
 
 
 async def test_nothing_listens(unused_tcp_port: int) -> None:
-    assert (await probe("127.0.0.1", unused_tcp_port, tls=False))[0] is Listener.NOTHING
-    assert (await probe("no-such-host.invalid", 1, tls=False))[0] is Listener.NO_SUCH_HOST
+    assert (await probe("127.0.0.1", unused_tcp_port, None))[0] is Listener.NOTHING
+    assert (await probe("no-such-host.invalid", 1, None))[0] is Listener.NO_SUCH_HOST
     found = await unreachable([("127.0.0.1", unused_tcp_port)])
     assert list(found) == [f"127.0.0.1:{unused_tcp_port}"]

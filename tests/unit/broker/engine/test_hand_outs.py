@@ -61,7 +61,7 @@ def test_it_comes_as_often_as_the_ceiling_says_whatever_crashes(
 def test_what_comes_often_is_told(
     driver: EngineDriver, monkeypatch: pytest.MonkeyPatch, fifo: bool
 ) -> None:
-    monkeypatch.setattr(revive, "WARNED_EVERY", 3)
+    monkeypatch.setattr(copies, "WARNED_EVERY", 3)
     driver.make(fifo=fifo)
     driver.send("a")
     for expected in (0, 0, 1, 1, 1, 2):
