@@ -13,34 +13,36 @@ from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_cli.cluster import as_document
 from popmq_cli.cluster_remarks import remarks
 from popmq_cli.cluster_view import Look, View, view_of
+from popmq_cli.commands import Command
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document
+from popmq_cli.parameters import Duration
 from popmq_cli.terminal import draw, full_screen
-from popmq_cli.top_screen import HEIGHT_MIN, WIDTH_MIN, screen
+from popmq_cli.top_screen import HEIGHT_MIN, WIDTH_DEFAULT, screen
 
-EVERY_S_DEFAULT: Final = 2.0
+EVERY_DEFAULT: Final = "2s"
 FIRST_S: Final = 0.5
 """Until the second look: rates come soon."""
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "--every",
-    "every_s",
-    type=click.FloatRange(min=0.2, max=3_600),
-    default=EVERY_S_DEFAULT,
+    "every_ms",
+    type=Duration(200, 3_600_000),
+    default=EVERY_DEFAULT,
     show_default=True,
-    metavar="SECONDS",
-    help="How often to look.",
+    help="Refresh this often.",
 )
-@click.option("--once", is_flag=True, help="Look over that time, print it and end.")
+@click.option("--once", is_flag=True, help="Print one page, measured over that time, and exit.")
 @client_options
 @running
-async def top(every_s: float, once: bool, endpoint: str, as_json: bool) -> None:
-    """Watch groups by lag, topics by rate, brokers by load; q or Ctrl-C leaves.
+async def top(every_ms: int, once: bool, endpoint: str, as_json: bool) -> None:
+    """Watch groups by lag, topics by rate and brokers by load. Press q or Ctrl-C to leave.
 
-    What is written to a file or pipe, or as JSON, is a page after the other, without a screen.
+    Into a file or pipe, or with --json, one page after the other is printed.
     """
+    every_s = every_ms / 1000
     async with AdminClient(endpoint) as stub:
         if once:
             before = await _look(stub)
@@ -71,7 +73,7 @@ async def _watch(
         look = await _look(stub)
         view = view_of(look, before)
         if drawn:
-            size = shutil.get_terminal_size((WIDTH_MIN, HEIGHT_MIN))
+            size = shutil.get_terminal_size((WIDTH_DEFAULT, HEIGHT_MIN))
             draw(screen(view, remarks(view), endpoint, size.columns, size.lines))
         elif before is not None:
             _print(view, endpoint, as_json)
@@ -92,6 +94,6 @@ def _print(view: View, endpoint: str, as_json: bool) -> None:
     if as_json:
         document(as_document(view, found))
         return
-    size = shutil.get_terminal_size((WIDTH_MIN, HEIGHT_MIN * 2))
+    size = shutil.get_terminal_size((WIDTH_DEFAULT, HEIGHT_MIN * 2))
     for line in screen(view, found, endpoint, size.columns, max(size.lines, HEIGHT_MIN * 2)):
         click.echo(line)

@@ -14,28 +14,30 @@ from popmq_cli.amounts import (
 )
 from popmq_cli.cluster_remarks import Remark, Severity
 from popmq_cli.cluster_view import Service, View
-from popmq_cli.output import colored, table_lines
+from popmq_cli.output import Amount, colored, table_lines
 from popmq_cli.times import moment
+from popmq_common.words import counted
 
-WIDTH_MIN: Final = 80
+WIDTH_DEFAULT: Final = 80
 HEIGHT_MIN: Final = 20
-_FIXED_LINES: Final = 9
-"""Two lines of sums, three headings, three blank lines, the last line."""
-_NUMBER_COLUMNS: Final = {"groups": 52, "services": 54, "topics": 24}
-"""What the columns behind the names take, in each table."""
-_NAME_MIN: Final = 12
+_FIXED_LINES: Final = 7
+"""Three headings, three blank lines, the last line."""
+_NAME_MIN: Final = 10
+_GAP: Final = 2
+"""Between columns, as `table_lines` has it."""
 
 
 def screen(
     view: View, found: Sequence[Remark], endpoint: str, width: int, height: int
 ) -> list[str]:
-    """At most `height` lines; what is too much is left out from the end of each table."""
+    """At most `height` lines of at most `width` characters, from 60 on; what is too much is left
+    out: from the end of each table, and columns that matter least."""
     wrong = [remark for remark in found if remark.severity is Severity.WRONG]
-    rows = max(HEIGHT_MIN, height) - _FIXED_LINES - bool(wrong)
+    lines = _sums(view, endpoint, width)
+    rows = max(HEIGHT_MIN, height) - _FIXED_LINES - len(lines) - bool(wrong)
     services = [one for one in view.services if one.role != "nameserver"][: max(2, rows // 3)]
     topics_max = max(2, (rows - len(services)) // 3)
     groups_max = max(2, rows - len(services) - min(topics_max, len(view.topics)))
-    lines = _sums(view, endpoint)
     if wrong:
         more = f" (and {len(wrong) - 1} more: popmq cluster status)" if len(wrong) > 1 else ""
         lines.append(colored(clipped(f"✗ {wrong[0].what}{more}", width), "red"))
@@ -45,28 +47,68 @@ def screen(
     return lines[: max(height, 1)]
 
 
-def _sums(view: View, endpoint: str) -> list[str]:
+def _sums(view: View, endpoint: str, width: int) -> list[str]:
     look = view.look
     ready = sum(one.ready for one in view.groups)
     held = sum(one.in_flight for one in view.groups)
     timers = sum(answer.figures.timers for answer in view.brokers)
     delayed = timers + sum(one.delayed for one in view.groups)
     dead = sum(answer.figures.dead for answer in view.brokers)
-    first = f"PopMQ {endpoint}  {moment(look.now_ms)[:19]}  "
-    first += f"{len(look.brokers)} brokers, {len(look.proxies)} proxies"
-    second = f"in {rate_text(view.in_s)}/s  out {rate_text(view.out_s)}/s  "
-    second += f"acked {rate_text(view.acked_s)}/s  ready {count_text(ready)}  "
-    second += f"held {count_text(held)}  delayed {count_text(delayed)}  dead {count_text(dead)}"
-    return [first, second]
+    brokers = counted(len(look.brokers), "broker")
+    proxies = counted(len(look.proxies), "proxy", "proxies")
+    first = [f"PopMQ {endpoint}", f"{moment(look.now_ms)[:19]}Z", f"{brokers}, {proxies}"]
+    second = [
+        f"in {rate_text(view.in_s)}/s",
+        f"out {rate_text(view.out_s)}/s",
+        f"acked {rate_text(view.acked_s)}/s",
+        f"ready {count_text(ready)}",
+        f"held {count_text(held)}",
+        f"delayed {count_text(delayed)}",
+        f"dead {count_text(dead)}",
+    ]
+    return [*_wrapped(first, width), *_wrapped(second, width)]
+
+
+def _wrapped(parts: Sequence[str], width: int) -> list[str]:
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + _GAP + len(part) <= width:
+            lines[-1] += " " * _GAP + part
+        else:
+            lines.append(clipped(part, width))
+    return lines
+
+
+def _fitted(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    width: int,
+    least: Sequence[str],
+    name_count: int = 1,
+) -> list[str]:
+    """The first columns are names, which are clipped; amounts are shown whole. Columns of `least`
+    go, the first one first, until there is room for names."""
+    shown = list(range(len(headings)))
+    names = list(range(name_count))
+    room = width
+    for gone in ("", *least):
+        shown = [i for i in shown if headings[i] != gone]
+        amounts = [i for i in shown if i not in names]
+        taken = [max([len(headings[i]), *(len(row[i]) for row in rows)]) for i in amounts]
+        room = (width - sum(taken) - _GAP * (len(shown) - 1)) // len(names)
+        if room >= max(_NAME_MIN, *(len(headings[i]) for i in names)):
+            break
+    room = max(room, _NAME_MIN)
+    fitting = [[clipped(row[i], room) if i in names else row[i] for i in shown] for row in rows]
+    return table_lines([headings[i] for i in shown], fitting)
 
 
 def _groups(view: View, count_max: int, width: int) -> list[str]:
     """By lag. HELD: leased; WAITS: polls that wait for messages."""
-    name = max(_NAME_MIN, (width - _NUMBER_COLUMNS["groups"]) // 2)
     rows = [
         [
-            clipped(one.group, name),
-            clipped(one.topic, name),
+            one.group,
+            one.topic,
             count_text(one.ready),
             count_text(one.in_flight),
             count_text(one.delayed + one.blocked),
@@ -77,26 +119,23 @@ def _groups(view: View, count_max: int, width: int) -> list[str]:
         for one in view.groups[:count_max]
     ]
     headings = ["GROUP, BY LAG", "TOPIC", "READY", "HELD", "WAITS", "OUT/S", "ACK/S", "POLLS"]
-    return table_lines(headings, rows)
+    return _fitted(headings, rows, width, ["POLLS", "WAITS", "ACK/S"], name_count=2)
 
 
 def _topics(view: View, count_max: int, width: int) -> list[str]:
-    name = max(_NAME_MIN, width - _NUMBER_COLUMNS["topics"])
     rows = [
-        [clipped(one.topic, name), rate_text(one.in_s), count_text(one.stored)]
-        for one in view.topics[:count_max]
+        [one.topic, rate_text(one.in_s), count_text(one.stored)] for one in view.topics[:count_max]
     ]
-    return table_lines(["TOPIC, BY RATE", "IN/S", "SINCE START"], rows)
+    return _fitted(["TOPIC, BY RATE", "IN/S", "SINCE START"], rows, width, ["SINCE START"])
 
 
 def _services(services: Sequence[Service], width: int) -> list[str]:
     """Brokers by load, then proxies; IN of a proxy are its calls, OUT those that failed."""
-    name = max(_NAME_MIN, width - _NUMBER_COLUMNS["services"])
-    rows = []
+    rows: list[list[str]] = []
     for one in sorted(services, key=lambda one: (one.role, -(one.cpu or 0))):
-        shown = clipped(one.name or f"proxy {one.address}", name)
+        shown = one.name or f"proxy {one.address}"
         if one.failure:
-            rows.append([shown, *["down"] * 6])
+            rows.append([shown, *[Amount("down")] * 6])
             continue
         free = NONE
         if one.disk_total_bytes:
@@ -113,4 +152,4 @@ def _services(services: Sequence[Service], width: int) -> list[str]:
             ]
         )
     headings = ["BROKERS, PROXIES", "CPU", "MEMORY", "DISK FREE", "IN/S", "OUT/S", "UP"]
-    return table_lines(headings, rows)
+    return _fitted(headings, rows, width, ["UP", "DISK FREE"])

@@ -206,7 +206,7 @@ def test_a_cluster_that_is_well_has_no_remarks() -> None:
     assert remarks(view_of(look(figures(groups=[polled], late_ms=5_000)))) == []
 
 
-@pytest.mark.parametrize(("width", "height"), [(80, 24), (80, 20), (132, 50)])
+@pytest.mark.parametrize(("width", "height"), [(60, 24), (67, 20), (80, 24), (80, 20), (132, 50)])
 def test_a_screen_keeps_to_its_size(width: int, height: int) -> None:
     groups = [
         group(group=f"group-{i}" * 9, topic="topic" * 20, ready=10 ** (i % 16)) for i in range(40)
