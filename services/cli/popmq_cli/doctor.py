@@ -20,8 +20,9 @@ from popmq_cli.commands import Command
 from popmq_cli.completion import group_names, topic_names
 from popmq_cli.connection import TIMEOUT_S, channel, check_text, client_options, endpoints
 from popmq_cli.doctor_checks import Facts, Finding, Listener, findings
+from popmq_cli.doctor_notes import notes
 from popmq_cli.doctor_probe import probe, unreachable
-from popmq_cli.output import EXIT_FAILED, colored, document
+from popmq_cli.output import EXIT_FAILED, colored, document, note
 from popmq_cli.parameters import now_ms
 from popmq_cli.topics import TYPES
 from popmq_common.words import counted
@@ -55,12 +56,14 @@ def doctor(topic: str, message_type: str | None, group: str, endpoint: str, as_j
     """Find common mistakes, and say what to do about each.
 
     Checks the endpoint and its protocol, TLS, nameservers and brokers, clocks, versions, disks,
-    owners of data directories, groups that nobody consumes for, and groups that have skipped
-    messages at their start. Nothing is changed. Exit code 1: something was found.
+    owners of data directories, and groups that nobody consumes for. Notes tell of groups that
+    skipped messages at their start, and of topics that got fewer queues. Nothing is changed. Exit
+    code 1: something was found.
     """
     check_text({"topic": topic, "group": group})
     addresses, tls = endpoints(endpoint)
     found: list[Finding] = []
+    noted: dict[str, None] = {}  # several endpoints tell of the same brokers
     for address in addresses:
         host, _, port = address.rpartition(":")
         facts = Facts(
@@ -77,8 +80,14 @@ def doctor(topic: str, message_type: str | None, group: str, endpoint: str, as_j
         if not as_json:
             _show(facts, wrong)
         found += wrong
+        if facts.inspected is not None:
+            noted |= dict.fromkeys(notes(facts.inspected.brokers))
     if as_json:
-        document({"endpoint": endpoint, "findings": [one._asdict() for one in found]})
+        told = [one._asdict() for one in found]
+        document({"endpoint": endpoint, "findings": told, "notes": list(noted)})
+    else:
+        for text in noted:
+            note(f"Note: {text}.")
     sys.exit(EXIT_FAILED if found else 0)
 
 

@@ -205,7 +205,7 @@ def _asked(facts: Facts) -> Iterator[Finding]:
     elif facts.wanted_type and facts.topic_type not in ("MIXED", facts.wanted_type):
         what = f"topic {facts.topic} does not take {facts.wanted_type} messages"
         why = f"it takes {facts.topic_type}; such sends are refused"
-        todo = f"popmq topic create {facts.topic} --type MIXED"
+        todo = f"popmq topic set {facts.topic} --type MIXED"
         yield Finding("topic-type", what, why, todo)
     if facts.group and not facts.group_exists:
         todo = f"popmq group create {facts.group} --from first"

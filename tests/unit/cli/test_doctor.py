@@ -11,6 +11,7 @@ import pytest
 from popmq import Tls
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.doctor_checks import Facts, Listener, findings
+from popmq_cli.doctor_notes import notes
 from popmq_cli.doctor_probe import probe, unreachable
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.front import tls
@@ -164,6 +165,28 @@ def test_the_docs_list_every_code() -> None:
 )
 def test_nothing_is_found_where_all_is_well(facts: Facts) -> None:
     assert findings(facts) == []
+
+
+def test_skipped_messages_are_a_note() -> None:
+    """Of all brokers together; nothing is wrong with a group that wants new messages alone."""
+    brokers = [use(skipped=3, skipped_at_ms=NOW, lag=0), use(skipped=4, skipped_at_ms=NOW, lag=0)]
+    assert findings(well(*brokers)) == []
+    (note,) = notes(brokers)
+    assert "group g started at" in note
+    assert "skipped 7 messages of topic t" in note
+    assert "popmq group reset-offset g t --to-earliest" in note
+    (note,) = notes([use(skipped=1)])
+    assert "skipped 1 message of" in note
+
+
+def test_queues_that_are_too_many_are_a_note() -> None:
+    left = [admin.GroupLeft(group="g", count=5)]
+    topic = admin.DrainingTopic(topic="t", write_queues=1, read_queues=4, stored=9, left=left)
+    (note,) = notes([broker(draining=[topic])])
+    assert "topic t has 1 queue at broker-a and is read in 4" in note
+    assert note.endswith("messages left there: group g 5")
+    del topic.left[:]
+    assert notes([broker(draining=[topic])])[0].endswith("left there: none")
 
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

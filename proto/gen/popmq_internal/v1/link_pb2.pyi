@@ -3450,6 +3450,8 @@ class GroupUse(_message.Message):
     IN_FLIGHT_FIELD_NUMBER: _builtins.int
     WAITING_POLLS_FIELD_NUMBER: _builtins.int
     LAST_RECEIVE_MS_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
+    SKIPPED_AT_MS_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     topic: _builtins.str
     lag: _builtins.int
@@ -3457,6 +3459,10 @@ class GroupUse(_message.Message):
     waiting_polls: _builtins.int
     last_receive_ms: _builtins.int
     """0: none since the broker's start"""
+    skipped: _builtins.int
+    """messages before the group's start that it never gets, unless it is reset"""
+    skipped_at_ms: _builtins.int
+    """when it started"""
     def __init__(
         self,
         *,
@@ -3466,10 +3472,12 @@ class GroupUse(_message.Message):
         in_flight: _builtins.int = ...,
         waiting_polls: _builtins.int = ...,
         last_receive_ms: _builtins.int = ...,
+        skipped: _builtins.int = ...,
+        skipped_at_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "in_flight", b"in_flight", "lag", b"lag", "last_receive_ms", b"last_receive_ms", "topic", b"topic", "waiting_polls", b"waiting_polls"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "in_flight", b"in_flight", "lag", b"lag", "last_receive_ms", b"last_receive_ms", "skipped", b"skipped", "skipped_at_ms", b"skipped_at_ms", "topic", b"topic", "waiting_polls", b"waiting_polls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3497,6 +3505,7 @@ class InspectReply(_message.Message):
     DAMAGED_FIELD_NUMBER: _builtins.int
     PASSED_FIELD_NUMBER: _builtins.int
     DAMAGED_COUNT_FIELD_NUMBER: _builtins.int
+    DRAINING_FIELD_NUMBER: _builtins.int
     broker: _builtins.str
     version: _builtins.str
     now_ms: _builtins.int
@@ -3526,6 +3535,8 @@ class InspectReply(_message.Message):
 
     @_builtins.property
     def passed(self) -> _containers.RepeatedCompositeFieldContainer[Global___PassedOver]: ...
+    @_builtins.property
+    def draining(self) -> _containers.RepeatedCompositeFieldContainer[Global___DrainingTopic]: ...
     def __init__(
         self,
         *,
@@ -3547,10 +3558,11 @@ class InspectReply(_message.Message):
         damaged: _abc.Iterable[Global___DamagedPlace] | None = ...,
         passed: _abc.Iterable[Global___PassedOver] | None = ...,
         damaged_count: _builtins.int = ...,
+        draining: _abc.Iterable[Global___DrainingTopic] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "damaged", b"damaged", "damaged_count", b"damaged_count", "data_dir", b"data_dir", "data_dir_owner", b"data_dir_owner", "disk_clean_percent", b"disk_clean_percent", "disk_free_bytes", b"disk_free_bytes", "disk_refuse_percent", b"disk_refuse_percent", "disk_reserve_bytes", b"disk_reserve_bytes", "disk_total_bytes", b"disk_total_bytes", "groups", b"groups", "index_failed", b"index_failed", "now_ms", b"now_ms", "passed", b"passed", "refusing", b"refusing", "replaced_peers", b"replaced_peers", "started_ms", b"started_ms", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "damaged", b"damaged", "damaged_count", b"damaged_count", "data_dir", b"data_dir", "data_dir_owner", b"data_dir_owner", "disk_clean_percent", b"disk_clean_percent", "disk_free_bytes", b"disk_free_bytes", "disk_refuse_percent", b"disk_refuse_percent", "disk_reserve_bytes", b"disk_reserve_bytes", "disk_total_bytes", b"disk_total_bytes", "draining", b"draining", "groups", b"groups", "index_failed", b"index_failed", "now_ms", b"now_ms", "passed", b"passed", "refusing", b"refusing", "replaced_peers", b"replaced_peers", "started_ms", b"started_ms", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3697,6 +3709,67 @@ class RebuildQueueReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RebuildQueueReply: _TypeAlias = RebuildQueueReply  # noqa: Y015
+
+@_typing.final
+class DrainingTopic(_message.Message):
+    """A topic that has fewer queues now. Those that are too many take no messages, and are read until
+    they hold none.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    WRITE_QUEUES_FIELD_NUMBER: _builtins.int
+    READ_QUEUES_FIELD_NUMBER: _builtins.int
+    STORED_FIELD_NUMBER: _builtins.int
+    LEFT_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    write_queues: _builtins.int
+    read_queues: _builtins.int
+    stored: _builtins.int
+    """messages in the queues that are too many"""
+    @_builtins.property
+    def left(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupLeft]:
+        """groups that are not done with those"""
+
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        write_queues: _builtins.int = ...,
+        read_queues: _builtins.int = ...,
+        stored: _builtins.int = ...,
+        left: _abc.Iterable[Global___GroupLeft] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["left", b"left", "read_queues", b"read_queues", "stored", b"stored", "topic", b"topic", "write_queues", b"write_queues"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainingTopic: _TypeAlias = DrainingTopic  # noqa: Y015
+
+@_typing.final
+class GroupLeft(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    count: _builtins.int
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "group", b"group"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GroupLeft: _TypeAlias = GroupLeft  # noqa: Y015
 
 @_typing.final
 class Figures(_message.Message):

@@ -7,6 +7,7 @@ only messages sent after the moment, and is read from its first one.
 
     revive topic   tag `start`: c group · t topic · pt moment in ms · sk messages skipped ·
                    x 1: the group was deleted, it has no start any more
+                   r 1: the group was reset in the topic, so nothing counts as skipped
                    RocketMQ's reader passes over tags it does not know.
 
 Source: none. RocketMQ fixes the start of each queue at that queue's first pop.
@@ -42,13 +43,13 @@ def position_by_time_ms(at_ms: int) -> int:
     return max(0, at_ms - CLOCKS_DIFFER_MS_MAX)
 
 
-def encode(key: StartKey, start: GroupStart | None) -> bytes:
+def encode(key: StartKey, start: GroupStart | None, *, was_reset: bool = False) -> bytes:
     """The record's body; None: the group has no start in the topic any more."""
     fields: dict[str, object] = {"c": key.group, "t": key.topic}
     if start is None:
         fields["x"] = 1
     else:
-        fields |= {"pt": start.at_ms, "sk": start.skipped}
+        fields |= {"pt": start.at_ms, "sk": start.skipped, **({"r": 1} if was_reset else {})}
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
@@ -62,6 +63,11 @@ def decode(body: bytes, *, where: str) -> tuple[StartKey, GroupStart | None]:
         return key, GroupStart(int(fields["pt"]), int(fields["sk"]))
     except (KeyError, TypeError, ValueError, AttributeError) as wrong:
         raise Corrupt(path=where, offset="?", reason=f"no start of a group: {wrong!r}") from wrong
+
+
+def tells_reset(body: bytes) -> bool:
+    """The group has not started then, it was reset. Of a record that `decode` reads."""
+    return "r" in json.loads(body)
 
 
 def record_key(key: StartKey, at_ms: int) -> str:

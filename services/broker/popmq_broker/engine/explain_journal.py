@@ -137,7 +137,7 @@ def _lines(record: Record, wanted: frozenset[Place]) -> Iterator[link.JournalLin
                 queue_id=checkpoint.queue_id,
                 offset=checkpoint.start_offset,
             )
-    elif tag == starts.START_TAG:
+    elif tag == starts.START_TAG and not starts.tells_reset(record.body):
         (group, topic), _ = starts.decode(record.body, where=where)
         kind = link.JOURNAL_KIND_STARTED
         yield link.JournalLine(kind=kind, at_ms=at_ms, group=group, topic=topic)

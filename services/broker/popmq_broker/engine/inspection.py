@@ -3,12 +3,15 @@
 import asyncio
 import os
 import pwd
+from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
 from popmq_broker.core.retention import DiskState
-from popmq_broker.engine.counts import Counts, counts
+from popmq_broker.core.starts import GroupStart, StartKey
+from popmq_broker.core.tables import TopicConfig
+from popmq_broker.engine.counts import Counts, counts, known_queues, of_queue
 from popmq_broker.engine.peers import Peers
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.wait import WaitKey
@@ -17,6 +20,9 @@ from popmq_internal.v1 import link_pb2 as link
 
 FILES_LOOKED_AT: Final = 64
 """Of each folder; who copies a directory as another user does so with all of it."""
+NO_START: Final = GroupStart(0, 0)
+TOPICS_MAX: Final = 1_000
+"""Topics told that are read in more queues than they take messages in."""
 GROUPS_MAX: Final = 1_000
 """Groups and topics told, those with the most messages left."""
 
@@ -54,6 +60,7 @@ class Inspection:
             damaged=self._damaged(),
             passed=self._passed(),
             damaged_count=state.damage.table.count,
+            draining=self._draining(),
         )
 
     def _damaged(self) -> list[link.DamagedPlace]:
@@ -79,21 +86,42 @@ class Inspection:
         ]
         return found[:PLACES_MAX]
 
+    def _draining(self) -> list[link.DrainingTopic]:
+        """By name, the first `TOPICS_MAX`."""
+        state = self._state
+        topics = sorted(name for name, topic in state.topics.items() if topic.drains)[:TOPICS_MAX]
+        told = {name: _drained(state, state.topics[name]) for name in topics}
+        left: Counter[tuple[str, str]] = Counter()
+        for key, queue in known_queues(state).items() if told else ():
+            if key.topic in told and key.queue_id >= state.topics[key.topic].write_queues:
+                left[key.topic, key.group] += of_queue(state, queue).lag
+        for (topic, group), count in sorted(left.items()):
+            if count and group in state.groups:
+                told[topic].left.add(group=group, count=count)
+        return list(told.values())
+
     def _uses(self) -> list[link.GroupUse]:
         """One of each group and topic, retries counted with the topic."""
         state = self._state
-        found = counts(state)
+        found, oldest_ms = counts(state), _oldest_ms(state)
         uses = [
-            self._use(group, topic, row, found.get((retry_topic(group, topic), group)))
+            self._use(group, topic, row, found.get((retry_topic(group, topic), group)), oldest_ms)
             for (topic, group), row in found.items()
             if not topic.startswith(RETRY_PREFIX)
         ]
         return sorted(uses, key=lambda use: -use.lag)[:GROUPS_MAX]
 
-    def _use(self, group: str, topic: str, row: Counts, retries: Counts | None) -> link.GroupUse:
+    def _use(
+        self, group: str, topic: str, row: Counts, retries: Counts | None, oldest_ms: int
+    ) -> link.GroupUse:
         last = self._state.receives.of(group, topic)
+        start = self._state.starts.get(StartKey(group, topic))
+        if start is None or start.at_ms < oldest_ms:  # retention has deleted what was skipped
+            start = NO_START
         rows = [row] if retries is None else [row, retries]
         return link.GroupUse(
+            skipped=start.skipped,
+            skipped_at_ms=start.at_ms if start.skipped else 0,
             group=group,
             topic=topic,
             lag=sum(one.lag for one in rows),
@@ -101,6 +129,23 @@ class Inspection:
             waiting_polls=self._state.waiters.waiting(WaitKey(group, topic)),
             last_receive_ms=0 if last is None else last.at_ms,
         )
+
+
+def _oldest_ms(state: BrokerState) -> int:
+    """When the oldest record that is left was stored; 0: nothing was deleted yet."""
+    return (state.store.oldest.oldest_ms() or 0) if state.store.log_start else 0
+
+
+def _drained(state: BrokerState, topic: TopicConfig) -> link.DrainingTopic:
+    ids = range(topic.write_queues, topic.read_queues)
+    return link.DrainingTopic(
+        topic=topic.name,
+        write_queues=topic.write_queues,
+        read_queues=topic.read_queues,
+        stored=sum(
+            state.store.max_offset(topic.name, i) - state.min_offset(topic.name, i) for i in ids
+        ),
+    )
 
 
 def foreign_owner(folder: Path) -> str:

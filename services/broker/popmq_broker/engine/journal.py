@@ -81,9 +81,17 @@ def ack(
     return _draft(state, tag, name, body, grant.revive_queue, now_ms)
 
 
-def start(state: BrokerState, key: StartKey, start: GroupStart | None, now_ms: int) -> Draft:
+def start(
+    state: BrokerState,
+    key: StartKey,
+    start: GroupStart | None,
+    now_ms: int,
+    *,
+    was_reset: bool = False,
+) -> Draft:
     """Where a group starts in a topic, or that it no longer has a start there."""
-    return _draft(state, START_TAG, record_key(key, now_ms), encode(key, start), 0, now_ms)
+    body = encode(key, start, was_reset=was_reset)
+    return _draft(state, START_TAG, record_key(key, now_ms), body, 0, now_ms)
 
 
 def _draft(

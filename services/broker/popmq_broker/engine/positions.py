@@ -18,6 +18,7 @@ from popmq_broker.core.leases import GroupQueue
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.starts import StartKey
 from popmq_broker.core.tables import PERM_READ
+from popmq_broker.engine import journal
 from popmq_broker.engine.moves import journal_positions, move
 from popmq_broker.engine.pop_buffer import before_pop
 from popmq_broker.engine.pull import queue_name
@@ -115,10 +116,22 @@ class Positions:
                 reply.retries_dropped = end - self._row(retry, end).from_offset
                 targets[retry] = end
         if not request.dry_run:
+            if not request.HasField("queue_id"):
+                self._settle_start(StartKey(request.group, topic.name))
             self._reset(targets)
             await state.store.durable(state.store.log_end)
             await state.damage.saved()
         return reply
+
+    def _settle_start(self, key: StartKey) -> None:
+        """Somebody has said where the group is to be: it has skipped nothing any more."""
+        state = self._state
+        start = state.starts.get(key)
+        if start is not None and start.skipped:
+            start, now_ms = start._replace(skipped=0), state.clock.now_ms()
+            draft = journal.start(state, key, start, now_ms, was_reset=True)
+            state.store.append([draft], now_ms)
+            state.starts[key] = start
 
     def _reset(self, targets: dict[QueueKey, int]) -> None:
         state = self._state

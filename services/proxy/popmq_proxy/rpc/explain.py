@@ -115,4 +115,15 @@ def _tell(state: admin.BrokerState, found: link.InspectReply) -> None:
             in_flight=use.in_flight,
             waiting_polls=use.waiting_polls,
             last_receive_ms=use.last_receive_ms,
+            skipped=use.skipped,
+            skipped_at_ms=use.skipped_at_ms,
         )
+    for topic in found.draining:
+        told = state.draining.add(
+            topic=topic.topic,
+            write_queues=topic.write_queues,
+            read_queues=topic.read_queues,
+            stored=topic.stored,
+        )
+        for left in topic.left:
+            told.left.add(group=left.group, count=left.count)

@@ -38,6 +38,68 @@ def test_who_asks_for_what(driver: EngineDriver) -> None:
     assert inspect(driver).groups[0].last_receive_ms == 0
 
 
+def start_last(driver: EngineDriver, group: str = "late") -> None:
+    config = link.GroupConfig(name=group, max_attempts=16, consume_from="LAST")
+    driver.call(put_group=link.PutGroup(group=config))
+    at_ms = driver.clock.now_ms()
+    driver.call(fix_start=link.FixStart(group=group, topic=TOPIC, at_ms=at_ms, is_now=True))
+
+
+def skipped(driver: EngineDriver) -> list[tuple[str, int]]:
+    return [(use.group, use.skipped) for use in inspect(driver).groups if use.skipped]
+
+
+def test_a_group_that_skipped_messages_at_its_start(driver: EngineDriver) -> None:
+    for body in ("a", "b"):
+        driver.send(body)
+    driver.clock.advance(1_000)
+    start_last(driver)
+    assert skipped(driver) == [("late", 2)]
+    (use,) = inspect(driver).groups
+    assert use.skipped_at_ms == driver.clock.now_ms()
+    driver.restart()
+    assert skipped(driver) == [("late", 2)]
+
+
+def test_a_reset_of_the_topic_settles_what_was_skipped(driver: EngineDriver) -> None:
+    driver.send("a")
+    start_last(driver)
+    reset = link.ResetOffsets(group="late", topic=TOPIC, at=link.OFFSET_AT_MIN, dry_run=True)
+    driver.call(reset_offsets=reset)
+    assert skipped(driver) == [("late", 1)]
+    reset.dry_run = False
+    driver.call(reset_offsets=reset)
+    assert not skipped(driver)
+    driver.restart()
+    assert not skipped(driver)
+
+
+def test_what_retention_has_deleted_is_not_told_as_skipped(driver: EngineDriver) -> None:
+    driver.send("a" * 1_000)
+    start_last(driver)
+    driver.clock.advance(60_000)
+    while driver.broker.state.store.log_start == 0:
+        driver.send("b" * 1_000)
+        driver.clock.advance(100 * 3_600_000)
+        driver.retain()
+    assert not skipped(driver)
+
+
+def test_topics_that_are_read_in_more_queues_than_they_take(driver: EngineDriver) -> None:
+    for _ in range(4):
+        driver.send("a")
+    driver.pop(1)
+    topic = link.TopicConfig(name=TOPIC, read_queues=1, write_queues=1, message_type="MIXED")
+    driver.call(put_topic=link.PutTopic(topic=topic))
+    (told,) = inspect(driver).draining
+    assert (told.topic, told.write_queues, told.read_queues, told.stored) == (TOPIC, 1, 2, 2)
+    assert [(one.group, one.count) for one in told.left] == [(GROUP, 2)]
+    for message in driver.pop():
+        driver.ack(message.handle)
+    (told,) = inspect(driver).draining
+    assert told.stored == 2
+
+
 def test_polls_that_wait(driver: EngineDriver) -> None:
     request = link.Pop(group=GROUP, topic=TOPIC, batch_size=1, invisible_ms=10_000, poll_ms=60_000)
     poll = driver.start(pop=request)
