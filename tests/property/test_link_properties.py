@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from harness.broker import QUICK_DISK, EngineDriver
-from harness.names import TOPIC
+from harness.names import GROUP, TOPIC
 
 from popmq_common import hosts
 from popmq_common import properties as names
@@ -65,6 +65,7 @@ def use(driver: EngineDriver) -> None:
     driver.dead_letters(whole=True)
     driver.redrive()
     driver.call(find_messages=link.FindMessages(topic=TOPIC, key="x", count_max=64))
+    driver.call(explain=link.Explain(message_id="id", topic=TOPIC, group=GROUP))
     driver.call(list_transactions=link.ListTransactions(count_max=100))
     driver.poll_checks(TOPIC)
 

@@ -22,9 +22,14 @@ COUNT_MAX: Final = 1_000_000_000
 _UNCOUNTED: Final = (names.UNCOUNTED + names.NAME_END).encode()
 
 
+def count_of(text: str | None) -> int:
+    """Of a property of a copy; 0: it is no number, or not there."""
+    return min(names.number_of(text) or 0, COUNT_MAX)
+
+
 def uncounted(properties: bytes) -> int:
     """Returns so far that did not count, of a record's property string."""
-    return min(names.number_of(names.value_of(properties, _UNCOUNTED)) or 0, COUNT_MAX)
+    return count_of(names.value_of(properties, _UNCOUNTED))
 
 
 def handed_out(record: Record) -> int:

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from popmq_broker.core.hand_outs import COUNT_MAX, uncounted
+from popmq_broker.core.hand_outs import count_of, uncounted
 from popmq_broker.core.retry import DLQ_ATTEMPTS
 from popmq_common import properties as names
 from popmq_common.errors import Corrupt
@@ -83,7 +83,7 @@ class DeadLetter:
 def read(record: Record) -> DeadLetter:
     properties = names.decode(record.properties)
     queue_id = names.number_of(properties.get(names.ORIGIN_QUEUE))
-    attempts = min(names.number_of(properties.get(DLQ_ATTEMPTS)) or 0, COUNT_MAX)
+    attempts = count_of(properties.get(DLQ_ATTEMPTS))
     return DeadLetter(
         topic=properties.get(names.DLQ_ORIGIN_TOPIC, ""),
         message_id=properties.get(names.DLQ_ORIGIN_MESSAGE_ID, ""),

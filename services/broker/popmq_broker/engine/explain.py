@@ -9,6 +9,7 @@ from typing import Final
 
 from popmq_broker.config import PopBuffer
 from popmq_broker.core.filter import TagFilter
+from popmq_broker.core.hand_outs import count_of
 from popmq_broker.core.leases import GroupQueue, Outcome
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.order import Order
@@ -184,5 +185,4 @@ class Explain:
 
 def _handed_out(stored: link.StoredMessage) -> int:
     """Deliveries before this copy was written."""
-    given_back = stored.properties.get(names.UNCOUNTED, "0")
-    return stored.reconsume_times + (int(given_back) if given_back.isdigit() else 0)
+    return stored.reconsume_times + count_of(stored.properties.get(names.UNCOUNTED))
