@@ -1,19 +1,30 @@
-"""/metrics over HTTP, by prometheus-client's own server in its own thread.
+"""/metrics over HTTP, in a thread with an event loop of its own.
 
-The figures are read on the event loop: what is read of a service's state is of one moment, and
+The figures are read on the service's event loop: what is read of its state is of one moment, and
 nothing changes under the reader. Beside them stand the process's own (`process_…`) and its version.
+
+Few may ask at a time, each has to ask and to read within a time, and pages are made one after the
+other: whoever reaches the port takes next to nothing from the service.
 """
 
 import asyncio
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from importlib.metadata import version
 from types import TracebackType
+from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, Info, Metric, ProcessCollector, start_http_server
+from prometheus_client import CollectorRegistry, Info, Metric, ProcessCollector, make_wsgi_app
 from prometheus_client.registry import Collector
 
-SCRAPE_S_MAX = 10.0
+CONNECTIONS_MAX: Final = 32
+REQUEST_BYTES_MAX: Final = 8_192
+REQUEST_S: Final = 5.0
+"""How long a client may take to ask, and then to read what it gets."""
+SCRAPE_S_MAX: Final = 10.0
+PAGE_GAP_S: Final = 0.05
+"""Between two pages, so that who asks all the time does not keep the service's loop busy."""
 
 
 class _OnLoop(Collector):
@@ -22,7 +33,7 @@ class _OnLoop(Collector):
         self._loop = loop
 
     def collect(self) -> Iterable[Metric]:
-        """Called in the server's threads. Raises `TimeoutError` when the loop is held up."""
+        """Called in the server's thread. Raises `TimeoutError` when the loop is held up."""
         found: Future[list[Metric]] = Future()
         self._loop.call_soon_threadsafe(self._read, found)
         return found.result(SCRAPE_S_MAX)
@@ -40,10 +51,13 @@ class MetricsServer:
     Entering raises `RuntimeError` when the port is taken.
     """
 
-    def __init__(self, registry: CollectorRegistry, host: str, port: int) -> None:
+    def __init__(
+        self, registry: CollectorRegistry, host: str, port: int, *, request_s: float = REQUEST_S
+    ) -> None:
         self._registry = registry
         self._host = host
         self.port = port
+        self._request_s = request_s
 
     async def __aenter__(self) -> "MetricsServer":
         if self.port:
@@ -53,10 +67,16 @@ class MetricsServer:
             Info("popmq_build", "Which PopMQ this is", registry=registry).info(
                 {"version": version("popmq")}
             )
+            self._pages = _Pages(make_wsgi_app(registry), self._request_s)
+            listening: Future[None] = Future()
+            self._thread = threading.Thread(
+                target=lambda: asyncio.run(self._pages.run(self._host, self.port, listening)),
+                name="metrics",
+                daemon=True,
+            )
+            self._thread.start()
             try:
-                self._server, self._thread = start_http_server(
-                    self.port, addr=self._host, registry=registry
-                )
+                await asyncio.wrap_future(listening)
             except OSError as wrong:
                 where = f"{self._host}:{self.port}"
                 raise RuntimeError(f"cannot listen on {where} for /metrics: {wrong}") from wrong
@@ -69,6 +89,91 @@ class MetricsServer:
         trace: TracebackType | None,
     ) -> None:
         if self.port:
-            self._server.shutdown()
-            self._thread.join()
-            self._server.server_close()
+            self._pages.stop()
+            await asyncio.to_thread(self._thread.join)
+
+
+class _Pages:
+    """What runs in the thread."""
+
+    def __init__(self, app: Callable[..., Iterable[bytes]], request_s: float) -> None:
+        self._app = app
+        self._request_s = request_s
+        self._connections: set[asyncio.Task[Any]] = set()
+        self._stopping: asyncio.Event
+        self._loop: asyncio.AbstractEventLoop
+        self._turn: asyncio.Lock
+
+    async def run(self, host: str, port: int, listening: "Future[None]") -> None:
+        """Until `stop`."""
+        self._loop = asyncio.get_running_loop()
+        self._stopping, self._turn = asyncio.Event(), asyncio.Lock()
+        try:
+            server = await asyncio.start_server(self._serve, host, port, limit=REQUEST_BYTES_MAX)
+        except OSError as taken:
+            listening.set_exception(taken)
+            return
+        listening.set_result(None)
+        await self._stopping.wait()
+        server.close()
+        for connection in self._connections:
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    def stop(self) -> None:
+        """Called in another thread."""
+        self._loop.call_soon_threadsafe(self._stopping.set)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            if len(self._connections) < CONNECTIONS_MAX:
+                self._connections.add(task)
+                await self._answer(reader, writer)
+        except (OSError, EOFError, ValueError, TimeoutError, asyncio.LimitOverrunError):
+            pass  # it asked for nothing that there is, or has not read it
+        finally:
+            self._connections.discard(task)
+            writer.transport.abort()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(self._request_s):
+            head = await reader.readuntil(b"\r\n\r\n")
+        environ = _environ(head)
+        async with self._turn:
+            page = self._page(environ)
+            await asyncio.sleep(PAGE_GAP_S)
+        async with asyncio.timeout(self._request_s):
+            writer.write(page)
+            writer.write_eof()
+            await writer.drain()
+            while await reader.read(REQUEST_BYTES_MAX):
+                pass  # until the client has it, and closes
+
+    def _page(self, environ: dict[str, str]) -> bytes:
+        told: list[str] = []
+
+        def start_response(status: str, headers: list[tuple[str, str]]) -> None:
+            told.append(f"HTTP/1.0 {status}")
+            told.extend(f"{name}: {value}" for name, value in headers)
+
+        try:
+            body = b"".join(self._app(environ, start_response))
+        except TimeoutError:
+            return b"HTTP/1.0 503 Service Unavailable\r\n\r\nthe service is held up\n"
+        told.append(f"Content-Length: {len(body)}")
+        return "\r\n".join([*told, "", ""]).encode() + body
+
+
+def _environ(head: bytes) -> dict[str, str]:
+    """What WSGI wants to know of a request. Raises `ValueError`."""
+    first, *lines = head.decode("latin-1").split("\r\n")
+    method, target, _ = first.split(" ")
+    path, _, query = target.partition("?")
+    environ = {"REQUEST_METHOD": method, "PATH_INFO": path, "QUERY_STRING": query}
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name.lower() in ("accept", "accept-encoding"):
+            environ["HTTP_" + name.upper().replace("-", "_")] = value.strip()
+    return environ
