@@ -82,7 +82,10 @@ IMPURE = {
     "threading",
     "time",
 }
-IMPURE_COMMON = {"clock", "config", "frames", "link_tls", "logs", "metrics_http", "serve"}
+IMPURE_COMMON = {
+    *("clock", "config", "frames", "link_tls", "logs"),
+    *("memory", "metrics_http", "portions", "serve"),
+}
 OURS = {*MAY_IMPORT, "popmq_admin", "popmq_consumer", "popmq_internal", "apache"}
 BANNED_CLASS_ENDINGS = ("Manager", "Helper", "Util", "Utils", "Processor")
 
