@@ -306,10 +306,15 @@ class EngineDriver:
 
     def let_go_of_disk(self) -> None:
         """What was held back reaches it."""
+        self.end_hold()
+        store = self.broker.state.store
+        self.run(store.durable(store.log_end))
+
+    def end_hold(self) -> None:
+        """The disk begins to take what was held back."""
         store = self.broker.state.store
         del store._flusher.request
         store._ask_flush()
-        self.run(store.durable(store.log_end))
 
     def crash(self, rng: random.Random) -> None:
         """Power off: of what was not synced any first part survives, maybe torn; then start."""

@@ -888,6 +888,7 @@ class Pop(_message.Message):
     ATTEMPT_ID_FIELD_NUMBER: _builtins.int
     CLIENT_ID_FIELD_NUMBER: _builtins.int
     ONE_PER_MESSAGE_GROUP_FIELD_NUMBER: _builtins.int
+    BYTES_MAX_FIELD_NUMBER: _builtins.int
     AUTO_RENEW_FIELD_NUMBER: _builtins.int
     NEEDS_START_FIELD_NUMBER: _builtins.int
     POLL_ID_FIELD_NUMBER: _builtins.int
@@ -904,6 +905,8 @@ class Pop(_message.Message):
     client_id: _builtins.str
     one_per_message_group: _builtins.bool
     """of a FIFO group: no two of one message group in a batch"""
+    bytes_max: _builtins.int
+    """of what it gives, but for the first message; 0: what the broker likes"""
     auto_renew: _builtins.bool
     """the client's signs of life renew the leases, for invisible_ms each time"""
     needs_start: _builtins.bool
@@ -925,6 +928,7 @@ class Pop(_message.Message):
         attempt_id: _builtins.str = ...,
         client_id: _builtins.str = ...,
         one_per_message_group: _builtins.bool = ...,
+        bytes_max: _builtins.int = ...,
         auto_renew: _builtins.bool = ...,
         needs_start: _builtins.bool = ...,
         poll_id: _builtins.int = ...,
@@ -932,7 +936,7 @@ class Pop(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "auto_renew", b"auto_renew", "batch_size", b"batch_size", "client_id", b"client_id", "filter_expression", b"filter_expression", "filter_kind", b"filter_kind", "group", b"group", "held_only", b"held_only", "invisible_ms", b"invisible_ms", "needs_start", b"needs_start", "one_per_message_group", b"one_per_message_group", "poll_id", b"poll_id", "poll_ms", b"poll_ms", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "auto_renew", b"auto_renew", "batch_size", b"batch_size", "bytes_max", b"bytes_max", "client_id", b"client_id", "filter_expression", b"filter_expression", "filter_kind", b"filter_kind", "group", b"group", "held_only", b"held_only", "invisible_ms", b"invisible_ms", "needs_start", b"needs_start", "one_per_message_group", b"one_per_message_group", "poll_id", b"poll_id", "poll_ms", b"poll_ms", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -33,6 +33,7 @@ from popmq_common.receipt import Receipt
 
 RESOLVED_KEPT_MAX: Final = 1024
 """Per queue and group: how many ended leases are remembered to answer late acks exactly."""
+NO_BOUND: Final = 1 << 62
 STALE_DUE_MIN: Final = 1024
 """Entries of ended leases stay in the heap until they are a multiple of the live ones."""
 
@@ -297,22 +298,26 @@ class LeaseTable:
         """Live leases whose time is over and that wait for their revival."""
         return sum(len(list(self._live(due))) for due in self._due if due.due_ms <= now_ms)
 
-    def take_due(self, now_ms: int, count_max: int) -> list[Due]:
-        """Live leases whose time is over, oldest first, `count_max` at most.
+    def take_due(self, now_ms: int, count_max: int, bytes_max: int = NO_BOUND) -> list[Due]:
+        """Live leases whose time is over, oldest first: `count_max` at most, and no further ones
+        when their messages have `bytes_max` together.
 
         The caller ends each, or puts them back.
         """
         taken: list[Due] = []
-        room = count_max
-        while self._due and self._due[0].due_ms <= now_ms and room:
+        room, room_bytes = count_max, bytes_max
+        while self._due and self._due[0].due_ms <= now_ms and room and room_bytes > 0:
             due = self._pop()
             offsets = tuple(self._live(due))
-            if len(offsets) > room:
-                self._push(due._replace(offsets=offsets[room:]))
-                offsets = offsets[:room]
-            if offsets:
-                taken.append(due._replace(offsets=offsets))
-                room -= len(offsets)
+            fits = 0
+            while fits < min(len(offsets), room) and room_bytes > 0:
+                room_bytes -= self.queues[due.key].leases[offsets[fits]].size_bytes
+                fits += 1
+            if len(offsets) > fits:
+                self._push(due._replace(offsets=offsets[fits:]))
+            if fits:
+                taken.append(due._replace(offsets=offsets[:fits]))
+                room -= fits
         return taken
 
     def put_back(self, taken: list[Due], due_ms: int) -> None:

@@ -9,6 +9,7 @@ Source: RocketMQ AckMessageProcessor, ChangeInvisibleTimeProcessor.
 Differs: the outcome is typed, and an ack that cannot be stored is an error, not OK.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -44,6 +45,7 @@ class Ack:
     def __init__(self, state: BrokerState, revive: Revive) -> None:
         self._state = state
         self._revive = revive
+        self._releasing = asyncio.Lock()
 
     async def ack(self, request: link.Ack) -> link.AckReply:
         """One outcome per lease, in order. Raises `DiskFull`: then nothing was acked."""
@@ -93,15 +95,24 @@ class Ack:
         return link.ChangeInvisibleReply(outcome=link.LEASE_OUTCOME_DONE, handle=handle)
 
     async def release(self, request: link.Release) -> link.Done:
-        """Visible again at once, not counted; leases that are gone are passed over."""
-        now_ms = self._state.clock.now_ms()
-        for handle in request.handles:
-            ref = receipt.decode(handle)
-            queue, outcome = self.judge(request.group, request.topic, ref, now_ms)
-            if outcome is Outcome.DONE and queue is not None:
-                self._revive.give_back(queue, [ref.queue_offset], ref.pop_time_ms)
+        """Visible again at once, not counted; leases that are gone are passed over. In slices, one
+        call after the other: each message is copied, and they may be large."""
+        async with self._releasing:
+            for handle in request.handles:
+                await self._state.portions.wait()
+                self._state.portions.use(self._release(request, receipt.decode(handle)))
         await self._state.store.durable(self._state.store.log_end)
         return link.Done()
+
+    def _release(self, request: link.Release, ref: Receipt) -> int:
+        """Bytes of the message, if it was held."""
+        now_ms = self._state.clock.now_ms()
+        queue, outcome = self.judge(request.group, request.topic, ref, now_ms)
+        if outcome is not Outcome.DONE or queue is None:
+            return 0
+        size_bytes = queue.leases[ref.queue_offset].size_bytes
+        self._revive.give_back(queue, [ref.queue_offset], ref.pop_time_ms)
+        return size_bytes
 
     async def forward(self, request: link.ForwardDeadLetter) -> link.Done:
         """To the dead letters; done as well when the message is no longer held."""

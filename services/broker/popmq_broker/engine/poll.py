@@ -83,7 +83,9 @@ class Polls:
             self._check(request)
         waited = False
         while True:
+            await self._portion(request, key)
             taken = self._pop.take(request, wanted)
+            self._state.portions.use(taken.size_bytes)
             if taken.count and taken.more:
                 waiters.wake_next(key)
             if taken.end_offset is not None:
@@ -118,6 +120,16 @@ class Polls:
         last = Receive(self._state.clock.now_ms(), wanted, text)
         self._state.receives.note(request.group, request.topic, last)
 
+    async def _portion(self, request: link.Pop, key: WaitKey) -> None:
+        """Others may have read much in this turn."""
+        try:
+            waited = await self._state.portions.wait()
+        except asyncio.CancelledError:  # somebody else must look at what this one was woken for
+            self._state.waiters.wake_next(key)
+            raise
+        if waited:
+            self._check(request)
+
     async def _let_others_run(self, key: WaitKey) -> None:
         try:
             await asyncio.sleep(0)
@@ -148,8 +160,15 @@ class Polls:
 
     async def _durable(self, taken: Taken) -> None:
         assert taken.end_offset is not None
+        size_bytes = taken.size_bytes
+        self._pop.undurable_bytes += size_bytes
         try:
             await self._state.store.durable(taken.end_offset)
+            # Many become durable at once, and each is copied.
+            await self._state.portions.wait(holds=True)
+            self._state.portions.use(size_bytes)
         except asyncio.CancelledError:
             self._pop.give_back(taken)
             raise
+        finally:
+            self._pop.undurable_bytes -= size_bytes

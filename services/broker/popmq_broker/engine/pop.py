@@ -34,6 +34,7 @@ from popmq_internal.v1 import link_pb2 as link
 
 RETRY_FIRST_EVERY = 5
 REPLY_BYTES_MAX = 16 << 20  # stored bytes of one pop, so that its reply fits into a frame
+UNDURABLE_BYTES_MAX = 32 << 20  # of all that wait for the disk; then each gets a message
 
 
 @dataclass(slots=True)
@@ -49,6 +50,10 @@ class Taken:
     def count(self) -> int:
         return sum(len(pick.offsets) for pick in self.picks)
 
+    @property
+    def size_bytes(self) -> int:
+        return sum(pick.bytes_taken for pick in self.picks)
+
 
 class Pop:
     def __init__(self, state: BrokerState, revive: Revive, storing: Storing) -> None:
@@ -56,6 +61,8 @@ class Pop:
         self._revive = revive
         self._storing = storing
         self._turn = 0
+        self.undurable_bytes = 0
+        """Read for pops that wait for the disk."""
 
     def take(self, request: link.Pop, wanted: Filter) -> Taken:
         """Decide, append, apply; nothing is awaited in here."""
@@ -86,6 +93,11 @@ class Pop:
         for pick in taken.picks:
             self._revive.give_back(pick.queue, pick.offsets, taken.pop_time_ms)
 
+    def _room_bytes(self, request: link.Pop) -> int:
+        """Of what one pop gives; the first message always fits."""
+        asked = request.bytes_max or REPLY_BYTES_MAX
+        return max(1, min(asked, REPLY_BYTES_MAX, UNDURABLE_BYTES_MAX - self.undurable_bytes))
+
     def _pick(self, request: link.Pop, wanted: Filter) -> tuple[list[Pick], int]:
         """Picks by queue, and how many messages are in flight where the cap was reached."""
         state = self._state
@@ -95,7 +107,7 @@ class Pop:
         capped = 0
         picks: list[Pick] = []
         missing = request.batch_size
-        room_bytes = REPLY_BYTES_MAX
+        room_bytes = self._room_bytes(request)
         for key in self._keys(request):
             queue = state.group_queue(key)
             is_new = queue is None

@@ -17,11 +17,15 @@ from popmq_broker.core.leases import GroupQueue
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.tables import PERM_READ
 from popmq_broker.engine.pick import Pick, scan
-from popmq_broker.engine.pop import REPLY_BYTES_MAX, wanted_by
+from popmq_broker.engine.pop import wanted_by
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.engine.wait import WaitKey
 from popmq_common.errors import BadRequest, NoPermission
+from popmq_common.units import KiB
 from popmq_internal.v1 import link_pb2 as link
+
+PULL_BYTES_MAX = 512 * KiB
+"""Stored bytes of one answer; the first message always fits."""
 
 
 class Pull:
@@ -98,12 +102,15 @@ class Pull:
         # Each waits under a key of its own: an arrival is for all that wait, not for one of them.
         key = WaitKey(f"{request.group}#{next(self._numbers)}", queue_name(*_queue(request)))
         while True:
+            if await self._state.portions.wait():
+                self._check(request)
             if (sent_to := self._sent_to(request, offset)) is not None:
                 return self._reply(request, sent_to, corrected=True)
             if (corrected := self._corrected(request, offset)) is not None:
                 return self._reply(request, corrected, corrected=True)
             pick = self._look(request, offset, wanted)
             offset = pick.next_offset
+            self._state.portions.use(pick.bytes_taken)
             remaining_s = deadline - loop.time()
             if pick.damaged and not pick.records:
                 await self._state.damage.saved()
@@ -150,7 +157,7 @@ class Pull:
     def _look(self, request: link.Pull, offset: int, wanted: Filter) -> Pick:
         queue = GroupQueue(_key(request), offset)
         return scan(
-            self._state, queue, True, request.batch_size, REPLY_BYTES_MAX, wanted, pulls=True
+            self._state, queue, True, request.batch_size, PULL_BYTES_MAX, wanted, pulls=True
         )
 
     def _reply(

@@ -30,6 +30,7 @@ from popmq_common.errors import Corrupt, DiskFull
 from popmq_common.record import Record
 
 BATCH_MAX = 128  # leases revived before other work gets its turn
+BATCH_BYTES_MAX = 2 << 20  # of their messages, each of which is copied
 PAUSE_MS = 1_000  # after a copy could not be written; doubled each time it fails again
 PAUSE_MS_MAX = 30_000
 IDLE_S_MAX = 1.0  # the wall clock may be set; look at it at least this often
@@ -57,7 +58,7 @@ class Revive:
         now_ms = state.clock.now_ms()
         if self._pause_left_ms(now_ms):
             return 0
-        due = state.leases.take_due(now_ms, BATCH_MAX)
+        due = state.leases.take_due(now_ms, BATCH_MAX, BATCH_BYTES_MAX)
         if not due:
             return 0
         lease_count = sum(len(item.offsets) for item in due)

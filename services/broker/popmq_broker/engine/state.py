@@ -28,6 +28,7 @@ from popmq_common.clock import Clock
 from popmq_common.errors import GroupNotFound, TopicNotFound
 from popmq_common.logs import Log
 from popmq_common.names import RETRY_PREFIX, revive_topic
+from popmq_common.portions import Portions
 
 LOG_END: Final = -1
 """In the place of a queue id."""
@@ -40,6 +41,7 @@ class BrokerState:
     clock: Clock
     log: Log
     waiters: Waiters
+    portions: Portions = field(default_factory=Portions)
     locks: Locks = field(default_factory=Locks)
     members: Members = field(default_factory=Members)
     queue_locks: QueueLocks = field(init=False)

@@ -44,6 +44,14 @@ def test_a_grant_is_taken_in_parts_when_it_is_larger_than_what_is_wanted() -> No
     assert table.take_due(100, 9) == []
 
 
+def test_no_more_is_taken_than_fits_into_the_bytes_wanted() -> None:
+    table, queue = table_with_queue()
+    table.add(queue, leases(3, 4, 5))
+    table.add(queue, leases(9))
+    assert [due.offsets for due in table.take_due(100, 9, 2)] == [(3, 4)]
+    assert [due.offsets for due in table.take_due(100, 9, 2)] == [(5,), (9,)]
+
+
 def test_a_lease_that_was_replaced_is_due_only_once_and_later() -> None:
     table, queue = table_with_queue()
     table.add(queue, leases(7))
