@@ -1,14 +1,14 @@
 """What a client like grpc-go writes on its HTTP/2 connection, as bytes."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from hpack import Encoder
 from hpack.struct import NeverIndexedHeaderTuple
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq_proxy.front.grpc_wire import MessageReader, framed
+from popmq_proxy.front.grpc_wire import PREFIX, PREFIX_BYTES, framed
 from popmq_proxy.front.http2 import wire
 
 SERVICE = "/apache.rocketmq.v2.MessagingService/"
@@ -116,9 +116,17 @@ def batches(answers: bytes, size: int) -> list[list[tuple[str, str]]]:
             bodies.setdefault(stream_id, bytearray()).extend(answers[start:at])
     found = []
     for body in bodies.values():
-        for message in MessageReader(1 << 30, "").feed(bytes(body)):
+        for message in _messages(bytes(body)):
             response = service.ReceiveMessageResponse.FromString(message)
             if response.HasField("message"):
                 system = response.message.system_properties
                 found.append((system.message_id, system.receipt_handle))
     return [found[at : at + size] for at in range(0, len(found), size)]
+
+
+def _messages(body: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(body):
+        _, size = PREFIX.unpack_from(body, at)
+        at += PREFIX_BYTES + size
+        yield body[at - size : at]

@@ -19,8 +19,9 @@ from popmq_proxy.config import Front, ProxyConfig
 from popmq_proxy.front import tls
 from popmq_proxy.front.asgi import GrpcApp
 from popmq_proxy.front.grpcio import GrpcioFront
-from popmq_proxy.front.http2.connection import Limits
+from popmq_proxy.front.http2.limits import Limits
 from popmq_proxy.front.http2.server import Http2Server
+from popmq_proxy.front.room import Rooms
 from popmq_proxy.front.rpcs import Rpc, rpcs
 from popmq_proxy.metrics import Metrics
 from popmq_proxy.rpc.context import Upstream
@@ -160,12 +161,15 @@ async def _http2(config: ProxyConfig, inner: Handlers) -> AsyncIterator[tuple[in
     async with application(config, inner) as app:
         front = Http2Server(
             app,
-            Limits(),
+            limits(config),
+            app.rooms,
             inner.upstream.log,
             connections_max=config.connections_max,
             tls=tls.context(config),
         )
         inner.metrics.show(m.CONNECTIONS, lambda: {(): front.connection_count})
+        inner.metrics.show(m.ARRIVING, lambda: {(): front.arriving_count})
+        inner.metrics.show(m.UNREAD_BYTES, lambda: {(): app.rooms.unread.taken})
         try:
             port = inner.upstream.port = front.bind(config.host, config.port)
             tls_port = port
@@ -178,17 +182,29 @@ async def _http2(config: ProxyConfig, inner: Handlers) -> AsyncIterator[tuple[in
             await front.stop(DRAIN_S)
 
 
+def limits(config: ProxyConfig) -> Limits:
+    return Limits(
+        streams_first=min(config.streams_first, config.streams_max),
+        streams_max=config.streams_max,
+        header_bytes_max=config.header_bytes_max,
+        idle_frames_max=config.idle_frames_max,
+        address_idle_frames_max=config.address_idle_frames_max,
+        arriving_max=config.arriving_max,
+        arrival_s=config.arrival_ms_max / 1000,
+        stall_s=config.stall_ms_max / 1000,
+    )
+
+
 @asynccontextmanager
 async def application(config: ProxyConfig, inner: Handlers) -> AsyncIterator[GrpcApp]:
     """What the HTTP/2 front and Envoy serve."""
-    app = GrpcApp(
-        inner.rpcs,
-        inner.upstream.log,
-        rpcs_max=config.rpcs_max,
-        request_bytes_max=config.request_bytes_max,
+    rooms = Rooms(
+        calls_max=config.rpcs_max,
         received_bytes_max=config.received_bytes_max,
+        unread_bytes_max=config.unread_bytes_max,
     )
-    inner.metrics.show(m.RECEIVED_BYTES, lambda: {(): app.received_bytes})
+    app = GrpcApp(inner.rpcs, inner.upstream.log, rooms, request_bytes_max=config.request_bytes_max)
+    inner.metrics.show(m.RECEIVED_BYTES, lambda: {(): rooms.received.taken})
     watching = asyncio.create_task(app.watch_clients())
     try:
         yield app

@@ -97,7 +97,28 @@ class ProxyConfig:
     request_bytes_max: int = 130 * MiB
     """Largest request as a whole; it has room for a batch of large messages."""
     received_bytes_max: int = 512 * MiB
-    """Bytes held of all requests that are not whole yet; not with grpcio."""
+    """Bytes held of all requests that are not whole yet, or large; not with grpcio."""
+    unread_bytes_max: int = 256 * MiB
+    """Bytes held of all answers that their clients do not read; http2 only, as all of the next."""
+    stall_ms_max: int = 30_000
+    """How long an answer waits while its client takes nothing of it; then its call ends."""
+    arriving_max: int = 8_192
+    """Requests at a time that have begun and are not whole."""
+    arrival_ms_max: int = 60_000
+    """How long a request may take to be whole."""
+    streams_first: int = 1_024
+    """Streams of a connection, until half of them are calls under way; then twice as many, and so
+    on up to streams_max."""
+    streams_max: int = 16_384
+    """Streams of a connection that keeps that many calls under way, waiting polls say."""
+    header_bytes_max: int = 16 * KiB
+    """Headers of a request, as they are sent and as they are meant."""
+    idle_frames_max: int = 10_000
+    """Frames a second of a connection that begin nothing: pings, windows, resets, pieces of a few
+    bytes. One that sends more is closed."""
+    address_idle_frames_max: int = 50_000
+    """The same of all connections of an address; beyond it those are closed that send more than
+    their part."""
     connections_max: int = 20_000
     """Connections of clients at a time; not with grpcio."""
     rpcs_max: int = 20_000

@@ -19,7 +19,12 @@ CLIENTS = gauge(
 )
 CONNECTIONS = gauge("popmq_connections", "Connections of clients; not with the front grpcio")
 RECEIVED_BYTES = gauge(
-    "popmq_received_bytes", "Held of requests that are not whole yet; not with the front grpcio"
+    "popmq_received_bytes",
+    "Held of requests that are not whole yet, or large; not with the front grpcio",
+)
+ARRIVING = gauge("popmq_requests_arriving", "Requests that are not whole yet; with the front http2")
+UNREAD_BYTES = gauge(
+    "popmq_unread_bytes", "Held of answers that their clients do not read; with the front http2"
 )
 LINK_UP = gauge(
     "popmq_link_up",

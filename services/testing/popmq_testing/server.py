@@ -19,11 +19,10 @@ from popmq_cli.standalone import NEVER_MS, LocalAnnouncer
 from popmq_common.clock import VirtualClock
 from popmq_common.units import MiB
 from popmq_nameserver.core.route_table import RouteTable
-from popmq_proxy.app import application, handlers
+from popmq_proxy.app import application, handlers, limits
 from popmq_proxy.clients.local_brokers import LocalBroker, LocalBrokers
 from popmq_proxy.clients.nameservers import LocalNameservers
 from popmq_proxy.config import ProxyConfig
-from popmq_proxy.front.http2.connection import Limits
 from popmq_proxy.front.http2.server import Http2Server
 from popmq_proxy.front.rpcs import Rpc
 from popmq_testing.faults import Drops, MortalBroker
@@ -174,7 +173,12 @@ class Server:
         inner = replace(inner, rpcs=rpcs)
         app = await stack.enter_async_context(application(config, inner))
         front = Http2Server(
-            app, Limits(), inner.upstream.log, connections_max=config.connections_max, tls=None
+            app,
+            limits(config),
+            app.rooms,
+            inner.upstream.log,
+            connections_max=config.connections_max,
+            tls=None,
         )
         self.port = inner.upstream.port = front.bind(HOST, config.port)
         front.start()

@@ -11,50 +11,38 @@ pyvoy runs it inside Envoy. What is special about it (pyvoy 1.3, seen in tests):
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 from google.protobuf.message import DecodeError
 
 from popmq_common.errors import PopMQError
 from popmq_common.logs import Log
-from popmq_proxy.front.direct import DirectCalls, Room
+from popmq_proxy.front.direct import DirectCalls
 from popmq_proxy.front.events import END, HEADERS, START, Event, Receive, Send, SendWhole
-from popmq_proxy.front.grpc_wire import (
-    Code,
-    GrpcError,
-    MessageReader,
-    framed,
-    only_message,
-    percent_encoded,
-)
+from popmq_proxy.front.grpc_wire import Code, GrpcError, framed, only_message, percent_encoded
+from popmq_proxy.front.messages import Call, ClientGone, Messages
 from popmq_proxy.front.request_head import context_of, is_grpc
+from popmq_proxy.front.room import Accounts, Rooms
 from popmq_proxy.front.rpcs import Kind, Rpc, grpc_code
 from popmq_proxy.front.vigil import Vigil
-from popmq_proxy.rpc.context import CallContext
+
+Serve = Callable[[Rpc, Call], Coroutine[Any, Any, None]]
 
 
-class ClientGone(Exception):
-    """The client went before its request was whole."""
+class NoGrpc(Exception):
+    """A request of HTTP that is none of gRPC."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__()
+        self.status = status
 
 
 class GrpcApp:
-    def __init__(
-        self,
-        rpcs: list[Rpc],
-        log: Log,
-        *,
-        rpcs_max: int,
-        request_bytes_max: int,
-        received_bytes_max: int,
-    ) -> None:
-        """`received_bytes_max` bounds what is held of all unfinished requests together."""
+    def __init__(self, rpcs: list[Rpc], log: Log, rooms: Rooms, *, request_bytes_max: int) -> None:
         self._log = log
-        self.room = Room(rpcs_max)
+        self.rooms = rooms
         self._request_bytes_max = request_bytes_max
-        self._received_bytes_max = received_bytes_max
-        self.received_bytes = 0
-        """Held of requests that are not whole yet."""
         self._vigil = Vigil()
         serve = {
             Kind.UNARY: self._unary,
@@ -62,35 +50,37 @@ class GrpcApp:
             Kind.STREAM: self._stream,
             Kind.BIDI: self._bidi,
         }
-        self._serving = {f"/{rpc.service}/{rpc.name}": (rpc, serve[rpc.kind]) for rpc in rpcs}
-        direct = {path: rpc for path, (rpc, _) in self._serving.items() if rpc.begin}
-        self.direct = DirectCalls(direct, request_bytes_max, self.room)
+        by_path = {f"/{rpc.service}/{rpc.name}": rpc for rpc in rpcs}
+        self._serving = {path: (rpc, serve[rpc.kind]) for path, rpc in by_path.items()}
+        self.streaming = frozenset(path for path, rpc in by_path.items() if rpc.kind is Kind.BIDI)
+        """Paths of calls that are served while their requests come; their clients wait for the head
+        of the response before they send."""
+        direct = {path: rpc for path, rpc in by_path.items() if rpc.begin}
+        self.direct = DirectCalls(direct, request_bytes_max, rooms.calls)
 
     async def watch_clients(self) -> None:
         """End waiting polls whose clients are gone, for ever."""
         await self._vigil.run()
 
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
-        if self.room.is_full():
-            text = f"too many RPCs at a time, the limit is {self.room.limit}"
+        accounts: Accounts | None = scope.get("accounts")
+        account = None if accounts is None else accounts.calls
+        room = self.rooms.calls
+        if not room.admits(account):
+            text = f"too many RPCs at a time, the limit is {room.limit}"
             await _refuse(send, Code.RESOURCE_EXHAUSTED, text)
             return
-        self.room.taken += 1
+        room.take(account)
+        path = scope["path"]
         try:
-            headers = dict(scope["headers"])
-            if scope["method"] != "POST" or not is_grpc(headers):
-                await _not_grpc(scope["method"], send)
-                return
-            if headers.get(b"te") != b"trailers":
-                raise GrpcError(
-                    Code.INTERNAL, "te: trailers is missing, without it no status arrives"
-                )
-            found = self._serving.get(scope["path"])
-            if found is None:
-                text = f"there is no method {scope['path']}"
-                raise GrpcError(Code.UNIMPLEMENTED, text)
-            rpc, serve = found
-            await serve(rpc, context_of(scope, headers), receive, send)
+            rpc, serve, call = self._call(scope, receive, send)
+            del scope  # long polls have no use for it
+            try:
+                await serve(rpc, call)
+            finally:
+                call.hold(0)
+        except NoGrpc as other:
+            await _not_grpc(other, send)
         except GrpcError as error:
             await _refuse(send, error.code, str(error))
         except PopMQError as error:
@@ -102,117 +92,113 @@ class GrpcApp:
         except Exception as error:
             if type(error).__name__ == "ClientDisconnectedError":  # pyvoy's, it has no public name
                 return
-            self._log.exception("rpc.crashed", path=scope["path"])
+            self._log.exception("rpc.crashed", path=path)
             await _refuse(send, Code.INTERNAL, "internal error")
         finally:
-            self.room.taken -= 1
+            room.give(account)
 
-    async def _unary(self, rpc: Rpc, ctx: CallContext, receive: Receive, send: Send) -> None:
-        request = rpc.decode(await self._request(ctx, receive))
-        response = await rpc.handler(ctx, request)
-        await _reply(send, [response.SerializeToString()])
+    def _call(self, scope: Event, receive: Receive, send: Send) -> tuple[Rpc, Serve, Call]:
+        """Raises `NoGrpc`, `GrpcError`."""
+        headers: dict[bytes, bytes] = scope.get("named") or dict(scope["headers"])
+        if scope["method"] != "POST" or not is_grpc(headers):
+            raise NoGrpc(405 if scope["method"] != "POST" else 415)
+        if headers.get(b"te") != b"trailers":
+            text = "te: trailers is missing, without it no status arrives"
+            raise GrpcError(Code.INTERNAL, text)
+        found = self._serving.get(scope["path"])
+        if found is None:
+            raise GrpcError(Code.UNIMPLEMENTED, f"there is no method {scope['path']}")
+        call = Call(scope, context_of(scope, headers), receive, send, self.rooms.received)
+        return *found, call
 
-    async def _answer(self, rpc: Rpc, ctx: CallContext, receive: Receive, send: Send) -> None:
-        request = rpc.decode(await self._request(ctx, receive))
-        with self._vigil.over(receive):
-            answer = await rpc.handler(ctx, request)
+    async def _unary(self, rpc: Rpc, call: Call) -> None:
+        request = rpc.decode(await self._request(call))
+        response = await rpc.handler(call.context, request)
+        responses = [response.SerializeToString()]
+        del request, response
+        await self._reply(call, responses)
+
+    async def _answer(self, rpc: Rpc, call: Call) -> None:
+        request = rpc.decode(await self._request(call))
+        call.hold(0)  # a request for messages is small, and may wait long
+        with self._vigil.over(call.receive):
+            answer = await rpc.handler(call.context, request)
+        undo, responses = answer.undo, answer.responses
+        del answer
         try:
-            await _reply(send, answer.responses)
+            await self._reply(call, responses)
         except BaseException:
-            await asyncio.shield(answer.undo())
+            await asyncio.shield(undo())
             raise
 
-    async def _stream(self, rpc: Rpc, ctx: CallContext, receive: Receive, send: Send) -> None:
-        request = rpc.decode(await self._request(ctx, receive))
-        with self._vigil.over(receive):
-            await self._respond(rpc.handler(ctx, request), send)
+    async def _stream(self, rpc: Rpc, call: Call) -> None:
+        request = rpc.decode(await self._request(call))
+        with self._vigil.over(call.receive):
+            await _respond(call, rpc.handler(call.context, request))
 
-    async def _bidi(self, rpc: Rpc, ctx: CallContext, receive: Receive, send: Send) -> None:
-        await self._respond(rpc.handler(ctx, self._requests(rpc, ctx, receive)), send)
+    async def _bidi(self, rpc: Rpc, call: Call) -> None:
+        await _respond(call, rpc.handler(call.context, self._requests(rpc, call)))
 
-    async def _respond(self, responses: Any, send: Send) -> None:
-        """Headers at once, for clients wait for them before all else; then what comes.
-
-        pyvoy holds the headers back until there is a body event, be it empty.
-        """
-        await send(START)
-        await send({"type": "http.response.body", "body": b"", "more_body": True})
-        end = END
-        try:
-            async for response in responses:
-                body = framed([response.SerializeToString()])
-                await send({"type": "http.response.body", "body": body, "more_body": True})
-        except PopMQError as error:
-            end = _trailers(grpc_code(error), str(error))
-        except (GrpcError, DecodeError) as error:
-            end = _trailers(getattr(error, "code", Code.INTERNAL), str(error))
-        finally:
-            await responses.aclose()
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-        await send(end)
-
-    async def _request(self, ctx: CallContext, receive: Receive) -> bytes:
+    async def _request(self, call: Call) -> bytes:
         """The one message of the request. Raises `GrpcError`, `ClientGone`."""
-        event = await receive()
-        if ctx.deadline_s is not None and time.monotonic() >= ctx.deadline_s:
+        event = await call.receive()
+        deadline_s = call.context.deadline_s
+        if deadline_s is not None and time.monotonic() >= deadline_s:
             raise GrpcError(Code.DEADLINE_EXCEEDED, "the deadline passed before the call came")
         if not event.get("more_body"):
             message = only_message(event.get("body", b""))
             if message is not None and len(message) <= self._request_bytes_max:
+                call.hold(len(message))
                 return message
-        messages = [message async for message in self._messages(ctx, receive, event)]
-        if len(messages) != 1:
-            raise GrpcError(Code.INTERNAL, f"{len(messages)} messages in a call that takes one")
-        return messages[0]
+        return await Messages(call, event, self._request_bytes_max).only()
 
-    async def _requests(self, rpc: Rpc, ctx: CallContext, receive: Receive) -> AsyncIterator[Any]:
+    async def _requests(self, rpc: Rpc, call: Call) -> AsyncIterator[Any]:
         try:
-            async for message in self._messages(ctx, receive, await receive()):
+            messages = Messages(call, await call.receive(), self._request_bytes_max)
+            while (message := await messages.next()) is not None:
                 yield rpc.decode(message)
         except ClientGone:
             return
 
-    async def _messages(
-        self, ctx: CallContext, receive: Receive, event: Event
-    ) -> AsyncIterator[bytes]:
-        """Messages of a request, from its first event on; bounded by what all may hold."""
-        encoding = ctx.metadata.get("grpc-encoding", "")
-        reader = MessageReader(self._request_bytes_max, encoding)
-        counted = 0
-        try:
-            while True:
-                if event["type"] == "http.disconnect":
-                    raise ClientGone()
-                for message in reader.feed(event.get("body", b"")):
-                    yield message
-                self.received_bytes += reader.held_bytes - counted
-                counted = reader.held_bytes
-                if self.received_bytes > self._received_bytes_max:
-                    limit = self._received_bytes_max
-                    text = f"unfinished requests hold more than {limit} bytes"
-                    raise GrpcError(Code.RESOURCE_EXHAUSTED, text)
-                if not event.get("more_body"):
-                    reader.end()
-                    return
-                event = await receive()
-        finally:
-            self.received_bytes -= counted
+    async def _reply(self, call: Call, responses: list[bytes]) -> None:
+        """All there is to say, in one piece."""
+        whole: SendWhole | None = getattr(call.send, "whole", None)
+        body = [framed(responses)]
+        responses.clear()
+        if whole is not None and whole(START, body[0], END):
+            return
+        await call.send(START)
+        # Handed over, not kept: what waits to leave is held once.
+        await call.send({"type": "http.response.body", "body": body.pop(), "more_body": False})
+        await call.send(END)
+
+
+async def _respond(call: Call, responses: Any) -> None:
+    """Headers at once, for clients wait for them before all else; then what comes.
+
+    pyvoy holds the headers back until there is a body event, be it empty.
+    """
+    send = call.send
+    await send(START)
+    await send({"type": "http.response.body", "body": b"", "more_body": True})
+    end = END
+    try:
+        async for response in responses:
+            body = framed([response.SerializeToString()])
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+    except PopMQError as error:
+        end = _trailers(grpc_code(error), str(error))
+    except (GrpcError, DecodeError) as error:
+        end = _trailers(getattr(error, "code", Code.INTERNAL), str(error))
+    finally:
+        await responses.aclose()
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+    await send(end)
 
 
 def _trailers(code: int, text: str) -> Event:
     status = [(b"grpc-status", str(int(code)).encode()), (b"grpc-message", percent_encoded(text))]
     return {"type": "http.response.trailers", "headers": status, "more_trailers": False}
-
-
-async def _reply(send: Send, messages: list[bytes]) -> None:
-    """All there is to say, in one piece."""
-    body = framed(messages)
-    whole: SendWhole | None = getattr(send, "whole", None)
-    if whole is not None and whole(START, body, END):
-        return
-    await send(START)
-    await send({"type": "http.response.body", "body": body, "more_body": False})
-    await send(END)
 
 
 async def _refuse(send: Send, code: int, text: str) -> None:
@@ -222,9 +208,8 @@ async def _refuse(send: Send, code: int, text: str) -> None:
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _not_grpc(method: str, send: Send) -> None:
+async def _not_grpc(other: NoGrpc, send: Send) -> None:
     text = b"PopMQ speaks gRPC here: apache.rocketmq.v2.\n"
-    status = 405 if method != "POST" else 415
     headers = [(b"content-type", b"text/plain")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.start", "status": other.status, "headers": headers})
     await send({"type": "http.response.body", "body": text, "more_body": False})

@@ -7,7 +7,7 @@ long way, through the application and its coroutines, which also tells what is w
 """
 
 import time
-from collections.abc import Callable, Container
+from collections.abc import Container
 from typing import Any, Protocol
 
 from google.protobuf.message import DecodeError
@@ -16,22 +16,9 @@ from popmq_common.errors import PopMQError
 from popmq_proxy.front.events import Event
 from popmq_proxy.front.grpc_wire import GrpcError, only_message
 from popmq_proxy.front.request_head import context_of, is_grpc
+from popmq_proxy.front.room import Account, Accounts, Room
 from popmq_proxy.front.rpcs import Rpc
 from popmq_proxy.rpc.context import CallContext
-
-
-class Room:
-    """How many RPCs may be under way."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.taken = 0
-
-    def is_full(self) -> bool:
-        return self.taken >= self.limit
-
-    def leave(self) -> None:
-        self.taken -= 1
 
 
 class Caller(Protocol):
@@ -39,6 +26,11 @@ class Caller(Protocol):
 
     closed: bool
     """Nobody wants one any more."""
+
+    @property
+    def accounts(self) -> Accounts | None:
+        """The client's, if it has any."""
+        ...
 
     def answer(self, response: bytes) -> None:
         """One message and the status OK."""
@@ -65,16 +57,17 @@ class Direct(Protocol):
 class DirectRpc:
     """One RPC under way."""
 
-    __slots__ = ("_began_s", "_begin", "_caller", "_ended", "_stats")
+    __slots__ = ("_account", "_began_s", "_begin", "_caller", "_room", "_stats")
 
-    def __init__(self, rpc: Rpc, caller: Caller, ended: Callable[[], None]) -> None:
-        """`ended` is called when it is over, or goes the long way."""
+    def __init__(self, rpc: Rpc, caller: Caller, room: Room, account: Account | None) -> None:
+        """It has its place in the room, until it is over or goes the long way."""
         assert rpc.begin is not None
         assert rpc.stats is not None
         self._begin = rpc.begin
         self._stats = rpc.stats
         self._caller = caller
-        self._ended = ended
+        self._room = room
+        self._account = account
         self._began_s = 0.0
 
     def begin(self, context: CallContext, request: Any) -> bool:
@@ -85,7 +78,7 @@ class DirectRpc:
         return False
 
     def _told(self, response: Any) -> None:
-        self._ended()
+        self._room.give(self._account)
         caller = self._caller
         if response is None:
             self._stats.undo()
@@ -112,20 +105,21 @@ class DirectCalls:
         message = only_message(body)
         if rpc is None or message is None or len(message) > self._request_bytes_max:
             return False
-        headers: dict[bytes, bytes] = dict(scope["headers"])
+        headers: dict[bytes, bytes] = scope.get("named") or dict(scope["headers"])
         if scope["method"] != "POST" or not is_grpc(headers) or headers.get(b"te") != b"trailers":
             return False
-        room = self._room
+        room, accounts = self._room, caller.accounts
+        account = None if accounts is None else accounts.calls
         try:
             context = context_of(scope, headers)
             late = context.deadline_s is not None and time.monotonic() >= context.deadline_s
-            if late or not context.client_id or room.is_full():
+            if late or not context.client_id or not room.admits(account):
                 return False
             request = rpc.decode(message)
         except (GrpcError, PopMQError, DecodeError):
             return False  # told on the long way
-        room.taken += 1
-        if DirectRpc(rpc, caller, room.leave).begin(context, request):
+        room.take(account)
+        if DirectRpc(rpc, caller, room, account).begin(context, request):
             return True
-        room.leave()
+        room.give(account)
         return False

@@ -46,6 +46,7 @@ class EnvoyCall:
 
     __slots__ = ("_calls", "_first", "_on_end", "_receive", "_scope", "_send")
 
+    accounts = None  # calls from Envoy are bounded all together
     closed = False  # pyvoy tells only when asked; what is sent to one who left goes nowhere
 
     def __init__(self, calls: EnvoyCalls, scope: Event, receive: Receive, send: Send) -> None:

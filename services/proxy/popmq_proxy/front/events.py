@@ -10,6 +10,9 @@ SendWhole = Callable[[Event, bytes, Event], bool]
 """What our own front's `send` has as its attribute `whole`: head, body and trailers in one go.
 False: the client's windows do not allow that."""
 
+# Beside ASGI's keys our own front's scope has `named`, the headers by name, and `accounts`, what
+# the client has of the rooms that all share (room.py).
+
 HEADERS = [(b"content-type", b"application/grpc"), (b"grpc-accept-encoding", b"identity,gzip")]
 START: Event = {
     "type": "http.response.start",

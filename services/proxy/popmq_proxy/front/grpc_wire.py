@@ -15,6 +15,8 @@ from typing import Final
 
 PREFIX: Final = Struct(">BI")
 PREFIX_BYTES: Final = 5
+PIECE_BYTES: Final = 1 << 20
+"""Of a message, unpacked in one go."""
 _UNITS_S: Final = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _GZIP_WINDOW: Final = 31  # zlib's way to say gzip
 
@@ -41,57 +43,76 @@ class GrpcError(Exception):
 class MessageReader:
     """Chunks of a body → the messages in it, wherever the chunks are cut."""
 
-    def __init__(self, bytes_max: int, encoding: str) -> None:
-        """`encoding` is the request's grpc-encoding."""
+    def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
-        self._encoding = encoding
         self._held = bytearray()
-        self._needed = PREFIX_BYTES
 
     @property
     def held_bytes(self) -> int:
         return len(self._held)
 
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """Messages that `chunk` completes. Raises `GrpcError`."""
+    def feed(self, chunk: bytes) -> None:
         self._held += chunk
-        found: list[bytes] = []
-        while len(self._held) >= self._needed:
-            compressed, size = PREFIX.unpack_from(self._held)
-            if size > self._bytes_max:
-                text = f"a message of {size} bytes, the limit is {self._bytes_max}"
-                raise GrpcError(Code.RESOURCE_EXHAUSTED, text)
-            self._needed = PREFIX_BYTES + size
-            if len(self._held) < self._needed:
-                break
-            message = bytes(self._held[PREFIX_BYTES : self._needed])
-            del self._held[: self._needed]
-            self._needed = PREFIX_BYTES
-            found.append(self._plain(message) if compressed else message)
-        return found
+
+    def next(self) -> tuple[bool, bytes] | None:
+        """(is it packed, the next message), if it is whole. Raises `GrpcError`."""
+        if len(self._held) < PREFIX_BYTES:
+            return None
+        packed, size = PREFIX.unpack_from(self._held)
+        if size > self._bytes_max:
+            text = f"a message of {size} bytes, the limit is {self._bytes_max}"
+            raise GrpcError(Code.RESOURCE_EXHAUSTED, text)
+        end = PREFIX_BYTES + size
+        if len(self._held) < end:
+            return None
+        with memoryview(self._held) as held:
+            message = bytes(held[PREFIX_BYTES:end])
+        del self._held[:end]
+        return bool(packed), message
 
     def end(self) -> None:
         """The body is over. Raises `GrpcError` when it ended inside a message."""
         if self._held:
             raise GrpcError(Code.INTERNAL, "the request ended in the middle of a message")
 
-    def _plain(self, message: bytes) -> bytes:
-        if self._encoding in ("", "identity"):
+
+class Unpacking:
+    """One message that is packed, piece by piece."""
+
+    def __init__(self, message: bytes, encoding: str, bytes_max: int) -> None:
+        """`encoding` is the request's grpc-encoding. Raises `GrpcError`."""
+        if encoding in ("", "identity"):
             raise GrpcError(Code.INTERNAL, "a compressed message without grpc-encoding")
-        if self._encoding != "gzip":
-            text = f"grpc-encoding {self._encoding!r} is not known here, gzip is"
+        if encoding != "gzip":
+            text = f"grpc-encoding {encoding!r} is not known here, gzip is"
             raise GrpcError(Code.UNIMPLEMENTED, text)
-        inflater = zlib.decompressobj(_GZIP_WINDOW)
+        self._inflater = zlib.decompressobj(_GZIP_WINDOW)
+        self._packed = message
+        self._pieces: list[bytes] = []
+        self._left = self._bytes_max = bytes_max
+
+    @property
+    def unpacked_bytes(self) -> int:
+        return self._bytes_max - self._left
+
+    def step(self) -> bool:
+        """Unpack up to `PIECE_BYTES`; True: that was all. Raises `GrpcError`."""
         try:
-            plain = inflater.decompress(message, self._bytes_max + 1)
+            piece = self._inflater.decompress(self._packed, PIECE_BYTES)
         except zlib.error as wrong:
             raise GrpcError(Code.INVALID_ARGUMENT, f"a message that is no gzip: {wrong}") from wrong
-        if len(plain) > self._bytes_max:
+        self._pieces.append(piece)
+        self._left -= len(piece)
+        if self._left < 0:
             text = f"a message of more than {self._bytes_max} bytes when unpacked"
             raise GrpcError(Code.RESOURCE_EXHAUSTED, text)
-        if not inflater.eof:
+        self._packed = self._inflater.unconsumed_tail
+        if not self._inflater.eof and not self._packed and not piece:
             raise GrpcError(Code.INVALID_ARGUMENT, "a gzip message that ends too early")
-        return plain
+        return self._inflater.eof
+
+    def message(self) -> bytes:
+        return b"".join(self._pieces)
 
 
 def only_message(body: bytes) -> bytes | None:

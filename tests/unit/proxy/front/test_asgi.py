@@ -1,6 +1,7 @@
 """gRPC as an ASGI application: what leaves for each kind of request, and what is undone."""
 
 import asyncio
+import gzip
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,7 +11,8 @@ from google.protobuf.message import DecodeError
 from popmq_common import logs
 from popmq_common.errors import TopicNotFound
 from popmq_proxy.front.asgi import GrpcApp
-from popmq_proxy.front.grpc_wire import Code, framed
+from popmq_proxy.front.grpc_wire import PREFIX, Code, framed
+from popmq_proxy.front.room import Rooms
 from popmq_proxy.front.rpcs import Kind, Rpc
 from popmq_proxy.rpc.answer import Answer
 
@@ -71,6 +73,7 @@ class Service:
 
     def __init__(self) -> None:
         self.undone = 0
+        self.waits_for: asyncio.Event | None = None
         kinds: list[tuple[str, Kind, Any]] = [
             ("Unary", Kind.UNARY, self.unary),
             ("Answer", Kind.ANSWER, self.answer),
@@ -78,19 +81,16 @@ class Service:
             ("Bidi", Kind.BIDI, self.bidi),
         ]
         rpcs = [Rpc("test.Service", name, kind, decode, handler) for name, kind, handler in kinds]
-        self.app = GrpcApp(
-            rpcs,
-            logs.get("test"),
-            rpcs_max=2,
-            request_bytes_max=1_000,
-            received_bytes_max=1_500,
-        )
+        self.rooms = Rooms(calls_max=2, received_bytes_max=1_500, unread_bytes_max=1_000)
+        self.app = GrpcApp(rpcs, logs.get("test"), self.rooms, request_bytes_max=1_000)
 
     async def unary(self, ctx: Any, request: Text) -> Text:
         if request.text == b"missing":
             raise TopicNotFound(topic="t")
         if request.text == b"bug":
             raise ZeroDivisionError
+        if self.waits_for is not None:
+            await self.waits_for.wait()
         return Text(b"<" + request.text + b">")
 
     async def answer(self, ctx: Any, request: Text) -> Answer:
@@ -225,9 +225,34 @@ async def test_unfinished_requests_share_a_bound(service: Service) -> None:
     assert refused.status == Code.RESOURCE_EXHAUSTED
     waits.set()
     assert (await task).status == Code.INTERNAL  # it ended in the middle
-    assert service.app.received_bytes == 0
+    assert service.rooms.received.taken == 0
+
+
+async def test_a_call_that_takes_one_message_ends_at_the_second(service: Service) -> None:
+    """However many are on their way."""
+    endless = Exchange(*[framed([b"x"])] * 1_000)
+    assert (await service.run("Unary", endless)).status == Code.INTERNAL
+    assert len(endless._bodies) == 998
+    assert service.rooms.received.taken == 0
+
+
+async def test_what_a_message_is_unpacked_counts(service: Service) -> None:
+    """Two messages of a few bytes that are 1,000 each: the second does not fit beside the first,
+    whose handler has not answered."""
+    packed = gzip.compress(bytes(1_000))
+    body = PREFIX.pack(1, len(packed)) + packed
+    headers = [(b"grpc-encoding", b"gzip")]
+    answered = asyncio.Event()
+    service.waits_for = answered
+    first = asyncio.create_task(service.run("Unary", Exchange(body), headers=headers))
+    await asyncio.sleep(0)
+    second = await service.run("Unary", Exchange(body), headers=headers)
+    assert second.status == Code.RESOURCE_EXHAUSTED
+    answered.set()
+    assert (await first).status == 0
+    assert service.rooms.received.taken == 0
 
 
 async def test_rpcs_are_bounded(service: Service) -> None:
-    service.app.room.taken = 2
+    service.rooms.calls.taken = 2
     assert (await service.run("Unary", Exchange(framed([b"x"])))).status == Code.RESOURCE_EXHAUSTED

@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from popmq_proxy.front.grpc_wire import (
+    PIECE_BYTES,
     PREFIX,
     Code,
     GrpcError,
     MessageReader,
+    Unpacking,
     framed,
     only_message,
     percent_encoded,
@@ -26,10 +28,12 @@ def test_messages_come_out_whole_wherever_the_body_is_cut(
 ) -> None:
     body = framed(messages)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(body)), max_size=8)))
-    reader = MessageReader(LIMIT, "")
+    reader = MessageReader(LIMIT)
     found: list[bytes] = []
     for start, end in zip([0, *cuts], [*cuts, len(body)], strict=True):
-        found += reader.feed(body[start:end])
+        reader.feed(body[start:end])
+        while (message := reader.next()) is not None:
+            found.append(message[1])
     reader.end()
     assert found == messages
     assert reader.held_bytes == 0
@@ -43,29 +47,46 @@ def test_one_whole_message_is_recognized(body: bytes) -> None:
 
 
 def test_a_body_that_ends_inside_a_message_is_an_error() -> None:
-    reader = MessageReader(LIMIT, "")
+    reader = MessageReader(LIMIT)
     reader.feed(framed([b"hello"])[:-1])
+    assert reader.next() is None
     with pytest.raises(GrpcError, match="middle of a message"):
         reader.end()
 
 
 def test_a_huge_length_is_refused_before_anything_is_held() -> None:
-    reader = MessageReader(LIMIT, "")
+    reader = MessageReader(LIMIT)
+    reader.feed(PREFIX.pack(0, 1 << 30))
     with pytest.raises(GrpcError) as refused:
-        reader.feed(PREFIX.pack(0, 1 << 30))
+        reader.next()
     assert refused.value.code == Code.RESOURCE_EXHAUSTED
 
 
+def unpacked(message: bytes, encoding: str = "gzip", bytes_max: int = LIMIT) -> bytes:
+    unpacking = Unpacking(message, encoding, bytes_max)
+    while not unpacking.step():
+        assert unpacking.unpacked_bytes <= bytes_max
+    return unpacking.message()
+
+
 def test_gzip_is_understood_and_bounded() -> None:
-    packed = gzip.compress(b"hello")
-    assert MessageReader(LIMIT, "gzip").feed(PREFIX.pack(1, len(packed)) + packed) == [b"hello"]
-    packed = gzip.compress(bytes(LIMIT))
-    assert MessageReader(LIMIT, "gzip").feed(PREFIX.pack(1, len(packed)) + packed) == [bytes(LIMIT)]
-    bomb = gzip.compress(bytes(100_000))
+    assert unpacked(gzip.compress(b"hello")) == b"hello"
+    assert unpacked(gzip.compress(bytes(LIMIT))) == bytes(LIMIT)
     with pytest.raises(GrpcError, match="when unpacked"):
-        MessageReader(LIMIT, "gzip").feed(PREFIX.pack(1, len(bomb)) + bomb)
+        unpacked(gzip.compress(bytes(100_000)))
     with pytest.raises(GrpcError, match="no gzip"):
-        MessageReader(LIMIT, "gzip").feed(PREFIX.pack(1, 3) + b"abc")
+        unpacked(b"abc")
+
+
+def test_a_message_is_unpacked_piece_by_piece() -> None:
+    packed = gzip.compress(bytes(3 * PIECE_BYTES + 1))
+    unpacking = Unpacking(packed, "gzip", 10 * PIECE_BYTES)
+    steps = 1
+    while not unpacking.step():
+        assert unpacking.unpacked_bytes <= steps * PIECE_BYTES
+        steps += 1
+    assert steps >= 4
+    assert unpacking.message() == bytes(3 * PIECE_BYTES + 1)
 
 
 @pytest.mark.parametrize("wrong", ["cut", "flipped", "empty"])
@@ -77,14 +98,14 @@ def test_a_gzip_that_is_not_whole_is_refused(wrong: str) -> None:
         "empty": b"",
     }[wrong]
     with pytest.raises(GrpcError) as refused:
-        MessageReader(LIMIT, "gzip").feed(PREFIX.pack(1, len(packed)) + packed)
+        unpacked(packed)
     assert refused.value.code == Code.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize(("encoding", "code"), [("", Code.INTERNAL), ("br", Code.UNIMPLEMENTED)])
 def test_what_cannot_be_unpacked_is_refused(encoding: str, code: Code) -> None:
     with pytest.raises(GrpcError) as refused:
-        MessageReader(LIMIT, encoding).feed(PREFIX.pack(1, 1) + b"x")
+        unpacked(b"x", encoding)
     assert refused.value.code == code
 
 

@@ -4,63 +4,31 @@ import asyncio
 from typing import Any
 
 import pytest
+from harness.http2 import Client, shared
 from hpack import Encoder
 
 from popmq_proxy.front.events import Event, Receive, Send
 from popmq_proxy.front.http2 import wire
-from popmq_proxy.front.http2.connection import Connection, Limits
 from popmq_proxy.front.http2.wire import Error, Setting
 
-HEADERS = [(":method", "POST"), (":path", "/s/m"), ("content-type", "application/grpc")]
+HEADERS = [
+    (":method", "POST"),
+    (":scheme", "http"),
+    (":path", "/s/m"),
+    ("content-type", "application/grpc"),
+]
 START: Event = {"type": "http.response.start", "status": 200, "headers": [], "trailers": True}
 END: Event = {"type": "http.response.trailers", "headers": [(b"grpc-status", b"0")]}
 
 
-class Wire:
-    """The client's end: what was written, as frames."""
-
-    def __init__(self) -> None:
-        self.written = b""
-        self.closed = False
-
-    def set_write_buffer_limits(self, high: int) -> None: ...
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
-
-    def frames(self, stream_id: int) -> list[tuple[int, int, bytes]]:
-        """(type, flags, payload) of one stream since the last call."""
-        found, at = [], 0
-        while at < len(self.written):
-            high, low, kind, flags, number = wire.HEAD.unpack_from(self.written, at)
-            end = at + wire.HEAD_BYTES + (high << 8 | low)
-            if number == stream_id:
-                found.append((kind, flags, self.written[at + wire.HEAD_BYTES : end]))
-            at = end
-        self.written = b""
-        return found
-
-
-class Serving:
+class Serving(Client):
     """A connection whose application answers with what it got, twice."""
 
     def __init__(self, **limits: Any) -> None:
         self.requests: list[bytes] = []
         self.cancelled = 0
-        self.ended = 0
-        self.transport = Wire()
-        self.connection = Connection(self.app, Limits(**limits), ("1.2.3.4", 5), self._end)
-        self.connection.connection_made(self.transport)  # type: ignore[arg-type]
+        super().__init__(self.app, shared(**limits))
         self.encoder = Encoder()
-
-    def _end(self, _: Connection) -> None:
-        self.ended += 1
 
     async def app(self, scope: Event, receive: Receive, send: Send) -> None:
         try:
@@ -83,11 +51,6 @@ class Serving:
     def request(self, stream_id: int, body: bytes) -> bytes:
         return self.head(stream_id) + wire.frame(wire.DATA, wire.END_STREAM, stream_id, body)
 
-    async def give(self, data: bytes) -> None:
-        self.connection.data_received(data)
-        for _ in range(8):
-            await asyncio.sleep(0)
-
 
 def answered(frames: list[tuple[int, int, bytes]]) -> bytes:
     """The body of a whole answer."""
@@ -105,10 +68,10 @@ async def test_however_the_bytes_are_cut(step: int) -> None:
         serving.connection.data_received(data[at : at + step])
     await serving.give(b"")
     frames = serving.transport.written
-    assert answered(serving.transport.frames(1)) == body * 2
+    assert answered(serving.frames(1)) == body * 2
     serving.transport.written = frames
-    assert answered(serving.transport.frames(3)) == b"xx"
-    assert not serving.connection.streams
+    assert answered(serving.frames(3)) == b"xx"
+    assert not serving.connection.streams.open
 
 
 async def test_padding_and_priority_are_no_part_of_it() -> None:
@@ -125,14 +88,14 @@ async def test_an_answer_waits_for_the_clients_window() -> None:
     serving = Serving()
     small = wire.settings({Setting.INITIAL_WINDOW_SIZE: 5})
     await serving.give(wire.PREFACE + small + serving.request(1, b"abcd"))
-    frames = serving.transport.frames(1)
+    frames = serving.frames(1)
     assert [kind for kind, _, _ in frames] == [wire.HEADERS, wire.DATA]
     assert frames[-1][2] == b"abcda"
     await serving.give(wire.window_update(1, 2))
-    assert serving.transport.frames(1) == [(wire.DATA, 0, b"bc")]
+    assert serving.frames(1) == [(wire.DATA, 0, b"bc")]
     await serving.give(wire.window_update(1, 100))
-    assert [kind for kind, _, _ in serving.transport.frames(1)] == [wire.DATA, wire.HEADERS]
-    assert not serving.connection.streams
+    assert [kind for kind, _, _ in serving.frames(1)] == [wire.DATA, wire.HEADERS]
+    assert not serving.connection.streams.open
 
 
 async def test_a_large_request_is_let_in_as_it_is_taken() -> None:
@@ -140,7 +103,7 @@ async def test_a_large_request_is_let_in_as_it_is_taken() -> None:
     await serving.give(wire.PREFACE + wire.settings({}) + serving.head(1))
     for _ in range(5):
         await serving.give(wire.frame(wire.DATA, 0, 1, bytes(60)))
-    grown = [wire.NUMBER.unpack(payload)[0] for _, _, payload in serving.transport.frames(1)]
+    grown = [wire.NUMBER.unpack(payload)[0] for _, _, payload in serving.frames(1)]
     assert grown == [60] * 5
     await serving.give(wire.frame(wire.DATA, 0, 1, bytes(101)))
     assert serving.transport.closed, "more than the window"
@@ -157,7 +120,7 @@ async def test_a_client_that_is_gone_ends_its_calls(how: str) -> None:
         await serving.give(b"")
     assert serving.cancelled == 1
     assert serving.ended == (how == "lost")
-    assert not serving.connection.streams
+    assert not serving.connection.streams.open
 
 
 async def test_draining_lets_calls_finish_and_takes_no_new_ones() -> None:
@@ -168,11 +131,9 @@ async def test_draining_lets_calls_finish_and_takes_no_new_ones() -> None:
     assert serving.requests == [b"a"]
     assert serving.transport.closed
     written = serving.transport.written
-    assert serving.transport.frames(3) == [
-        (wire.RST_STREAM, 0, wire.NUMBER.pack(Error.REFUSED_STREAM))
-    ]
+    assert serving.frames(3) == [(wire.RST_STREAM, 0, wire.NUMBER.pack(Error.REFUSED_STREAM))]
     serving.transport.written = written
-    assert answered(serving.transport.frames(1)) == b"aa"
+    assert answered(serving.frames(1)) == b"aa"
 
 
 @pytest.mark.parametrize(
@@ -196,6 +157,6 @@ async def test_who_breaks_the_rules_is_told_and_disconnected(wrong: bytes) -> No
     serving = Serving()
     await serving.give(wrong)
     assert serving.transport.closed
-    last = serving.transport.frames(0)[-1]
+    last = serving.frames(0)[-1]
     assert last[0] == wire.GOAWAY
     assert wire.NUMBER.unpack_from(last[2], 4)[0] != Error.NO_ERROR

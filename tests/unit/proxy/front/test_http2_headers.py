@@ -5,8 +5,14 @@ from hpack import Decoder, Encoder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from popmq_proxy.front.http2.headers import LOOKED_AT, Header, HeaderReader, block_of
-from popmq_proxy.front.http2.wire import ConnectionBroken
+from popmq_proxy.front.http2.fields import Header
+from popmq_proxy.front.http2.headers import (
+    CHECKED_BLOCKS,
+    LOOKED_AT,
+    HeaderReader,
+    block_of,
+)
+from popmq_proxy.front.http2.wire import ConnectionBroken, Error
 
 ASKED = [
     (b":method", b"POST"),
@@ -18,6 +24,7 @@ ASKED = [
     (b"grpc-timeout", b"9999876u"),
     (b"x-mq-client-id", b"me@1"),
 ]
+LIMIT = 1 << 20
 names = st.one_of(
     st.sampled_from(sorted(LOOKED_AT)),
     st.text("abcdefghijklmnopqrstuvwxyz-", min_size=1, max_size=200).map(str.encode),
@@ -31,53 +38,139 @@ def wanted(headers: list[Header]) -> list[Header]:
     return [(name, value) for name, value in headers if name in LOOKED_AT]
 
 
-def reader() -> HeaderReader:
-    return HeaderReader(1 << 20)
+def plain_reader(encoder: Encoder) -> HeaderReader:
+    """One that has checked its client's first blocks."""
+    ours = HeaderReader(LIMIT)
+    for _ in range(CHECKED_BLOCKS):
+        ours.read(encoder.encode(ASKED))
+    return ours
 
 
-@given(st.lists(blocks, min_size=1, max_size=4), st.booleans())
-def test_a_client_with_a_table(sent: list[list[Header]], huffman: bool) -> None:
-    encoder, ours = Encoder(), reader()
+@given(st.lists(blocks, min_size=1, max_size=4), st.booleans(), st.booleans())
+def test_a_client_with_a_table(sent: list[list[Header]], huffman: bool, later: bool) -> None:
+    encoder = Encoder()
+    ours = plain_reader(encoder) if later else HeaderReader(LIMIT)
     for headers in sent:
-        assert wanted(ours.read(encoder.encode(headers, huffman=huffman))) == wanted(headers)
+        assert ours.read(encoder.encode(headers, huffman=huffman)) == wanted(headers)
 
 
 @given(st.lists(blocks, min_size=1, max_size=4), st.booleans())
-def test_a_client_that_has_followed_our_settings(sent: list[list[Header]], huffman: bool) -> None:
-    encoder, ours = Encoder(), reader()
-    ours.read(encoder.encode(ASKED))
-    ours.forbid_table()
+def test_a_client_that_gives_its_table_up(sent: list[list[Header]], huffman: bool) -> None:
+    encoder = Encoder()
+    ours = plain_reader(encoder)
+    assert ours.wants_no_table
     encoder.header_table_size = 0
     for headers in [*sent, ASKED]:
-        assert wanted(ours.read(encoder.encode(headers, huffman=huffman))) == wanted(headers)
+        assert ours.read(encoder.encode(headers, huffman=huffman)) == wanted(headers)
+        assert not ours.wants_no_table, "it is asked once"
+
+
+@given(st.lists(blocks, min_size=1, max_size=12))
+def test_a_client_that_never_had_a_table(sent: list[list[Header]]) -> None:
+    """It does not say so, as .NET's does not; a table that is not used needs no end."""
+    ours = HeaderReader(LIMIT)
+    for headers in [*sent, *sent, ASKED]:
+        assert ours.read(block_of(tuple(headers), 0)) == wanted(headers)
+        assert not ours.wants_no_table
+
+
+@given(st.integers(0, 4_096), st.lists(blocks, min_size=1, max_size=4))
+def test_a_table_of_any_size_up_to_ours(size: int, sent: list[list[Header]]) -> None:
+    encoder, ours = Encoder(), HeaderReader(LIMIT)
+    ours.read(encoder.encode(ASKED))
+    encoder.header_table_size = size
+    for headers in [*sent, ASKED]:
+        assert ours.read(encoder.encode(headers)) == wanted(headers)
+
+
+def as_the_library(decoder: Decoder, block: bytes) -> list[Header] | None:
+    try:
+        return [(bytes(name), bytes(value)) for name, value in decoder.decode(block, raw=True)]
+    except Exception:
+        return None
 
 
 @given(st.binary(max_size=60))
-def test_noise_is_read_as_the_library_reads_it_or_refused(block: bytes) -> None:
-    ours = reader()
-    ours.forbid_table()
-    ours.read(b"\x20")
-    library = Decoder()
-    library.max_allowed_table_size = 0
-    library.header_table_size = 0
+def test_noise_at_first_is_read_as_the_library_reads_it_or_refused(block: bytes) -> None:
     try:
-        found: list[Header] | None = ours.read(block)
+        found: list[Header] | None = HeaderReader(LIMIT).read(block)
     except ConnectionBroken:
         found = None
+    expected = as_the_library(Decoder(LIMIT), block)
+    assert found == (None if expected is None else wanted(expected))
+
+
+@given(st.binary(max_size=60))
+def test_noise_later_is_read_as_the_library_reads_it_or_refused(block: bytes) -> None:
+    """What nobody looks at is not decoded then, so noise in there goes unseen."""
+    encoder = Encoder()
+    encoder.header_table_size = 0
+    ours = plain_reader(encoder)
+    library = Decoder(LIMIT)
+    library.header_table_size = 0
+    expected = as_the_library(library, block)
     try:
-        expected = [(bytes(name), bytes(value)) for name, value in library.decode(block, raw=True)]
-    except Exception:
-        return  # what nobody looks at is not decoded, so noise in there goes unseen
-    assert found is not None
-    assert wanted(found) == wanted(expected)
+        found = ours.read(block)
+    except ConnectionBroken:
+        found = None
+    if expected is not None:
+        assert found == wanted(expected)
 
 
-def test_a_table_that_was_forbidden_is_an_error() -> None:
-    encoder, ours = Encoder(), reader()
-    ours.read(encoder.encode(ASKED))
-    ours.forbid_table()
-    with pytest.raises(ConnectionBroken, match="cannot be read"):
-        ours.read(encoder.encode(ASKED))  # indexes into the table it still has
+GET = [(b":method", b"GET"), (b":scheme", b"http"), (b":path", b"/")]
+
+
+@pytest.mark.parametrize("checked", [True, False])
+@pytest.mark.parametrize(
+    ("fields", "good"),
+    [
+        (GET, True),
+        ([*GET, (b"x-own", b"1"), (b"grpc-timeout", b"1S")], True),
+        ([*GET, (b"X-Own", b"1")], False),
+        ([*GET, (b":status", b"200")], False),
+        ([*GET, (b":unknown", b"1")], False),
+        ([*GET[:2], (b"te", b"trailers"), GET[2]], False),
+        ([*GET[:2], (b"x-own", b"1"), GET[2]], False),
+        ([*GET, (b"connection", b"keep-alive")], False),
+        ([*GET, (b"transfer-encoding", b"chunked")], False),
+        ([*GET, (b"a b", b"1")], False),
+    ],
+)
+def test_what_no_request_may_say(fields: list[Header], good: bool, checked: bool) -> None:
+    ours = HeaderReader(LIMIT)
+    for _ in range(0 if checked else CHECKED_BLOCKS):
+        ours.read(block_of(tuple(ASKED), 0))
+    for _ in range(2):  # also when its beginning is remembered
+        ours.read(block_of(tuple(fields), 0))
+        assert bool(ours.malformed) is not good
+    ours.read(block_of(tuple(ASKED), 0))
+    assert not ours.malformed
+
+
+@pytest.mark.parametrize(
+    ("block", "code"),
+    [
+        (b"\x82" * 400, Error.ENHANCE_YOUR_CALM),  # fields of one byte, 40 and more each
+        (b"\x00\x01x\x7f\xd0\x7f" + b"y" * 16_464, Error.ENHANCE_YOUR_CALM),
+        (b"\x7f" + b"\xff" * 10_000, Error.COMPRESSION_ERROR),  # a number without an end
+        (b"\xbe", Error.COMPRESSION_ERROR),  # of a table that is empty
+        (b"\x3f\xe2\x1f", Error.COMPRESSION_ERROR),  # a table of 4,097 bytes
+        (b"\x82\x20", Error.COMPRESSION_ERROR),  # a table's size behind a field
+    ],
+)
+def test_what_cannot_be_read_or_is_too_much(block: bytes, code: Error) -> None:
+    with pytest.raises(ConnectionBroken) as broken:
+        HeaderReader(16_384).read(block)
+    assert broken.value.code == code
+
+
+def test_a_table_that_is_named_again_and_again_is_bounded() -> None:
+    """A field of 4,000 bytes, named by one byte each time."""
+    ours = HeaderReader(16_384)
+    ours.read(b"\x40\x01x\x7f\xa1\x1e" + b"y" * 4_000)
+    with pytest.raises(ConnectionBroken) as broken:
+        ours.read(b"\xbe" * 5)
+    assert broken.value.code == Error.ENHANCE_YOUR_CALM
 
 
 @given(blocks, st.sampled_from([0, 200, 404, 415]))

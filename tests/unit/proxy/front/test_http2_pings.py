@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from harness.http2 import shared
 from harness.transport import Writes
 
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.outgoing import Outgoing
 from popmq_proxy.front.http2.pings import ANSWER_GAP_S, LITTLE_BYTES, WAITING_MAX, Pings
+from popmq_proxy.front.http2.shared import Address, Member
+from popmq_proxy.front.room import Account
 
 
 class Timer:
@@ -59,7 +62,9 @@ class Transport(Writes):
 class Rig:
     def __init__(self, loop: Loop) -> None:
         self.loop, self.transport, self.gave_up = loop, Transport(), 0
-        self.outgoing = Outgoing(self.transport)
+        among = shared()
+        member = Member(among, Address(Account()), lambda: None)
+        self.outgoing = Outgoing(self.transport, among, member)
         self.pings = Pings(self.outgoing, self._give_up, every_s=60, answer_s=20)
 
     def _give_up(self) -> None:

@@ -1,396 +1,370 @@
-"""One client's connection: frames in, RPCs as tasks of the application, frames out.
+"""One client's connection: bytes in, frames to those who know what to do with them, in slices.
 
-What a client may take is bounded: streams, bytes of a header block, bytes in flight of a stream
-and of the connection, frames that begin nothing. A client that does not read is not read from.
+What a client may take is bounded, and so is the time that its frames have in one turn of the loop
+(turns.py). A client that does not read is not read from.
 
 Source: RFC 9113.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import Any, Final, cast
+from collections.abc import Callable
+from time import monotonic
+from typing import Final, cast
 
-from popmq_common.units import KiB, MiB
-from popmq_proxy.front.events import Event, Receive, Send
+from popmq_common.units import KiB
 from popmq_proxy.front.http2 import wire
-from popmq_proxy.front.http2.headers import Header, HeaderReader
-from popmq_proxy.front.http2.held import Held
-from popmq_proxy.front.http2.incoming import Incoming
+from popmq_proxy.front.http2.control import Control
+from popmq_proxy.front.http2.idle import REFUSED_STREAM
 from popmq_proxy.front.http2.outgoing import Outgoing
 from popmq_proxy.front.http2.pings import Pings
-from popmq_proxy.front.http2.stream import Stream
-from popmq_proxy.front.http2.wire import ConnectionBroken, Error, Setting
+from popmq_proxy.front.http2.shared import Address, Member, Shared
+from popmq_proxy.front.http2.streams import App, Streams
+from popmq_proxy.front.http2.turns import SLICE_S, Worker
+from popmq_proxy.front.http2.wire import ConnectionBroken, Error, Setting, StreamBroken
 
-App = Callable[[Event, Receive, Send], Coroutine[Any, Any, None]]
-WRITE_BUFFER_BYTES: Final = 1 * MiB
+WRITE_BUFFER_BYTES: Final = 256 * KiB
+"""What the socket has not taken, before its client is not read from any more."""
+LOOK_EVERY: Final = 64
+"""Frames, or work that is worth as many, between two looks at the clock."""
+LINGER_S: Final = 1.0
+"""How long a client may take to close its end when we have closed ours."""
 
+NOTHING: Final = -1
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    streams_max: int = 16_384  # a client parks one poll per topic and broker
-    stream_window_bytes: int = 1 * MiB
-    connection_window_bytes: int = 16 * MiB
-    frame_bytes_max: int = 256 * KiB
-    headers_bytes_max: int = 60 * KiB
-    first_frame_s: float = 15.0
-    ping_every_s: float = 60.0
-    ping_answer_s: float = 20.0
+Handler = Callable[[int, int, bytes], None]
 
 
 class Connection(asyncio.Protocol):
     transport: asyncio.Transport
-    incoming: Incoming
     outgoing: Outgoing
+    streams: Streams
     pings: Pings
+    _control: Control
+    _member: Member
+    _worker: Worker
 
     def __init__(
-        self, app: App, limits: Limits, peer: tuple[str, int], ended: Callable[["Connection"], None]
+        self,
+        app: App,
+        shared: Shared,
+        address: Address,
+        peer: tuple[str, int],
+        ended: Callable[["Connection"], None],
     ) -> None:
         """`ended` is called once, when the connection is gone."""
-        self.limits = limits
-        self.streams: dict[int, Stream] = {}
-        self.app = app
-        self._unbegun = Held(app, limits.stream_window_bytes)
-        self._peer = peer
+        self._app = app
+        self._shared = shared
+        self._limits = shared.limits
+        self._turns = shared.turns
+        self._address = address
+        self.peer = peer
         self._ended = ended
         self._loop = asyncio.get_running_loop()
+        self._data = b""
+        """What is being read, from `_at` on."""
+        self._at = 0
         self._held = bytearray()
+        """A frame that is not whole."""
         self._needed = 0
         """Of what is held, before there is something to do."""
         self._greeted = False
-        self._reader = HeaderReader(limits.headers_bytes_max)
+        self._expects = NOTHING
+        """Which kind of frame must come next."""
+        self._waits = False
+        """What has come is left for a later turn."""
+        self._counted_bytes = 0
+        """Of what was not handled."""
         self._block: tuple[int, int, bytearray] | None = None
         """(stream, flags, header block so far) between HEADERS and the last CONTINUATION."""
-        self._last_stream = 0
         self._closing = False
+        self._lost = False
+        self._jammed = False
         self._draining = False
-        self._handlers: dict[int, Callable[[int, int, bytes], None]] = {
-            wire.DATA: self._on_data,
-            wire.HEADERS: self._on_headers,
-            wire.PRIORITY: self._on_priority,
-            wire.RST_STREAM: self._on_reset,
-            wire.SETTINGS: self._on_settings,
-            wire.PUSH_PROMISE: self._on_push,
-            wire.PING: self._on_ping,
-            wire.GOAWAY: self._on_goaway,
-            wire.WINDOW_UPDATE: self._on_window_update,
-            wire.CONTINUATION: self._on_continuation,
-        }
+        self._linger: asyncio.TimerHandle | None = None
+        self._handlers: dict[int, Handler] = {}
 
     # --- life ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
-        limits = self.limits
-        self.outgoing = Outgoing(self.transport)
-        self.incoming = Incoming(
-            self.outgoing, limits.connection_window_bytes, limits.stream_window_bytes
+        limits = self._limits
+        member = self._member = Member(self._shared, self._address, self._work)
+        self._worker = member.worker
+        outgoing = self.outgoing = Outgoing(self.transport, self._shared, member)
+        streams = self.streams = Streams(
+            self._app, self._shared, member, outgoing, self.peer, self._close_when_done
         )
-        self._put(
+        outgoing.put(
             wire.settings(
                 {
-                    Setting.HEADER_TABLE_SIZE: 0,
-                    Setting.MAX_CONCURRENT_STREAMS: limits.streams_max,
+                    Setting.MAX_CONCURRENT_STREAMS: limits.streams_first,
                     Setting.INITIAL_WINDOW_SIZE: limits.stream_window_bytes,
                     Setting.MAX_FRAME_SIZE: limits.frame_bytes_max,
-                    Setting.MAX_HEADER_LIST_SIZE: limits.headers_bytes_max,
+                    Setting.MAX_HEADER_LIST_SIZE: limits.header_bytes_max,
                 }
             )
         )
         extra = limits.connection_window_bytes - wire.WINDOW_DEFAULT
-        self._put(wire.window_update(0, extra))
+        outgoing.put(wire.window_update(0, extra))
         self.pings = Pings(
-            self.outgoing,
-            self._give_up,
-            every_s=limits.ping_every_s,
-            answer_s=limits.ping_answer_s,
+            outgoing, self.abort, every_s=limits.ping_every_s, answer_s=limits.ping_answer_s
         )
         self.pings.expect(limits.first_frame_s)
+        control = Control(streams, outgoing, self.pings, member.idle)
+        self._control = control
+        self._handlers = {
+            wire.DATA: streams.on_data,
+            wire.HEADERS: self._on_headers,
+            wire.PRIORITY: control.on_priority,
+            wire.RST_STREAM: control.on_reset,
+            wire.SETTINGS: self._on_settings,
+            wire.PUSH_PROMISE: control.on_push,
+            wire.PING: control.on_ping,
+            wire.GOAWAY: self._on_goaway,
+            wire.WINDOW_UPDATE: control.on_window_update,
+            wire.CONTINUATION: self._on_continuation,
+        }
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._closing = True
+        self._closing = self._lost = True
+        self._forget_data()
+        if self._linger is not None:
+            self._linger.cancel()
         self.pings.close()
-        for stream in list(self.streams.values()):
-            self._drop(stream)
+        self.streams.lose()
+        self._member.leave()
         self._ended(self)
+        self._turns.wait(self._worker)
+
+    def _part(self) -> None:
+        """Let go of what knows this object, so that its memory is free at once, and not when the
+        collector looks for garbage."""
+        self._handlers.clear()
+        self._worker.work = _nothing
+        self.streams.part()
+        self.pings.part()
 
     def pause_writing(self) -> None:
-        self.transport.pause_reading()
+        self._jammed = True
+        self.outgoing.jam()
+        self._read_or_not()
 
     def resume_writing(self) -> None:
-        self.transport.resume_reading()
+        self._jammed = False
+        self.outgoing.unjam()
+        self._read_or_not()
 
-    def _give_up(self) -> None:
-        """Nothing came, or no answer to a ping."""
+    def _read_or_not(self) -> None:
+        if self._lost or self.transport.is_closing():
+            return
+        if self._jammed or self._waits:
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
+
+    def abort(self) -> None:
+        """Nothing came, or no answer to a ping, or the server stops."""
         self.transport.abort()
 
     def drain(self) -> None:
         """No new streams from now on; those under way may finish."""
         if not self._draining:
-            self._draining = True
-            self._put(wire.goaway(self._last_stream, Error.NO_ERROR))
+            self._draining = self.streams.refuses = True
+            self._put(wire.goaway(self.streams.last_id, Error.NO_ERROR))
         self._close_when_done()
 
     def _close_when_done(self) -> None:
-        if self._draining and not self.streams and not self._closing:
-            self._closing = True
-            self.outgoing.flush()
+        if self._draining and not self.streams.open and not self._closing:
+            self._close()
+
+    def _close(self) -> None:
+        """Nothing more is said. What the client has on its way is taken and forgotten: else its
+        system would forget what it has not read of ours."""
+        self._closing = True
+        self._forget_data()
+        self.outgoing.close()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._linger = self._loop.call_later(LINGER_S, self._hang_up)
+
+    def _hang_up(self) -> None:
+        if self._jammed:
+            self.transport.abort()
+        else:
             self.transport.close()
 
     def _break(self, broken: ConnectionBroken) -> None:
+        """Tell the client why, and let it go."""
         if not self._closing:
-            self._put(wire.goaway(self._last_stream, broken.code, str(broken)))
-            self.outgoing.flush()
-            self._closing = True
-            self.transport.close()
-        for stream in list(self.streams.values()):
-            self._drop(stream)
+            self._put(wire.goaway(self.streams.last_id, broken.code, str(broken)))
+            self._close()
+        self.streams.lose()
 
-    def _drop(self, stream: Stream) -> None:
-        """The client has no use for its answer any more."""
-        self._forget(stream)
-        stream.wake()
-        if stream.task is not None:
-            stream.task.cancel()
+    def _forget_data(self) -> None:
+        self._data, self._held, self._block = b"", bytearray(), None
+        self._shared.rooms.received.give(self._member.accounts.received, self._counted_bytes)
+        self._counted_bytes = 0
 
-    def _forget(self, stream: Stream) -> None:
-        stream.closed = True
-        self._unbegun.forget(stream)
-        self.streams.pop(stream.id, None)
-        self.outgoing.forget(stream)
-        if stream.held_bytes:
-            self.incoming.give_back(stream.held_bytes)
-            stream.held_bytes = 0
-        if self._draining:
-            self._close_when_done()
-
-    # --- frames in ---
+    # --- bytes in ---
 
     def data_received(self, data: bytes) -> None:
-        try:
-            if self._held:
-                self._held += data
-                if len(self._held) < self._needed:  # or a trickle would copy it at each byte
-                    return
-                read = self._read(bytes(self._held))
-                del self._held[:read]
-            else:
-                read = self._read(data)
-                if read < len(data):
-                    self._held += data[read:]
-        except ConnectionBroken as broken:
-            self._break(broken)
+        if self._closing:
+            return
+        if self._worker.number:  # TLS may hand over more than was asked for
+            self._data = self._data[self._at :] + data
+            self._at = 0
+            return
+        if self._held:
+            self._held += data
+            if len(self._held) < self._needed:  # or a trickle would copy it at each byte
+                return
+            data = bytes(self._held)
+            self._held = bytearray()
+        self._data, self._at = data, 0
+        if self._turns.is_over:
+            self._wait()
+        else:
+            self._work()
 
-    def _read(self, data: bytes) -> int:
-        """Handle the frames that are whole; how many bytes that was."""
-        at = 0
+    def _wait(self) -> None:
+        self._waits = True
+        self._turns.wait(self._worker)
+        self._read_or_not()
+
+    def _work(self) -> None:
+        """What fits into a slice of the turn."""
+        began_s = monotonic()
+        until_s = began_s + SLICE_S
+        self.streams.owed_s = 0.0
+        done = self.streams.drop_some(until_s) if self._closing else self._read_slice(until_s)
+        now_s = monotonic()
+        self._turns.charge(self._worker, now_s, now_s - began_s + self.streams.owed_s)
+        if not done:
+            self._wait()
+        elif self._lost:
+            self._part()
+        elif self._waits:
+            self._waits = False
+            self._read_or_not()
+
+    def _read_slice(self, until_s: float) -> bool:
+        """True: all frames that are whole have been read."""
+        try:
+            while True:
+                try:
+                    done = self._read(until_s)
+                    break
+                except StreamBroken as broken:
+                    self._member.idle.spend(REFUSED_STREAM)
+                    self.streams.fail(broken)
+            self.streams.settle()
+            self._count_held(0 if done else len(self._data))
+        except ConnectionBroken as wrong:  # mypyc knows one type of each name
+            self._break(wrong)
+            return False
+        return done
+
+    def _read(self, until_s: float) -> bool:
         if not self._greeted:
-            at = self._greet(data)
+            self._greet()
+        data, at, streams = self._data, self._at, self.streams
         size = len(data)
-        self._needed = wire.HEAD_BYTES
+        needed = wire.HEAD_BYTES
         while size - at >= wire.HEAD_BYTES and self._greeted and not self._closing:
             high, low, kind, flags, stream_id = wire.HEAD.unpack_from(data, at)
             length = high << 8 | low
-            if length > self.limits.frame_bytes_max:
+            if length > self._limits.frame_bytes_max:
                 raise ConnectionBroken(Error.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
             end = at + wire.HEAD_BYTES + length
             if end > size:
-                self._needed = end - at
+                needed = end - at
                 break
-            if self._block is not None and kind != wire.CONTINUATION:
-                raise ConnectionBroken(Error.PROTOCOL_ERROR, "a header block was interrupted")
+            if self._expects >= 0 and kind != self._expects:
+                raise ConnectionBroken(Error.PROTOCOL_ERROR, "another frame than had to come")
+            self._at = end
+            payload = data[at + wire.HEAD_BYTES : end]
             handler = self._handlers.get(kind)
-            if handler is not None:  # others are to be ignored
-                handler(flags, stream_id & wire.WINDOW_MAX, data[at + wire.HEAD_BYTES : end])
+            if handler is not None:
+                handler(flags, stream_id & wire.WINDOW_MAX, payload)
+            else:
+                self._control.on_unknown(payload)
             at = end
-        return at
+            streams.units += 1
+            if streams.units >= LOOK_EVERY:
+                streams.units = 0
+                if monotonic() + streams.owed_s >= until_s:
+                    return False
+        self._held += data[at:]
+        self._needed = needed
+        self._data, self._at = b"", 0
+        return True
 
-    def _greet(self, data: bytes) -> int:
-        if not wire.PREFACE.startswith(data[: len(wire.PREFACE)]):
+    def _count_held(self, waiting_bytes: int) -> None:
+        """What is not handled counts as bytes of unfinished requests. Raises."""
+        grown_bytes = len(self._held) + waiting_bytes - self._counted_bytes
+        if not grown_bytes:
+            return
+        room, account = self._shared.rooms.received, self._member.accounts.received
+        if grown_bytes > 0 and not room.admits(account, grown_bytes):
+            raise ConnectionBroken(Error.ENHANCE_YOUR_CALM, "no room for unfinished requests")
+        room.take(account, grown_bytes)
+        self._counted_bytes += grown_bytes
+
+    def _greet(self) -> None:
+        """The client's first bytes. Raises `ConnectionBroken`."""
+        if not wire.PREFACE.startswith(self._data[: len(wire.PREFACE)]):
             raise ConnectionBroken(Error.PROTOCOL_ERROR, "this is no HTTP/2")
-        if len(data) < len(wire.PREFACE):
-            return 0
-        self._greeted = True
-        self.pings.heard()
-        return len(wire.PREFACE)
+        if len(self._data) >= len(wire.PREFACE):
+            self._greeted = True
+            self._expects = wire.SETTINGS
+            self._at = len(wire.PREFACE)
+            self.pings.heard()
+
+    # --- frames that are not of a stream or the connection alone ---
+
+    def _on_settings(self, flags: int, stream_id: int, payload: bytes) -> None:
+        self._expects = NOTHING
+        self._control.on_settings(flags, stream_id, payload)
 
     def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
         if not stream_id & 1:
             raise ConnectionBroken(Error.PROTOCOL_ERROR, f"headers on stream {stream_id}")
         block = wire.unpadded(flags, payload)
+        if flags & wire.HAS_PRIORITY:
+            wire.check_priority(stream_id, payload[1 if flags & wire.PADDED else 0 :])
         if flags & wire.END_HEADERS:
             self._on_block(flags, stream_id, block)
         else:
-            self._block = (stream_id, flags, bytearray(block))
+            self._expects = wire.CONTINUATION
+            self._block = stream_id, flags, bytearray(block)
 
     def _on_continuation(self, flags: int, stream_id: int, payload: bytes) -> None:
         if self._block is None or self._block[0] != stream_id:
             raise ConnectionBroken(Error.PROTOCOL_ERROR, "a continuation of nothing")
-        self._count_idle(1 + (not payload) * 100)
+        self._member.idle.spend(1 + (not payload) * 100)
         _, first_flags, block = self._block
         block += payload
-        if len(block) > self.limits.headers_bytes_max:
+        if len(block) > self._limits.header_bytes_max:
             raise ConnectionBroken(Error.ENHANCE_YOUR_CALM, "headers that do not end")
         if flags & wire.END_HEADERS:
-            self._block = None
+            self._expects, self._block = NOTHING, None
             self._on_block(first_flags, stream_id, bytes(block))
 
     def _on_block(self, flags: int, stream_id: int, block: bytes) -> None:
-        headers = self._reader.read(block)
-        ended = bool(flags & wire.END_STREAM)
-        stream = self.streams.get(stream_id)
-        if stream is not None:
-            self._on_trailers(stream, ended=ended)
-            return
-        if stream_id <= self._last_stream:
-            if not ended:  # trailers may cross our answer; nothing else can
-                raise ConnectionBroken(Error.STREAM_CLOSED, f"stream {stream_id} was closed")
-            return
-        self._last_stream = stream_id
-        if self._draining or len(self.streams) >= self.limits.streams_max:
-            self._count_idle()
-            self._put(wire.reset(stream_id, Error.REFUSED_STREAM))
-            return
-        self._begin(stream_id, headers, ended=ended)
-
-    def _on_trailers(self, stream: Stream, *, ended: bool) -> None:
-        if stream.ended or not ended:
-            raise ConnectionBroken(Error.PROTOCOL_ERROR, f"headers amid stream {stream.id}")
-        stream.ended = True
-        stream.wake()
-        if not stream.begun:
-            self._unbegun.look(stream)
-
-    def _begin(self, stream_id: int, headers: list[Header], *, ended: bool) -> None:
-        pseudo = dict(headers)
-        scope: Event = {
-            "type": "http",
-            "method": pseudo.get(b":method", b"").decode("latin-1"),
-            "path": pseudo.get(b":path", b"").decode("latin-1"),
-            "headers": headers,
-            "client": self._peer,
-        }
-        stream = Stream(self, stream_id, self.outgoing.stream_window, scope)
-        self.streams[stream_id] = stream
-        stream.ended = ended
-        if not self._unbegun.take(stream):
-            stream.begin_task()
-
-    def run(self, stream: Stream, work: Coroutine[Any, Any, None]) -> None:
-        task = stream.task = self._loop.create_task(work)
-        task.add_done_callback(lambda _: self._done(stream))
-
-    def _done(self, stream: Stream) -> None:
-        """The application is through with it; without an answer there is nothing to wait for."""
-        if not stream.closed:
-            self._put(wire.reset(stream.id, Error.INTERNAL_ERROR))
-            self._forget(stream)
-
-    def _on_data(self, flags: int, stream_id: int, payload: bytes) -> None:
-        size = len(payload)
-        self.incoming.came(size)
-        if not size and not flags & wire.END_STREAM:
-            self._count_idle()
-        stream = self.streams.get(stream_id)
-        if stream is None:
-            if stream_id > self._last_stream or not stream_id & 1:
-                raise ConnectionBroken(Error.PROTOCOL_ERROR, f"data on idle stream {stream_id}")
-            self.incoming.give_back(size)
-            return
-        if stream.ended:
-            raise ConnectionBroken(Error.STREAM_CLOSED, f"data behind the end of {stream_id}")
-        self.incoming.came_on(stream, size)
-        if flags & wire.PADDED:
-            payload = wire.unpadded(flags & wire.PADDED, payload)
-            self.incoming.consumed(stream, size - len(payload))
-        if flags & wire.END_STREAM:
-            stream.ended = True
-        if payload:
-            stream.feed(payload)
-        elif stream.ended:
-            stream.wake()
-        if not stream.begun:
-            self._unbegun.look(stream)
-
-    def _on_reset(self, _: int, stream_id: int, payload: bytes) -> None:
-        if len(payload) != 4:
-            raise ConnectionBroken(Error.FRAME_SIZE_ERROR, "a reset of another length than 4")
-        if stream_id > self._last_stream or not stream_id:
-            raise ConnectionBroken(Error.PROTOCOL_ERROR, f"a reset of idle stream {stream_id}")
-        self._count_idle()
-        stream = self.streams.get(stream_id)
-        if stream is not None:
-            self._drop(stream)
-
-    def _on_settings(self, flags: int, stream_id: int, payload: bytes) -> None:
-        if stream_id or len(payload) % wire.SETTING.size or (flags & wire.ACK and payload):
-            raise ConnectionBroken(Error.FRAME_SIZE_ERROR, "settings that are none")
-        if flags & wire.ACK:
-            self._reader.forbid_table()
-            return
-        self._count_idle()
-        for key, value in wire.SETTING.iter_unpack(payload):
-            self._apply(key, value)
-        self._put(wire.frame(wire.SETTINGS, wire.ACK, 0))
-
-    def _apply(self, key: int, value: int) -> None:
-        if key == Setting.INITIAL_WINDOW_SIZE:
-            if value > wire.WINDOW_MAX:
-                raise ConnectionBroken(Error.FLOW_CONTROL_ERROR, f"a window of {value} bytes")
-            change = value - self.outgoing.stream_window
-            self.outgoing.stream_window = value
-            for stream in self.streams.values():
-                stream.send_window += change
-            self.outgoing.send_blocked()
-        elif key == Setting.MAX_FRAME_SIZE:
-            if not wire.FRAME_BYTES_DEFAULT <= value < 1 << 24:
-                raise ConnectionBroken(Error.PROTOCOL_ERROR, f"frames of {value} bytes")
-            self.outgoing.frame_bytes_max = value
-
-    def _on_ping(self, flags: int, stream_id: int, payload: bytes) -> None:
-        if stream_id or len(payload) != 8:
-            raise ConnectionBroken(Error.FRAME_SIZE_ERROR, "a ping that is none")
-        if flags & wire.ACK:
-            self.pings.heard()
-            return
-        self._count_idle()
-        self.pings.came(payload)
-
-    def _on_window_update(self, _: int, stream_id: int, payload: bytes) -> None:
-        if len(payload) != 4:
-            raise ConnectionBroken(Error.FRAME_SIZE_ERROR, "a window update that is none")
-        increment = wire.NUMBER.unpack(payload)[0] & wire.WINDOW_MAX
-        if not increment:
-            raise ConnectionBroken(Error.PROTOCOL_ERROR, "a window update of 0")
-        if stream_id > self._last_stream:
-            raise ConnectionBroken(Error.PROTOCOL_ERROR, f"a window of idle stream {stream_id}")
-        stream = self.streams.get(stream_id)
-        if stream is not None or not stream_id:
-            self.outgoing.grow(stream, increment)
-
-    def _on_priority(self, _: int, stream_id: int, payload: bytes) -> None:
-        if not stream_id or len(payload) != 5:
-            raise ConnectionBroken(Error.FRAME_SIZE_ERROR, "a priority that is none")
-        self._count_idle()
-
-    def _on_push(self, _: int, stream_id: int, payload: bytes) -> None:
-        raise ConnectionBroken(Error.PROTOCOL_ERROR, "a client may not push")
+        self.streams.on_block(flags, stream_id, block)
 
     def _on_goaway(self, _: int, stream_id: int, payload: bytes) -> None:
-        self._draining = True
+        """The client opens no more streams."""
+        if stream_id:
+            raise ConnectionBroken(Error.PROTOCOL_ERROR, "a goaway of a stream")
+        self._draining = self.streams.refuses = True
         self._close_when_done()
-
-    def _count_idle(self, count: int = 1) -> None:
-        self.incoming.idle_frame(self._loop.time(), count)
-
-    def answered(self, stream: Stream) -> None:
-        """Its last frame has been put."""
-        if not stream.ended:
-            self._put(wire.reset(stream.id, Error.NO_ERROR))
-        self._forget(stream)
 
     def _put(self, data: bytes) -> None:
         if not self._closing:
             self.outgoing.put(data)
+
+
+def _nothing() -> None:
+    return

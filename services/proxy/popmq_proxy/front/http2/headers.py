@@ -1,24 +1,23 @@
-"""Header blocks: HPACK as far as a server needs it, fast where clients are plain.
+"""Header blocks as requests have them, fast where clients are plain.
 
-Our SETTINGS ask clients for a header table of size 0, so that a block says all by itself. Then
-what nobody looks at need not be decoded at all. Until a client has followed, and for whatever is
-out of the ordinary, the hpack library decodes: 5 µs a block here, some 60 µs there.
+The first blocks of a connection are read to the last bit (fields.py), so that a client whose
+encoder is wrong is told soon. A client that fills its table is asked then to do without: a block
+says all by itself afterwards, and what nobody looks at need not even be decoded. One that goes on
+with its table is read as before; so is one that never had any.
 
-Source: RFC 7541.
+Source: RFC 7541; RFC 9113, 8.2 and 8.3.
 """
 
-from collections.abc import Iterable
+import re
 from functools import lru_cache
 from typing import Final
 
-from hpack import Decoder, HPACKError
-from hpack.huffman_table import decode_huffman
-from hpack.table import HeaderTable
+from hpack import HPACKError
 
+from popmq_proxy.front.http2.fields import STATIC, STATIC_MAX, FieldReader, Header, TooLong
+from popmq_proxy.front.http2.huffman import decode_huffman
 from popmq_proxy.front.http2.wire import ConnectionBroken, Error
 
-Header = tuple[bytes, bytes]
-_STATIC: Final[tuple[Header, ...]] = ((b"", b""), *HeaderTable.STATIC_TABLE)
 LOOKED_AT: Final = frozenset(
     (
         b":method",
@@ -28,7 +27,6 @@ LOOKED_AT: Final = frozenset(
         b"te",
         b"content-type",
         b"content-length",
-        b"connection",
         b"grpc-timeout",
         b"grpc-encoding",
         b"x-mq-client-id",
@@ -38,119 +36,175 @@ LOOKED_AT: Final = frozenset(
     )
 )
 """The others are skipped where that is possible."""
+_PSEUDO, _REGULAR, _SKIPPED, _FORBIDDEN = range(4)
+_USUAL: Final = (
+    *(b"user-agent", b"accept-encoding", b"grpc-accept-encoding", b"authorization"),
+    *(b"x-mq-request-id", b"x-mq-date-time", b"x-mq-client-version", b"x-mq-protocol"),
+    *(b"x-mq-session-token", b"traceparent", b"tracestate"),
+)
+_WRONG: Final = (
+    *(b":status", b"connection", b"keep-alive", b"proxy-connection"),
+    *(b"transfer-encoding", b"upgrade"),
+)
+_KINDS: Final[dict[bytes, int]] = {
+    **dict.fromkeys(_USUAL, _SKIPPED),
+    **dict.fromkeys(_WRONG, _FORBIDDEN),
+    **{name: _PSEUDO if name.startswith(b":") else _REGULAR for name in LOOKED_AT},
+}
+_NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+")
 SAME_BYTES_MAX: Final = 1_024
 """Remembered of a connection's last block."""
 _DIFFER: Final = frozenset((b"grpc-timeout", b"x-mq-request-id", b"x-mq-date-time"))
 """No two requests have the same; what clients write before the first of them is mostly alike."""
 _CACHED_MAX: Final = 4_096
-_NO_TABLE: Final = 0x20
-"""What a block begins with when the client has followed: the table's size is 0."""
+_CACHED_BYTES_MAX: Final = 64
+"""Longer strings are not remembered."""
+LONG_BYTES: Final = 1_024
+"""Blocks that are longer cost time."""
+CHECKED_BLOCKS: Final = 8
+"""Of a connection, read whole before anything is skipped."""
 
 
 class HeaderReader:
     """The blocks of one connection, in order."""
 
     def __init__(self, bytes_max: int) -> None:
+        self.malformed = ""
+        """Why the last block is no good request, though it could be read."""
+        self.long_bytes = 0
+        """What was decoded of it, if that is much."""
         self._bytes_max = bytes_max
-        self._decoder = Decoder(max_header_list_size=bytes_max)
-        self._plain = False
-        """The client has no table any more."""
-        self._same: tuple[bytes, list[Header]] = (b"", [])
-        """How the last block began, before what differs each time, and what that says."""
+        self._count = 0
+        self._fields = FieldReader(bytes_max)
+        self._same = b""
+        """How the last block began, before what differs each time; and what that says."""
+        self._known: list[Header] = []
+        self._known_regular = False
 
-    def forbid_table(self) -> None:
-        """The client has acknowledged our settings."""
-        self._decoder.max_allowed_table_size = 0
+    @property
+    def wants_no_table(self) -> bool:
+        """Once in a connection: its client should write what says all by itself."""
+        return self._count == CHECKED_BLOCKS and bool(self._fields.table)
 
     def read(self, block: bytes) -> list[Header]:
-        """Raises `ConnectionBroken`."""
-        if self._plain:
-            same, known = self._same
-            if not block.startswith(same):
-                same, known = b"", []
-            found = _read_plain(block, len(same), known)
-            if found is not None:
-                headers, differs_at, differs_number = found
-                if not same and differs_at <= SAME_BYTES_MAX:
-                    self._same = block[:differs_at], headers[:differs_number]
-                return headers
+        """What is looked at. Raises `ConnectionBroken`."""
+        if len(block) > self._bytes_max:
+            text = f"a header block of {len(block)} bytes, the limit is {self._bytes_max}"
+            raise ConnectionBroken(Error.ENHANCE_YOUR_CALM, text)
+        self.malformed = ""
+        self.long_bytes = 0
+        self._count += 1
         try:
-            headers = [(bytes(name), bytes(value)) for name, value in self._decode(block)]
-        except (HPACKError, UnicodeDecodeError, IndexError, ValueError) as wrong:
+            if self._count > CHECKED_BLOCKS and not self._fields.table:
+                found = self._read_plain(block)
+                if found is not None:
+                    return found
+            self.long_bytes = len(block) if len(block) > LONG_BYTES else 0
+            fields = self._fields.read(block)
+        except TooLong as much:  # mypyc knows one type of each name
+            raise ConnectionBroken(Error.ENHANCE_YOUR_CALM, str(much)) from much
+        except (HPACKError, IndexError) as wrong:
             text = f"a header block that cannot be read: {wrong}"
             raise ConnectionBroken(Error.COMPRESSION_ERROR, text) from wrong
-        self._plain = self._decoder.max_allowed_table_size == 0
-        return headers
+        self.malformed = _wrong_with(fields)
+        return [field for field in fields if field[0] in LOOKED_AT]
 
-    def _decode(self, block: bytes) -> Iterable[tuple[bytes, bytes]]:
-        return self._decoder.decode(block, raw=True)
+    def _text(self, coded: bytes) -> bytes:
+        if len(coded) <= _CACHED_BYTES_MAX:
+            return _remembered(coded)
+        self.long_bytes += len(coded)
+        return decode_huffman(coded)
 
-
-def _read_plain(
-    block: bytes, start: int, known: list[Header]
-) -> tuple[list[Header], int, int] | None:
-    """(headers, where the first is that differs each time, how many of them are before it)
-
-    Before `start` is what is `known`. None: something unusual; the library knows what to do.
-    """
-    found = known.copy()
-    at, end = start, len(block)
-    differs_at, differs_number = -1, 0
-    try:
+    def _read_plain(self, block: bytes) -> list[Header] | None:
+        """None: it has something unusual. Raises as `FieldReader.read` does."""
+        found: list[Header] = []
+        at, end, regular = 0, len(block), False
+        differs_at, known_count, known_regular = end, -1, False
+        if self._same and block.startswith(self._same):
+            found, regular = self._known.copy(), self._known_regular
+            at, differs_at = len(self._same), 0
         while at < end:
             begin = at
             first = block[at]
             at += 1
+            coded = 0
             if first & 0x80:  # both from the static table
-                found.append(_STATIC[first & 0x7F])
-                continue
-            if first & 0xE0 == _NO_TABLE:
-                if first != _NO_TABLE:
+                index = first & 0x7F
+                if not 0 < index <= STATIC_MAX:
                     return None
-                continue
-            index = first & (0x3F if first & 0x40 else 0x0F)
-            if index:
-                if index == (0x3F if first & 0x40 else 0x0F):  # a longer number
-                    index += block[at]
-                    at += 1
-                name = _STATIC[index][0]
+                name, value = STATIC[index]
             else:
+                if first & 0x60 and (not first & 0x40 or self._fields.table_bytes_max):
+                    return None
+                index = first & (0x3F if first & 0x40 else 0x0F)
+                if index:
+                    if index == (0x3F if first & 0x40 else 0x0F):  # a longer number
+                        index += block[at]
+                        at += 1
+                        if index > STATIC_MAX:
+                            return None
+                    name = STATIC[index][0]
+                else:
+                    size = block[at]
+                    if size & 0x7F == 0x7F:
+                        return None
+                    stop = at + 1 + (size & 0x7F)
+                    name = block[at + 1 : stop]
+                    at = stop
+                    if size & 0x80:
+                        name = self._text(name)
                 size = block[at]
                 at += 1
-                if size & 0x7F == 0x7F:
-                    return None
+                coded = size & 0x80
                 stop = at + (size & 0x7F)
-                name = block[at:stop]
-                at = stop
-                if size & 0x80:
-                    name = _text(name)
-            size = block[at]
-            at += 1
-            stop = at + (size & 0x7F)
-            if size & 0x7F == 0x7F:
-                more = block[at]
-                at += 1
-                if more & 0x80:
-                    return None
-                stop = at + 0x7F + more
-            if stop > end:
-                return None
-            if differs_at < 0 and name in _DIFFER:
-                differs_at, differs_number = begin, len(found)
-            if name in LOOKED_AT:
+                if size & 0x7F == 0x7F:
+                    size, at = _more(block, at)
+                    stop = at + size
+                if stop > end:
+                    raise IndexError("a string beyond the block")
                 value = block[at:stop]
-                found.append((name, _text(value) if size & 0x80 else value))
-            at = stop
-    except (IndexError, HPACKError):
-        return None
-    if differs_at < 0:
-        differs_at, differs_number = end, len(found)
-    return found, differs_at, differs_number
+                at = stop
+            kind = _KINDS.get(name, -1)
+            if not 0 <= kind <= _SKIPPED or (kind == _PSEUDO and regular):
+                self.malformed = self.malformed or _wrong_with([(name, b"")], regular=regular)
+            if kind:
+                if differs_at == end and name in _DIFFER:
+                    differs_at, known_count, known_regular = begin, len(found), regular
+                regular = True
+            if 0 <= kind <= _REGULAR:
+                if coded:
+                    value = self._text(value)
+                found.append((name, value))
+        if 0 < differs_at <= SAME_BYTES_MAX and not self.malformed:
+            whole = known_count < 0
+            self._same = block[:differs_at]
+            self._known = found.copy() if whole else found[:known_count]
+            self._known_regular = regular if whole else known_regular
+        return found
 
 
-@lru_cache(maxsize=_CACHED_MAX)
-def _text(coded: bytes) -> bytes:
-    return bytes(decode_huffman(coded))
+def _wrong_with(fields: list[Header], *, regular: bool = False) -> str:
+    """Nothing, or what makes fields malformed; `regular`: there were others than pseudo-headers."""
+    for name, _ in fields:
+        kind = _KINDS.get(name, -1)
+        if kind == _PSEUDO and regular:
+            return "a pseudo-header behind others"
+        if kind == _FORBIDDEN or (kind < 0 and not _NAME.fullmatch(name)):
+            return f"the field {name!r}"
+        regular = regular or kind != _PSEUDO
+    return ""
+
+
+def _more(block: bytes, at: int) -> tuple[int, int]:
+    """(length, where it ends) of a string of 127 bytes and more; the first bits have been read."""
+    size, shift = 0x7F, 0
+    while block[at] & 0x80 and shift < 14:
+        size += (block[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+    return size + (block[at] << shift), at + 1
+
+
+_remembered = lru_cache(maxsize=_CACHED_MAX)(decode_huffman)
 
 
 @lru_cache(maxsize=256)

@@ -1,15 +1,10 @@
 """How much a client may send: windows of each stream and of the connection, given back as the
-application takes what came; and how many frames that begin nothing."""
-
-from typing import Final
+application takes what came."""
 
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.outgoing import Outgoing
 from popmq_proxy.front.http2.stream import Stream
 from popmq_proxy.front.http2.wire import ConnectionBroken, Error
-
-IDLE_FRAMES_MAX: Final = 10_000
-"""Resets, pings, settings and empty frames of a client in one second."""
 
 
 class Incoming:
@@ -19,8 +14,6 @@ class Incoming:
         self._stream_bytes = stream_bytes
         self._window = connection_bytes
         self._owed_bytes = 0
-        self._idle_frames = 0
-        self._idle_since_s = 0.0
 
     def came(self, size: int) -> None:
         """Raises `ConnectionBroken` when it is more than was allowed."""
@@ -51,11 +44,3 @@ class Incoming:
             self._outgoing.put(wire.window_update(0, self._owed_bytes))
             self._window += self._owed_bytes
             self._owed_bytes = 0
-
-    def idle_frame(self, now_s: float, count: int = 1) -> None:
-        """One that costs us work and the client nothing. Raises when there are too many."""
-        self._idle_frames += count
-        if self._idle_frames > IDLE_FRAMES_MAX:
-            if now_s - self._idle_since_s < 1.0:
-                raise ConnectionBroken(Error.ENHANCE_YOUR_CALM, "too many frames without work")
-            self._idle_frames, self._idle_since_s = 0, now_s

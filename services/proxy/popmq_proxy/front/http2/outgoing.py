@@ -1,9 +1,12 @@
-"""Frames on their way out of one connection, as far as the client's windows let them go.
+"""Frames on their way out of one connection, as far as the client takes them.
 
-Answers gather while the event loop's turn lasts and leave in one write.
+Answers gather while the event loop's turn lasts and leave in one write. What the client's windows
+do not let go, or what its socket does not take, waits in its stream, and counts among the unread
+answers of all clients; the streams send by turns, a piece each.
 """
 
 import asyncio
+from collections import OrderedDict
 from struct import Struct
 from typing import Final
 
@@ -12,12 +15,18 @@ from popmq_proxy.front.events import END, START
 from popmq_proxy.front.grpc_wire import PREFIX_BYTES
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.headers import block_of
+from popmq_proxy.front.http2.shared import Member, Shared
 from popmq_proxy.front.http2.stream import Stream
-from popmq_proxy.front.http2.wire import ConnectionBroken, Error
+from popmq_proxy.front.http2.wire import ConnectionBroken, Error, StreamBroken
 
 EAGER_BYTES: Final = 32 * KiB
 """Gathered answers of that size leave at once, while the next ones are made."""
-
+WHOLE_BYTES_MAX: Final = 256 * KiB
+"""Of a body that leaves in one write, and of what has waited in one turn."""
+PIECE_BYTES: Final = 64 * KiB
+"""Of a stream that has waited, before the next one's."""
+LOOKED_AT_MAX: Final = 256
+"""Streams looked at in one turn, when the client changes the window of all."""
 
 _HEAD: Final = block_of(tuple(START["headers"]), START["status"])
 _TAIL: Final = block_of(tuple(END["headers"]), 0)
@@ -26,22 +35,41 @@ _ANSWER: Final = Struct(f">HBBBI{len(_HEAD)}sHBBBIBI")
 _TRAILERS: Final = Struct(f">5sI{len(_TAIL)}s")
 _TRAILERS_START: Final = wire.frame(wire.HEADERS, wire.END_HEADERS | wire.END_STREAM, 0, _TAIL)[:5]
 assert len(_HEAD) < 256
+_NO_TABLE: Final = b"\x20"
+"""What begins our next header block when the client has made its table smaller: we use none."""
 
 
 class Outgoing:
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(self, transport: asyncio.Transport, shared: Shared, member: Member) -> None:
         self.frame_bytes_max = wire.FRAME_BYTES_DEFAULT
-        self.stream_window = wire.WINDOW_DEFAULT
-        """Of a new stream."""
+        self.sent_bytes = 0
+        """Of all frames that have left."""
         self._window = wire.WINDOW_DEFAULT
+        self._stream_window = wire.WINDOW_DEFAULT
+        """Of each stream, besides its own."""
         self._transport = transport
+        self._room = shared.rooms.unread
+        self._account = member.accounts.unread
+        self._shared = shared
         self._loop = asyncio.get_running_loop()
+        self._jammed = False
+        """The socket takes nothing."""
+        self._slow = False
+        """That, or our next header block begins with something unusual."""
+        self._table_changed = False
+        self._waiting: OrderedDict[Stream, None] = OrderedDict()
+        """Streams that may send when the connection may."""
         self._blocked: dict[Stream, None] = {}
+        """Those that may not."""
+        self._unlooked: list[Stream] = []
+        """The blocked ones that are to be looked at."""
         self._frames: list[bytes] = []
         self._bytes = 0
         self._scheduled = False
-        self.sent_bytes = 0
-        """Of all frames that have left."""
+        self._goes_on = False
+        self._closed = False
+
+    # --- frames ---
 
     def put(self, data: bytes) -> None:
         """Whole frames."""
@@ -55,11 +83,41 @@ class Outgoing:
 
     def headers(self, stream: Stream, block: bytes, *, end: bool) -> None:
         flags = wire.END_STREAM if end else 0
+        if self._table_changed:
+            self._table_changed, self._slow = False, self._jammed
+            block = _NO_TABLE + block
         self.put(wire.header_frames(stream.id, block, flags, self.frame_bytes_max))
 
+    def end(self, stream: Stream) -> None:
+        self.put(wire.frame(wire.DATA, wire.END_STREAM, stream.id))
+
+    def close(self) -> None:
+        """Nothing leaves behind what has been put."""
+        self.flush()
+        self._closed = True
+
+    def flush(self) -> None:
+        if self._frames and not self._closed and not self._transport.is_closing():
+            self._transport.write(b"".join(self._frames))
+            self.sent_bytes += self._bytes
+        self._frames = []
+        self._bytes = 0
+
+    def _flush_turn(self) -> None:
+        self._scheduled = False
+        self.flush()
+
+    # --- answers that leave at once ---
+
     def takes(self, stream: Stream, size: int) -> bool:
-        """The client's windows let so many bytes go at once."""
-        return not stream.outgoing and size <= stream.send_window and size <= self._window
+        """The client takes so many bytes at once."""
+        return (
+            size <= self._stream_window + stream.send_window
+            and size <= self._window
+            and size <= WHOLE_BYTES_MAX
+            and not stream.outgoing
+            and not self._slow
+        )
 
     def whole(self, stream: Stream, head: bytes, body: bytes, tail: bytes) -> None:
         """A response of which the client `takes` all: header block, body, block of trailers. One
@@ -71,11 +129,10 @@ class Outgoing:
         self.put(b"".join(pieces))
 
     def answer(self, stream: Stream, response: bytes) -> bool:
-        """One message, and that all is well. False: the windows do not allow it; nothing was
-        done."""
+        """One message, and that all is well. False: it cannot leave at once; nothing was done."""
         size = PREFIX_BYTES + len(response)
-        room = min(stream.send_window, self._window, self.frame_bytes_max)
-        if stream.outgoing or size > room:
+        room = min(self._stream_window + stream.send_window, self._window, self.frame_bytes_max)
+        if size > room or stream.outgoing or self._slow:
             return False
         stream.send_window -= size
         self._window -= size
@@ -86,46 +143,132 @@ class Outgoing:
         self.put(b"%b%b%b" % (start, response, _TRAILERS.pack(_TRAILERS_START, number, _TAIL)))
         return True
 
+    # --- what waits ---
+
     def data(self, stream: Stream, data: bytes) -> None:
-        """At once as far as the windows allow, the rest later."""
+        """At once as far as the client takes it, the rest later."""
         if self.takes(stream, len(data)):
             self._put_data(stream, data)
             return
+        self._room.take(self._account, len(data))
         stream.outgoing += data
-        self._blocked[stream] = None
-        self._send_what_fits(stream)
+        self._shared.stalls.goes_on(stream, self._shared.tick)
+        self._waiting[stream] = None
+        self._send_waiting()
 
     def forget(self, stream: Stream) -> None:
-        self._blocked.pop(stream, None)
+        if stream.outgoing:
+            self._room.give(self._account, len(stream.outgoing))
+            self._end_wait(stream)
+            self._waiting.pop(stream, None)
+            self._blocked.pop(stream, None)
 
-    def grow(self, stream: Stream | None, increment: int) -> None:
-        """The client takes more: of one stream, or (None) of all together. Raises."""
-        if stream is None:
-            self._window += increment
-            _check_window(self._window)
-            self.send_blocked()
-            return
+    @property
+    def held_up_count(self) -> int:
+        """Streams whose answers wait for the client."""
+        return len(self._waiting) + len(self._blocked)
+
+    def jam(self) -> None:
+        """The socket takes nothing more."""
+        self._jammed = self._slow = True
+
+    def unjam(self) -> None:
+        self._jammed = False
+        self._slow = self._table_changed
+        self._send_waiting()
+
+    def grow(self, increment: int) -> None:
+        """The client takes more, of all streams together. Raises."""
+        self._window += increment
+        if self._window > wire.WINDOW_MAX:
+            raise ConnectionBroken(Error.FLOW_CONTROL_ERROR, "a window beyond its limit")
+        self._send_waiting()
+
+    def grow_stream(self, stream: Stream, increment: int) -> None:
+        """The client takes more, of one stream. Raises."""
         stream.send_window += increment
-        _check_window(stream.send_window)
+        if self._stream_window + stream.send_window > wire.WINDOW_MAX:
+            text = "a window beyond its limit"
+            raise StreamBroken(stream.id, Error.FLOW_CONTROL_ERROR, text)
         if stream in self._blocked:
-            self._send_what_fits(stream)
+            self._look_at(stream)
+            self._send_waiting()
 
-    def send_blocked(self) -> None:
-        for stream in list(self._blocked):
-            if self._window <= 0:
+    def change_stream_window(self, value: int) -> None:
+        """Of every stream, those under way too."""
+        self._stream_window = value
+        self._unlooked = list(self._blocked)
+        self._go_on()
+
+    def shrink_table(self) -> None:
+        """The client's table for our header blocks is smaller now, which a block must tell."""
+        self._table_changed = self._slow = True
+
+    def _look_at(self, stream: Stream) -> None:
+        if self._stream_window + stream.send_window > 0:
+            del self._blocked[stream]
+            self._waiting[stream] = None
+
+    def _go_on(self) -> None:
+        """With what one turn has no time for."""
+        for _ in range(min(LOOKED_AT_MAX, len(self._unlooked))):
+            stream = self._unlooked.pop()
+            if stream in self._blocked:
+                self._look_at(stream)
+        self._send_waiting()
+        if self._unlooked:
+            self._go_on_later()
+
+    def _go_on_later(self) -> None:
+        if not self._goes_on:
+            self._goes_on = True
+            self._loop.call_soon(self._go_on_now)
+
+    def _go_on_now(self) -> None:
+        self._goes_on = False
+        self._go_on()
+
+    def _send_waiting(self) -> None:
+        left = WHOLE_BYTES_MAX
+        while self._waiting and self._window > 0 and not self._jammed:
+            if left <= 0:
+                self._go_on_later()
                 return
-            self._send_what_fits(stream)
+            stream, _ = self._waiting.popitem(last=False)
+            left -= self._send_piece(stream)
 
-    def flush(self) -> None:
-        if self._frames and not self._transport.is_closing():
-            self._transport.write(b"".join(self._frames))
-            self.sent_bytes += self._bytes
-        self._frames = []
-        self._bytes = 0
+    def _send_piece(self, stream: Stream) -> int:
+        """What that took of a turn, in bytes."""
+        at, end = stream.outgoing_at, len(stream.outgoing)
+        own_window = self._stream_window + stream.send_window
+        size = min(own_window, self._window, PIECE_BYTES, end - at)
+        if size > 0:
+            self._put_data(stream, stream.outgoing[at : at + size])
+            stream.outgoing_at = at + size
+        if at + size == end:
+            self._room.give(self._account, end)
+            self._end_wait(stream)
+            stream.drained()
+            return max(size, KiB)
+        if size > 0:
+            self._shared.stalls.goes_on(stream, self._shared.tick)
+            self._trim(stream)
+        if size < own_window:
+            self._waiting[stream] = None
+        else:
+            self._blocked[stream] = None
+        return max(size, KiB)
 
-    def _flush_turn(self) -> None:
-        self._scheduled = False
-        self.flush()
+    def _trim(self, stream: Stream) -> None:
+        """What has left is not held for long."""
+        at = stream.outgoing_at
+        if at * 2 >= len(stream.outgoing):
+            stream.outgoing, stream.outgoing_at = stream.outgoing[at:], 0
+            self._room.give(self._account, at)
+
+    def _end_wait(self, stream: Stream) -> None:
+        stream.outgoing, stream.outgoing_at = b"", 0
+        self._shared.stalls.end(stream)
 
     def _data_frames(self, stream: Stream, data: bytes) -> list[bytes]:
         """They count as sent."""
@@ -136,18 +279,3 @@ class Outgoing:
     def _put_data(self, stream: Stream, data: bytes) -> None:
         for one in self._data_frames(stream, data):
             self.put(one)
-
-    def _send_what_fits(self, stream: Stream) -> None:
-        room = min(stream.send_window, self._window, len(stream.outgoing))
-        if room > 0:
-            data = bytes(stream.outgoing[:room])
-            del stream.outgoing[:room]
-            self._put_data(stream, data)
-        if not stream.outgoing:
-            self._blocked.pop(stream, None)
-            stream.drained()
-
-
-def _check_window(window: int) -> None:
-    if window > wire.WINDOW_MAX:
-        raise ConnectionBroken(Error.FLOW_CONTROL_ERROR, "a window beyond its limit")

@@ -42,6 +42,10 @@ class Pings:
             if timer is not None:
                 timer.cancel()
 
+    def part(self) -> None:
+        """The connection is gone, and nobody is to know it."""
+        self._give_up = _nothing
+
     # --- ours ---
 
     def expect(self, seconds: float, then: Callable[[], None] | None = None) -> None:
@@ -78,3 +82,7 @@ class Pings:
         self._waiting = []
         self._answered_s = self._loop.time()
         self._answered_at_bytes = self._outgoing.sent_bytes
+
+
+def _nothing() -> None:
+    return

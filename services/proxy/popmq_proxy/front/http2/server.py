@@ -7,10 +7,23 @@ from contextlib import suppress
 from typing import Final
 
 from popmq_common.logs import Log
-from popmq_proxy.front.http2.connection import App, Connection, Limits
+from popmq_common.memory import Peak, give_back
+from popmq_common.units import MiB
+from popmq_proxy.front.http2.connection import Connection
+from popmq_proxy.front.http2.deadlines import TICK_S
+from popmq_proxy.front.http2.limits import Limits
+from popmq_proxy.front.http2.shared import Address, Shared
+from popmq_proxy.front.http2.streams import App
+from popmq_proxy.front.room import Rooms
 
 TLS_HANDSHAKE: Final = 0x16
 BACKLOG: Final = 1_024
+WORTH_GIVING_BACK: Final = 1_000
+"""Calls, requests and connections that have ended, until their memory is given back."""
+CALLS_OF_A_MIB: Final = 100
+"""What held bytes count for."""
+AGAIN_TICKS: Final = 20
+"""After a peak memory is given back once more: what it left to the broker has been done then."""
 ACCEPT_PAUSE_S: Final = 0.1
 """After an accept that failed: no descriptors are left, perhaps."""
 
@@ -20,18 +33,19 @@ class Http2Server:
         self,
         app: App,
         limits: Limits,
+        rooms: Rooms,
         log: Log,
         *,
         connections_max: int,
         tls: ssl.SSLContext | None,
     ) -> None:
+        """`rooms` are those of the application."""
         self._app = app
-        self._limits = limits
         self._log = log
-        self._connections_max = connections_max
         self._tls = tls
+        self._shared = Shared(limits, rooms, connections_max)
         self._listeners: list[socket.socket] = []
-        self._accepting: list[asyncio.Task[None]] = []
+        self._tasks: list[asyncio.Task[None]] = []
         self._opening: set[asyncio.Task[None]] = set()
         self._connections: set[Connection] = set()
         self._none_left = asyncio.Event()
@@ -52,51 +66,77 @@ class Http2Server:
     def connection_count(self) -> int:
         return len(self._connections)
 
+    @property
+    def arriving_count(self) -> int:
+        """Requests that are not whole."""
+        return self._shared.arrivals.room.taken
+
     def start(self) -> None:
-        self._accepting = [asyncio.create_task(self._accept(one)) for one in self._listeners]
+        self._tasks = [asyncio.create_task(self._accept(one)) for one in self._listeners]
+        self._tasks.append(asyncio.create_task(self._watch()))
+
+    async def _watch(self) -> None:
+        """End requests that do not arrive and answers that nobody reads, for ever."""
+        shared = self._shared
+        peak = Peak(WORTH_GIVING_BACK)
+        again_tick = 0
+        while True:
+            await asyncio.sleep(TICK_S)
+            shared.pass_tick()
+            held_mib = (shared.rooms.received.taken + shared.rooms.unread.taken) // MiB
+            count = shared.rooms.calls.taken + shared.arrivals.room.taken + len(self._connections)
+            if peak.is_over(count + held_mib * CALLS_OF_A_MIB):
+                again_tick = shared.tick + AGAIN_TICKS
+                give_back()
+            elif shared.tick == again_tick:
+                give_back()
 
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                accepted, address = await loop.sock_accept(listener)
+                accepted, peer = await loop.sock_accept(listener)
             except OSError as failed:
                 self._log.warning("accept.failed", reason=str(failed))
                 await asyncio.sleep(ACCEPT_PAUSE_S)
                 continue
-            if len(self._connections) + len(self._opening) >= self._connections_max:
+            address = self._shared.join(peer[0])
+            if address is None:
                 accepted.close()
                 continue
-            task = asyncio.create_task(self._open(accepted, (address[0], address[1])))
+            task = asyncio.create_task(self._open(accepted, address, (peer[0], peer[1])))
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
 
-    async def _open(self, accepted: socket.socket, peer: tuple[str, int]) -> None:
+    async def _open(self, accepted: socket.socket, address: Address, peer: tuple[str, int]) -> None:
         """Hand the connection over, decrypted if its first byte says TLS."""
         loop = asyncio.get_running_loop()
-        accepted.setblocking(False)
-        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        first_frame_s = self._shared.limits.first_frame_s
+        made = Connection(self._app, self._shared, address, peer, self._forget)
+        self._connections.add(made)
         try:
+            accepted.setblocking(False)
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             first = await self._first_byte(loop, accepted)
             context = self._tls if first == TLS_HANDSHAKE else None
             if first is None or (first == TLS_HANDSHAKE and context is None):
-                accepted.close()
-                return
-            made = Connection(self._app, self._limits, peer, self._forget)
-            self._connections.add(made)
-            try:
-                await loop.connect_accepted_socket(lambda: made, accepted, ssl=context)
-            except BaseException:
-                self._forget(made)
+                raise ConnectionAbortedError
+            await loop.connect_accepted_socket(
+                lambda: made,
+                accepted,
+                ssl=context,
+                ssl_handshake_timeout=first_frame_s if context else None,
+            )
+        except BaseException as failed:
+            accepted.close()
+            self._forget(made)
+            if not isinstance(failed, OSError | TimeoutError):
                 raise
-        except (OSError, ssl.SSLError, TimeoutError):
-            accepted.close()
-        except asyncio.CancelledError:
-            accepted.close()
-            raise
 
     def _forget(self, connection: Connection) -> None:
-        self._connections.discard(connection)
+        if connection in self._connections:
+            self._connections.discard(connection)
+            self._shared.leave(connection.peer[0])
         if not self._connections:
             self._none_left.set()
 
@@ -112,7 +152,7 @@ class Http2Server:
 
         loop.add_reader(accepted, can_read)
         try:
-            async with asyncio.timeout(self._limits.first_frame_s):
+            async with asyncio.timeout(self._shared.limits.first_frame_s):
                 await ready
         finally:
             loop.remove_reader(accepted)
@@ -121,13 +161,14 @@ class Http2Server:
 
     async def stop(self, grace_s: float) -> None:
         """No new connections; RPCs under way may finish within the time."""
-        for accepting in self._accepting:
-            accepting.cancel()
-        await asyncio.gather(*self._accepting, return_exceptions=True)
+        for own in self._tasks:
+            own.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         for listener in self._listeners:
             listener.close()
-        for task in list(self._opening):
+        for task in self._opening:
             task.cancel()
+        await asyncio.gather(*self._opening, return_exceptions=True)
         for connection in list(self._connections):
             connection.drain()
         if self._connections:
@@ -136,4 +177,4 @@ class Http2Server:
                 async with asyncio.timeout(grace_s):
                     await self._none_left.wait()
         for connection in list(self._connections):
-            connection.transport.abort()
+            connection.abort()

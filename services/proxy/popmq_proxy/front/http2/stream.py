@@ -1,18 +1,22 @@
 """One RPC: what the application receives and sends, within what the client lets go."""
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from popmq_proxy.front.events import END, START, Event
 from popmq_proxy.front.grpc_wire import framed
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.headers import block_of
+from popmq_proxy.front.room import Accounts
 
 if TYPE_CHECKING:
-    from popmq_proxy.front.http2.connection import Connection
+    from popmq_proxy.front.http2.streams import Streams
 
 _EMPTY: Event = {"type": "http.request", "body": b"", "more_body": False}
 _GONE: Event = {"type": "http.disconnect"}
+_FORGOTTEN: Final[Event] = {}
+_HEAD: Final = block_of(tuple(START["headers"]), START["status"])
+_TAIL: Final = block_of(tuple(END["headers"]), 0)
 
 
 class ClientDisconnectedError(Exception):
@@ -23,52 +27,93 @@ class Stream:
     __slots__ = (
         "_body",
         "_came",
-        "_connection",
         "_drained",
+        "_ends",
         "_has_trailers",
+        "_headed",
+        "_more",
         "_start",
+        "_streams",
+        "arrives",
         "begun",
+        "born_tick",
         "closed",
+        "counted_bytes",
         "ended",
-        "held_bytes",
         "id",
+        "missing_bytes",
         "outgoing",
+        "outgoing_at",
         "owed_bytes",
         "receive_window",
         "scope",
         "send_window",
+        "streams",
         "task",
+        "untaken_bytes",
     )
 
-    def __init__(
-        self, connection: "Connection", stream_id: int, send_window: int, scope: Event
-    ) -> None:
+    def __init__(self, streams: "Streams", stream_id: int, scope: Event) -> None:
         self.id = stream_id
         self.scope = scope
+        self.born_tick = streams.shared.tick
+        self.arrives = False
+        """It counts among the requests that are not whole."""
         self.begun = False
         """Somebody works on it."""
+        self.streams = False
+        """Its messages are served one by one, as they come."""
         self.task: asyncio.Task[None] | None = None
         self.ended = False
         """The client has sent its last byte."""
         self.closed = False
-        self.send_window = send_window
-        self.receive_window = connection.limits.stream_window_bytes
+        self.send_window = 0
+        """What the client has let go beyond the window of each stream, less what was sent."""
+        self.receive_window = streams.limits.stream_window_bytes
+        self.missing_bytes = -1
+        """Of the length that the request names, if it names one."""
         self.owed_bytes = 0
         """Taken by the application, and not yet given back to the client's window."""
-        self.held_bytes = 0
-        self.outgoing = bytearray()
-        """What the client's window does not let go yet."""
-        self._connection = connection
-        self._body: list[bytes] = []
+        self.untaken_bytes = 0
+        """Come, and not given back to the client's windows."""
+        self.counted_bytes = 0
+        """In the room for requests."""
+        self.outgoing = b""
+        """What the client does not let go yet, from `outgoing_at` on."""
+        self.outgoing_at = 0
+        self._streams = streams
+        self._body = b""
+        self._more: bytearray | None = None
         self._came: asyncio.Future[None] | None = None
         self._start: bytes | None = None
         self._has_trailers = False
+        self._headed = False
         self._drained: asyncio.Future[None] | None = None
+        self._ends = False
+        """When that has happened, only the trailers are missing, and all is well."""
+
+    @property
+    def accounts(self) -> Accounts:
+        """What the client has of the rooms that all share."""
+        return self._streams.accounts
 
     def feed(self, data: bytes) -> None:
-        self._body.append(data)
-        self.held_bytes += len(data)
+        """More of the request has come. Raises `StreamBroken` when there is no room for it."""
+        size = len(data)
+        self._streams.count(self, self.counted_bytes + size)
+        self.untaken_bytes += size
+        if self._more is not None:
+            self._more += data
+        elif self._body:
+            self._more = bytearray(self._body)
+            self._more += data
+        else:
+            self._body = data
         self.wake()
+
+    def give(self, data: bytes) -> None:
+        """All of the request at once."""
+        self._body = data
 
     def wake(self) -> None:
         if self._came is not None and not self._came.done():
@@ -84,52 +129,59 @@ class Stream:
             self._came = asyncio.get_running_loop().create_future()
             await self._came
         body = self.body()
-        self._body = []
+        self._body = b""
         self.release()
+        if self.counted_bytes:
+            self._streams.count(self, 0)  # who has taken it counts it
         return {"type": "http.request", "body": body, "more_body": not self.ended}
 
     def body(self) -> bytes:
         """What has come and was not received."""
-        if len(self._body) != 1:
-            self._body = [b"".join(self._body)]
-        return self._body[0]
+        if self._more is not None:
+            self._body = bytes(self._more)
+            self._more = None
+        return self._body
 
-    def first(self) -> bytes:
-        """The first piece of it; nothing is joined for the sake of looking."""
-        return self._body[0] if self._body else b""
+    def first(self, size: int) -> bytes:
+        """So many bytes of it, if there are."""
+        return bytes(self._more[:size]) if self._more is not None else self._body[:size]
 
     def release(self) -> None:
         """What has come takes no more of the client's windows."""
-        size, self.held_bytes = self.held_bytes, 0
+        size, self.untaken_bytes = self.untaken_bytes, 0
         if size:
-            self._connection.incoming.consumed(self, size)
+            self._streams.incoming.consumed(self, size)
 
     def begin_task(self) -> None:
         """Have the application serve it."""
         self.begun = True
-        self._connection.run(self, self._connection.app(self.scope, self.receive, self))
+        self._streams.run(self, self._streams.app(self.scope, self.receive, self))
+        self.scope = _FORGOTTEN  # a waiting poll needs it no more
+
+    def begin_response(self) -> None:
+        """For clients that wait for the head of the response before they send anything."""
+        self._put_headers(_HEAD, end=False)
+        self._headed = True
 
     def answer(self, response: bytes) -> None:
         """The one message of an RPC that ends well."""
-        if self._connection.outgoing.answer(self, response):
-            self._connection.answered(self)
-        else:
-            self._connection.run(self, self._answer_slowly(framed([response])))
-
-    async def _answer_slowly(self, body: bytes) -> None:
-        """The same as far as the client's windows let it go."""
-        await self.send(START)
-        await self.send({"type": "http.response.body", "body": body, "more_body": False})
-        await self.send(END)
+        if self._streams.outgoing.answer(self, response):
+            self._streams.answered(self)
+            return
+        self._put_headers(_HEAD, end=False)
+        self._streams.outgoing.data(self, framed([response]))
+        self._ends = True
+        if not self.outgoing:
+            self.drained()
 
     def whole(self, start: Event, body: bytes, trailers: Event) -> bool:
         """A response in one go. False: the windows do not allow that; nothing was done."""
-        if self.closed or not self._connection.outgoing.takes(self, len(body)):
+        if self.closed or not self._streams.outgoing.takes(self, len(body)):
             return False
         head = block_of(tuple(start["headers"]), start["status"])
         tail = block_of(tuple(trailers["headers"]), 0)
-        self._connection.outgoing.whole(self, head, body, tail)
-        self._connection.answered(self)
+        self._streams.outgoing.whole(self, head, body, tail)
+        self._streams.answered(self)
         return True
 
     async def __call__(self, event: Event) -> None:
@@ -137,45 +189,57 @@ class Stream:
         await self.send(event)
 
     async def send(self, event: Event) -> None:
-        """Waits while the client takes nothing. Raises `ClientDisconnectedError`."""
+        """Waits while the client takes nothing. Takes the body out of the event, so that what waits
+        is held once. Raises `ClientDisconnectedError`."""
         if self.closed:
             raise ClientDisconnectedError()
         kind = event["type"]
         if kind == "http.response.start":
-            self._start = block_of(tuple(event["headers"]), event["status"])
             self._has_trailers = bool(event.get("trailers"))
+            if not self._headed:
+                self._start = block_of(tuple(event["headers"]), event["status"])
+            elif not self._has_trailers:  # a refusal; its status comes as trailers now
+                self._start = block_of(tuple(event["headers"]), 0)
         elif kind == "http.response.body":
-            await self._send_body(event.get("body", b""), last=not event.get("more_body"))
+            end = not event.get("more_body")
+            self._put_body(event.pop("body", b""), end=end)
+            if not end or not self._has_trailers:
+                await self._until_drained()
+            if end and not self._has_trailers and not self.closed:
+                self._streams.outgoing.end(self)
+                self._streams.answered(self)
         else:
             await self._until_drained()
+            self._put_start(end=False)
             self._put_headers(block_of(tuple(event["headers"]), 0), end=True)
 
-    async def _send_body(self, body: bytes, *, last: bool) -> None:
-        end = last and not self._has_trailers
+    def _put_body(self, body: bytes, *, end: bool) -> None:
+        self._put_start(end=end and not self._has_trailers and not body)
+        if body:
+            self._streams.outgoing.data(self, body)
+
+    def _put_start(self, *, end: bool) -> None:
         if self._start is not None:
             start, self._start = self._start, None
-            self._put_headers(start, end=end and not body)
-            if self.closed:
-                return
-        if body:
-            self._connection.outgoing.data(self, body)
-        if end:
-            await self._until_drained()
-            self._connection.outgoing.put(wire.frame(wire.DATA, wire.END_STREAM, self.id))
-            self._connection.answered(self)
-        elif not last:
-            await self._until_drained()
+            self._put_headers(start, end=end)
 
     def _put_headers(self, block: bytes, *, end: bool) -> None:
-        self._connection.outgoing.headers(self, block, end=end)
+        self._streams.outgoing.headers(self, block, end=end)
         if end:
-            self._connection.answered(self)
+            self._streams.answered(self)
 
     async def _until_drained(self) -> None:
         if self.outgoing:
             self._drained = asyncio.get_running_loop().create_future()
             await self._drained
 
+    def give_up(self, code: wire.Error) -> None:
+        """Its client has had its time."""
+        self._streams.reset(self, code)
+
     def drained(self) -> None:
-        if self._drained is not None and not self._drained.done():
+        """What waited has left."""
+        if self._ends:
+            self._put_headers(_TAIL, end=True)
+        elif self._drained is not None and not self._drained.done():
             self._drained.set_result(None)

@@ -21,6 +21,7 @@ WINDOW_DEFAULT: Final = 65_535
 FRAME_BYTES_DEFAULT: Final = 16_384
 SETTING: Final = Struct(">HI")
 NUMBER: Final = Struct(">I")
+PRIORITY_BYTES: Final = 5
 
 
 class Setting(IntEnum):
@@ -51,6 +52,15 @@ class ConnectionBroken(Exception):
 
     def __init__(self, code: Error, text: str) -> None:
         super().__init__(text)
+        self.code = code
+
+
+class StreamBroken(Exception):
+    """The peer broke the rules on one stream: it ends with this code, the others go on."""
+
+    def __init__(self, stream_id: int, code: Error, text: str) -> None:
+        super().__init__(text)
+        self.stream_id = stream_id
         self.code = code
 
 
@@ -103,7 +113,13 @@ def unpadded(flags: int, payload: bytes) -> bytes:
             raise ConnectionBroken(Error.FRAME_SIZE_ERROR, "a padded frame without its length")
         start, end = 1, end - payload[0]
     if flags & HAS_PRIORITY:
-        start += 5
+        start += PRIORITY_BYTES
     if start > end:
         raise ConnectionBroken(Error.PROTOCOL_ERROR, "more padding than frame")
     return payload[start:end]
+
+
+def check_priority(stream_id: int, payload: bytes) -> None:
+    """Of a PRIORITY frame, or in a HEADERS frame without its padding's length. Raises."""
+    if NUMBER.unpack_from(payload)[0] & WINDOW_MAX == stream_id:
+        raise ConnectionBroken(Error.PROTOCOL_ERROR, "a stream that depends on itself")

@@ -1,0 +1,67 @@
+"""By when a request must be whole, and an answer must go on."""
+
+from collections import OrderedDict
+from typing import Final
+
+from popmq_proxy.front.http2.stream import Stream
+from popmq_proxy.front.room import Account, Room
+
+TICK_S: Final = 0.5
+"""How often the deadlines are looked at."""
+OVERDUE_MAX: Final = 64
+"""Streams found in one tick, so that their end holds up nobody."""
+
+
+class Arrivals:
+    """Requests that are not whole, the oldest first."""
+
+    def __init__(self, count_max: int, seconds: float) -> None:
+        self.room = Room(count_max)
+        self._ticks = int(seconds / TICK_S)
+        self._streams: OrderedDict[Stream, Account] = OrderedDict()
+
+    def begin(self, stream: Stream, account: Account) -> bool:
+        """False: there is no room."""
+        if not self.room.admits(account):
+            return False
+        self.room.take(account)
+        self._streams[stream] = account
+        stream.arrives = True
+        return True
+
+    def end(self, stream: Stream) -> None:
+        """It is whole, or gone."""
+        stream.arrives = False
+        self.room.give(self._streams.pop(stream))
+
+    def overdue(self, tick: int) -> list[Stream]:
+        found: list[Stream] = []
+        for stream in self._streams:
+            if tick - stream.born_tick <= self._ticks or len(found) == OVERDUE_MAX:
+                break
+            found.append(stream)
+        return found
+
+
+class Stalls:
+    """Answers that wait for their clients, by when something of them left last."""
+
+    def __init__(self, seconds: float) -> None:
+        self._ticks = int(seconds / TICK_S)
+        self._streams: OrderedDict[Stream, int] = OrderedDict()
+
+    def goes_on(self, stream: Stream, tick: int) -> None:
+        """It begins to wait, or something has left."""
+        self._streams[stream] = tick
+        self._streams.move_to_end(stream)
+
+    def end(self, stream: Stream) -> None:
+        self._streams.pop(stream, None)
+
+    def overdue(self, tick: int) -> list[Stream]:
+        found: list[Stream] = []
+        for stream, since_tick in self._streams.items():
+            if tick - since_tick <= self._ticks or len(found) == OVERDUE_MAX:
+                break
+            found.append(stream)
+        return found

@@ -1,0 +1,77 @@
+"""Frames that cost us work and begin nothing: how many of them a client may send.
+
+Resets, pings, settings, windows, priorities, unknown and empty frames, pieces of few bytes. A
+connection takes them from an allowance that is filled up as it is used, so that the clock is read
+once for `GRANT` of them. What its address has in all is looked at then as well; beyond that goes
+who has more than its part.
+"""
+
+from time import monotonic
+from typing import Final
+
+from popmq_proxy.front.http2.wire import ConnectionBroken, Error
+
+GRANT: Final = 500
+REFUSED_STREAM: Final = 5
+"""What a refused request counts as."""
+RAPID_RESET: Final = 20
+"""What a request counts as that is taken back as soon as it was sent: work was begun for it."""
+SMALL_BYTES: Final = 64
+"""A piece of a request that is smaller than that, and not its last, is one of these frames."""
+LONG_BYTES: Final = 1_024
+"""An unknown frame counts once more for each of these."""
+DECODED_BYTES: Final = 64
+"""The same for what is decoded of a long header block, which takes much longer."""
+SECOND_S: Final = 1.0
+
+
+class Spent:
+    """Frames granted in the second that began at `since_s`."""
+
+    __slots__ = ("count", "since_s")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.since_s = 0.0
+
+    def at(self, now_s: float) -> int:
+        if now_s - self.since_s >= SECOND_S:
+            self.since_s = now_s
+            self.count = 0
+        return self.count
+
+
+class AddressFrames(Spent):
+    __slots__ = ("connection_count",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.connection_count = 0
+
+
+class IdleFrames:
+    """Those of one connection."""
+
+    def __init__(self, address: AddressFrames, second_max: int, address_second_max: int) -> None:
+        self._left = GRANT
+        self._own = Spent()
+        self._address = address
+        self._second_max = second_max
+        self._address_second_max = address_second_max
+
+    def spend(self, count: int = 1) -> None:
+        """Raises `ConnectionBroken` when there were too many."""
+        self._left -= count
+        while self._left < 0:
+            self._fill_up()
+
+    def _fill_up(self) -> None:
+        now_s, address = monotonic(), self._address
+        own = self._own.at(now_s) + GRANT
+        all_of_address = address.at(now_s) + GRANT
+        part = self._address_second_max // max(1, address.connection_count)
+        if own > self._second_max or (all_of_address > self._address_second_max and own > part):
+            raise ConnectionBroken(Error.ENHANCE_YOUR_CALM, "too many frames that begin nothing")
+        self._own.count = own
+        address.count = all_of_address
+        self._left += GRANT

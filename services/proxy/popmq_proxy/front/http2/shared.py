@@ -1,0 +1,100 @@
+"""What the connections of one server share: time, room, and what each address has of it."""
+
+import asyncio
+from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address
+from typing import Final
+
+from popmq_proxy.front.http2.deadlines import Arrivals, Stalls
+from popmq_proxy.front.http2.idle import AddressFrames, IdleFrames
+from popmq_proxy.front.http2.limits import Limits
+from popmq_proxy.front.http2.turns import Turns, Use, Worker
+from popmq_proxy.front.http2.wire import Error
+from popmq_proxy.front.room import Account, Accounts, Room, Rooms
+
+IPV6_NETWORK_BYTES: Final = 8
+"""Of an address of IPv6: a client has a network of that length to itself."""
+
+
+class Address:
+    """All connections of a client's address."""
+
+    def __init__(self, connections: Account) -> None:
+        self.connections = connections
+        self.arriving = Account()
+        self.accounts = Accounts(Account(), Account(), Account())
+        self.frames = AddressFrames()
+        self.use = Use()
+
+
+class Shared:
+    def __init__(self, limits: Limits, rooms: Rooms, connections_max: int) -> None:
+        self.limits = limits
+        self.rooms = rooms
+        self.connections = Room(connections_max)
+        self.turns = Turns(asyncio.get_running_loop())
+        self.arrivals = Arrivals(limits.arriving_max, limits.arrival_s)
+        self.stalls = Stalls(limits.stall_s)
+        self.tick = 0
+        """Of `TICK_S`, since the start."""
+        self._addresses: dict[bytes | str, Address] = {}
+
+    def pass_tick(self) -> None:
+        """`TICK_S` have passed: requests that did not arrive and answers that nobody reads end."""
+        self.tick += 1
+        for stream in (*self.arrivals.overdue(self.tick), *self.stalls.overdue(self.tick)):
+            stream.give_up(Error.CANCEL)
+
+    def join(self, host: str) -> Address | None:
+        """One more connection of this host. None: there is no room for it."""
+        network = network_of(host)
+        address = self._addresses.get(network)
+        account = address.connections if address is not None else self.connections.open()
+        if not self.connections.admits(account):
+            if address is None:
+                self.connections.close(account)
+            return None
+        if address is None:
+            address = self._addresses[network] = Address(account)
+        self.connections.take(account)
+        address.frames.connection_count += 1
+        return address
+
+    def leave(self, host: str) -> None:
+        network = network_of(host)
+        address = self._addresses[network]
+        self.connections.give(address.connections)
+        address.frames.connection_count -= 1
+        if not address.frames.connection_count:
+            self.connections.close(address.connections)
+            del self._addresses[network]
+
+
+class Member:
+    """One connection among the others."""
+
+    def __init__(self, shared: Shared, address: Address, work: Callable[[], None]) -> None:
+        limits = shared.limits
+        self.worker = Worker(work, address.use)
+        self.idle = IdleFrames(
+            address.frames, limits.idle_frames_max, limits.address_idle_frames_max
+        )
+        self.accounts = shared.rooms.open(address.accounts)
+        self.arriving = shared.arrivals.room.open(address.arriving)
+        self._shared = shared
+
+    def leave(self) -> None:
+        self._shared.rooms.close(self.accounts)
+        self._shared.arrivals.room.close(self.arriving)
+
+
+def network_of(host: str) -> bytes | str:
+    """By what a client is known: an address of IPv4, a network of IPv6."""
+    try:
+        found = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if not isinstance(found, IPv6Address):
+        return found.packed
+    mapped = found.ipv4_mapped
+    return mapped.packed if mapped is not None else found.packed[:IPV6_NETWORK_BYTES]

@@ -1,0 +1,370 @@
+"""The requests of one connection: from their first header block to the last frame of the answer.
+
+A request waits here until it is whole; then it may need no task (front/direct.py). One that is too
+large for that, or is a stream of messages, is served by a task from its beginning on.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from time import monotonic
+from typing import Any, Final
+
+from popmq_common.units import KiB
+from popmq_proxy.front.direct import Direct
+from popmq_proxy.front.events import Event, Receive, Send
+from popmq_proxy.front.grpc_wire import PREFIX, PREFIX_BYTES
+from popmq_proxy.front.http2 import idle, wire
+from popmq_proxy.front.http2.fields import Header
+from popmq_proxy.front.http2.headers import HeaderReader
+from popmq_proxy.front.http2.incoming import Incoming
+from popmq_proxy.front.http2.outgoing import Outgoing
+from popmq_proxy.front.http2.request import wrong_request, wrong_trailers
+from popmq_proxy.front.http2.shared import Member, Shared
+from popmq_proxy.front.http2.stream import ClientDisconnectedError, Stream
+from popmq_proxy.front.http2.wire import ConnectionBroken, Error, Setting, StreamBroken
+
+App = Callable[[Event, Receive, Send], Coroutine[Any, Any, None]]
+ENDED_BY_US_MAX: Final = 256
+"""Streams that we have ended early are remembered: what crosses that on its way is no error."""
+YOUNG_TICKS: Final = 2
+"""A stream of which fewer have passed has just begun."""
+SMALL_REQUEST_BYTES: Final = 4 * KiB
+"""One that is whole and no larger does not count; there are only so many calls."""
+TASK_S: Final = 0.000_15
+"""What a turn is charged with for a task that is begun or cancelled, before it has run."""
+TASK_UNITS: Final = 8
+"""The same in frames, by which it is decided when the clock is read."""
+DROPPED_AT_A_TIME: Final = 16
+
+
+class Streams:
+    def __init__(
+        self,
+        app: App,
+        shared: Shared,
+        member: Member,
+        outgoing: Outgoing,
+        peer: tuple[str, int],
+        emptied: Callable[[], None],
+    ) -> None:
+        """`emptied` is called when the last of them has ended."""
+        self.app = app
+        self.shared = shared
+        self.limits = limits = shared.limits
+        self.accounts = member.accounts
+        self.outgoing = outgoing
+        self.incoming = Incoming(
+            outgoing, limits.connection_window_bytes, limits.stream_window_bytes
+        )
+        self.open: dict[int, Stream] = {}
+        self.last_id = 0
+        self.refuses = False
+        """No new ones: the connection ends."""
+        self.reader = HeaderReader(limits.header_bytes_max)
+        self.units = 0
+        """Work done since the clock was read, in frames."""
+        self.owed_s = 0.0
+        """What was begun and will take its time later in the turn."""
+        self.stream_max = limits.streams_first
+        self._member = member
+        self._idle = member.idle
+        self._peer = peer
+        self._emptied = emptied
+        self._loop = asyncio.get_running_loop()
+        self._direct: Direct | None = getattr(app, "direct", None)
+        self._streaming: frozenset[str] = getattr(app, "streaming", frozenset())
+        self._fresh: list[Stream] = []
+        """Begun in this slice."""
+        self._ended_by_us: dict[int, None] = {}
+
+    # --- header blocks ---
+
+    def on_block(self, flags: int, stream_id: int, block: bytes) -> None:
+        """Raises `ConnectionBroken`, `StreamBroken`."""
+        size = len(block)
+        self.units += 4 + (size >> 6)
+        fields = self.reader.read(block)
+        if self.reader.long_bytes:
+            self._idle.spend(self.reader.long_bytes // idle.DECODED_BYTES)
+        if self.reader.wants_no_table:
+            self.outgoing.put(wire.settings({Setting.HEADER_TABLE_SIZE: 0}))
+        ended = bool(flags & wire.END_STREAM)
+        if stream_id > self.last_id:
+            self.last_id = stream_id
+            if self.refuses or len(self.open) >= self.stream_max:
+                self._idle.spend(idle.REFUSED_STREAM)
+                self.put_reset(stream_id, Error.REFUSED_STREAM)
+                return
+            self._begin(stream_id, fields, ended=ended)
+            return
+        stream = self.open.get(stream_id)
+        if stream is not None:
+            self._on_trailers(stream, fields, ended=ended)
+        elif stream_id in self._ended_by_us:
+            self._idle.spend()
+        else:
+            raise ConnectionBroken(Error.STREAM_CLOSED, f"headers on closed stream {stream_id}")
+
+    def _on_trailers(self, stream: Stream, fields: list[Header], *, ended: bool) -> None:
+        if stream.ended:
+            raise StreamBroken(stream.id, Error.STREAM_CLOSED, "headers behind the end")
+        wrong = self.reader.malformed or wrong_trailers(fields)
+        if wrong or not ended:
+            text = wrong or "headers amid a request"
+            raise StreamBroken(stream.id, Error.PROTOCOL_ERROR, text)
+        self._end_request(stream)
+        if stream.begun:
+            stream.wake()
+        else:
+            self._serve(stream)
+
+    def _begin(self, stream_id: int, fields: list[Header], *, ended: bool) -> None:
+        named = dict(fields)
+        wrong = self.reader.malformed or wrong_request(fields, named)
+        if wrong:
+            raise StreamBroken(stream_id, Error.PROTOCOL_ERROR, wrong)
+        path = named[b":path"].decode("latin-1")
+        scope: Event = {
+            "type": "http",
+            "method": named[b":method"].decode("latin-1"),
+            "path": path,
+            "headers": fields,
+            "named": named,
+            "client": self._peer,
+            "accounts": self.accounts,
+        }
+        stream = Stream(self, stream_id, scope)
+        length = named.get(b"content-length")
+        if length is not None:
+            stream.missing_bytes = int(length)
+        self.open[stream_id] = stream
+        if ended:
+            self._end_request(stream)
+            self._serve(stream)
+            return
+        self._fresh.append(stream)
+        if path in self._streaming:
+            stream.begin_response()
+
+    # --- data ---
+
+    def on_data(self, flags: int, stream_id: int, payload: bytes) -> None:
+        """Raises `ConnectionBroken`, `StreamBroken`."""
+        size = len(payload)
+        incoming = self.incoming
+        incoming.came(size)
+        stream = self.open.get(stream_id)
+        if stream is None or stream.ended:
+            self._on_stray_data(stream_id, size)
+            return
+        incoming.came_on(stream, size)
+        if flags & wire.PADDED:
+            payload = wire.unpadded(flags & wire.PADDED, payload)
+            incoming.consumed(stream, size - len(payload))
+            size = len(payload)
+        if stream.missing_bytes >= 0:
+            self._count_down(stream, size)
+        if flags & wire.END_STREAM:
+            self._end_request(stream)
+        elif size < idle.SMALL_BYTES:
+            self._idle.spend()
+        if stream.begun:
+            if size:
+                stream.feed(payload)
+            elif stream.ended:
+                stream.wake()
+        elif stream.ended:
+            if stream.untaken_bytes:
+                stream.feed(payload)
+            else:
+                stream.give(payload)
+                incoming.give_back(size)
+            self._serve(stream)
+        elif size:
+            stream.feed(payload)
+            self._look(stream)
+
+    def _look(self, stream: Stream) -> None:
+        """More of a request has come: some need not wait for the rest."""
+        if stream.scope["path"] in self._streaming:
+            if stream.arrives:
+                self.shared.arrivals.end(stream)
+            stream.streams = True
+            stream.begin_task()
+        elif not self._comes_whole(stream):
+            stream.begin_task()
+
+    def _on_stray_data(self, stream_id: int, size: int) -> None:
+        self.incoming.give_back(size)
+        self._idle.spend()
+        if stream_id > self.last_id or not stream_id & 1:
+            raise ConnectionBroken(Error.PROTOCOL_ERROR, f"data on idle stream {stream_id}")
+        if stream_id not in self._ended_by_us:
+            raise StreamBroken(stream_id, Error.STREAM_CLOSED, "data behind the end")
+
+    def _count_down(self, stream: Stream, size: int) -> None:
+        if size > stream.missing_bytes:
+            raise StreamBroken(stream.id, Error.PROTOCOL_ERROR, "more than its content-length")
+        stream.missing_bytes -= size
+
+    def _end_request(self, stream: Stream) -> None:
+        if stream.missing_bytes > 0:
+            raise StreamBroken(stream.id, Error.PROTOCOL_ERROR, "less than its content-length")
+        stream.ended = True
+        if stream.arrives:
+            self.shared.arrivals.end(stream)
+
+    def _comes_whole(self, stream: Stream) -> bool:
+        """What is on its way is a message that the client's window lets go in one piece."""
+        window_bytes = self.limits.stream_window_bytes
+        if stream.untaken_bytes * 2 >= window_bytes:
+            return False
+        if stream.untaken_bytes < PREFIX_BYTES:
+            return True
+        _, size = PREFIX.unpack(stream.first(PREFIX_BYTES))
+        return bool(size * 2 <= window_bytes)
+
+    def _serve(self, stream: Stream) -> None:
+        """A request that is whole."""
+        stream.release()
+        body = stream.body()
+        size = len(body)
+        if stream.counted_bytes or size > SMALL_REQUEST_BYTES:
+            self.count(stream, size if size > SMALL_REQUEST_BYTES else 0)
+        direct = self._direct
+        self.units += 4
+        if direct is not None and stream.scope["path"] in direct.rpcs:
+            stream.begun = True
+            if direct.begin(stream.scope, body, stream):
+                return
+        stream.begin_task()
+
+    def count(self, stream: Stream, size: int) -> None:
+        """So many bytes of its request are held now. Raises `StreamBroken`."""
+        room, account = self.shared.rooms.received, self.accounts.received
+        grown = size - stream.counted_bytes
+        if grown > 0 and not room.admits(account, grown):
+            text = "no room for unfinished requests"
+            raise StreamBroken(stream.id, Error.ENHANCE_YOUR_CALM, text)
+        room.take(account, grown)
+        stream.counted_bytes = size
+
+    def run(self, stream: Stream, work: Coroutine[Any, Any, None]) -> None:
+        self.units += TASK_UNITS
+        self.owed_s += TASK_S
+        task = stream.task = self._loop.create_task(work)
+        task.add_done_callback(lambda task: self._done(stream, task))
+
+    def _done(self, stream: Stream, task: asyncio.Task[None]) -> None:
+        """The application is through with it; without an answer there is nothing to wait for."""
+        stream.task = None  # it knows the stream too: only the collector would free them
+        if not stream.closed:
+            self.reset(stream, Error.INTERNAL_ERROR)
+        if not task.cancelled() and isinstance(task.exception(), ClientDisconnectedError):
+            return  # looked at, so that asyncio does not report it
+
+    # --- the end ---
+
+    def on_reset(self, stream_id: int) -> None:
+        """The client takes it back. Raises `ConnectionBroken`."""
+        if stream_id > self.last_id:
+            raise ConnectionBroken(Error.PROTOCOL_ERROR, f"a reset of idle stream {stream_id}")
+        stream = self.open.get(stream_id)
+        if stream is None:
+            self._idle.spend()
+            return
+        if self.shared.tick - stream.born_tick < YOUNG_TICKS:
+            self._idle.spend(idle.RAPID_RESET)
+        self._drop(stream)
+
+    def answered(self, stream: Stream) -> None:
+        """Its last frame has been put."""
+        if not stream.ended:
+            self.put_reset(stream.id, Error.NO_ERROR)
+        self._forget(stream)
+
+    def reset(self, stream: Stream, code: Error) -> None:
+        """End it, and what works on it."""
+        self.put_reset(stream.id, code)
+        self._drop(stream)
+
+    def fail(self, broken: StreamBroken) -> None:
+        """The client broke the rules on it."""
+        stream = self.open.get(broken.stream_id)
+        if stream is None:
+            self.put_reset(broken.stream_id, broken.code)
+        else:
+            self.reset(stream, broken.code)
+
+    def put_reset(self, stream_id: int, code: Error) -> None:
+        self._ended_by_us[stream_id] = None
+        if len(self._ended_by_us) > ENDED_BY_US_MAX:
+            del self._ended_by_us[next(iter(self._ended_by_us))]
+        self.outgoing.put(wire.reset(stream_id, code))
+
+    def _drop(self, stream: Stream) -> None:
+        """The client has no use for its answer any more, or has it."""
+        self._forget(stream)
+        stream.wake()
+        if stream.task is not None and not stream.task.done():
+            self.units += TASK_UNITS
+            self.owed_s += TASK_S
+            stream.task.cancel()
+
+    def _forget(self, stream: Stream) -> None:
+        stream.closed = True
+        self.open.pop(stream.id, None)
+        if stream.arrives:
+            self.shared.arrivals.end(stream)
+        if stream.outgoing:
+            self.outgoing.forget(stream)
+        if stream.counted_bytes:
+            self.count(stream, 0)
+        if stream.untaken_bytes:
+            self.incoming.give_back(stream.untaken_bytes)
+            stream.untaken_bytes = 0
+        if not self.open and self.refuses:
+            self._emptied()
+
+    def lose(self) -> None:
+        """The client is gone: nothing more leaves. `drop_some` does the rest."""
+        self.refuses = True
+        for stream in self.open.values():
+            stream.closed = True
+
+    def drop_some(self, until_s: float) -> bool:
+        """End some of them; True: there are none left."""
+        count = 0
+        while self.open:
+            self._drop(self.open.popitem()[1])
+            count += 1
+            if count % DROPPED_AT_A_TIME == 0 and monotonic() + self.owed_s >= until_s:
+                break
+        return not self.open
+
+    def part(self) -> None:
+        """The connection is gone, and nobody is to know it."""
+        self._emptied = _nothing
+
+    def settle(self) -> None:
+        """At the end of a slice: what was begun in it and is not whole takes room from now on."""
+        arrivals, account = self.shared.arrivals, self._member.arriving
+        for stream in self._fresh:
+            if stream.ended or stream.closed or stream.streams:
+                continue
+            if not arrivals.begin(stream, account):
+                self._idle.spend(idle.REFUSED_STREAM)
+                self.reset(stream, Error.REFUSED_STREAM)
+        self._fresh.clear()
+        if len(self.open) * 2 > self.stream_max and self.stream_max < self.limits.streams_max:
+            self._let_more(len(self.open) - account.taken - self.outgoing.held_up_count)
+
+    def _let_more(self, working_count: int) -> None:
+        """The client may open more streams when half of them are calls that we work on."""
+        if working_count * 2 > self.stream_max:
+            self.stream_max = min(2 * self.stream_max, self.limits.streams_max)
+            self.outgoing.put(wire.settings({Setting.MAX_CONCURRENT_STREAMS: self.stream_max}))
+
+
+def _nothing() -> None:
+    return

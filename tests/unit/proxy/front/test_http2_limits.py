@@ -1,0 +1,215 @@
+"""What one client may take of the front, and what becomes of one that takes more."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from harness.http2 import Client, shared, turns
+from hpack import Encoder
+
+from popmq_proxy.front.events import Event, Receive, Send
+from popmq_proxy.front.http2 import connection, idle, wire
+from popmq_proxy.front.http2.deadlines import TICK_S
+from popmq_proxy.front.http2.shared import Shared
+from popmq_proxy.front.http2.turns import SLICE_S
+from popmq_proxy.front.http2.wire import Error, Setting
+
+START: Event = {"type": "http.response.start", "status": 200, "headers": [], "trailers": True}
+END: Event = {"type": "http.response.trailers", "headers": [(b"grpc-status", b"0")]}
+GREETING = wire.PREFACE + wire.settings({})
+OTHER_HOST = "5.6.7.8"
+
+
+async def app(scope: Event, receive: Receive, send: Send) -> None:
+    """Answers with the request, or never when that is "wait"."""
+    event = await receive()
+    while event["more_body"]:
+        event = await receive()
+    if event["body"] == b"wait":
+        await asyncio.sleep(3_600)
+    await send(START)
+    await send({"type": "http.response.body", "body": event["body"], "more_body": False})
+    await send(END)
+
+
+class Caller(Client):
+    def __init__(self, among: Shared, host: str = "1.2.3.4") -> None:
+        super().__init__(app, among, host)
+        self.encoder = Encoder()
+
+    def head(self, stream_id: int, agent: str = "one") -> bytes:
+        fields = [
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":path", "/s/m"),
+            ("te", "trailers"),
+            ("user-agent", agent),
+        ]
+        return wire.frame(
+            wire.HEADERS, wire.END_HEADERS, stream_id, self.encoder.encode(fields, huffman=False)
+        )
+
+    def request(self, stream_id: int, body: bytes, agent: str = "one") -> bytes:
+        data = wire.frame(wire.DATA, wire.END_STREAM, stream_id, body)
+        return self.head(stream_id, agent) + data
+
+    async def is_served(self) -> bool:
+        self.transport.take()
+        stream_id = self.connection.streams.last_id + 2 | 1
+        await self.give(self.request(stream_id, b"hello"))
+        return (wire.DATA, 0, b"hello") in self.frames(stream_id)
+
+
+async def greeted(among: Shared, host: str = "1.2.3.4") -> Caller:
+    made = Caller(among, host)
+    await made.give(GREETING)
+    return made
+
+
+def pass_time(among: Shared, seconds: float) -> None:
+    for _ in range(int(seconds / TICK_S) + 1):
+        among.pass_tick()
+
+
+# --- header tables ---
+
+
+async def test_a_client_that_keeps_its_header_table_is_served() -> None:
+    """It acknowledges our SETTINGS, and goes on with entries of a table of 4,096 bytes."""
+    caller = await greeted(shared())
+    asked = False
+    for number in range(40):
+        stream_id = 2 * number + 1
+        await caller.give(caller.request(stream_id, b"hello", f"agent {number % 3}"))
+        frames = caller.transport.take()
+        assert (wire.DATA, 0, stream_id, b"hello") in frames
+        if wire.settings({Setting.HEADER_TABLE_SIZE: 0}) in [
+            wire.frame(kind, flags, stream, data) for kind, flags, stream, data in frames
+        ]:
+            asked = True
+            await caller.give(wire.frame(wire.SETTINGS, wire.ACK, 0))
+    assert asked
+
+
+# --- requests that do not arrive ---
+
+
+async def test_a_request_that_never_becomes_whole_is_given_up() -> None:
+    among = shared(arrival_s=10.0)
+    caller = await greeted(among)
+    await caller.give(caller.head(1), caller.head(3))
+    await caller.give(wire.frame(wire.DATA, wire.END_STREAM, 3, b"wait"))
+    pass_time(among, 10.0)
+    await turns()
+    assert caller.frames(1) == [(wire.RST_STREAM, 0, wire.NUMBER.pack(Error.CANCEL))]
+    assert list(caller.connection.streams.open) == [3], "a call under way may take its time"
+    assert among.arrivals.room.taken == 0
+
+
+async def test_half_open_requests_leave_room_for_others() -> None:
+    among = shared(arriving_max=64, streams_first=1_000)
+    hog, other = await greeted(among), await greeted(among, OTHER_HOST)
+    await hog.give(b"".join(hog.head(2 * number + 1) for number in range(200)))
+    assert among.arrivals.room.taken < 64
+    assert await other.is_served()
+    hog.connection.connection_lost(None)
+    await turns()
+    assert among.arrivals.room.taken == 0
+
+
+async def test_more_streams_are_for_who_keeps_calls_under_way() -> None:
+    among = shared(streams_first=8, streams_max=32)
+    polling, idling = await greeted(among), await greeted(among)
+    for number in range(5):
+        await polling.give(polling.request(2 * number + 1, b"wait"))
+        await idling.give(idling.head(2 * number + 1))
+    more = wire.SETTING.pack(Setting.MAX_CONCURRENT_STREAMS, 16)
+    assert (wire.SETTINGS, 0, more) in polling.frames(0)
+    assert idling.connection.streams.stream_max == 8
+    await idling.give(*(idling.head(2 * number + 1) for number in range(5, 9)))
+    refused = wire.NUMBER.pack(Error.REFUSED_STREAM)
+    assert idling.frames(17) == [(wire.RST_STREAM, 0, refused)]
+
+
+# --- answers that are not read ---
+
+
+async def test_an_answer_that_nobody_reads_is_given_up() -> None:
+    among = shared(stall_s=10.0)
+    caller = await greeted(among)
+    await caller.give(wire.settings({Setting.INITIAL_WINDOW_SIZE: 0}))
+    await caller.give(caller.request(1, b"hello"))
+    assert among.rooms.unread.taken == 5
+    pass_time(among, 5.0)
+    await caller.give(wire.window_update(1, 1))
+    pass_time(among, 9.0)
+    assert among.rooms.unread.taken, "something was read in between"
+    pass_time(among, 2.0)
+    assert among.rooms.unread.taken == 0
+    assert not caller.connection.streams.open
+
+
+# --- frames that begin nothing ---
+
+FRAMES: dict[str, Callable[[int], bytes]] = {
+    "windows": lambda _: wire.window_update(0, 1),
+    "pings": lambda _: wire.frame(wire.PING, 0, 0, bytes(8)),
+    "settings": lambda _: wire.settings({}),
+    "unknown": lambda _: wire.frame(0x77, 0, 0),
+    "priorities": lambda _: wire.frame(wire.PRIORITY, 0, 7, bytes(5)),
+    "empty pieces": lambda _: wire.frame(wire.DATA, 0, 1),
+    "padding": lambda _: wire.frame(wire.DATA, wire.PADDED, 1, b"\x01\x00"),
+    "single bytes": lambda _: wire.frame(wire.DATA, 0, 1, b"\x00"),
+    "rapid resets": lambda number: (
+        wire.frame(wire.HEADERS, wire.END_HEADERS, 2 * number + 3, b"\x83\x86\x44\x01/")
+        + wire.reset(2 * number + 3, Error.CANCEL)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+async def test_frames_that_begin_nothing_are_bounded(name: str) -> None:
+    among = shared(idle_frames_max=1_000)
+    attacker, neighbour = await greeted(among), await greeted(among)
+    await attacker.give(attacker.head(1))
+    attacker.transport.take()
+    await attacker.give(b"".join(FRAMES[name](number) for number in range(1_000 + idle.GRANT)))
+    await turns(200)
+    assert attacker.goaway_code() == Error.ENHANCE_YOUR_CALM
+    assert await neighbour.is_served()
+
+
+async def test_an_address_has_a_budget_for_all_its_connections() -> None:
+    among = shared(idle_frames_max=10_000, address_idle_frames_max=4_000)
+    crowd = [await greeted(among) for _ in range(8)]
+    quiet, other = await greeted(among), await greeted(among, OTHER_HOST)
+    for _ in range(3):
+        for one in crowd:
+            if not one.transport.closed:
+                await one.give(wire.window_update(0, 1) * idle.GRANT)
+    await turns(200)
+    assert Error.ENHANCE_YOUR_CALM in [one.goaway_code() for one in crowd]
+    assert await quiet.is_served()
+    assert await other.is_served()
+
+
+async def test_what_does_not_fit_into_a_turn_is_done_in_later_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = 1_000.0
+
+    def clock() -> float:
+        nonlocal now_s
+        now_s += SLICE_S / 2
+        return now_s
+
+    monkeypatch.setattr(connection, "monotonic", clock)
+    caller = await greeted(shared())
+    caller.transport.take()
+    ping = wire.frame(wire.PING, 0, 0, bytes(8))
+    caller.connection.data_received(ping * 10 * connection.LOOK_EVERY)
+    assert len(caller.transport.take()) < 10 * connection.LOOK_EVERY
+    assert not caller.transport.reads, "the client waits, and so does what it sends"
+    await turns(100)
+    assert caller.transport.reads
+    assert await caller.is_served()
