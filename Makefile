@@ -131,6 +131,11 @@ e2e: setup .rocketmq-e2e/.git ## RocketMQ's end-to-end suite for clients, with T
 	PYTHONPATH=tests $(BIN)/python -m rocketmq_e2e .rocketmq-e2e $(if $(ONLY),--only '$(ONLY)') $(if $(TESTS),--tests '$(TESTS)') \
 		$(if $(KEEP),--keep '$(KEEP)')
 
+.PHONY: h2spec
+h2spec: setup ## the HTTP/2 front against every case of h2spec, plaintext and TLS
+	@command -v go >/dev/null || { echo 'make h2spec: install Go 1.25 or newer (https://go.dev/dl)'; exit 1; }
+	$(BIN)/pytest -q tests/h2spec
+
 .PHONY: rocketmq-store
 rocketmq-store: MESSAGES = 100000
 rocketmq-store: setup bench/anchor/lib ## Apache RocketMQ's broker reads our files, and the reverse (MESSAGES= ONLY= SLOWER=)
