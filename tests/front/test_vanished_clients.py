@@ -148,7 +148,7 @@ async def test_poll_is_answered_before_its_deadline(
         assert first.status.code == v2.MESSAGE_NOT_FOUND
 
 
-@pytest.mark.parametrize("body_bytes", [10, 64 << 10])
+@pytest.mark.parametrize("body_bytes", [10, 12 << 10])
 @LEAVING
 async def test_batch_on_its_way_to_a_client_that_vanishes_is_visible_again(
     server: Server, neighbour: Raw, name: str, how: str, body_bytes: int

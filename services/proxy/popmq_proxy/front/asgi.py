@@ -12,20 +12,28 @@ pyvoy runs it inside Envoy. What is special about it (pyvoy 1.3, seen in tests):
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
-from popmq_common.errors import PopMQError
+from popmq_common.errors import PopMQError, TooManyRequests
 from popmq_common.logs import Log
+from popmq_common.units import KiB
 from popmq_proxy.front.direct import DirectCalls
 from popmq_proxy.front.events import END, HEADERS, START, Event, Receive, Send, SendWhole
 from popmq_proxy.front.grpc_wire import Code, GrpcError, framed, only_message, percent_encoded
 from popmq_proxy.front.messages import Call, ClientGone, Messages
 from popmq_proxy.front.request_head import context_of, is_grpc
-from popmq_proxy.front.room import Accounts, Rooms
+from popmq_proxy.front.room import Accounts, Room, Rooms
 from popmq_proxy.front.rpcs import Kind, Rpc, grpc_code
 from popmq_proxy.front.vigil import Vigil
+from popmq_proxy.rpc.context import ANSWER_BYTES_MAX
+
+ROOM_WAIT_S: Final = 5.0
+"""How long a call that brings messages waits while the answers that nobody reads take all room."""
+ANSWER_BYTES_MIN: Final = 64 * KiB
+"""What such a call may bring though there is hardly any room."""
+
 
 Serve = Callable[[Rpc, Call], Coroutine[Any, Any, None]]
 
@@ -113,20 +121,23 @@ class GrpcApp:
 
     async def _unary(self, rpc: Rpc, call: Call) -> None:
         request = rpc.decode(await self._request(call))
+        if rpc.brings_messages:
+            await self._until_room(call)
         response = await rpc.handler(call.context, request)
         responses = [response.SerializeToString()]
         del request, response
-        await self._reply(call, responses)
+        await self._reply(call, responses, refusable=rpc.brings_messages)
 
     async def _answer(self, rpc: Rpc, call: Call) -> None:
         request = rpc.decode(await self._request(call))
         call.hold(0)  # a request for messages is small, and may wait long
         with self._vigil.over(call.receive):
+            await self._until_room(call)
             answer = await rpc.handler(call.context, request)
         undo, responses = answer.undo, answer.responses
         del answer
         try:
-            await self._reply(call, responses)
+            await self._reply(call, responses, refusable=True)
         except BaseException:
             await asyncio.shield(undo())
             raise
@@ -160,17 +171,40 @@ class GrpcApp:
         except ClientGone:
             return
 
-    async def _reply(self, call: Call, responses: list[bytes]) -> None:
-        """All there is to say, in one piece."""
+    async def _until_room(self, call: Call) -> None:
+        """Before messages are asked for: those that nobody reads wait in the broker, not here.
+        Raises `TooManyRequests`."""
+        if call.accounts is None:
+            return
+        unread, account = self.rooms.unread, call.accounts.unread
+        if not unread.has_room(account) and not await unread.wait(account, ROOM_WAIT_S):
+            raise _unread_refused(unread)
+        left_bytes = unread.left(account)
+        if left_bytes < ANSWER_BYTES_MAX:
+            bytes_max = max(left_bytes, ANSWER_BYTES_MIN)
+            call.context = call.context._replace(answer_bytes_max=bytes_max)
+
+    async def _reply(self, call: Call, responses: list[bytes], *, refusable: bool) -> None:
+        """All there is to say, in one piece. Raises `TooManyRequests` if it is `refusable`, has to
+        wait for its client, and there is no room for that."""
         whole: SendWhole | None = getattr(call.send, "whole", None)
         body = [framed(responses)]
         responses.clear()
         if whole is not None and whole(START, body[0], END):
             return
+        if refusable and call.accounts is not None:
+            unread = self.rooms.unread
+            if not unread.fits(call.accounts.unread, len(body[0])):
+                body.clear()  # the error would hold it while it is given back
+                raise _unread_refused(unread)
         await call.send(START)
         # Handed over, not kept: what waits to leave is held once.
         await call.send({"type": "http.response.body", "body": body.pop(), "more_body": False})
         await call.send(END)
+
+
+def _unread_refused(unread: Room) -> TooManyRequests:
+    return TooManyRequests(what="bytes of answers that are not read", limit=unread.limit)
 
 
 async def _respond(call: Call, responses: Any) -> None:

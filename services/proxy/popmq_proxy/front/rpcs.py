@@ -51,6 +51,8 @@ ADMIN_METHODS: dict[str, tuple[Any, str]] = {
     "RebuildQueue": (admin.RebuildQueueRequest, "explain.rebuild_queue"),
 }
 """The request, and which of `Methods` serves it."""
+_ONLY_LOOK = ("List", "Describe", "Find", "Get", "Explain", "Inspect", "Show")
+"""What the names of those begin with that change nothing."""
 _CONSUMER_METHODS: dict[str, Any] = {
     "Nack": consumer.NackRequest,
     "EndPolls": consumer.EndPollsRequest,
@@ -98,6 +100,8 @@ class Rpc:
     """The same without a task, where that is possible (front/direct.py)."""
     stats: RpcStats | None = None
     """For who calls `begin`; `handler` counts by itself."""
+    brings_messages: bool = False
+    """Of a unary one: its answer may be large, and nothing has happened when it does not arrive."""
 
 
 def rpcs(methods: Methods, metrics: Metrics) -> list[Rpc]:
@@ -120,10 +124,16 @@ def rpcs(methods: Methods, metrics: Metrics) -> list[Rpc]:
         found.append(Rpc(MESSAGING, method.name, kind, decode, handler, begin, stats))
     for name, (request, served_by) in ADMIN_METHODS.items():
         handler = methods.permission.guarding(name, attrgetter(served_by)(methods))
-        found.append(Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler))
+        brings = name.startswith(_ONLY_LOOK)
+        found.append(
+            Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler, brings_messages=brings)
+        )
     for name, message in _CONSUMER_METHODS.items():
         handler = _counted(methods.unary[name], metrics.rpc(name), _status_code)
-        found.append(Rpc(CONSUMER, name, Kind.UNARY, message.FromString, handler))
+        brings = name == "Pull"
+        found.append(
+            Rpc(CONSUMER, name, Kind.UNARY, message.FromString, handler, brings_messages=brings)
+        )
     handler = _counted(methods.answers["Receive"], metrics.rpc("Receive"), _answer_code)
     decode = service.ReceiveMessageRequest.FromString
     found.append(Rpc(CONSUMER, "Receive", Kind.ANSWER, decode, handler))

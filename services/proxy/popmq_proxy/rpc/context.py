@@ -23,6 +23,7 @@ from popmq_common.errors import (
 from popmq_common.logs import Log
 from popmq_common.names import check_topic
 from popmq_common.sends import SendCall
+from popmq_common.units import KiB
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.clients.brokers import Brokers, Replying
@@ -41,6 +42,8 @@ GROUPS_KEPT_MAX = 20_000
 WAITING_MAX = 4_096
 """Calls at a time that wait for a broker that is away; more are refused at once."""
 WAIT_STEP_S = 0.1
+ANSWER_BYTES_MAX = 512 * KiB
+"""Of messages in one answer: more would hold up the others while they are read and copied."""
 ANSWER_MS = 300
 """Of a client's time, kept for the answer that nothing was done."""
 
@@ -53,6 +56,8 @@ class CallContext(NamedTuple):
     """The client's address, host:port."""
     deadline_s: float | None
     """On time.monotonic(); None: the client set none."""
+    answer_bytes_max: int = ANSWER_BYTES_MAX
+    """Of messages that the answer should bring, its first one apart; less where room is little."""
 
     @property
     def client_id(self) -> str:

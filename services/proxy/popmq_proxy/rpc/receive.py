@@ -106,6 +106,7 @@ class Receive:
             more.CopyFrom(pop)
             more.batch_size, more.poll_ms, more.attempt_id = min(missing, BATCH_MAX), 0, ""
             more.poll_id = 0
+            more.bytes_max = pop.bytes_max * BATCH_MAX // WHOLE_MAX
             pops.append(more)
         asked = [
             asyncio.ensure_future(self._anywhere.pop_at(ctx, first.broker, one, last=False))
@@ -126,14 +127,18 @@ class Receive:
             return Answer(v2.MESSAGE_NOT_FOUND, [NOTHING, self._timestamp()])
         try:
             encoder = DeliveryEncoder(topic, pop.invisible_ms)
+            handles = [message.handle for message in delivery.messages]
             messages = [
-                encoder.response(m.handle, m.record, m.delivery_attempt) for m in delivery.messages
+                encoder.response(handle, m.record, m.delivery_attempt)
+                for handle, m in zip(handles, delivery.messages, strict=True)
             ]
         except BaseException:
             await self._give_back(delivery)
             raise
         responses = [FOUND, *messages, self._timestamp()]
-        return Answer(v2.OK, responses, partial(self._give_back, delivery))
+        # Without the delivery: its messages are not held for a client that does not read.
+        undo = partial(self._release, delivery.broker, delivery.group, delivery.topic, handles)
+        return Answer(v2.OK, responses, undo)
 
     async def end_polls(
         self, ctx: CallContext, request: consumer.EndPollsRequest
@@ -192,6 +197,7 @@ class Receive:
             one_per_message_group=request.auto_renew and ctx.language in GOES_ON_AFTER_FAILURE,
             auto_renew=request.auto_renew,
             needs_start=True,
+            bytes_max=ctx.answer_bytes_max,
         )
 
     def _invisible_ms(self, request: service.ReceiveMessageRequest) -> int:
@@ -220,14 +226,18 @@ class Receive:
         await self._give_back(Delivery(taken.broker, pop.group, pop.topic, taken.messages))
 
     async def _give_back(self, delivery: Delivery) -> None:
-        """Visible again at once, uncounted: the client went before it had them."""
+        """The client went before it had them."""
         handles = [message.handle for message in delivery.messages]
-        release = link.Release(group=delivery.group, topic=delivery.topic, handles=handles)
+        await self._release(delivery.broker, delivery.group, delivery.topic, handles)
+
+    async def _release(self, broker: str, group: str, topic: str, handles: list[str]) -> None:
+        """Visible again at once, uncounted."""
+        release = link.Release(group=group, topic=topic, handles=handles)
         try:
-            await asyncio.shield(self._upstream.call(delivery.broker, link.Call(release=release)))
+            await asyncio.shield(self._upstream.call(broker, link.Call(release=release)))
         except PopMQError as failed:  # they come back when their time is over
             self._upstream.log.warning(
-                "release.failed", broker=delivery.broker, count=len(handles), reason=str(failed)
+                "release.failed", broker=broker, count=len(handles), reason=str(failed)
             )
 
 

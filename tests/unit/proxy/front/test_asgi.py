@@ -12,7 +12,7 @@ from popmq_common import logs
 from popmq_common.errors import TopicNotFound
 from popmq_proxy.front.asgi import GrpcApp
 from popmq_proxy.front.grpc_wire import PREFIX, Code, framed
-from popmq_proxy.front.room import Rooms
+from popmq_proxy.front.room import Account, Accounts, Rooms
 from popmq_proxy.front.rpcs import Kind, Rpc
 from popmq_proxy.rpc.answer import Answer
 
@@ -73,6 +73,7 @@ class Service:
 
     def __init__(self) -> None:
         self.undone = 0
+        self.asked = 0
         self.waits_for: asyncio.Event | None = None
         kinds: list[tuple[str, Kind, Any]] = [
             ("Unary", Kind.UNARY, self.unary),
@@ -94,6 +95,8 @@ class Service:
         return Text(b"<" + request.text + b">")
 
     async def answer(self, ctx: Any, request: Text) -> Answer:
+        self.asked += 1
+
         async def undo() -> None:
             self.undone += 1
 
@@ -251,6 +254,48 @@ async def test_what_a_message_is_unpacked_counts(service: Service) -> None:
     answered.set()
     assert (await first).status == 0
     assert service.rooms.received.taken == 0
+
+
+class Front(Exchange):
+    """Our own front's end of a call, whose client takes nothing."""
+
+    def __init__(self, rooms: Rooms, *bodies: bytes) -> None:
+        super().__init__(*bodies)
+        account = Account()
+        self.accounts = rooms.open(Accounts(account, account, account))
+
+    async def __call__(self, event: Any) -> None:
+        await self.send(event)
+
+    def whole(self, *_: Any) -> bool:
+        return False
+
+    async def run(self, service: Service, name: str) -> "Front":
+        usual = [(b"content-type", b"application/grpc"), (b"te", b"trailers")]
+        scope = {"method": "POST", "path": PATH + name, "headers": usual, "accounts": self.accounts}
+        await service.app(scope, self.receive, self)
+        return self
+
+
+async def test_an_answer_that_finds_no_room_is_given_back(service: Service) -> None:
+    service.rooms.unread.take(None, 990)
+    refused = await Front(service.rooms, framed([b"x"])).run(service, "Answer")
+    assert (refused.status, service.undone) == (Code.RESOURCE_EXHAUSTED, 1)
+    service.rooms.unread.give(None, 700)
+    taken = await Front(service.rooms, framed([b"x"])).run(service, "Answer")
+    assert (taken.status, service.undone) == (0, 1)
+
+
+async def test_nothing_is_asked_for_while_there_is_no_room(service: Service) -> None:
+    service.rooms.unread.take(None, 1_000)
+    call = Front(service.rooms, framed([b"x"]))
+    waiting = asyncio.create_task(call.run(service, "Answer"))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert service.asked == 0
+    service.rooms.unread.give(None, 1_000)
+    await waiting
+    assert (call.status, service.asked) == (0, 1)
 
 
 async def test_rpcs_are_bounded(service: Service) -> None:
