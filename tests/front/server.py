@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,11 @@ class Server:
 
     def rss_mib(self) -> float:
         """Resident memory of the process and all that it started, a front's process too."""
-        return sum(_rss_kib(pid) for pid in _family(self.process.pid)) / 1024
+        return sum(_kib(pid, "VmRSS") for pid in _family(self.process.pid)) / 1024
+
+    def own_mib(self) -> float:
+        """The same without the pages of files that it has mapped."""
+        return sum(_kib(pid, "RssAnon") for pid in _family(self.process.pid)) / 1024
 
     async def rpcs_now(self, method: str) -> int:
         """Handlers of the method that are running."""
@@ -58,12 +62,15 @@ class Server:
 
 
 @contextmanager
-def serving(front: str, folder: Path) -> Iterator[Server]:
+def serving(
+    front: str, folder: Path, *options: str, settings: Mapping[str, str] | None = None
+) -> Iterator[Server]:
+    """`options` of popmq standalone, and variables."""
     log = folder / "server.log"
     environ = {name: value for name, value in os.environ.items() if "POPMQ" not in name}
-    line = command(front, folder / "data")
+    line = [*command(front, folder / "data"), *options]
     metrics_port = free_port()
-    environ["POPMQ_PROXY_METRICS_PORT"] = str(metrics_port)
+    environ |= {"POPMQ_PROXY_METRICS_PORT": str(metrics_port), **(settings or {})}
     with open(log, "ab") as out:
         process = subprocess.Popen(line, env=environ, stdout=out, stderr=out)
     try:
@@ -112,10 +119,10 @@ def _family(pid: int) -> list[int]:
     return found
 
 
-def _rss_kib(pid: int) -> int:
+def _kib(pid: int, what: str) -> int:
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return 0
-    found = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
+    found = re.search(rf"^{what}:\s+(\d+) kB", status, re.MULTILINE)
     return int(found.group(1)) if found else 0

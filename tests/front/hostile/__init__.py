@@ -1,0 +1,1 @@
+"""Clients that mean harm, each a process, beside a neighbour that does not."""
