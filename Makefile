@@ -273,7 +273,7 @@ proto: .venv-proto/.ready ## write the stubs in proto/gen anew
 	.venv-proto/bin/python proto/generate.py
 
 .PHONY: pins
-pins: setup ## write anew which versions the images install, in deploy/requirements
+pins: setup ## write anew which versions the images install, with hashes, in deploy/requirements
 	$(BIN)/python deploy/requirements/pin.py
 
 docs: setup ## write docs/configuration.md, docs/metrics.md and the states in docs/pop.md anew

@@ -5,7 +5,7 @@ WORKDIR /src
 RUN python -m venv --without-pip /opt/popmq
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 COPY deploy/requirements deploy/requirements
-RUN pip --python /opt/popmq/bin/python install --no-deps -r deploy/requirements/pipelines.txt
+RUN pip --python /opt/popmq/bin/python install --no-deps --require-hashes -r deploy/requirements/pipelines.txt
 COPY pyproject.toml README.md build_compiled.py ./
 COPY proto/gen proto/gen
 COPY services services

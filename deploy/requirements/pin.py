@@ -1,31 +1,40 @@
-"""Writes what the images install: every package of an extra, with its version as of today.
+"""Writes what the images install: every package of an extra, with its version as of today and the
+hashes of all its archives.
 
 python deploy/requirements/pin.py; needs the package index.
 """
 
-import json
 import subprocess
-import sys
 from pathlib import Path
 
+from uv import find_uv_bin
+
 FOLDER = Path(__file__).resolve().parent
-EXTRAS = {"server": "server", "envoy": "server,envoy", "pipelines": "pipelines"}
+EXTRAS = {"server": ["server"], "envoy": ["server", "envoy"], "pipelines": ["pipelines"]}
 """File → extras of the project. Each Dockerfile installs one file, and then the project alone."""
+PYTHON = "3.11"
+"""The images' version."""
+HEADER = "# Written by: make pins\n"
 
 
-def resolved(extras: str) -> list[str]:
-    """`name==version` of all that the project needs with these extras. Raises
+def resolved(extras: list[str]) -> str:
+    """`name==version` with its hashes, of all that the project needs with these extras. Raises
     `CalledProcessError`."""
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
-    project = f"{FOLDER.parents[1]}[{extras}]"
-    done = subprocess.run([*pip, "--report", "-", project], check=True, capture_output=True)
-    found = [one["metadata"] for one in json.loads(done.stdout)["install"]]
-    return sorted(f"{one['name']}=={one['version']}" for one in found if one["name"] != "popmq")
+    command = [find_uv_bin(), "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
+    command += [
+        "--generate-hashes",
+        "--python-version",
+        PYTHON,
+        str(FOLDER.parents[1] / "pyproject.toml"),
+    ]
+    for extra in extras:
+        command += ["--extra", extra]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def main() -> None:
     for name, extras in EXTRAS.items():
-        (FOLDER / f"{name}.txt").write_text("\n".join(resolved(extras)) + "\n")
+        (FOLDER / f"{name}.txt").write_text(HEADER + resolved(extras))
 
 
 if __name__ == "__main__":

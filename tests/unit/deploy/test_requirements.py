@@ -24,22 +24,37 @@ def needs_of(extra: str) -> list[str]:
     return found
 
 
+def pins(file: str) -> dict[str, set[str]]:
+    """name==version → the hashes of its archives."""
+    text = (ROOT / f"deploy/requirements/{file}.txt").read_text().replace("\\\n", " ")
+    lines = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+    return {pin: set(hashes) for pin, *hashes in lines}
+
+
 @pytest.mark.parametrize(
     ("file", "extras"),
     [("server", ["server"]), ("envoy", ["server", "envoy"]), ("pipelines", ["pipelines"])],
 )
 def test_each_need_has_a_pin(file: str, extras: list[str]) -> None:
-    lines = (ROOT / f"deploy/requirements/{file}.txt").read_text().split()
-    assert all(re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][A-Za-z0-9.]*", line) for line in lines)
+    found = pins(file)
+    for pin, hashes in found.items():
+        assert re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][A-Za-z0-9.]*", pin)
+        assert hashes, pin
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for one in hashes)
     needs = list(PROJECT["dependencies"])
     for extra in extras:
         needs += needs_of(extra)
-    assert names(needs) <= names(lines)
+    assert names(needs) <= names(list(found))
 
 
 def test_both_images_of_services_have_the_same_versions() -> None:
-    server, envoy = (
-        set((ROOT / f"deploy/requirements/{name}.txt").read_text().split())
-        for name in ("server", "envoy")
+    assert pins("server").items() < pins("envoy").items()
+
+
+@pytest.mark.parametrize("file", ["Dockerfile", "pipelines.Dockerfile"])
+def test_an_image_takes_only_archives_that_are_pinned(file: str) -> None:
+    installs = re.findall(
+        r"^.*-r deploy/requirements/.*$", (ROOT / "deploy" / file).read_text(), re.M
     )
-    assert server < envoy
+    assert installs
+    assert all("--require-hashes" in line for line in installs)
