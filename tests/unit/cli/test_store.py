@@ -154,6 +154,23 @@ class TestCheck:
         reasons = [line["reason"] for line in checked(folder, 1)["findings"]]
         assert f"topic {TOPIC} has messages in the log and is in no table" in reasons
 
+    def test_a_topic_that_only_the_log_has_after_kill_9(self, tmp_path: Path) -> None:
+        driver = EngineDriver(tmp_path)
+        driver.make(queues=1)
+        driver.run(driver.broker.catalog.save())
+        record = link.OutgoingRecord(body=b"1", born_host=bytes(8))
+        for name in ("late", "deleted"):
+            topic = link.TopicConfig(
+                name=name, read_queues=1, write_queues=1, message_type="NORMAL"
+            )
+            driver.call(put_topic=link.PutTopic(topic=topic))
+            driver.call(send=link.Send(topic=name, records=[record]))
+        driver.call(delete_topic=link.DeleteTopic(topic="deleted"))
+        driver.broker.state.store.abandon()  # as kill -9
+        assert "late" not in (driver.data_dir / "config" / "topics.json").read_text()
+        assert checked(driver.data_dir, 0)["findings"] == []
+        driver.loop.close()
+
     def test_a_position_behind_the_end(self, folder: Path) -> None:
         path = folder / "config" / "consumerOffset.json"
         path.write_text('{"offsetTable": {"t@g": {0: 10000}}}')

@@ -16,11 +16,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from popmq_broker.core import catalog, starts
 from popmq_broker.core import checkpoint as ck
-from popmq_broker.core import starts
 from popmq_broker.core.queue_entry import ENTRY_BYTES, decode_all, tag_of
 from popmq_broker.store import checkpoint_file, segments
-from popmq_broker.store.check_config import check_config
+from popmq_broker.store.check_config import Changes, check_config
 from popmq_broker.store.commit_log import CommitLog, ScanEnd
 from popmq_broker.store.entry_check import code_of_tag, mismatch
 from popmq_broker.store.files import Files
@@ -30,7 +30,7 @@ from popmq_broker.store.queue_ends import QUEUE_ENDS_FILE, QueueEnds, QueueId, r
 from popmq_broker.store.queues import folders
 from popmq_broker.store.segments import Segments
 from popmq_common.errors import Corrupt
-from popmq_common.names import REVIVE_PREFIX
+from popmq_common.names import CATALOG_TOPIC, REVIVE_PREFIX
 from popmq_common.record import Record, is_queued
 from popmq_common.units import GiB
 
@@ -123,6 +123,7 @@ class Check:
         self._mark: int | None = None
         self._named: dict[QueueId, int] = {}
         """How far the journal speaks of each queue."""
+        self._changes: Changes = {}
 
     def run(self) -> Checked:
         """Raises `Corrupt` when the log's files do not follow each other."""
@@ -146,7 +147,8 @@ class Check:
             commit_log.close()
         self._check_ends()
         self._check_named()
-        check_config(self._files, self._data_dir / "config", findings, self._spans())
+        folder = self._data_dir / "config"
+        check_config(self._files, folder, findings, self._spans(), self._changes)
         return self._done
 
     def _spans(self) -> dict[QueueId, Span]:
@@ -189,6 +191,8 @@ class Check:
     def _check_record(self, windows: EntryWindows, record: Record, size_bytes: int) -> None:
         if record.topic.startswith(REVIVE_PREFIX):
             self._check_journal(record)
+        elif record.topic == CATALOG_TOPIC:
+            self._check_change(record)
         if not is_queued(record):
             return
         key, offset = (record.topic, record.queue_id), record.queue_offset
@@ -240,6 +244,15 @@ class Check:
         if about.offsets:
             key = (about.topic, about.queue_id)
             self._named[key] = max(self._named.get(key, 0), max(about.offsets) + 1)
+
+    def _check_change(self, record: Record) -> None:
+        try:
+            change = catalog.decode(record.body, where="")
+        except Corrupt as wrong:
+            reason = f"not a record of the catalog: {wrong.fields['reason']}"
+            self._done.findings.add(self._log_path(record), record.log_offset, reason)
+            return
+        self._changes[change.kind, change.name] = (record.log_offset, change.value is not None)
 
     def _check_named(self) -> None:
         spans = self._spans()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from popmq_broker.core import damage, json_checksum, offsets, tables
+from popmq_broker.core.catalog import CATALOG_FILE, Kind, decode_end
 from popmq_broker.core.damage import DAMAGE_FILE
 from popmq_broker.core.offsets import OffsetTable
 from popmq_broker.store import queue_ends
@@ -26,12 +27,21 @@ _DECODERS: Final[Mapping[str, Callable[[str], Any]]] = {
     FLOORS_FILE: json.loads,
     "permission.json": json.loads,
     QUEUE_ENDS_FILE: queue_ends.decode,
+    CATALOG_FILE: decode_end,
     DAMAGE_FILE: damage.decode,
 }
 
 
+Changes = dict[tuple[Kind, str], tuple[int, bool]]
+"""What the catalog's records say last: by kind and name, the log offset and whether it is there."""
+
+
 def check_config(
-    files: Files, folder: Path, findings: Findings, queues: Mapping[QueueId, tuple[int, int]]
+    files: Files,
+    folder: Path,
+    findings: Findings,
+    queues: Mapping[QueueId, tuple[int, int]],
+    changes: Changes,
 ) -> None:
     """`queues`: (first, next offset) of each queue, by what the log says."""
     current: dict[str, Any] = {}
@@ -60,10 +70,19 @@ def check_config(
             reason += "which could not be read"
             findings.add(folder / DAMAGE_FILE, 0, reason)
     if TOPICS_FILE in current:
-        known = set(current[TOPICS_FILE][0]) | set(current.get(FLOORS_FILE) or {})
-        for topic in sorted({topic for topic, _ in queues} - known):
+        for topic in sorted({topic for topic, _ in queues} - _known_topics(current, changes)):
             reason = f"topic {topic} has messages in the log and is in no table"
             findings.add(folder / TOPICS_FILE, 0, reason)
+
+
+def _known_topics(current: Mapping[str, Any], changes: Changes) -> set[str]:
+    """Those that are there or were deleted, by the files and the catalog's records behind them."""
+    written_to = current.get(CATALOG_FILE, 0)
+    known = set(current[TOPICS_FILE][0]) | set(current.get(FLOORS_FILE) or {})
+    for (kind, name), (log_offset, is_there) in changes.items():
+        if kind in (Kind.TOPIC, Kind.FLOORS) and log_offset >= written_to and is_there:
+            known.add(name)
+    return known
 
 
 def _check_positions(
