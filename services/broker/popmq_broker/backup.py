@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig
 from popmq_broker.store import segments
-from popmq_broker.store.files import OsFiles
+from popmq_broker.store.files import FOLDER_MODE, OsFiles, opened_privately
 from popmq_common.clock import SystemClock
 from popmq_common.errors import BadRequest
 from popmq_common.units import MiB
@@ -53,12 +53,13 @@ def copy(source: Path, target: Path, progress: Progress) -> Copied:
         raise BadRequest(reason=f"{target} is not empty; name a new directory")
     if source.resolve() in target.resolve().parents:
         raise BadRequest(reason=f"{target} lies in {source}")
-    target.mkdir(parents=True, exist_ok=True)
+    target.mkdir(parents=True, exist_ok=True, mode=FOLDER_MODE)
     total = sum(path.stat().st_blocks * 512 for path in _files(source))
     done, count = 0, 0
     for path in _files(source):
         into = target / path.relative_to(source)
-        into.parent.mkdir(parents=True, exist_ok=True)
+        for folder in reversed(into.relative_to(target).parents):
+            (target / folder).mkdir(exist_ok=True, mode=FOLDER_MODE)
         try:
             done += _copy_file(path, into)
         except FileNotFoundError:  # retention, or a file that is only there while it is written
@@ -99,7 +100,7 @@ def _forget_before(missing: Path) -> None:
 
 def _copy_file(source: Path, target: Path) -> int:
     """Its data, without its holes; how many bytes that are. Raises `FileNotFoundError`."""
-    with open(source, "rb") as read, open(target, "xb") as write:
+    with open(source, "rb") as read, open(target, "xb", opener=opened_privately) as write:
         size_bytes = os.fstat(read.fileno()).st_size
         copied = 0
         for start, end in _data(read.fileno(), size_bytes):

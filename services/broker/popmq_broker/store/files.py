@@ -25,6 +25,9 @@ import aiofiles.os
 
 from popmq_common.errors import DirectoryInUse, DirectoryNotWritable, DiskFull
 
+FILE_MODE: Final = 0o600
+"""Of what is made: messages are for the broker's user alone."""
+FOLDER_MODE: Final = 0o700
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _DENIED: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
 
@@ -181,11 +184,16 @@ class OsFile:
         os.close(self._number)
 
 
+def opened_privately(path: str, flags: int) -> int:
+    """For `open`'s `opener`: a file that is made is readable by its owner alone."""
+    return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
+
+
 class OsLock:
     """An advisory lock on a file that holds our process id."""
 
     def __init__(self, path: Path) -> None:
-        self._number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
             fcntl.flock(self._number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -202,7 +210,8 @@ class OsLock:
 class OsFiles:
     def make_folder(self, path: Path) -> None:
         missing = [folder for folder in (path, *path.parents) if not folder.is_dir()]
-        path.mkdir(parents=True, exist_ok=True)
+        for folder in reversed(missing):
+            folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
         for folder in missing:
             self.sync_folder(folder.parent)
 
@@ -220,7 +229,7 @@ class OsFiles:
 
     def open(self, path: Path, *, size_bytes: int | None = None) -> OsFile:
         create = os.O_CREAT if size_bytes is not None else 0
-        number = os.open(path, os.O_RDWR | os.O_CLOEXEC | create, 0o644)
+        number = os.open(path, os.O_RDWR | os.O_CLOEXEC | create, FILE_MODE)
         try:
             if size_bytes is not None and os.fstat(number).st_size != size_bytes:
                 os.ftruncate(number, size_bytes)
@@ -238,7 +247,7 @@ class OsFiles:
     def replace(self, path: Path, data: bytes, *, keep: Path | None = None) -> None:
         fresh = _fresh(path)
         try:
-            with open(fresh, "wb") as file:
+            with open(fresh, "wb", opener=opened_privately) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -249,7 +258,7 @@ class OsFiles:
     async def replace_async(self, path: Path, data: bytes, *, keep: Path | None = None) -> None:
         fresh = _fresh(path)
         try:
-            async with aiofiles.open(fresh, "wb") as file:
+            async with aiofiles.open(fresh, "wb", opener=opened_privately) as file:
                 await file.write(data)
                 await file.flush()
                 await aiofiles.os.wrap(os.fsync)(file.fileno())
