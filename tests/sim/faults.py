@@ -14,8 +14,9 @@ from popmq_broker.core.order import Entry, Order
 from popmq_broker.engine import journal, pick, pop, replay, revive
 from popmq_broker.engine.ack import Ack
 from popmq_broker.engine.catalog import Catalog
+from popmq_broker.engine.copies import copy_draft
 from popmq_broker.engine.poll import Polls
-from popmq_broker.engine.revive import Revive, copy_draft
+from popmq_broker.engine.revive import Revive
 from popmq_broker.engine.topics import Topics
 from popmq_broker.engine.wait import Waiters
 from popmq_broker.store.store import Store
