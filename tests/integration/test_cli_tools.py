@@ -81,8 +81,8 @@ def test_a_damaged_queue_is_told_and_rebuilt_while_the_broker_runs(tmp_path: Pat
         got = [message.body for message in server.receive("orders", "billing")]
         assert len(got) == 4
         told = popmq("doctor", *at, code=1).output
-        assert "1 messages of queue" in told
-        assert "group billing went over 1 messages of topic orders" in told
+        assert "1 message of queue" in told
+        assert "group billing went over 1 message of topic orders" in told
         place = ("--topic", "orders", "--queue", queue.name)
         assert f"store rebuild {' '.join(place)}" in told
         (done,) = json.loads(popmq("store", "rebuild", *place, "--json", *at).stdout)["brokers"]

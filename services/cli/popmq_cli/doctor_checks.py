@@ -257,7 +257,7 @@ def _damage(broker: admin.BrokerState) -> Iterator[Finding]:
         queue = place.topic, place.queue_id
         queues[queue] = queues.get(queue, 0) + place.until_offset - place.from_offset
     for (topic, queue_id), count in queues.items():
-        what = f"{count} messages of queue {queue_id} of topic {topic} cannot be read"
+        what = f"{counted(count, 'message')} of queue {queue_id} of topic {topic} cannot be read"
         why = f"entries of the queue, or records of the log, in {broker.data_dir} are damaged"
         todo = (
             f"popmq store rebuild --topic {topic} --queue {queue_id} --broker {broker.name}; what "
@@ -265,7 +265,8 @@ def _damage(broker: admin.BrokerState) -> Iterator[Finding]:
         )
         yield Finding("messages-damaged", what, why, todo)
     for passed in broker.passed:
-        what = f"group {passed.group} went over {passed.count} messages of topic {passed.topic}"
+        messages = counted(passed.count, "message")
+        what = f"group {passed.group} went over {messages} of topic {passed.topic}"
         todo = "the rebuild of the queue delivers those that it can repair"
         if passed.pulls:
             todo = f"after the rebuild of the queue: popmq group reset-offset {passed.group}"

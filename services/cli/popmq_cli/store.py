@@ -20,9 +20,11 @@ from popmq_broker.handover import hand_over
 from popmq_broker.store_tools import Shown
 from popmq_cli.backup import backup
 from popmq_cli.commands import Group, json_option
-from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
+from popmq_cli.completion import topic_names
+from popmq_cli.connection import check_text, client_options
 from popmq_cli.output import confirm, document, fail, progress, table
 from popmq_cli.parameters import OFFSET, Number
+from popmq_cli.rebuild_queue import rebuild_queue
 from popmq_cli.times import moment
 from popmq_common import logs, properties
 from popmq_common.clock import SystemClock
@@ -35,7 +37,6 @@ EXIT_FINDINGS = 1
 EXIT_USAGE = 2
 BODY_SHOWN = 60
 ANY_QUEUE = -1
-POLL_S = 0.5
 
 _DIR = click.argument(
     "data_dir", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False)
@@ -199,65 +200,49 @@ def _show_checkpoint(data_dir: Path, as_json: bool) -> None:
     type=click.Path(path_type=Path, exists=True, file_okay=False),
 )
 @click.option("--offsets", is_flag=True, help="Also rebuild the groups' offsets from the journal.")
-@click.option("--topic", default="", help="Of a running broker: the topic, as stored.")
-@click.option("--queue", type=Number(), help="Of a running broker: its queue.")
-@click.option("--broker", default="", help="Of this broker; default: each that has the queue.")
+@click.option(
+    "--topic",
+    default="",
+    metavar="TOPIC",
+    shell_complete=topic_names,
+    help="Of a running broker: the topic, by the name it is stored under.",
+)
+@click.option("--queue", type=Number(), help="Of a running broker: the queue of --topic.")
+@click.option(
+    "--broker",
+    default="",
+    metavar="BROKER",
+    help="Of a running broker: only this one.  [default: each that has the queue]",
+)
 @_WRITE
 @client_options
-def rebuild(data_dir: Path | None, topic: str, queue: int | None, **options: Any) -> None:
-    """Rebuild the derived files from the log.
+def rebuild(
+    data_dir: Path | None,
+    offsets: bool,
+    topic: str,
+    queue: int | None,
+    broker: str,
+    write: bool,
+    endpoint: str,
+    as_json: bool,
+) -> None:
+    """Rebuild derived files from the log.
 
-    Of a stopped broker: all queues of its directory DIR. With --offsets consumerOffset.json is set
+    Of a stopped broker: all queues in its directory DIR. With --offsets consumerOffset.json is set
     aside, and offsets are read from the journal. The offsets of a group whose journal records were
     deleted by retention are lost.
 
-    Of a running broker: one queue, named by --topic and --queue. Its damaged entries are made
-    again, and groups receive what they had passed over.
+    Of a running broker: one queue, named by --topic and --queue. Its damaged entries are written
+    anew, and messages that groups went over are delivered to them.
     """
     if data_dir is not None and not topic and queue is None:
-        _rebuild_all(data_dir, options["offsets"], options["write"], options["as_json"])
+        _rebuild_all(data_dir, offsets, write, as_json)
     elif data_dir is None and topic and queue is not None:
-        _rebuild_queue(topic, queue, options["broker"], options["endpoint"], options["as_json"])
+        check_text({"topic": topic, "broker": broker})
+        request = admin.RebuildQueueRequest(broker=broker, topic=topic, queue_id=queue, begin=True)
+        rebuild_queue(request, endpoint=endpoint, as_json=as_json)
     else:
-        fail("name a directory, or --topic and --queue of a running broker", EXIT_USAGE)
-
-
-def _rebuild_queue(topic: str, queue: int, broker: str, endpoint: str, as_json: bool) -> None:
-    @running
-    async def ask(endpoint: str) -> None:
-        async with AdminClient(endpoint) as stub:
-            request = admin.RebuildQueueRequest(
-                broker=broker, topic=topic, queue_id=queue, begin=True
-            )
-            found = {
-                one.broker: one
-                for one in (await stub.RebuildQueue(request, timeout=TIMEOUT_S)).brokers
-            }
-            while any(one.running for one in found.values()):
-                await asyncio.sleep(POLL_S)
-                for name in [name for name, one in found.items() if one.running]:
-                    request = admin.RebuildQueueRequest(broker=name, topic=topic, queue_id=queue)
-                    (found[name],) = (await stub.RebuildQueue(request, timeout=TIMEOUT_S)).brokers
-        _show_rebuilt([found[name] for name in sorted(found)], as_json)
-
-    ask(endpoint=endpoint)
-
-
-def _show_rebuilt(found: list[admin.QueueRebuild], as_json: bool) -> None:
-    if as_json:
-        fields = ("broker", "looked_at", "repaired", "unreadable", "delivered", "failure")
-        rows = [{name: getattr(one, name) for name in fields} for one in found]
-        document({"brokers": rows})
-    for one in [] if as_json else found:
-        click.echo(
-            f"{one.broker}: {one.failure}"
-            if one.failure
-            else f"{one.broker}: {one.looked_at} entries, {one.repaired} made again, "
-            f"{one.unreadable} messages cannot be read, {one.delivered} delivered to groups that "
-            "had gone over them"
-        )
-    done = [one for one in found if not one.failure]
-    sys.exit(EXIT_SOUND if done and not any(one.unreadable for one in done) else EXIT_FINDINGS)
+        raise click.UsageError("name a directory, or --topic and --queue of a running broker")
 
 
 @_errors
