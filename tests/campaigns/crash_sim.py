@@ -37,7 +37,7 @@ def run(crashes: int, seed: int) -> tuple[int, int]:
 
 
 def main(arguments: list[str]) -> None:
-    logs.configure("critical")
+    logs.configure("error")
     crashes = int(arguments[0]) if arguments else 10_000
     fresh = random.SystemRandom().randrange(1 << 32)
     seed = int(arguments[1]) if len(arguments) > 1 else fresh
