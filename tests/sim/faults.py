@@ -70,7 +70,12 @@ def a_checkpoint_leaves_out_a_message() -> Iterator[None]:
 
     def checkpoint(state: Any, record: Checkpoint, *more: Any) -> Any:
         if len(record.offsets) > 1:
-            record = replace(record, offsets=record.offsets[1:], attempts=record.attempts[1:])
+            record = replace(
+                record,
+                offsets=record.offsets[1:],
+                attempts=record.attempts[1:],
+                handed_out=record.handed_out[1:],
+            )
         return real(state, record, *more)
 
     with patch.object(journal, "checkpoint", checkpoint):
