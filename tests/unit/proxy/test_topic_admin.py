@@ -1,8 +1,10 @@
 """Topics and groups on two brokers: create changes nothing that exists, set changes what was said,
 spread brings topics to a broker that was added."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from harness.broker import EngineDriver
@@ -10,6 +12,7 @@ from harness.proxy import ProxyDriver
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.errors import GroupExists, GroupNotFound, TopicExists, TopicNotFound
+from popmq_internal.v1 import link_pb2 as link
 
 
 @pytest.fixture
@@ -106,3 +109,45 @@ def test_groups_alike(proxy: ProxyDriver) -> None:
     assert (changed.max_attempts, changed.consume_from, changed.lock_hold_ms) == (5, "FIRST", 7)
     with pytest.raises(GroupNotFound):
         proxy.admin("UpdateGroup", admin.UpdateGroupRequest(name="nobody"))
+
+
+def test_two_who_set_different_things_at_once_both_get_them(
+    proxy: ProxyDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each looks at what is there before either changes it."""
+    create(proxy, 2)
+    call = proxy.upstream.call
+
+    async def over_a_network(*args: Any) -> link.Reply:
+        await asyncio.sleep(0)
+        return await call(*args)
+
+    monkeypatch.setattr(proxy.upstream, "call", over_a_network)
+    group = admin.Group(name="billing", max_attempts=5)
+    proxy.admin("CreateGroup", admin.CreateGroupRequest(group=group))
+    topics, groups = proxy.methods.topics, proxy.methods.groups
+
+    async def all_at_once() -> None:
+        ctx = proxy.context
+        await asyncio.gather(
+            topics.update(ctx, admin.UpdateTopicRequest(name="t", queues=4)),
+            topics.update(ctx, admin.UpdateTopicRequest(name="t", message_type="MIXED")),
+            groups.update(ctx, admin.UpdateGroupRequest(name="billing", max_attempts=7)),
+            groups.update(ctx, admin.UpdateGroupRequest(name="billing", consume_from="FIRST")),
+        )
+
+    proxy.run(all_at_once())
+    for broker in ("broker-a", "broker-b"):
+        state = proxy.engine(broker).broker.state
+        topic, billing = state.topics["t"], state.groups["billing"]
+        assert (topic.message_type, topic.write_queues) == ("MIXED", 4)
+        assert (billing.max_attempts, billing.consume_from) == (7, "FIRST")
+
+
+def test_a_refused_group_is_made_on_no_other_broker(proxy: ProxyDriver) -> None:
+    group = link.GroupConfig(name="billing", max_attempts=5)
+    proxy.engine("broker-b").call(put_group=link.PutGroup(group=group))
+    other = admin.CreateGroupRequest(group=admin.Group(name="billing", max_attempts=7))
+    with pytest.raises(GroupExists):
+        proxy.admin("CreateGroup", other)
+    assert "billing" not in proxy.engine("broker-a").broker.state.groups

@@ -1489,22 +1489,28 @@ class PutTopic(_message.Message):
     TOPIC_FIELD_NUMBER: _builtins.int
     ONLY_NEW_FIELD_NUMBER: _builtins.int
     CREATE_FIELD_NUMBER: _builtins.int
+    ONLY_SETTINGS_FIELD_NUMBER: _builtins.int
     only_new: _builtins.bool
     """a topic that is there stays as it is"""
     create: _builtins.bool
     """one that is there with other settings is refused"""
     @_builtins.property
     def topic(self) -> Global___TopicConfig: ...
+    @_builtins.property
+    def only_settings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Of a topic that is there only these change: message_type, queues, order_conf."""
+
     def __init__(
         self,
         *,
         topic: Global___TopicConfig | None = ...,
         only_new: _builtins.bool = ...,
         create: _builtins.bool = ...,
+        only_settings: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["topic", b"topic"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create", b"create", "only_new", b"only_new", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create", b"create", "only_new", b"only_new", "only_settings", b"only_settings", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1535,19 +1541,31 @@ class PutGroup(_message.Message):
 
     GROUP_FIELD_NUMBER: _builtins.int
     CREATE_FIELD_NUMBER: _builtins.int
+    ONLY_SETTINGS_FIELD_NUMBER: _builtins.int
+    ONLY_NEW_FIELD_NUMBER: _builtins.int
     create: _builtins.bool
     """one that is there with other settings is refused"""
+    only_new: _builtins.bool
+    """a group that is there stays as it is"""
     @_builtins.property
     def group(self) -> Global___GroupConfig: ...
+    @_builtins.property
+    def only_settings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Of a group that is there only these change: fifo, max_attempts, max_hand_outs, consume_from,
+        retry_policy, lock_hold_ms.
+        """
+
     def __init__(
         self,
         *,
         group: Global___GroupConfig | None = ...,
         create: _builtins.bool = ...,
+        only_settings: _abc.Iterable[_builtins.str] | None = ...,
+        only_new: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["group", b"group"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create", b"create", "group", b"group"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create", b"create", "group", b"group", "only_new", b"only_new", "only_settings", b"only_settings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

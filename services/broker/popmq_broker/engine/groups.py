@@ -5,6 +5,7 @@ from popmq_broker.core.catalog import Change, Kind
 from popmq_broker.core.leases import GroupQueue
 from popmq_broker.core.offsets import QueueKey
 from popmq_broker.core.retry_policy import TABLE, RetryPolicy
+from popmq_broker.core.settings import changed_group
 from popmq_broker.core.tables import GroupConfig
 from popmq_broker.engine.moves import FORGET
 from popmq_broker.engine.state import BrokerState
@@ -30,6 +31,8 @@ class Groups:
         state = self._state
         known = state.groups.get(request.group.name)
         wanted = _checked(request.group, known)
+        if known is not None and request.only_settings:
+            wanted = changed_group(known, wanted, request.only_settings)
         if known is not None and request.create and known != wanted:
             raise GroupExists(
                 group=known.name,
@@ -37,7 +40,7 @@ class Groups:
                 max_attempts=known.max_attempts,
                 consume_from=known.consume_from,
             )
-        if known != wanted:
+        if known is None or (known != wanted and not request.only_new):
             self._put(known, wanted)
         await state.store.durable(state.store.log_end)
         return link.Done()

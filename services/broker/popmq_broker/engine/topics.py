@@ -10,6 +10,7 @@ from typing import Final
 
 from popmq_broker.core import catalog, tables, topic_change
 from popmq_broker.core.catalog import Change, Floors, Kind
+from popmq_broker.core.settings import changed_topic
 from popmq_broker.core.tables import TopicConfig
 from popmq_broker.engine.catalog import Catalog
 from popmq_broker.engine.state import LOG_END, BrokerState
@@ -48,6 +49,8 @@ class Topics:
         wanted = _checked(request.topic)
         state = self._state
         known = state.topics.get(wanted.name)
+        if known is not None and request.only_settings:
+            wanted = changed_topic(known, wanted, request.only_settings)
         if known is None or not (request.only_new or request.create):
             self._put(topic_change.changed(known, wanted, self._holds(wanted.name)))
         elif request.create and not topic_change.is_alike(known, wanted):

@@ -309,7 +309,7 @@ class Upstream:
         if not known:
             return None
         for broker in lacking:
-            put = link.Call(put_group=link.PutGroup(group=known[0]))
+            put = link.Call(put_group=link.PutGroup(group=known[0], only_new=True))
             try:
                 await self.call(broker, put)
             except Unavailable as down:

@@ -1,11 +1,23 @@
 """popmq.admin.v1: consumer groups, on all brokers of the cluster."""
 
+from collections.abc import Sequence
+from typing import Final
+
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_common.errors import GroupNotFound
+from popmq_common.errors import BadRequest, GroupNotFound
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.rpc.context import CallContext, Upstream
 
 MAX_ATTEMPTS_DEFAULT = 16
+SETTINGS: Final = (
+    "fifo",
+    "max_attempts",
+    "max_hand_outs",
+    "consume_from",
+    "lock_hold_ms",
+    "retry_policy",
+)
+"""What `update` can change."""
 
 
 class GroupAdmin:
@@ -30,7 +42,9 @@ class GroupAdmin:
             max_hand_outs=group.max_hand_outs if group.HasField("max_hand_outs") else None,
         )
         known = await self._known(group.name)
-        brokers = await self._put(link.PutGroup(group=wanted, create=True))
+        # those that have it first: when it is refused there it is made nowhere
+        brokers = sorted(await self._upstream.registered(), key=lambda one: one not in known)
+        brokers = await self._put(brokers, link.PutGroup(group=wanted, create=True))
         return admin.CreateGroupResponse(brokers=brokers, existed=set(known) >= set(brokers))
 
     async def update(
@@ -41,15 +55,22 @@ class GroupAdmin:
         if not known:
             raise GroupNotFound(group=request.name)
         wanted = next(iter(known.values()))
-        for name in ("fifo", "max_attempts", "max_hand_outs", "consume_from", "lock_hold_ms"):
-            if request.HasField(name):
-                setattr(wanted, name, getattr(request, name))
+        settings = [name for name in SETTINGS if request.HasField(name)]
+        if not settings:
+            raise BadRequest(reason="nothing to change was named")
+        for name in set(settings) - {"retry_policy"}:
+            setattr(wanted, name, getattr(request, name))
         if request.HasField("consume_from"):
             wanted.consume_from_ms = request.consume_from_ms
         if request.HasField("retry_policy"):
             wanted.retry_policy.CopyFrom(_link_policy(request.retry_policy))
-        brokers = await self._put(link.PutGroup(group=wanted))
-        return admin.UpdateGroupResponse(group=_group(wanted), brokers=brokers)
+        brokers = await self._put(
+            await self._upstream.registered(), link.PutGroup(group=wanted, only_settings=settings)
+        )
+        now = await self._known(request.name)
+        return admin.UpdateGroupResponse(
+            group=_group(next(iter(now.values()), wanted)), brokers=brokers
+        )
 
     async def delete(
         self, ctx: CallContext, request: admin.DeleteGroupRequest
@@ -112,11 +133,12 @@ class GroupAdmin:
         found = await self._upstream.described(describe)
         return {broker: reply.groups[0].config for broker, reply in found.items()}
 
-    async def _put(self, put: link.PutGroup) -> list[str]:
-        """Brokers that have it now: all that are registered."""
-        replies = await self._upstream.on_all_brokers(link.Call(put_group=put))
+    async def _put(self, brokers: Sequence[str], put: link.PutGroup) -> list[str]:
+        """One after the other; the brokers, by name."""
+        for broker in brokers:
+            await self._upstream.call(broker, link.Call(put_group=put))
         self._upstream.forget_group(put.group.name)
-        return sorted(replies)
+        return sorted(brokers)
 
 
 def _group(config: link.GroupConfig) -> admin.Group:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_common.errors import TopicExists, TopicNotFound
+from popmq_common.errors import BadRequest, TopicExists, TopicNotFound
 from popmq_common.names import is_user_topic
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core import order_conf
@@ -52,15 +52,21 @@ class TopicAdmin:
         if not known:
             raise TopicNotFound(topic=request.name)
         brokers = await self._brokers()
-        config = link.TopicConfig()
+        config, settings = link.TopicConfig(), []
         config.CopyFrom(next(iter(known.values())))
         if request.HasField("message_type"):
             config.message_type = request.message_type
+            settings.append("message_type")
         queues = request.queues if request.HasField("queues") else config.write_queues
         if queues != config.write_queues or request.place_groups_anew:
             config.order_conf = order_conf.conf_of(brokers, queues)
+            settings.append("order_conf")
+        if request.HasField("queues"):
+            settings.append("queues")
+        if not settings:
+            raise BadRequest(reason="nothing to change was named")
         config.read_queues = config.write_queues = queues
-        await self._put(brokers, link.PutTopic(topic=config))
+        await self._put(brokers, link.PutTopic(topic=config, only_settings=settings))
         after = (await self._known(request.name)).values()
         found = max(after, key=lambda one: one.read_queues, default=config)
         return admin.UpdateTopicResponse(topic=topic_of(found), brokers=brokers)

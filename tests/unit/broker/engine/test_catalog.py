@@ -29,11 +29,18 @@ def driver(tmp_path: Path) -> Iterator[EngineDriver]:
     made.close()
 
 
-def put_topic(driver: EngineDriver, name: str, queues: int = 2, **more: bool) -> None:
+def put_topic(
+    driver: EngineDriver,
+    name: str,
+    queues: int = 2,
+    *,
+    create: bool = False,
+    only_new: bool = False,
+) -> None:
     topic = link.TopicConfig(
         name=name, read_queues=queues, write_queues=queues, message_type="MIXED"
     )
-    driver.call(put_topic=link.PutTopic(topic=topic, **more))
+    driver.call(put_topic=link.PutTopic(topic=topic, create=create, only_new=only_new))
 
 
 def put_group(driver: EngineDriver, name: str, attempts: int = 3, *, create: bool = False) -> None:
