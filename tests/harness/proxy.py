@@ -39,13 +39,14 @@ class ProxyDriver:
         that the proxy does not reach just now; the test changes it."""
         self._engines = engines
         nameservers = LocalNameservers(self._lookup, self._brokers)
+        self.brokers = Reachable(
+            {engine.broker.name: _serve(engine) for engine in engines},
+            set() if away is None else away,
+        )
         self.upstream = Upstream(
             config=ProxyConfig(invisible_ms_min=10, **settings),
             routes=RouteCache(nameservers),
-            brokers=Reachable(
-                {engine.broker.name: _serve(engine) for engine in engines},
-                set() if away is None else away,
-            ),
+            brokers=self.brokers,
             clock=engines[0].clock,
             log=logs.get("proxy"),
         )

@@ -8,22 +8,27 @@ from popmq_proxy.clients.brokers import Replying
 from popmq_proxy.clients.local_brokers import LocalBroker, LocalBrokers
 
 
-class Reachable(LocalBrokers):
+class Reachable:
+    """It has the brokers instead of being them: a compiled class has no interpreted heirs."""
+
     def __init__(self, brokers: dict[str, LocalBroker], away: set[str]) -> None:
         """`away`: names of brokers that nobody reaches just now; the caller changes it."""
-        super().__init__(brokers)
+        self._brokers = LocalBrokers(brokers)
         self._away = away
 
     def call(self, broker: str, call: link.Call | SendCall, timeout_ms: int) -> Replying:
         self._check(broker)
-        return super().call(broker, call, timeout_ms)
+        return self._brokers.call(broker, call, timeout_ms)
 
     def send(self, broker: str, call: SendCall, timeout_ms: int, told: Told) -> bool:
         self._check(broker)
-        return super().send(broker, call, timeout_ms, told)
+        return self._brokers.send(broker, call, timeout_ms, told)
 
     def answers(self, broker: str) -> bool:
-        return broker not in self._away and super().answers(broker)
+        return broker not in self._away and self._brokers.answers(broker)
+
+    async def close(self) -> None:
+        await self._brokers.close()
 
     def _check(self, broker: str) -> None:
         if broker in self._away:

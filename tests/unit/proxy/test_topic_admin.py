@@ -116,13 +116,13 @@ def test_two_who_set_different_things_at_once_both_get_them(
 ) -> None:
     """Each looks at what is there before either changes it."""
     create(proxy, 2)
-    call = proxy.upstream.call
+    call = proxy.brokers.call
 
-    async def over_a_network(*args: Any) -> link.Reply:
+    async def over_a_network(*args: Any) -> Any:
         await asyncio.sleep(0)
         return await call(*args)
 
-    monkeypatch.setattr(proxy.upstream, "call", over_a_network)
+    monkeypatch.setattr(proxy.brokers, "call", over_a_network)
     group = admin.Group(name="billing", max_attempts=5)
     proxy.admin("CreateGroup", admin.CreateGroupRequest(group=group))
     topics, groups = proxy.methods.topics, proxy.methods.groups
