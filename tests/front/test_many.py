@@ -73,13 +73,15 @@ async def test_five_thousand_idle_connections_cost_little_and_leave_nothing(
 
 
 def outcome(stream: Stream) -> str:
-    """One word; `hung` and `strange` are not to be."""
+    """One word; hung and strange are not to be."""
     if not stream.ended.is_set():
         return "hung"
     if stream.grpc_status == OK:
         return "served"
     calm = stream.reset_code in (REFUSED_STREAM, ENHANCE_YOUR_CALM)
-    return "refused" if stream.grpc_status == RESOURCE_EXHAUSTED or calm else "strange"
+    if stream.grpc_status == RESOURCE_EXHAUSTED or calm:
+        return "refused"
+    return f"strange: {stream.grpc_status}, reset {stream.reset_code}"
 
 
 async def ended(streams: list[Stream], timeout_s: float) -> Counter[str]:

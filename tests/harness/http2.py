@@ -1,6 +1,7 @@
 """Connections of the HTTP/2 front without a network, for tests that write frames by hand."""
 
 import asyncio
+import errno
 from typing import Any
 
 from popmq_proxy.front.http2 import wire
@@ -21,6 +22,7 @@ class Wire(asyncio.Transport):
         super().__init__()
         self.written = b""
         self.closed = False
+        self.hung_up = False
         self.reads = True
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
@@ -33,6 +35,8 @@ class Wire(asyncio.Transport):
         return True
 
     def write_eof(self) -> None:
+        if self.hung_up:
+            raise OSError(errno.ENOTCONN, "not connected")
         self.closed = True
 
     def is_closing(self) -> bool:

@@ -136,6 +136,15 @@ async def test_draining_lets_calls_finish_and_takes_no_new_ones() -> None:
     assert answered(serving.frames(1)) == b"aa"
 
 
+async def test_the_end_of_a_client_that_has_hung_up_is_quiet() -> None:
+    """The system knows that it has, the loop does not yet."""
+    serving = Serving()
+    await serving.give(wire.PREFACE + wire.settings({}))
+    serving.transport.hung_up = True
+    serving.connection.drain()
+    assert serving.transport.closed
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -184,9 +184,12 @@ class Connection(asyncio.Protocol):
         self._closing = True
         self._forget_data()
         self.outgoing.close()
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
         self._linger = self._loop.call_later(LINGER_S, self._hang_up)
+        if self.transport.can_write_eof():
+            try:
+                self.transport.write_eof()
+            except OSError:  # the client has hung up, and the loop has not seen it yet
+                self.abort()
 
     def _hang_up(self) -> None:
         if self._jammed:
