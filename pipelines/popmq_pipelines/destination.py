@@ -4,7 +4,8 @@
 
 A file is hashed while it is written. On a local disk it is synced after each row group, so that
 little of it waits in the page cache: a broker on the same disk waits for its own fdatasync, and
-that of a journaling file system may write what others have waiting.
+that of a journaling file system may write what others have waiting. Its files and folders are for
+their owner alone, whatever the umask: they have what was in the messages.
 """
 
 import hashlib
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
+from popmq_common.private_files import make_folder, opened_privately
 from popmq_pipelines.manifest import MANIFEST
 
 _OURS: Final = (".parquet", MANIFEST, f"{MANIFEST}.tmp")
@@ -127,8 +129,8 @@ class LocalFolder:
 
     def create(self, snapshot: str, name: str) -> Sink:
         folder = self._root / snapshot
-        folder.mkdir(parents=True, exist_ok=True)
-        file = open(folder / name, "wb")  # noqa: SIM115 - the sink closes it
+        make_folder(folder)
+        file = open(folder / name, "wb", opener=opened_privately)  # noqa: SIM115 - the sink closes it
         return Sink(file, lambda: os.fdatasync(file.fileno()))
 
     def read(self, snapshot: str, name: str) -> bytes:
@@ -137,7 +139,7 @@ class LocalFolder:
     def finish(self, snapshot: str, manifest: bytes) -> None:
         folder = self._root / snapshot
         fresh = folder / f"{MANIFEST}.tmp"
-        with open(fresh, "wb") as file:
+        with open(fresh, "wb", opener=opened_privately) as file:
             file.write(manifest)
             file.flush()
             os.fsync(file.fileno())

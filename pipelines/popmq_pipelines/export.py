@@ -15,6 +15,7 @@ from typing import Any, Final
 from popmq_broker.core.snapshot_id import make_id
 from popmq_common.errors import Corrupt
 from popmq_common.names import REVIVE_PREFIX
+from popmq_common.private_files import make_folder
 from popmq_common.record import is_queued
 from popmq_pipelines import manifest as manifests
 from popmq_pipelines import watermarks
@@ -74,7 +75,7 @@ def export(data_dir: Path, into: Path, snapshot_id: str | None = None) -> Manife
     """A whole one, in the folder `into`. Raises `CannotExport`, `OSError`. A snapshot that exists
     is never written over."""
     check(data_dir, into, snapshot_id)
-    into.mkdir(parents=True, exist_ok=True)
+    make_folder(into)
     found = watermarks.found(data_dir)
     return write(data_dir, LocalFolder(into.parent), into.name, found, snapshot_id=snapshot_id)
 

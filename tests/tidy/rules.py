@@ -84,7 +84,7 @@ IMPURE = {
 }
 IMPURE_COMMON = {
     *("clock", "config", "frames", "link_tls", "logs"),
-    *("memory", "metrics_http", "portions", "serve"),
+    *("memory", "metrics_http", "portions", "private_files", "serve"),
 }
 OURS = {*MAY_IMPORT, "popmq_admin", "popmq_consumer", "popmq_internal", "apache"}
 BANNED_CLASS_ENDINGS = ("Manager", "Helper", "Util", "Utils", "Processor")

@@ -24,9 +24,10 @@ from typing import Final, NamedTuple
 from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig
 from popmq_broker.store import segments
-from popmq_broker.store.files import FOLDER_MODE, OsFiles, opened_privately
+from popmq_broker.store.files import OsFiles
 from popmq_common.clock import SystemClock
 from popmq_common.errors import BadRequest
+from popmq_common.private_files import FOLDER_MODE, opened_privately
 from popmq_common.units import MiB
 
 LOG: Final = "commitlog"

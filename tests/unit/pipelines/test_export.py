@@ -213,3 +213,15 @@ def test_a_running_broker_is_judged_as_of_now(log: LogWriter, tmp_path: Path) ->
         assert export(log.data_dir, tmp_path / "stopped").running_since_ms == 0
     assert manifest.running_since_ms == 5
     assert manifest.as_of_ms > log.now_ms
+
+
+def test_a_snapshot_is_for_the_broker_s_user_alone(log: LogWriter, tmp_path: Path) -> None:
+    """Also the folders above it that were missing."""
+    before = os.umask(0o022)
+    try:
+        export(log.data_dir, tmp_path / "snapshots" / "broker" / "one")
+    finally:
+        os.umask(before)
+    made = [tmp_path / "snapshots", *(tmp_path / "snapshots").rglob("*")]
+    assert len(made) > len(SNAPSHOT_TABLES)
+    assert [str(path) for path in made if path.stat().st_mode & 0o077] == []

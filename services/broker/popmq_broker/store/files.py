@@ -24,10 +24,8 @@ import aiofiles
 import aiofiles.os
 
 from popmq_common.errors import DirectoryInUse, DirectoryNotWritable, DiskFull
+from popmq_common.private_files import FILE_MODE, FOLDER_MODE, opened_privately
 
-FILE_MODE: Final = 0o600
-"""Of what is made: messages are for the broker's user alone."""
-FOLDER_MODE: Final = 0o700
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _DENIED: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
 
@@ -182,11 +180,6 @@ class OsFile:
             self._map.close()
             self._map = None
         os.close(self._number)
-
-
-def opened_privately(path: str, flags: int) -> int:
-    """For `open`'s `opener`: a file that is made is readable by its owner alone."""
-    return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
 
 
 class OsLock:
