@@ -8,13 +8,15 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 VARIABLE = "POPMQ_COMPILE"
-COMPILER = ["mypy>=1.14", "setuptools>=75", "types-protobuf>=5.29"]
+COMPILER = "compile"
+"""The dependency group of pyproject.toml."""
 MODULES = {
     "services/common": [
         "popmq_common/protowire.py",
@@ -87,7 +89,11 @@ def wanted() -> bool:
 
 class CustomBuildHook(BuildHookInterface[Any]):
     def dependencies(self) -> list[str]:
-        return COMPILER if wanted() else []
+        if not wanted():
+            return []
+        project = tomllib.loads((Path(self.root) / "pyproject.toml").read_text())
+        found: list[str] = project["dependency-groups"][COMPILER]
+        return found
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if not wanted() or version == "editable":

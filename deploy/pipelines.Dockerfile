@@ -5,13 +5,16 @@ WORKDIR /src
 RUN python -m venv --without-pip /opt/popmq
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 COPY deploy/requirements deploy/requirements
-RUN pip --python /opt/popmq/bin/python install --no-deps --require-hashes -r deploy/requirements/pipelines.txt
+# Also what builds the project is pinned, and the build fetches nothing.
+RUN pip install --no-deps --require-hashes -r deploy/requirements/build.txt \
+    && pip --python /opt/popmq/bin/python install --no-deps --require-hashes -r deploy/requirements/pipelines.txt
 COPY pyproject.toml README.md build_compiled.py ./
 COPY proto/gen proto/gen
 COPY services services
 COPY sdk sdk
 COPY pipelines pipelines
-RUN pip --python /opt/popmq/bin/python install --no-deps .
+RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
+    && pip --python /opt/popmq/bin/python install --no-deps --no-index /wheels/*.whl
 
 FROM python:3.11-slim-bookworm
 RUN apt-get update && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \

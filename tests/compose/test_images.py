@@ -3,6 +3,7 @@
 import pytest
 from compose.alone import standalone
 from compose.cluster import BUILD_S, DEPLOY, Cluster, run
+from harness.pins import pins, plain
 
 BASE = "python:3.11-slim-bookworm"
 PACKAGES = "/opt/popmq/lib/python3.11/site-packages"
@@ -51,13 +52,10 @@ def test_its_packages_are_the_pinned_ones(cluster: Cluster) -> None:
         "import importlib.metadata as m; "
         f"print(*(d.name + '==' + d.version for d in m.distributions(path=['{PACKAGES}'])))"
     )
-    installed = plain(inside("popmq-test", f'python -c "{listing}"'))
-    pinned = plain((DEPLOY / "requirements/server.txt").read_text())
-    assert {one for one in installed if not one.startswith("popmq==")} == pinned
-
-
-def plain(text: str) -> set[str]:
-    return set(text.lower().replace("_", "-").split())
+    installed = {plain(pin) for pin in inside("popmq-test", f'python -c "{listing}"').split()}
+    assert {pin for pin in installed if not pin.startswith("popmq==")} == {
+        plain(pin) for pin in pins("server")
+    }
 
 
 async def test_the_image_with_envoy_serves_through_it(cluster: Cluster) -> None:

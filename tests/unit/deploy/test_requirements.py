@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from harness.pins import pins, plain
 
 ROOT = Path(__file__).resolve().parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -12,7 +13,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 def names(requirements: list[str]) -> set[str]:
     found = (re.match(r"[A-Za-z0-9_.-]+", one) for one in requirements)
-    return {match.group().lower().replace("_", "-") for match in found if match}
+    return {plain(match.group()) for match in found if match}
 
 
 def needs_of(extra: str) -> list[str]:
@@ -22,13 +23,6 @@ def needs_of(extra: str) -> list[str]:
         own = re.fullmatch(r"popmq\[(.+)\]", need)
         found += needs_of(own.group(1)) if own else [need]
     return found
-
-
-def pins(file: str) -> dict[str, set[str]]:
-    """name==version → the hashes of its archives."""
-    text = (ROOT / f"deploy/requirements/{file}.txt").read_text().replace("\\\n", " ")
-    lines = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
-    return {pin: set(hashes) for pin, *hashes in lines}
 
 
 @pytest.mark.parametrize(
@@ -51,10 +45,24 @@ def test_both_images_of_services_have_the_same_versions() -> None:
     assert pins("server").items() < pins("envoy").items()
 
 
+def test_what_builds_the_project_is_pinned() -> None:
+    """And what compiles its hot modules."""
+    whole = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    needs = [*whole["build-system"]["requires"], *whole["dependency-groups"]["compile"]]
+    found = pins("build")
+    assert names(needs) <= names(list(found))
+    assert all(found.values())
+
+
 @pytest.mark.parametrize("file", ["Dockerfile", "pipelines.Dockerfile"])
 def test_an_image_takes_only_archives_that_are_pinned(file: str) -> None:
-    installs = re.findall(
-        r"^.*-r deploy/requirements/.*$", (ROOT / "deploy" / file).read_text(), re.M
-    )
-    assert installs
-    assert all("--require-hashes" in line for line in installs)
+    """Each call of pip names hashes, or fetches nothing: no needs, no build tools, no index."""
+    text = (ROOT / "deploy" / file).read_text().replace("\\\n", " ")
+    calls = re.findall(r"\bpip\b[^&;\n]*\b(?:install|wheel)\b[^&;\n]*", text)
+    assert len(calls) >= 4
+    for call in calls:
+        if "-r deploy/requirements/" in call:
+            assert "--require-hashes" in call
+            continue
+        assert "--no-deps" in call
+        assert "--no-build-isolation" in call or "--no-index" in call
