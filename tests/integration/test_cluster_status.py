@@ -4,9 +4,11 @@ import json
 import os
 import pty
 import select
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,3 +132,37 @@ def test_all_of_a_cluster_is_seen_and_who_is_down_is_told(several: Server) -> No
     code, told = status()
     codes = {remark["code"] for remark in told["remarks"]}
     assert (code, codes) == (1, {"broker-down", "nameserver-down"})
+
+
+@pytest.mark.timeout(300)
+def test_a_lone_broker_that_was_wiped_is_told_until_it_is_accepted(tmp_path: Path) -> None:
+    """Nobody but the nameserver has seen it before."""
+    with cluster(tmp_path, brokers=1, proxies=1) as server:
+
+        def codes(*command: str) -> set[str]:
+            done = subprocess.run(
+                [POPMQ, *command, "--endpoint", server.endpoint, "--json"],
+                capture_output=True,
+                timeout=60,
+                check=False,
+            )
+            told = json.loads(done.stdout)
+            found = told["remarks"] if command[0] == "cluster" else told["findings"]
+            return {one["code"] for one in found}
+
+        def until(*wrong: str) -> None:
+            deadline_s = time.monotonic() + SOON_S
+            while codes("cluster", "status", "--over", "0.1") != {*wrong}:
+                assert time.monotonic() < deadline_s
+                time.sleep(0.2)
+
+        until()
+        broker = server.processes["broker-a"]
+        broker.stop()
+        shutil.rmtree(tmp_path / "broker-a")
+        broker.start()
+        until("broker-replaced")
+        assert codes("doctor") == {"broker-replaced"}
+        server.cli("cluster", "accept", "broker-a")
+        until()
+        assert codes("doctor") == set()

@@ -88,6 +88,25 @@ async def test_a_broker_that_stops_leaves_and_one_that_is_forgotten_registers_ag
         assert found.table.brokers() == []
 
 
+async def replaced(folder: Path, *names: Nameserver) -> set[str]:
+    """What a broker that starts there says once it is registered."""
+    async with server(broker_config(folder, *names), SystemClock()) as running:
+        for found in names:
+            await until_registered(found)
+        await running.broker.topics.announce()
+        return set(running.broker.peers.replaced)
+
+
+async def test_a_broker_that_is_alone_hears_that_it_was_wiped(tmp_path: Path) -> None:
+    """From any nameserver that has seen it before."""
+    async with AsyncExitStack() as stack:
+        names = [await start(stack, SystemClock()) for _ in range(2)]
+        assert await replaced(tmp_path / "one", *names[:1]) == set()
+        assert await replaced(tmp_path / "one", *names) == set()
+        assert await replaced(tmp_path / "two", *names) == {"broker-a"}
+        assert await replaced(tmp_path / "one", *names) == set()
+
+
 def registration(epoch_ms: int, address: str) -> ns.RegisterRequest:
     broker = ns.BrokerInfo(name="b", address=address, epoch_ms=epoch_ms, version=1)
     return ns.RegisterRequest(broker=broker, topics=[TOPIC])

@@ -52,6 +52,8 @@ _GIVEN_UP = 'popmq_transactions_total{topic="t",outcome="given up",instance="b"}
 _COMMITTED = 'popmq_transactions_total{topic="t",outcome="committed",instance="b"}'
 _FORCED = 'popmq_storage_deleted_files_total{reason="forced",instance="b"}'
 _BY_AGE = 'popmq_storage_deleted_files_total{reason="age",instance="b"}'
+_REPLACED = 'popmq_broker_replaced_peers{peer="%s",instance="a"}'
+_DAMAGED = 'popmq_damaged_messages{topic="t",instance="b"}'
 _UP = 'up{job="popmq",service="broker",instance="b"}'
 _PROXY = 'up{job="popmq",service="proxy",instance="p-%d"}'
 
@@ -96,6 +98,7 @@ CASES = {
         {'popmq_nameserver_brokers{instance="n"}': "2x5"},
         5,
     ),
+    "BrokerReplaced": Case({_REPLACED % "b": "_ 1 1"}, {_REPLACED % "b": "1 1 stale"}, 2),
     "ProxiesMissing": Case(
         {_PROXY % 1: "1x10", _PROXY % 2: "1x3 stale"},
         {_PROXY % 1: "1x10", _PROXY % 2: "1x10", _PROXY % 3: "_x3 1x7"},
@@ -158,6 +161,7 @@ CASES = {
         },
         5,
     ),
+    "MessagesDamaged": Case({_DAMAGED: "_ 3 3"}, {_DAMAGED: "3 0 0"}, 2),
     "DiskFills": Case(
         {'popmq_disk_state{instance="b"}': "1x5"}, {'popmq_disk_state{instance="b"}': "0 1 0x4"}, 4
     ),

@@ -65,7 +65,10 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[BrokerServ
         )
         await link_server.start(config.host, config.port)
         address = config.advertise or f"{config.host}:{link_server.port}"
-        announcers = [GrpcAnnouncer(nameserver, secret) for nameserver in config.nameservers]
+        remembered_as = broker.peers.remembered_as
+        announcers = [
+            GrpcAnnouncer(nameserver, secret, remembered_as) for nameserver in config.nameservers
+        ]
         pages = MetricsServer(
             metrics.registry(broker, link_server), config.host, config.metrics_port
         )

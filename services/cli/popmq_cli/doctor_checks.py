@@ -220,7 +220,7 @@ def _asked(facts: Facts) -> Iterator[Finding]:
 def _replaced(brokers: Iterable[admin.BrokerState]) -> Iterator[Finding]:
     for name in sorted({peer for broker in brokers for peer in broker.replaced_peers}):
         what = f"broker {name} came back with another data directory"
-        why = "the other brokers remember it with another one; what only it held is gone"
+        why = "the other brokers, or a nameserver, remember another one; what only it held is gone"
         todo = "mount its old disk and restart it; or, if that is lost: "
         todo += f"popmq cluster accept {name}"
         yield Finding("broker-replaced", what, why, todo)

@@ -19,6 +19,7 @@ from popmq_common.logs import Log
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
 from popmq_nameserver.core.challenges import NOISE_BYTES, Challenges
+from popmq_nameserver.core.identities import Identities
 from popmq_nameserver.core.route_table import RouteTable
 from popmq_nameserver.metrics import Metrics
 
@@ -39,6 +40,7 @@ class NameserverRpc(ns_grpc.NameserverServicer):
     def __init__(self, table: RouteTable, clock: Clock, log: Log, secret: bytes = b"") -> None:
         """`secret`: what brokers must know; empty: nothing."""
         self._table = table
+        self._identities = Identities()
         self._challenges = Challenges(secret, secrets.token_bytes(32)) if secret else None
         self._clock = clock
         self._log = log
@@ -94,7 +96,10 @@ class NameserverRpc(ns_grpc.NameserverServicer):
             address=request.broker.address,
             topics=len(request.topics),
         )
-        return ns.RegisterResponse(accepted=accepted)
+        before = ""
+        if accepted:
+            before = self._identities.before(request.broker.name, request.broker.identity)
+        return ns.RegisterResponse(accepted=accepted, identity_before=before)
 
     async def Update(self, request: ns.UpdateRequest, context: Context) -> ns.UpdateResponse:
         self._metrics.calls["update"] += 1

@@ -154,6 +154,11 @@ WRONG: dict[str, tuple[Look, str]] = {
         look(brokers=[admin.BrokerAnswer(name="b", address="h:1", failure="refused")]),
         "broker-down",
     ),
+    "a broker came back with another directory, as two others say": (
+        look(*[figures(replaced_peers=["b2"])] * 2, figures()),
+        "broker-replaced",
+    ),
+    "a broker says so of itself": (look(figures(replaced_peers=["b0"])), "broker-replaced"),
     "a disk fills": (look(figures(disk_state=1)), "disk-fills"),
     "a disk is full": (look(figures(disk_state=2)), "disk-full"),
     "retries are late": (look(figures(late_ms=5_001)), "late"),
@@ -177,6 +182,12 @@ def test_what_is_wrong_is_remarked(name: str) -> None:
     (remark,) = remarks(view_of(found))
     assert (remark.code, remark.severity) == (code, Severity.WRONG)
     assert remark.todo
+
+
+def test_a_replaced_broker_is_named_with_the_command_that_accepts_it() -> None:
+    (remark,) = remarks(view_of(look(figures(), figures(replaced_peers=["b0"]))))
+    assert remark.what.startswith("broker b0 came back")
+    assert "popmq cluster accept b0" in remark.todo
 
 
 def test_calls_that_fail_are_remarked() -> None:

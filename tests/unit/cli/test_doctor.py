@@ -107,6 +107,10 @@ MISTAKES: dict[str, tuple[Facts, str]] = {
         "clock-skew",
     ),
     "an older broker": (well(broker(version="0.9")), "versions-differ"),
+    "a broker with another directory than before": (
+        well(broker(replaced_peers=["b"]), broker(name="c", replaced_peers=["b"])),
+        "broker-replaced",
+    ),
     "a full disk": (well(broker(refusing=True)), "disk-full"),
     "a disk that is nearly full": (
         well(broker(disk_free_bytes=19 * PERCENT)),

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from popmq_internal.v1 import link_pb2 as popmq__internal_dot_v1_dot_link__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"popmq_internal/v1/nameserver.proto\x12\x11popmq.internal.v1\x1a\x1cpopmq_internal/v1/link.proto\"q\n\nBrokerInfo\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12\x10\n\x08\x65poch_ms\x18\x05 \x01(\x03\x12\x10\n\x08identity\x18\x06 \x01(\t\"\x12\n\x10\x43hallengeRequest\"\"\n\x11\x43hallengeResponse\x12\r\n\x05nonce\x18\x01 \x01(\x0c\"7\n\x06Proven\x12\x0f\n\x07request\x18\x01 \x01(\x0c\x12\r\n\x05nonce\x18\x02 \x01(\x0c\x12\r\n\x05proof\x18\x03 \x01(\x0c\"\x9b\x01\n\x0fRegisterRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12.\n\x06topics\x18\x02 \x03(\x0b\x32\x1e.popmq.internal.v1.TopicConfig\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"$\n\x10RegisterResponse\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\"\xbd\x01\n\rUpdateRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12\x14\n\x0c\x66rom_version\x18\x02 \x01(\x03\x12.\n\x06topics\x18\x03 \x03(\x0b\x32\x1e.popmq.internal.v1.TopicConfig\x12\x0c\n\x04gone\x18\x04 \x03(\t\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"\x1f\n\x0eUpdateResponse\x12\r\n\x05known\x18\x01 \x01(\x08\"B\n\x0e\x43hangesRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x03\x12\x0f\n\x07wait_ms\x18\x03 \x01(\x05\"U\n\x0f\x43hangesResponse\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x0c\n\x04last\x18\x02 \x01(\x03\x12\x0e\n\x06topics\x18\x03 \x03(\t\x12\x12\n\neverything\x18\x04 \x01(\x08\"l\n\x10HeartbeatRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"\"\n\x11HeartbeatResponse\x12\r\n\x05known\x18\x01 \x01(\x08\"m\n\x11UnregisterRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"\x14\n\x12UnregisterResponse\"\x1e\n\rLookupRequest\x12\r\n\x05topic\x18\x01 \x01(\t\"j\n\nQueueRoute\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12-\n\x05topic\x18\x02 \x01(\x0b\x32\x1e.popmq.internal.v1.TopicConfig\"?\n\x0eLookupResponse\x12-\n\x06routes\x18\x01 \x03(\x0b\x32\x1d.popmq.internal.v1.QueueRoute\"\x14\n\x12ListBrokersRequest\"E\n\x13ListBrokersResponse\x12.\n\x07\x62rokers\x18\x01 \x03(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\"\x1b\n\x19\x44\x65scribeNameserverRequest\"b\n\x1a\x44\x65scribeNameserverResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x12\n\nstarted_ms\x18\x02 \x01(\x03\x12\x0f\n\x07\x62rokers\x18\x03 \x01(\x05\x12\x0e\n\x06topics\x18\x04 \x01(\x05\x32\xa3\x06\n\nNameserver\x12V\n\tChallenge\x12#.popmq.internal.v1.ChallengeRequest\x1a$.popmq.internal.v1.ChallengeResponse\x12S\n\x08Register\x12\".popmq.internal.v1.RegisterRequest\x1a#.popmq.internal.v1.RegisterResponse\x12M\n\x06Update\x12 .popmq.internal.v1.UpdateRequest\x1a!.popmq.internal.v1.UpdateResponse\x12V\n\tHeartbeat\x12#.popmq.internal.v1.HeartbeatRequest\x1a$.popmq.internal.v1.HeartbeatResponse\x12Y\n\nUnregister\x12$.popmq.internal.v1.UnregisterRequest\x1a%.popmq.internal.v1.UnregisterResponse\x12M\n\x06Lookup\x12 .popmq.internal.v1.LookupRequest\x1a!.popmq.internal.v1.LookupResponse\x12P\n\x07\x43hanges\x12!.popmq.internal.v1.ChangesRequest\x1a\".popmq.internal.v1.ChangesResponse\x12\\\n\x0bListBrokers\x12%.popmq.internal.v1.ListBrokersRequest\x1a&.popmq.internal.v1.ListBrokersResponse\x12g\n\x08\x44\x65scribe\x12,.popmq.internal.v1.DescribeNameserverRequest\x1a-.popmq.internal.v1.DescribeNameserverResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"popmq_internal/v1/nameserver.proto\x12\x11popmq.internal.v1\x1a\x1cpopmq_internal/v1/link.proto\"q\n\nBrokerInfo\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12\x10\n\x08\x65poch_ms\x18\x05 \x01(\x03\x12\x10\n\x08identity\x18\x06 \x01(\t\"\x12\n\x10\x43hallengeRequest\"\"\n\x11\x43hallengeResponse\x12\r\n\x05nonce\x18\x01 \x01(\x0c\"7\n\x06Proven\x12\x0f\n\x07request\x18\x01 \x01(\x0c\x12\r\n\x05nonce\x18\x02 \x01(\x0c\x12\r\n\x05proof\x18\x03 \x01(\x0c\"\x9b\x01\n\x0fRegisterRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12.\n\x06topics\x18\x02 \x03(\x0b\x32\x1e.popmq.internal.v1.TopicConfig\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"=\n\x10RegisterResponse\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x12\x17\n\x0fidentity_before\x18\x02 \x01(\t\"\xbd\x01\n\rUpdateRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12\x14\n\x0c\x66rom_version\x18\x02 \x01(\x03\x12.\n\x06topics\x18\x03 \x03(\x0b\x32\x1e.popmq.internal.v1.TopicConfig\x12\x0c\n\x04gone\x18\x04 \x03(\t\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"\x1f\n\x0eUpdateResponse\x12\r\n\x05known\x18\x01 \x01(\x08\"B\n\x0e\x43hangesRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x03\x12\x0f\n\x07wait_ms\x18\x03 \x01(\x05\"U\n\x0f\x43hangesResponse\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x0c\n\x04last\x18\x02 \x01(\x03\x12\x0e\n\x06topics\x18\x03 \x03(\t\x12\x12\n\neverything\x18\x04 \x01(\x08\"l\n\x10HeartbeatRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"\"\n\x11HeartbeatResponse\x12\r\n\x05known\x18\x01 \x01(\x08\"m\n\x11UnregisterRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"\x14\n\x12UnregisterResponse\"\x1e\n\rLookupRequest\x12\r\n\x05topic\x18\x01 \x01(\t\"j\n\nQueueRoute\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12-\n\x05topic\x18\x02 \x01(\x0b\x32\x1e.popmq.internal.v1.TopicConfig\"?\n\x0eLookupResponse\x12-\n\x06routes\x18\x01 \x03(\x0b\x32\x1d.popmq.internal.v1.QueueRoute\"\x14\n\x12ListBrokersRequest\"E\n\x13ListBrokersResponse\x12.\n\x07\x62rokers\x18\x01 \x03(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\"\x1b\n\x19\x44\x65scribeNameserverRequest\"b\n\x1a\x44\x65scribeNameserverResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x12\n\nstarted_ms\x18\x02 \x01(\x03\x12\x0f\n\x07\x62rokers\x18\x03 \x01(\x05\x12\x0e\n\x06topics\x18\x04 \x01(\x05\x32\xa3\x06\n\nNameserver\x12V\n\tChallenge\x12#.popmq.internal.v1.ChallengeRequest\x1a$.popmq.internal.v1.ChallengeResponse\x12S\n\x08Register\x12\".popmq.internal.v1.RegisterRequest\x1a#.popmq.internal.v1.RegisterResponse\x12M\n\x06Update\x12 .popmq.internal.v1.UpdateRequest\x1a!.popmq.internal.v1.UpdateResponse\x12V\n\tHeartbeat\x12#.popmq.internal.v1.HeartbeatRequest\x1a$.popmq.internal.v1.HeartbeatResponse\x12Y\n\nUnregister\x12$.popmq.internal.v1.UnregisterRequest\x1a%.popmq.internal.v1.UnregisterResponse\x12M\n\x06Lookup\x12 .popmq.internal.v1.LookupRequest\x1a!.popmq.internal.v1.LookupResponse\x12P\n\x07\x43hanges\x12!.popmq.internal.v1.ChangesRequest\x1a\".popmq.internal.v1.ChangesResponse\x12\\\n\x0bListBrokers\x12%.popmq.internal.v1.ListBrokersRequest\x1a&.popmq.internal.v1.ListBrokersResponse\x12g\n\x08\x44\x65scribe\x12,.popmq.internal.v1.DescribeNameserverRequest\x1a-.popmq.internal.v1.DescribeNameserverResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,37 +43,37 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REGISTERREQUEST']._serialized_start=316
   _globals['_REGISTERREQUEST']._serialized_end=471
   _globals['_REGISTERRESPONSE']._serialized_start=473
-  _globals['_REGISTERRESPONSE']._serialized_end=509
-  _globals['_UPDATEREQUEST']._serialized_start=512
-  _globals['_UPDATEREQUEST']._serialized_end=701
-  _globals['_UPDATERESPONSE']._serialized_start=703
-  _globals['_UPDATERESPONSE']._serialized_end=734
-  _globals['_CHANGESREQUEST']._serialized_start=736
-  _globals['_CHANGESREQUEST']._serialized_end=802
-  _globals['_CHANGESRESPONSE']._serialized_start=804
-  _globals['_CHANGESRESPONSE']._serialized_end=889
-  _globals['_HEARTBEATREQUEST']._serialized_start=891
-  _globals['_HEARTBEATREQUEST']._serialized_end=999
-  _globals['_HEARTBEATRESPONSE']._serialized_start=1001
-  _globals['_HEARTBEATRESPONSE']._serialized_end=1035
-  _globals['_UNREGISTERREQUEST']._serialized_start=1037
-  _globals['_UNREGISTERREQUEST']._serialized_end=1146
-  _globals['_UNREGISTERRESPONSE']._serialized_start=1148
-  _globals['_UNREGISTERRESPONSE']._serialized_end=1168
-  _globals['_LOOKUPREQUEST']._serialized_start=1170
-  _globals['_LOOKUPREQUEST']._serialized_end=1200
-  _globals['_QUEUEROUTE']._serialized_start=1202
-  _globals['_QUEUEROUTE']._serialized_end=1308
-  _globals['_LOOKUPRESPONSE']._serialized_start=1310
-  _globals['_LOOKUPRESPONSE']._serialized_end=1373
-  _globals['_LISTBROKERSREQUEST']._serialized_start=1375
-  _globals['_LISTBROKERSREQUEST']._serialized_end=1395
-  _globals['_LISTBROKERSRESPONSE']._serialized_start=1397
-  _globals['_LISTBROKERSRESPONSE']._serialized_end=1466
-  _globals['_DESCRIBENAMESERVERREQUEST']._serialized_start=1468
-  _globals['_DESCRIBENAMESERVERREQUEST']._serialized_end=1495
-  _globals['_DESCRIBENAMESERVERRESPONSE']._serialized_start=1497
-  _globals['_DESCRIBENAMESERVERRESPONSE']._serialized_end=1595
-  _globals['_NAMESERVER']._serialized_start=1598
-  _globals['_NAMESERVER']._serialized_end=2401
+  _globals['_REGISTERRESPONSE']._serialized_end=534
+  _globals['_UPDATEREQUEST']._serialized_start=537
+  _globals['_UPDATEREQUEST']._serialized_end=726
+  _globals['_UPDATERESPONSE']._serialized_start=728
+  _globals['_UPDATERESPONSE']._serialized_end=759
+  _globals['_CHANGESREQUEST']._serialized_start=761
+  _globals['_CHANGESREQUEST']._serialized_end=827
+  _globals['_CHANGESRESPONSE']._serialized_start=829
+  _globals['_CHANGESRESPONSE']._serialized_end=914
+  _globals['_HEARTBEATREQUEST']._serialized_start=916
+  _globals['_HEARTBEATREQUEST']._serialized_end=1024
+  _globals['_HEARTBEATRESPONSE']._serialized_start=1026
+  _globals['_HEARTBEATRESPONSE']._serialized_end=1060
+  _globals['_UNREGISTERREQUEST']._serialized_start=1062
+  _globals['_UNREGISTERREQUEST']._serialized_end=1171
+  _globals['_UNREGISTERRESPONSE']._serialized_start=1173
+  _globals['_UNREGISTERRESPONSE']._serialized_end=1193
+  _globals['_LOOKUPREQUEST']._serialized_start=1195
+  _globals['_LOOKUPREQUEST']._serialized_end=1225
+  _globals['_QUEUEROUTE']._serialized_start=1227
+  _globals['_QUEUEROUTE']._serialized_end=1333
+  _globals['_LOOKUPRESPONSE']._serialized_start=1335
+  _globals['_LOOKUPRESPONSE']._serialized_end=1398
+  _globals['_LISTBROKERSREQUEST']._serialized_start=1400
+  _globals['_LISTBROKERSREQUEST']._serialized_end=1420
+  _globals['_LISTBROKERSRESPONSE']._serialized_start=1422
+  _globals['_LISTBROKERSRESPONSE']._serialized_end=1491
+  _globals['_DESCRIBENAMESERVERREQUEST']._serialized_start=1493
+  _globals['_DESCRIBENAMESERVERREQUEST']._serialized_end=1520
+  _globals['_DESCRIBENAMESERVERRESPONSE']._serialized_start=1522
+  _globals['_DESCRIBENAMESERVERRESPONSE']._serialized_end=1620
+  _globals['_NAMESERVER']._serialized_start=1623
+  _globals['_NAMESERVER']._serialized_end=2426
 # @@protoc_insertion_point(module_scope)

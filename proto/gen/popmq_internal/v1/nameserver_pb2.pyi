@@ -161,16 +161,20 @@ class RegisterResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ACCEPTED_FIELD_NUMBER: _builtins.int
+    IDENTITY_BEFORE_FIELD_NUMBER: _builtins.int
     accepted: _builtins.bool
     """false: a newer process of this broker name has registered"""
+    identity_before: _builtins.str
+    """The identity that this name had when the nameserver saw it first; empty: this one, or none."""
     def __init__(
         self,
         *,
         accepted: _builtins.bool = ...,
+        identity_before: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "identity_before", b"identity_before"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,7 +1,8 @@
 """The other brokers of the cluster, known by name and by the identity of their data directories.
 
 A broker that comes back with another identity has lost its disk, or another one is mounted: what
-only it held is gone, and by itself it cannot know. Its peers do, and tell until that is accepted.
+only it held is gone, and by itself it cannot know. Its peers do, from their logs; and nameservers,
+which tell it when it registers, as long as they run. All of them tell until that is accepted.
 """
 
 import json
@@ -23,7 +24,8 @@ class Peers:
         self._state = state
         self._catalog = catalog
         self.replaced: dict[str, str] = {}
-        """Brokers whose identity is not the one that is remembered, and what it is now."""
+        """Brokers whose identity is not the one that is remembered, and what it is now. This one
+        is among them when a nameserver remembers it with another one."""
 
     async def tell(self, request: link.Peers) -> link.PeersReply:
         """New ones are remembered. Raises `BadRequest`, `DiskFull`."""
@@ -46,6 +48,15 @@ class Peers:
             self._compare(name, identity)
         return link.PeersReply(replaced=sorted(self.replaced))
 
+    def remembered_as(self, identity: str) -> None:
+        """A nameserver knows this broker's name with another identity."""
+        state = self._state
+        name, own = state.config.name, state.identity
+        if state.peers.get(name) != own and self.replaced.get(name) != own:
+            self.replaced[name] = own
+            means = "what lay in the data directory of before is not here"
+            state.log.error("broker.replaced", identity=own, before=identity, means=means)
+
     def _compare(self, name: str, identity: str) -> None:
         if self._state.peers.get(name, identity) == identity:
             self.replaced.pop(name, None)
@@ -57,9 +68,12 @@ class Peers:
     async def accept(self, request: link.AcceptPeer) -> link.Done:
         """It is the one that it says it is now. Raises `DiskFull`."""
         state, peer = self._state, request.peer
-        if state.peers.get(peer.name) not in (None, peer.identity):
+        known = state.peers.get(peer.name)
+        is_remembered = known is not None or peer.name == state.config.name
+        if is_remembered and known != peer.identity:
             self._catalog.change(Change(Kind.PEER, peer.name, peer.identity))
-        self.replaced.pop(peer.name, None)
+        if self.replaced.get(peer.name) == peer.identity:
+            del self.replaced[peer.name]
         await state.store.durable(state.store.log_end)
         return link.Done()
 

@@ -5,7 +5,7 @@ holds up none of the others.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -46,9 +46,16 @@ class Announcer(Protocol):
 
 
 class GrpcAnnouncer:
-    def __init__(self, address: str, secret: bytes = b"") -> None:
-        """`secret`: proved to a nameserver that asks for it; empty: there is none."""
+    def __init__(
+        self,
+        address: str,
+        secret: bytes = b"",
+        remembered_as: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`secret`: proved to a nameserver that asks for it; empty: there is none. `remembered_as`
+        gets the identity with which the nameserver knows the broker, when it is another one."""
         self.address = address
+        self._remembered_as = remembered_as
         self._secret = secret
         self._channel = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
         self._stub = ns_grpc.NameserverStub(self._channel)
@@ -57,7 +64,10 @@ class GrpcAnnouncer:
         with _lost():
             proven = await self._proven(Claim.REGISTER, request)
             request = request if proven is None else ns.RegisterRequest(proven=proven)
-            return (await self._stub.Register(request, timeout=CALL_S)).accepted
+            response = await self._stub.Register(request, timeout=CALL_S)
+        if response.identity_before:
+            self._remembered_as(response.identity_before)
+        return response.accepted
 
     async def update(self, request: ns.UpdateRequest) -> bool:
         try:
