@@ -1,4 +1,4 @@
-"""The pages upgrade a cluster as deploy/upgrade does: one container after the other, in its order."""
+"""The pages upgrade a cluster as deploy/upgrade does: a container at a time, in its order."""
 
 import re
 from pathlib import Path
