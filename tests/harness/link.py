@@ -4,7 +4,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from popmq_broker.rpc.link import LinkServer
 from popmq_common import logs
@@ -16,6 +16,13 @@ Handle = Callable[[link.Call], Awaitable[link.Reply]]
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 SEND = link.Call(send=link.Send())
 LOG = logs.get("test")
+
+
+class HasPort(Protocol):
+    """Something whose link listens on this machine."""
+
+    @property
+    def port(self) -> int: ...
 
 
 async def done(call: link.Call) -> link.Reply:
@@ -79,7 +86,7 @@ async def next_call(reader: asyncio.StreamReader) -> link.Call:
 
 
 @asynccontextmanager
-async def raw(server: LinkServer) -> AsyncIterator[tuple[asyncio.StreamReader, Any]]:
+async def raw(server: HasPort) -> AsyncIterator[tuple[asyncio.StreamReader, Any]]:
     """A proxy that has been greeted, frame by frame."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     try:

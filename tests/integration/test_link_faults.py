@@ -3,11 +3,16 @@
 import asyncio
 import socket
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from harness.link import LOG, SEND, done, next_call, raw, read_frame, sends, serving, talking
 
+from popmq_broker.app import server
+from popmq_broker.config import BrokerConfig
 from popmq_broker.rpc.link import LinkServer
+from popmq_common import hosts
+from popmq_common.clock import SystemClock
 from popmq_common.errors import BrokerDown, BrokerUnreachable, DeadlinePassed
 from popmq_common.frames import LENGTH, encode_frame
 from popmq_internal.v1 import link_pb2 as link
@@ -212,3 +217,33 @@ async def test_a_deadline_that_passes_before_there_is_a_connection_means_nothing
     await brokers.close()
     with pytest.raises(BrokerUnreachable, match="the proxy is stopping"):
         await brokers.call("b", SEND, 20)
+
+
+@pytest.mark.parametrize("size_bytes", [0, 7, 9])
+async def test_a_record_that_no_log_can_hold_is_one_refusal(
+    tmp_path: Path, size_bytes: int
+) -> None:
+    """An address of a wrong length, between good sends of one frame; the connection goes on."""
+    config = BrokerConfig(data_dir=tmp_path, port=0, disk_reserve_bytes=0)
+
+    def send(number: int, born_host: bytes) -> link.Call:
+        record = link.OutgoingRecord(body=b"%d" % number, born_host=born_host)
+        return link.Call(id=number, send=link.Send(topic="t", queue_id=0, records=[record]))
+
+    async with server(config, SystemClock()) as running, raw(running) as (reader, writer):
+        topic = link.TopicConfig(name="t", read_queues=1, write_queues=1, message_type="NORMAL")
+        await running.broker.handle(link.Call(put_topic=link.PutTopic(topic=topic)))
+        calls = [send(1, hosts.LOCAL), send(2, bytes(size_bytes)), send(3, hosts.LOCAL)]
+        replies: dict[int, link.Reply] = {}
+        for frame in (calls, [send(4, hosts.LOCAL)]):
+            writer.write(encode_frame(link.Frame(calls=frame)))
+            while len(replies) < frame[-1].id:
+                answer = await asyncio.wait_for(read_frame(reader), 10)
+                assert answer is not None, "the connection has ended"
+                replies |= {reply.id: reply for reply in answer.replies}
+        refused = [number for number, reply in replies.items() if reply.HasField("failure")]
+        assert refused == [2]
+        assert f"a born_host of {size_bytes} bytes" in replies[2].failure.fields["reason"]
+        stored = [replies[number].send.queue_offset for number in (1, 3, 4)]
+        assert stored == [0, 1, 2]
+        assert running.broker.state.store.max_offset("t", 0) == 3

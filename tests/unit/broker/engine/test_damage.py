@@ -113,6 +113,36 @@ def test_damaged_entries_hold_up_nothing_and_come_after_a_rebuild(
     assert rebuilt(wrecked).repaired == 0
 
 
+@pytest.mark.parametrize("fifo", [False, True])
+def test_one_damaged_queue_of_four_holds_up_none(driver: EngineDriver, *, fifo: bool) -> None:
+    """What is after the damage in its queue comes, and all of the other queues; told once."""
+    driver.make(queues=4, fifo=fifo)
+    for i in range(COUNT):
+        driver.call(**driver.send_body(f"m{i}", message_group=f"g{i}", queue_id=i % 4))
+    driver.restart()
+    driver.broker.state.store._queues.check = None
+    for offset in (0, 7, 8):
+        damage_entry(driver.data_dir, TOPIC, 1, offset)
+    driver.restart()
+    lost = [1 + 4 * offset for offset in (0, 7, 8)]
+    with capture_logs() as lines:
+        assert sorted(drained(driver)) == sorted(names([i for i in range(COUNT) if i not in lost]))
+    told = [line for line in lines if line["event"] == "message.damaged"]
+    assert {line["queue_id"] for line in told} == {1}
+    assert sum(line["until"] - line["offset"] for line in told) == len(lost)
+    damaged = driver.call(inspect=link.Inspect()).inspect.damaged
+    assert [(one.queue_id, one.from_offset, one.until_offset) for one in damaged] == [
+        (1, 0, 1),
+        (1, 7, 9),
+    ]
+    assert rebuilt(driver, queue_id=1).repaired == len(lost)
+    found = drained(driver)
+    if fifo:  # what came behind them in order has been handled
+        letters = driver.dead_letters(whole=True).letters
+        found = [letter.body.decode() for letter in letters]
+    assert sorted(found) == sorted(names(lost))
+
+
 def test_a_damaged_record_is_passed_and_told_for_good(driver: EngineDriver) -> None:
     filled(driver)
     damage_log(driver.data_dir, entry(driver.broker, TOPIC, 0, 40).log_offset + 60)
