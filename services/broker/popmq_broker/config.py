@@ -135,7 +135,9 @@ class BrokerConfig:
     settled_transactions_max: int = 10_000
     """Settled transactions that are remembered, so that settling them again finds the same."""
     topics_max: int = 20_000
-    """Topics, retry topics and dead letters included; more are refused."""
+    """Topics that clients have made; more are refused."""
+    inner_topics_max: int = 100_000
+    """Retry topics, dead letters and the broker's own topics; more are refused."""
     groups_max: int = 20_000
     """Consumer groups; more are refused."""
     metric_rows_max: int = 1_000

@@ -20,7 +20,7 @@ from popmq_broker.engine.state import BrokerState
 from popmq_broker.store.store import Draft
 from popmq_common import hosts
 from popmq_common import properties as names
-from popmq_common.names import CATALOG_TOPIC
+from popmq_common.names import CATALOG_TOPIC, is_user_topic
 
 TOPICS_FILE: Final = "topics.json"
 GROUPS_FILE: Final = "subscriptionGroup.json"
@@ -125,7 +125,10 @@ def apply(state: BrokerState, change: Change) -> None:
     """What a record says holds from now on."""
     value = change.value
     if change.kind is Kind.TOPIC:
+        before = change.name in state.topics
         _put(state.topics, change.name, value if isinstance(value, TopicConfig) else None)
+        if is_user_topic(change.name):
+            state.user_topic_count += (change.name in state.topics) - before
         state.topic_versions.changed(change.name)
     elif change.kind is Kind.GROUP:
         _put(state.groups, change.name, value if isinstance(value, GroupConfig) else None)

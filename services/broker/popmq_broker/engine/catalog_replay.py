@@ -20,7 +20,7 @@ from popmq_broker.engine.permission import decode_permission
 from popmq_broker.engine.state import BrokerState
 from popmq_broker.store.seek import entries_from
 from popmq_common.errors import Corrupt
-from popmq_common.names import CATALOG_TOPIC
+from popmq_common.names import CATALOG_TOPIC, is_user_topic
 
 
 def load(state: BrokerState) -> bool:
@@ -34,6 +34,7 @@ def load(state: BrokerState) -> bool:
     if topics is not None:
         state.topics, version = topics
         state.topic_versions = TopicVersions(version)
+        state.user_topic_count = sum(map(is_user_topic, state.topics))
     groups = load_config(GROUPS_FILE, partial(tables.decode_groups, where=GROUPS_FILE))
     if groups is not None:
         state.groups, state.groups_version = groups

@@ -51,6 +51,8 @@ class BrokerState:
     stats: Stats = field(default_factory=Stats)
     receives: LastReceives = field(default_factory=LastReceives)
     topics: dict[str, TopicConfig] = field(default_factory=dict)
+    user_topic_count: int = 0
+    """Of `topics`, those of clients; counted as they come and go."""
     topic_versions: TopicVersions = field(default_factory=TopicVersions)
     perm: int = PERM_BOTH
     """What clients may do here at most; a topic may allow less."""

@@ -104,10 +104,19 @@ class Topics:
 
     def _put(self, topic: TopicConfig) -> None:
         state = self._state
-        if topic.name not in state.topics and len(state.topics) >= state.config.topics_max:
-            raise TooManyRequests(what="topics", limit=state.config.topics_max)
+        if topic.name not in state.topics:
+            self._check_room(topic.name)
         if state.topics.get(topic.name) != topic:
             self.catalog.change(catalog.topic(topic))
+
+    def _check_room(self, name: str) -> None:
+        state, config = self._state, self._state.config
+        what, count, limit = "topics", state.user_topic_count, config.topics_max
+        if not is_user_topic(name):
+            count = len(state.topics) - state.user_topic_count
+            what, limit = "retry topics and dead letters", config.inner_topics_max
+        if count >= limit:
+            raise TooManyRequests(what=what, limit=limit)
 
     async def delete_topic(self, request: link.DeleteTopic) -> link.Done:
         """Raises `TopicNotFound`. Leases of its messages end; groups go on behind what it held."""

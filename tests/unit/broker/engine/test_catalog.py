@@ -12,8 +12,8 @@ from harness.names import GROUP, TOPIC
 
 from popmq_broker.core.catalog import CATALOG_FILE
 from popmq_broker.engine.catalog import GROUPS_FILE, TOPICS_FILE
-from popmq_common.errors import GroupExists, TopicExists
-from popmq_common.names import CATALOG_TOPIC
+from popmq_common.errors import GroupExists, TooManyRequests, TopicExists
+from popmq_common.names import CATALOG_TOPIC, retry_topic
 from popmq_internal.v1 import link_pb2 as link
 
 RANDOM = random.Random(3)
@@ -96,6 +96,52 @@ def test_a_start_does_not_forget_what_it_read_from_the_log(driver: EngineDriver)
     changed = held(driver)
     driver.crash(RANDOM)
     assert held(driver) == changed
+
+
+def refused(driver: EngineDriver, name: str) -> bool:
+    try:
+        put_topic(driver, name)
+    except TooManyRequests:
+        return True
+    return False
+
+
+def test_only_users_topics_count_for_their_limit(tmp_path: Path) -> None:
+    """Retry topics, dead letters and the broker's own have a limit of their own."""
+    driver = EngineDriver(tmp_path, topics_max=3)
+    driver.make(max_attempts=2)
+    for number in range(3):  # the retry topic and the dead letters are made
+        driver.send(f"{number}")
+        driver.pop(invisible_ms=1_000)
+        driver.advance(1_000 + number * 60_000)
+    state = driver.broker.state
+    assert {retry_topic(GROUP, TOPIC), CATALOG_TOPIC} <= state.topics.keys()
+    assert [refused(driver, name) for name in ("a", "b", "c")] == [False, False, True]
+    assert not refused(driver, "a")
+    driver.call(delete_topic=link.DeleteTopic(topic="a"))
+    assert [refused(driver, name) for name in ("c", "d")] == [False, True]
+    driver.crash(RANDOM)
+    assert refused(driver, "d")
+    driver.restart()
+    assert refused(driver, "d")
+    driver.call(delete_topic=link.DeleteTopic(topic="c"))
+    assert not refused(driver, "d")
+    driver.close()
+
+
+def test_inner_topics_have_a_limit_too(tmp_path: Path) -> None:
+    driver = EngineDriver(tmp_path, inner_topics_max=4)
+    room = 4 - len(driver.broker.state.topics)
+
+    async def make(topic: str) -> None:
+        driver.broker.topics.ensure_system_copy_target(retry_topic("g", topic))
+
+    for number in range(room):
+        driver.run(make(f"{number}"))
+    with pytest.raises(TooManyRequests):
+        driver.run(make("more"))
+    assert not refused(driver, "of-a-user")
+    driver.close()
 
 
 def test_many_changes_write_no_file_until_it_is_time(driver: EngineDriver) -> None:
