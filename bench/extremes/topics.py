@@ -1,9 +1,11 @@
-"""Very many topics: time to make them, time to come back with them, memory per queue."""
+"""Very many topics and groups: time to make them, whether the last take longer than the first, time
+to come back with them, memory per queue."""
 
 import asyncio
 import time
 from argparse import ArgumentParser, Namespace
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
 
 import grpc
 
@@ -15,23 +17,43 @@ from extremes.services import Services
 from popmq_admin.v1 import admin_pb2 as pb
 from popmq_admin.v1 import admin_pb2_grpc as pb_grpc
 
-TITLE = "1,000 topics of 8 queues: making, restart, memory"
+TITLE = "20,000 topics and groups, 1,000 topics with 8 queues in use: making, restart, memory"
 PREFIX = "many-"
 FIRST = f"{PREFIX}0"
 CALL_S = 60.0
 AT_A_TIME = 4
+AT_ONCE = 300
+MAKING_S_MAX = 60.0
+"""For 20,000; for others in proportion."""
+SECOND_HALF_MAX = 1.3
+"""Times the first half; more means that each makes the next one slower."""
+SLOWEST_S_MAX = 10.0
+"""A call's time-out, when many ask at once."""
 TOUCH_PER_S = 200
 """Messages a second at which all queues are taken to be touched, for the time allowed alone."""
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--topics", type=int, default=1_000)
+    parser.add_argument("--many", type=int, default=20_000, help="topics, and groups, just made")
+    parser.add_argument("--topics", type=int, default=1_000, help="with messages in each queue")
     parser.add_argument("--queues", type=int, default=8, help="of each topic")
     parser.add_argument("--idle", type=float, default=10.0, help="seconds the CPU is watched")
 
 
 def variables(options: Namespace) -> dict[str, str]:
-    return {"POPMQ_BROKER_TOPICS_MAX": str(max(20_000, 2 * options.topics))}
+    many = options.many + options.topics + 2 * AT_ONCE
+    return {
+        "POPMQ_BROKER_TOPICS_MAX": str(max(20_000, many)),
+        "POPMQ_BROKER_GROUPS_MAX": str(max(20_000, many)),
+    }
+
+
+class Made(NamedTuple):
+    """How long each half took, and the slowest call when `AT_ONCE` asked at once."""
+
+    first_s: float
+    second_s: float
+    slowest_s: float
 
 
 def run(services: Services, options: Namespace, say: Any) -> Outcome:
@@ -69,8 +91,35 @@ def run(services: Services, options: Namespace, say: Any) -> Outcome:
         Figure("open files, all processes", usage.open_files(pids), ""),
         Figure("idle CPU, all", idle_percent, "% of a core"),
     ]
-    settings = {"topics": options.topics, "queues": options.queues, "front": options.front}
+    for what, make in (("topics", _make_topic), ("groups", _make_group)):
+        made = asyncio.run(_many(services.endpoint, options.many, make))
+        say(f"{options.many:,} {what} made in {made.first_s + made.second_s:.1f} s")
+        figures += many_figures(what, options.many, made)
+    services.stop()
+    figures.append(
+        Figure("start until a send is confirmed, with these", services.start_timed(FIRST), "s")
+    )
+    settings = {
+        "topics": options.topics,
+        "queues": options.queues,
+        "many": options.many,
+        "front": options.front,
+    }
     return Outcome("topics", settings, figures)
+
+
+def many_figures(what: str, count: int, made: Made) -> list[Figure]:
+    allowed_s = MAKING_S_MAX * max(count, 1_000) / 20_000
+    return [
+        Figure(f"making {count:,} {what}", made.first_s + made.second_s, "s", below=allowed_s),
+        Figure(
+            f"{what}, second half ÷ first",
+            made.second_s / made.first_s,
+            "",
+            below=SECOND_HALF_MAX,
+        ),
+        Figure(f"{what}, slowest of {AT_ONCE} at once", made.slowest_s, "s", below=SLOWEST_S_MAX),
+    ]
 
 
 def _memory_mib(services: Services) -> float:
@@ -83,18 +132,61 @@ def _resident_mib(services: Services) -> float:
 
 async def _make(endpoint: str, topics: int, queues: int) -> float:
     """Seconds; a few calls are under way at a time."""
-    names = iter(range(topics))
+
+    async def make(stub: Any, name: str) -> None:
+        topic = pb.Topic(name=name, message_type="NORMAL", queues=queues)
+        await stub.CreateTopic(pb.CreateTopicRequest(topic=topic), timeout=CALL_S)
+
+    began = time.monotonic()
     async with grpc.aio.insecure_channel(endpoint) as channel:
-        stub: pb_grpc.AdminAsyncStub = pb_grpc.AdminStub(channel)
+        stub = pb_grpc.AdminStub(channel)
+        await _calls(stub, make, [f"{PREFIX}{index}" for index in range(topics)], AT_A_TIME)
+    return time.monotonic() - began
 
-        async def maker() -> None:
-            for index in names:
-                topic = pb.Topic(name=f"{PREFIX}{index}", message_type="NORMAL", queues=queues)
-                await stub.CreateTopic(pb.CreateTopicRequest(topic=topic), timeout=CALL_S)
 
-        began = time.monotonic()
-        try:
-            await asyncio.gather(*(maker() for _ in range(AT_A_TIME)))
-        except grpc.aio.AioRpcError as refused:
-            raise BenchFailure(f"CreateTopic: {refused.details()}") from refused
-        return time.monotonic() - began
+async def _make_topic(stub: Any, name: str) -> None:
+    topic = pb.Topic(name=name, message_type="NORMAL", queues=1)
+    await stub.CreateTopic(pb.CreateTopicRequest(topic=topic), timeout=CALL_S)
+
+
+async def _make_group(stub: Any, name: str) -> None:
+    group = pb.Group(name=name, max_attempts=16, consume_from="LAST")
+    await stub.CreateGroup(pb.CreateGroupRequest(group=group), timeout=CALL_S)
+
+
+Make = Callable[[Any, str], Awaitable[None]]
+
+
+async def _many(endpoint: str, count: int, make: Make) -> Made:
+    """Half of them, the other half, and then many at once."""
+    async with grpc.aio.insecure_channel(endpoint) as channel:
+        stub = pb_grpc.AdminStub(channel)
+        names = [f"one-of-{index}" for index in range(count)]
+        took_s = []
+        for part in (names[: count // 2], names[count // 2 :]):
+            began = time.monotonic()
+            await _calls(stub, make, part, AT_A_TIME)
+            took_s.append(time.monotonic() - began)
+        first_s, second_s = took_s
+        more = [f"at-once-{index}" for index in range(AT_ONCE)]
+        slowest_s = await _calls(stub, make, more, AT_ONCE)
+        return Made(first_s, second_s, slowest_s)
+
+
+async def _calls(stub: Any, make: Make, names: list[str], at_a_time: int) -> float:
+    """The slowest one's seconds. Raises `BenchFailure`."""
+    left = iter(names)
+    slowest_s = 0.0
+
+    async def maker() -> None:
+        nonlocal slowest_s
+        for name in left:
+            began = time.monotonic()
+            await make(stub, name)
+            slowest_s = max(slowest_s, time.monotonic() - began)
+
+    try:
+        await asyncio.gather(*(maker() for _ in range(at_a_time)))
+    except grpc.aio.AioRpcError as refused:
+        raise BenchFailure(f"{names[0]} and others: {refused.details()}") from refused
+    return slowest_s

@@ -84,7 +84,23 @@ def test_room_for_many() -> None:
         "POPMQ_BROKER_WAITING_POLLS_MAX": "200000",
     }
     many = topics.variables(options("topics", "--topics", "30000"))
-    assert many == {"POPMQ_BROKER_TOPICS_MAX": "60000"}
+    assert many == {
+        "POPMQ_BROKER_TOPICS_MAX": "50600",
+        "POPMQ_BROKER_GROUPS_MAX": "50600",
+    }
+
+
+@pytest.mark.parametrize(
+    ("made", "wrong"),
+    [
+        (topics.Made(29.0, 30.9, 9.9), []),
+        (topics.Made(25.0, 33.0, 9.9), ["groups, second half ÷ first"]),
+        (topics.Made(30.0, 30.1, 1.0), ["making 20,000 groups"]),
+        (topics.Made(20.0, 20.0, 10.1), ["groups, slowest of 300 at once"]),
+    ],
+)
+def test_topics_and_groups_are_made_in_proportion(made: topics.Made, wrong: list[str]) -> None:
+    assert Outcome("topics", {}, topics.many_figures("groups", 20_000, made)).missed == wrong
 
 
 def test_the_windows_of_the_backlog_fit_into_it() -> None:
