@@ -165,9 +165,12 @@ pipelines-cluster: setup ## the same bytes on a Spark cluster of a master and tw
 audit-scale: setup ## time against rows, beside a plain read of the same files (ROWS='2 5 10 20' millions WRITE=1)
 	PYTHONPATH=bench $(BIN)/python -m audit_scale $(if $(WRITE),--write docs/audit.md) $(if $(filter command line,$(origin ROWS)),$(ROWS))
 
-.PHONY: dashboards promtool monitoring
+.PHONY: dashboards promtool monitoring pictures
 dashboards: setup ## write Grafana's dashboards anew
 	$(BIN)/python deploy/monitoring/dashboards.py
+
+pictures: setup promtool ## the dashboards as pictures in docs/dashboards, of a cluster under load (MINUTES=5)
+	PYTHONPATH=tests:deploy/monitoring $(BIN)/python -m monitoring docs/dashboards $(if $(filter command line environment,$(origin MINUTES)),$(MINUTES),5)
 
 .tools/usr/bin/promtool:
 	@command -v apt-get dpkg >/dev/null || { echo 'make promtool: put promtool into PATH (https://prometheus.io/download)'; exit 1; }

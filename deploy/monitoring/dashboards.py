@@ -183,7 +183,8 @@ GROUP_BOARD = Dashboard(
             "Dead letters",
             "short",
             {
-                "{{consumer_group}}": 'popmq_dead_letter_messages{consumer_group=~"$group"}',
+                "{{consumer_group}}": "sum by (consumer_group) "
+                '(popmq_dead_letter_messages{consumer_group=~"$group"})',
             },
         ),
         Panel(
@@ -197,7 +198,8 @@ GROUP_BOARD = Dashboard(
             "Expired before they were seen",
             "short",
             {
-                "{{consumer_group}} {{topic}}": f"popmq_consumer_expired_messages{{{GROUP}}}",
+                "{{consumer_group}} {{topic}}": "sum by (consumer_group, topic) "
+                f"(popmq_consumer_expired_messages{{{GROUP}}})",
             },
         ),
     ),
@@ -210,7 +212,12 @@ STORE = Dashboard(
     (
         Panel("fdatasync", "s", _quantiles("popmq_fsync_seconds")),
         Panel("Records that share an fdatasync", "short", _quantiles("popmq_fsync_records")),
-        Panel("Calls of the broker", "s", _quantiles("popmq_call_seconds", by="call")),
+        Panel(
+            "Calls of the broker",
+            "s",
+            _quantiles("popmq_call_seconds", 'call!="watch"', by="call"),
+            "A watch waits for messages and nothing else. A pop waits too, where none is there.",
+        ),
         Panel("Not yet on disk", "bytes", {"{{instance}}": "popmq_storage_flush_behind_bytes"}),
         Panel("CommitLog", "bytes", {"{{instance}}": "popmq_storage_size_bytes"}),
         Panel(

@@ -1,10 +1,12 @@
 """A dashboard as a table of its graphs, and the JSON that Grafana reads."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-WIDTH, HEIGHT = 12, 8
-"""Of a panel; Grafana's grid has 24 columns."""
+COLUMNS = 2
+WIDTH, HEIGHT, NUMBERS_HEIGHT = 12, 8, 4
+"""Of a panel; Grafana's grid has 24 columns. A row of numbers alone is lower."""
 SOURCE = {"type": "prometheus", "uid": "popmq"}
 
 
@@ -38,8 +40,20 @@ def document(board: Dashboard) -> dict[str, Any]:
         "refresh": "10s",
         "time": {"from": "now-1h", "to": "now"},
         "templating": {"list": [_variable(name, query) for name, query in board.variables]},
-        "panels": [_panel(place, panel) for place, panel in enumerate(board.panels)],
+        "panels": list(_panels(board.panels)),
     }
+
+
+def _panels(panels: Sequence[Panel]) -> Iterator[dict[str, Any]]:
+    """Row by row."""
+    y = 0
+    for first in range(0, len(panels), COLUMNS):
+        row = panels[first : first + COLUMNS]
+        height = NUMBERS_HEIGHT if all(panel.kind == "stat" for panel in row) else HEIGHT
+        for column, panel in enumerate(row):
+            place = {"x": column * WIDTH, "y": y, "w": WIDTH, "h": height}
+            yield _panel(first + column, panel, place)
+        y += height
 
 
 def _variable(name: str, query: str) -> dict[str, Any]:
@@ -55,15 +69,14 @@ def _variable(name: str, query: str) -> dict[str, Any]:
     }
 
 
-def _panel(place: int, panel: Panel) -> dict[str, Any]:
-    row, column = divmod(place, 2)
+def _panel(number: int, panel: Panel, place: dict[str, int]) -> dict[str, Any]:
     return {
-        "id": place + 1,
+        "id": number + 1,
         "title": panel.title,
         "description": panel.about,
         "type": panel.kind,
         "datasource": SOURCE,
-        "gridPos": {"x": column * WIDTH, "y": row * HEIGHT, "w": WIDTH, "h": HEIGHT},
+        "gridPos": place,
         "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
         "targets": [
             {"refId": chr(ord("A") + i), "datasource": SOURCE, "expr": expr, "legendFormat": legend}

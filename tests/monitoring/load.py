@@ -15,6 +15,8 @@ from popmq.errors import PopMQClientError
 ORDERS, LINES, PLACED = "orders", "lines", "placed"
 BILLING, ORDERING, WATCHING = "billing", "ordering", "watching"
 LEASE_S = 1.0
+LEFT_EVERY = 12
+"""Loops, of which one leaves what is in order to its lease."""
 RENEWER = (("x-mq-client-id", "renewer@1@1@1"),)
 
 
@@ -25,8 +27,8 @@ async def load(endpoint: str, stop: asyncio.Event) -> None:
         number = 0
         while not stop.is_set():
             await produce(client, number)
-            await consume(client)
-            await renew(stub)
+            await consume(client, number)
+            await renew(stub, number)
             with suppress(PopMQClientError):
                 await client.send("no topic has a blank", b"x")
             number += 1
@@ -35,14 +37,19 @@ async def load(endpoint: str, stop: asyncio.Event) -> None:
 async def produce(client: Client, number: int) -> None:
     for i in range(10):
         await client.send(ORDERS, b"%d" % i, keys=[f"{number}-{i}"])
+    for i in range(2):
         await client.send(LINES, b"%d" % i, message_group="a")
     await client.send(ORDERS, b"later", delay_s=60)
     await client.transactions.send(PLACED, b"half")
 
 
-async def consume(client: Client) -> None:
+async def consume(client: Client, number: int) -> None:
     """Most are acked; one each is nacked, rejected, acked too late, and left to be blocked by."""
-    found = await client.receive(ORDERS, BILLING, invisible_s=LEASE_S, max_messages=8, wait_s=1)
+    found = await client.receive(ORDERS, BILLING, invisible_s=LEASE_S, max_messages=32, wait_s=1)
+    for _ in range(2):  # each from one queue
+        found += await client.receive(
+            ORDERS, BILLING, invisible_s=LEASE_S, max_messages=32, wait_s=0
+        )
     for fate, message in enumerate(found):
         with suppress(PopMQClientError):  # on a slow machine the lease may be over
             if fate == 0:
@@ -51,24 +58,34 @@ async def consume(client: Client) -> None:
                 await client.reject(message, "not an order")
             elif fate > 3:
                 await client.ack(message)
-    await client.receive(LINES, ORDERING, invisible_s=60, max_messages=1, wait_s=0.1)
+    first = await client.receive(LINES, ORDERING, invisible_s=20, max_messages=8, wait_s=0.1)
+    if number % LEFT_EVERY:
+        with suppress(PopMQClientError):
+            await client.ack(*first)
     await asyncio.sleep(LEASE_S + 0.2)
     for message in found[2:4]:
         with suppress(PopMQClientError):
             await client.ack(message)
 
 
-async def renew(stub: Any) -> None:
-    """A push consumer's poll: the server renews what it holds as long as it lives."""
+async def renew(stub: Any, number: int) -> None:
+    """A push consumer's poll: the server renews what it holds as long as it lives. It keeps one
+    message for ever."""
+    topic = v2.Resource(name=ORDERS)
     request = service.ReceiveMessageRequest(
         group=v2.Resource(name=WATCHING),
-        message_queue=v2.MessageQueue(topic=v2.Resource(name=ORDERS)),
-        batch_size=1,
+        message_queue=v2.MessageQueue(topic=topic),
+        batch_size=32,
         auto_renew=True,
     )
     request.long_polling_timeout.FromMilliseconds(0)
     call = stub.ReceiveMessage(request, timeout=10, metadata=RENEWER)
-    async for _ in call:
-        continue
+    found = [one.message.system_properties async for one in call if one.HasField("message")]
+    for one in found if number else found[:-1]:
+        entry = service.AckMessageEntry(
+            message_id=one.message_id, receipt_handle=one.receipt_handle
+        )
+        ack = service.AckMessageRequest(group=request.group, topic=topic, entries=[entry])
+        await stub.AckMessage(ack, timeout=10, metadata=RENEWER)
     beat = service.HeartbeatRequest(group=v2.Resource(name=WATCHING), client_type=v2.PUSH_CONSUMER)
     await stub.Heartbeat(beat, timeout=10, metadata=RENEWER)

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import subprocess
+import sys
 import threading
+import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -12,14 +14,39 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from harness.processes import Server, free_port
+from harness.processes import Server, cluster, free_port
 from monitoring.load import BILLING, LINES, ORDERING, ORDERS, PLACED, WATCHING, load
 from monitoring.promtool import RULES, program
+
+from popmq_pipelines import gauges
+from popmq_pipelines.transforms.summary import COUNTED
+from popmq_pipelines.verdict import Report, Verdict
+
+AUDITS = "sources"
+"""The service that shows what audits said."""
 
 
 class Target(NamedTuple):
     service: str
     port: int
+
+
+@contextmanager
+def scraped(
+    folder: Path, brokers: int = 1, proxies: int = 1
+) -> Iterator[tuple[Server, dict[str, Target]]]:
+    """A cluster, and where its figures are."""
+    names = ["nameserver"]
+    names += [f"broker-{'abcd'[i]}" for i in range(brokers)]
+    names += [f"proxy-{i + 1}" for i in range(proxies)]
+    targets = {name: Target(name.partition("-")[0], free_port()) for name in names}
+    own = {
+        name: {f"POPMQ_{target.service.upper()}_METRICS_PORT": str(target.port)}
+        for name, target in targets.items()
+    }
+    env = {"POPMQ_PROXY_INVISIBLE_MS_MIN": "100", "POPMQ_PROXY_INVISIBLE_MS_DEFAULT": "2000"}
+    with cluster(folder, env, brokers=brokers, proxies=proxies, own=own) as server:
+        yield server, targets
 
 
 @contextmanager
@@ -34,8 +61,13 @@ def prometheus(folder: Path, targets: Mapping[str, Target]) -> Iterator[str]:
         {"targets": [f"127.0.0.1:{port}"], "labels": {"service": service, "instance": name}}
         for name, (service, port) in targets.items()
     ]
-    (name, *_) = (job["job_name"] for job in config["scrape_configs"])
-    config["scrape_configs"] = [{"job_name": name, "static_configs": services}]
+    jobs: dict[str, list[Any]] = {"popmq": [], "audit": []}
+    for name, found in zip(targets, services, strict=True):
+        jobs["audit" if targets[name].service == AUDITS else "popmq"].append(found)
+    assert jobs.keys() <= {job["job_name"] for job in config["scrape_configs"]}
+    config["scrape_configs"] = [
+        {"job_name": job, "static_configs": found} for job, found in jobs.items()
+    ]
     file = folder / "prometheus.yml"
     file.write_text(yaml.safe_dump(config))
     port = free_port()
@@ -51,8 +83,36 @@ def prometheus(folder: Path, targets: Mapping[str, Target]) -> Iterator[str]:
 
 
 @contextmanager
+def audited(folder: Path) -> Iterator[Target]:
+    """Where Prometheus gets what audits have left: one of two brokers has lost a message."""
+    folder.mkdir()
+    now_s = time.time()
+    balance = [dict.fromkeys((*COUNTED, "not_leased"), 0) | {"acked": 1_000}]
+    for broker, lost in (("broker-a", 0), ("broker-b", 1)):
+        report = Report(
+            snapshot_id=broker,
+            broker=broker,
+            verdict=Verdict.FAIL if lost else Verdict.PASS,
+            as_of_ms=int(now_s * 1000),
+            finding_counts={"message missing": lost} if lost else {},
+            balance=balance,
+            watermark=1 << 20,
+        )
+        gauges.write(folder / f"{broker}.prom", gauges.text(report, now_s))
+    gauges.write(folder / "schedule.prom", gauges.schedule_text(600, 1))
+    port = free_port()
+    command = [sys.executable, "-m", "popmq_cli.sources", "--host", "127.0.0.1"]
+    running = subprocess.Popen([*command, "--port", str(port), "--figures", str(folder)])
+    try:
+        yield Target(AUDITS, port)
+    finally:
+        running.terminate()
+        running.wait(20)
+
+
+@contextmanager
 def loaded(server: Server) -> Iterator[None]:
-    """Load inside."""
+    """Load inside, through the first proxy and the last."""
     for topic, kind in ((ORDERS, "mixed"), (LINES, "fifo"), (PLACED, "transaction")):
         server.cli("topic", "create", topic, "--type", kind, "--queues", "2")
     for group in (BILLING, WATCHING):
@@ -61,9 +121,12 @@ def loaded(server: Server) -> Iterator[None]:
     loop, stop = asyncio.new_event_loop(), asyncio.Event()
     failed: list[BaseException] = []
 
+    async def loads() -> None:
+        await asyncio.gather(*(load(one, stop) for one in {server.endpoint, server.other_endpoint}))
+
     def run() -> None:
         try:
-            loop.run_until_complete(load(server.endpoint, stop))
+            loop.run_until_complete(loads())
         except BaseException as error:
             failed.append(error)
 

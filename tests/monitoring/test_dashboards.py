@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 from harness.broker import EngineDriver
 from monitoring.promtool import RULES, promtool
+from picture import GRID_WIDTH
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from popmq_broker import metrics as broker_metrics
@@ -134,11 +136,24 @@ def test_grafana_is_told_where_everything_is() -> None:
         uids.add(board["uid"])
         for panel in board["panels"]:
             assert panel["datasource"]["uid"] == source["uid"]
-            places = panel["gridPos"]
-            assert places["x"] + places["w"] <= 24
+            assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= GRID_WIDTH
+        assert holes(board) == [], file.name
         ids = [panel["id"] for panel in board["panels"]]
         assert len(set(ids)) == len(ids)
     assert len(uids) == 4
+
+
+def holes(board: dict[str, Any]) -> list[tuple[int, int]]:
+    """(column, row) of the page that no panel covers, or more than one does."""
+    places = [panel["gridPos"] for panel in board["panels"]]
+    rows = max(place["y"] + place["h"] for place in places)
+    covered = Counter(
+        (x, y)
+        for place in places
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    )
+    return [(x, y) for y in range(rows) for x in range(GRID_WIDTH) if covered[x, y] != 1]
 
 
 def test_grafana_s_own_model_knows_every_word_of_a_dashboard() -> None:

@@ -2,30 +2,21 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.processes import Server, cluster, free_port
-from monitoring.scraped import Target, ask, loaded, panels, prometheus
+from harness.processes import Server
+from monitoring.scraped import ask, audited, loaded, panels, prometheus, scraped
+from picture import Board, Span, boards, draw
 
 from popmq import Client
 
+BOARDS = {"overview", "group", "store", "proxy"}
 SOON_S = 100.0
-EXPECTED_ALERTS = {"DeadLetters", "AnswersNotOnDisk"}
-"""The load makes dead letters."""
-
-
-@contextmanager
-def scraped(folder: Path) -> Iterator[tuple[Server, dict[str, Target]]]:
-    """A cluster of one service each, and where its figures are."""
-    targets = {name: Target(name, free_port()) for name in ("nameserver", "broker", "proxy")}
-    env = {f"POPMQ_{name.upper()}_METRICS_PORT": str(one.port) for name, one in targets.items()}
-    env |= {"POPMQ_PROXY_INVISIBLE_MS_MIN": "100", "POPMQ_PROXY_INVISIBLE_MS_DEFAULT": "2000"}
-    with cluster(folder, env, brokers=1, proxies=1) as server:
-        yield server, targets
+EXPECTED_ALERTS = {"AuditFailed", "DeadLetters"}
+"""The load makes dead letters, and an audit has found something."""
 
 
 def found(address: str, query: str) -> Any:
@@ -62,14 +53,15 @@ def test_the_first_dead_letter_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_every_panel_has_data_under_load_and_alerts_are_silent(tmp_path: Path) -> None:
-    # The audit's figures come by a file, from a run of Spark.
-    empty = {place: asked for place, asked in panels().items() if "popmq_audit_" not in asked}
+    empty = panels()
     assert len(empty) > 60
     with (
-        scraped(tmp_path) as (server, targets),
+        scraped(tmp_path, brokers=2) as (server, targets),
         loaded(server),
-        prometheus(tmp_path, targets) as address,
+        audited(tmp_path / "audit") as audits,
+        prometheus(tmp_path, {**targets, "sources": audits}) as address,
     ):
+        began_s = time.time()
         deadline_s = time.monotonic() + SOON_S
         while empty and time.monotonic() < deadline_s:
             time.sleep(1)
@@ -84,6 +76,19 @@ def test_every_panel_has_data_under_load_and_alerts_are_silent(tmp_path: Path) -
         assert len(found) > 25
         assert [rule["name"] for rule in found if rule["health"] != "ok"] == []
         firing = {rule["name"] for rule in found if rule.get("state") == "firing"}
-        assert firing <= EXPECTED_ALERTS
+        assert {"AuditFailed"} <= firing <= EXPECTED_ALERTS
+        drawn: list[Board] = []
+
+        def all_drawn() -> bool:  # a range may end before the newest value
+            drawn[:] = boards(address, Span(began_s, time.time()))
+            return not any(board.empty for board in drawn)
+
+        until(all_drawn)
+        assert {board.name for board in drawn} == BOARDS
+        for board in drawn:
+            for panel in board.panels:
+                legends = [line.legend for line in panel.lines]
+                assert len(legends) == len(set(legends)), f"{board.name}: {panel.title}"
+        assert draw(drawn, tmp_path / "pictures") == []
         up = ask(address, "query", query='count(up{job="popmq"} == 1)')
-        assert up["result"][0]["value"][1] == "3"
+        assert up["result"][0]["value"][1] == "4"
