@@ -37,7 +37,7 @@ class ProxyDriver:
     ) -> None:
         """Engines of one event loop: the first one's runs everything. `away`: names of brokers
         that the proxy does not reach just now; the test changes it."""
-        self._engines = engines
+        self._engines = list(engines)
         nameservers = LocalNameservers(self._lookup, self._brokers)
         self.brokers = Reachable(
             {engine.broker.name: _serve(engine) for engine in engines},
@@ -52,6 +52,11 @@ class ProxyDriver:
         )
         self.methods = methods(self.upstream, Metrics(self.upstream.sessions))
         self.context = CallContext({"x-mq-client-id": "client"}, "192.0.2.7:4711", None)
+
+    def add(self, engine: EngineDriver) -> None:
+        """A broker that comes later."""
+        self._engines.append(engine)
+        self.brokers.add(engine.broker.name, _serve(engine))
 
     def engine(self, name: str) -> EngineDriver:
         return next(engine for engine in self._engines if engine.broker.name == name)
@@ -130,7 +135,7 @@ class ProxyDriver:
         found = self.responses(invisible_duration={"seconds": invisible_s}, **fields)
         return [response.message for response in found if response.HasField("message")]
 
-    def ack(self, *messages: v2.Message) -> Sequence[v2.Status]:
+    def ack(self, *messages: v2.Message, topic: v2.Resource = TOPIC) -> Sequence[v2.Status]:
         """A status for each."""
         entries = [
             service.AckMessageEntry(
@@ -139,7 +144,7 @@ class ProxyDriver:
             )
             for message in messages
         ]
-        request = service.AckMessageRequest(group=GROUP, topic=TOPIC, entries=entries)
+        request = service.AckMessageRequest(group=GROUP, topic=topic, entries=entries)
         return [entry.status for entry in self.call("AckMessage", request).entries]
 
 

@@ -13,8 +13,12 @@ class Reachable:
 
     def __init__(self, brokers: dict[str, LocalBroker], away: set[str]) -> None:
         """`away`: names of brokers that nobody reaches just now; the caller changes it."""
+        self._known = brokers
         self._brokers = LocalBrokers(brokers)
         self._away = away
+
+    def add(self, name: str, broker: LocalBroker) -> None:
+        self._known[name] = broker
 
     def call(self, broker: str, call: link.Call | SendCall, timeout_ms: int) -> Replying:
         self._check(broker)

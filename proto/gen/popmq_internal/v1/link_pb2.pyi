@@ -2788,6 +2788,7 @@ class FixStart(_message.Message):
     IS_NOW_FIELD_NUMBER: _builtins.int
     CONSUME_FROM_FIELD_NUMBER: _builtins.int
     CONSUME_FROM_MS_FIELD_NUMBER: _builtins.int
+    ENDS_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     topic: _builtins.str
     """may not be here yet"""
@@ -2799,6 +2800,10 @@ class FixStart(_message.Message):
     """LAST, FIRST or TIME instead of the group's; empty: the group's"""
     consume_from_ms: _builtins.int
     """with TIME"""
+    @_builtins.property
+    def ends(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """with is_now: as this broker told them; what came since was sent after"""
+
     def __init__(
         self,
         *,
@@ -2808,10 +2813,11 @@ class FixStart(_message.Message):
         is_now: _builtins.bool = ...,
         consume_from: _builtins.str = ...,
         consume_from_ms: _builtins.int = ...,
+        ends: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "consume_from", b"consume_from", "consume_from_ms", b"consume_from_ms", "group", b"group", "is_now", b"is_now", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "consume_from", b"consume_from", "consume_from_ms", b"consume_from_ms", "ends", b"ends", "group", b"group", "is_now", b"is_now", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2823,19 +2829,32 @@ class FixStartReply(_message.Message):
 
     AT_MS_FIELD_NUMBER: _builtins.int
     SKIPPED_FIELD_NUMBER: _builtins.int
+    ENDS_FIELD_NUMBER: _builtins.int
+    CONSUME_FROM_FIELD_NUMBER: _builtins.int
+    CONSUME_FROM_MS_FIELD_NUMBER: _builtins.int
     at_ms: _builtins.int
     """the moment of the start that the group has; 0: it has none"""
     skipped: _builtins.int
     """messages stored here before, which the group does not get"""
+    consume_from: _builtins.str
+    """as the start was fixed"""
+    consume_from_ms: _builtins.int
+    @_builtins.property
+    def ends(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """without a start: of the topic's queues, by their ids, as they are now"""
+
     def __init__(
         self,
         *,
         at_ms: _builtins.int = ...,
         skipped: _builtins.int = ...,
+        ends: _abc.Iterable[_builtins.int] | None = ...,
+        consume_from: _builtins.str = ...,
+        consume_from_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "skipped", b"skipped"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "consume_from", b"consume_from", "consume_from_ms", b"consume_from_ms", "ends", b"ends", "skipped", b"skipped"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

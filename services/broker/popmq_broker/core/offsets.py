@@ -10,15 +10,16 @@ replay at the next start begins behind it (last processed, not next: RocketMQ's 
 `popmqLogEnd` is the log's end when the offsets were taken: a position that was moved before that
 is in the table already. `popmqExpired` counts the messages that retention has deleted before the
 group was done with them. `popmqStarts` tells where groups started (core/starts.py): the moment in
-ms, and how many messages were skipped. RocketMQ passes over these names.
+ms, and how many messages were skipped; then, where a consumer named the place itself, that place.
+RocketMQ passes over these names.
 
 Source: RocketMQ ConsumerOffsetManager, PopReviveService.
 """
 
 import json
 import re
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from popmq_broker.core.starts import GroupStart, StartKey
 from popmq_common.errors import Corrupt
@@ -66,9 +67,13 @@ def _rows(numbers: Mapping[QueueKey, int]) -> str:
 
 def _start_rows(starts: Mapping[StartKey, GroupStart]) -> str:
     return ",\n".join(
-        f"  {json.dumps(f'{key.topic}@{key.group}')}: {json.dumps(start)}"
+        f"  {json.dumps(f'{key.topic}@{key.group}')}: {json.dumps(_start_row(start))}"
         for key, start in sorted(starts.items())
     )
+
+
+def _start_row(start: GroupStart) -> tuple[int | str, ...]:
+    return start if start.consume_from else start[:2]
 
 
 def decode(text: str, *, where: str) -> OffsetTable:
@@ -94,9 +99,11 @@ def _numbers(rows: Mapping[str, Mapping[str, int]]) -> dict[QueueKey, int]:
     return found
 
 
-def _starts(rows: Mapping[str, tuple[int, int]]) -> dict[StartKey, GroupStart]:
+def _starts(rows: Mapping[str, Sequence[Any]]) -> dict[StartKey, GroupStart]:
     found = {}
-    for name, (at_ms, skipped) in rows.items():
+    for name, (at_ms, skipped, *place) in rows.items():
         topic, _, group = name.partition("@")
-        found[StartKey(group, topic)] = GroupStart(int(at_ms), int(skipped))
+        consume_from, time_ms = place or ("", 0)
+        start = GroupStart(int(at_ms), int(skipped), str(consume_from), int(time_ms))
+        found[StartKey(group, topic)] = start
     return found

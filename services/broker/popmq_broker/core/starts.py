@@ -6,6 +6,7 @@ answered. It fixes a position in each queue then; a queue, a topic or a broker t
 only messages sent after the moment, and is read from its first one.
 
     revive topic   tag `start`: c group · t topic · pt moment in ms · sk messages skipped ·
+                   f, ft: LAST, FIRST or TIME and its ms, where a consumer named the place itself ·
                    x 1: the group was deleted, it has no start any more
                    r 1: the group was reset in the topic, so nothing counts as skipped
                    RocketMQ's reader passes over tags it does not know.
@@ -35,6 +36,15 @@ class GroupStart(NamedTuple):
     """The moment, by the clock of the proxy that saw the first receive."""
     skipped: int
     """Messages of the topic that this broker had then and the group does not get."""
+    consume_from: str = ""
+    """LAST, FIRST or TIME instead of the group's, for brokers that are told later; empty: as the
+    group's settings say."""
+    consume_from_ms: int = 0
+
+
+def position_by_end(end: int | None, low: int, high: int) -> int:
+    """Where a queue begins that ended at `end` when this broker was asked; None: it came since."""
+    return low if end is None else min(max(end, low), high)
 
 
 def position_by_time_ms(at_ms: int) -> int:
@@ -50,6 +60,8 @@ def encode(key: StartKey, start: GroupStart | None, *, was_reset: bool = False) 
         fields["x"] = 1
     else:
         fields |= {"pt": start.at_ms, "sk": start.skipped, **({"r": 1} if was_reset else {})}
+        if start.consume_from:
+            fields |= {"f": start.consume_from, "ft": start.consume_from_ms}
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
@@ -60,7 +72,8 @@ def decode(body: bytes, *, where: str) -> tuple[StartKey, GroupStart | None]:
         key = StartKey(str(fields["c"]), str(fields["t"]))
         if fields.get("x"):
             return key, None
-        return key, GroupStart(int(fields["pt"]), int(fields["sk"]))
+        place = str(fields.get("f", "")), int(fields.get("ft", 0))
+        return key, GroupStart(int(fields["pt"]), int(fields["sk"]), *place)
     except (KeyError, TypeError, ValueError, AttributeError) as wrong:
         raise Corrupt(path=where, offset="?", reason=f"no start of a group: {wrong!r}") from wrong
 

@@ -1,8 +1,9 @@
 """Starts: where a group starts in a topic is fixed in all its queues at once, durably.
 
-A proxy asks every broker of the topic before it answers the group's first receive. The first to
-fix the start names the moment; a broker that was away gets that moment later and finds the place
-by the store times of its messages (core/starts.py).
+A proxy asks every broker of the topic before it answers the group's first receive. Each tells where
+its queues end, and that is where the group starts there, however long it takes until it is told so.
+A broker that was away gets the moment later, and finds the place by the store times of its messages
+(core/starts.py).
 """
 
 from popmq_broker.core import starts
@@ -24,7 +25,8 @@ class Starts:
         self._state = state
 
     async def fix(self, request: link.FixStart) -> link.FixStartReply:
-        """The start that the group has here, durable; `at_ms` 0 when it has none and none is given.
+        """The start that the group has here, durable. When it has none and none is given, `at_ms`
+        is 0, and the ends of the queues are told.
 
         Raises `GroupNotFound`, `IllegalTopic`, `BadRequest`, `TooManyRequests`, `DiskFull`.
         """
@@ -34,9 +36,16 @@ class Starts:
         key = StartKey(request.group, request.topic)
         if key not in state.starts and request.at_ms:
             self._fix(key, request)
+        start = state.starts.get(key)
+        if start is None:
+            return link.FixStartReply(ends=self._ends(key))
         await state.store.durable(state.store.log_end)
-        start = state.starts.get(key, GroupStart(0, 0))
-        return link.FixStartReply(at_ms=start.at_ms, skipped=start.skipped)
+        return link.FixStartReply(
+            at_ms=start.at_ms,
+            skipped=start.skipped,
+            consume_from=start.consume_from,
+            consume_from_ms=start.consume_from_ms,
+        )
 
     def _fix(self, key: StartKey, request: link.FixStart) -> None:
         """Positions and the record behind them are one append: the record is never without them."""
@@ -46,13 +55,19 @@ class Starts:
         lacking = [queue for queue in self._queues(key) if queue not in state.leases.queues]
         positions = {queue: self._position(queue, request) for queue in lacking}
         skipped = sum(to - state.min_offset(*queue[1:]) for queue, to in positions.items())
-        start = GroupStart(request.at_ms, skipped)
+        place = request.consume_from, request.consume_from_ms
+        start = GroupStart(request.at_ms, skipped, *place)
         now_ms = state.clock.now_ms()
         drafts = position_drafts(state, positions, now_ms)
         append_behind(state, [], [*drafts, journal.start(state, key, start, now_ms)], now_ms)
         state.starts[key] = start
         for queue, to in positions.items():
             state.leases.queues[queue] = state.new_group_queue(queue, to)
+
+    def _ends(self, key: StartKey) -> list[int]:
+        """By queue id; one at least, so that a topic that is not here yet has an end too."""
+        last = max((queue.queue_id for queue in self._queues(key)), default=0)
+        return [self._state.store.max_offset(key.topic, i) for i in range(last + 1)]
 
     def _queues(self, key: StartKey) -> list[QueueKey]:
         """All that hold messages or may, so that none is read from its beginning later."""
@@ -76,6 +91,10 @@ class Starts:
         if wanted is ConsumeFrom.TIME:
             time_ms = request.consume_from_ms if request.consume_from else group.consume_from_ms
             return state.offset_at(topic, queue_id, time_ms)
-        if request.is_now:
+        if request.is_now and request.ends:
+            end = request.ends[queue_id] if queue_id < len(request.ends) else None
+            low, high = state.min_offset(topic, queue_id), state.store.max_offset(topic, queue_id)
+            return starts.position_by_end(end, low, high)
+        if request.is_now:  # a proxy of an older version
             return state.store.max_offset(topic, queue_id)
         return state.offset_at(topic, queue_id, starts.position_by_time_ms(request.at_ms))

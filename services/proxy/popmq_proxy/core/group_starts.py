@@ -1,10 +1,10 @@
 """Which brokers know where a group starts in a topic, and which have still to be told.
 
     unknown ──told──► fixed
-       └──away──► owed ──it answers again──► fixed
+       └──away──► owed ──it answers again, or is asked──► fixed
 
-A proxy keeps this to ask each broker once; the brokers keep the truth. See
-popmq_broker/core/starts.py.
+A proxy keeps this to ask each broker once, and to tell those that were away; the brokers keep the
+truth. See popmq_broker/core/starts.py.
 """
 
 from collections import OrderedDict
@@ -14,6 +14,9 @@ from typing import Final, NamedTuple
 
 KEPT_MAX: Final = 20_000
 """Groups and topics remembered; one that was forgotten is asked for again."""
+AT_ONCE_MS: Final = 2_500
+"""Brokers that told their ends within it told them before a consumer was answered that its group
+has started: Settings are answered after 3 s at the latest, a receive when all is fixed."""
 
 
 class Key(NamedTuple):
@@ -21,16 +24,52 @@ class Key(NamedTuple):
     topic: str
 
 
-class Moment(NamedTuple):
+class From(NamedTuple):
+    """Where a consumer wants its group to start, instead of where the group's settings say."""
+
+    consume_from: str = ""
+    """LAST, FIRST or TIME; empty: as the group's settings say."""
+    at_ms: int = 0
+
+
+AS_THE_GROUP: Final = From()
+
+
+class Told(NamedTuple):
+    """What a broker said of the group's start in the topic."""
+
+    at_ms: int = 0
+    """0: the group has no start there."""
+    start: From = AS_THE_GROUP
+    ends: Sequence[int] = ()
+    """Of its queues, when the group has no start there."""
+    skipped: int = 0
+    is_old: bool = False
+    """It knows no starts: each of its queues starts at the group's first pop."""
+    has_group: bool = True
+
+    @property
+    def is_fixed(self) -> bool:
+        return self.is_old or self.at_ms > 0
+
+
+class Beginning(NamedTuple):
+    """What brokers without a start are told."""
+
     at_ms: int
+    start: From
     is_now: bool
-    """Nobody knew a start: the group starts behind what is stored now."""
+    """The group starts behind what each of them has told to be stored there. Else it started
+    earlier, or may have: the place is found by the time."""
 
 
 @dataclass(slots=True)
 class Standing:
+    heard_ms: int = 0
+    """When a consumer of the group was first heard of; 0: never, or the start is known."""
     at_ms: int = 0
-    """When the group started; 0: no broker has said yet."""
+    """When the group started; 0: not known."""
+    start: From = AS_THE_GROUP
     fixed: set[str] = field(default_factory=set)
     owed: set[str] = field(default_factory=set)
     """Brokers that were away; they are told when they answer again."""
@@ -57,33 +96,90 @@ class GroupStarts:
             kept.seen = brokers
         return found
 
-    def moment(self, key: Key, told: Mapping[str, int], now_ms: int) -> Moment:
-        """When the group started, as brokers have told just now (0: it has no start there), or as
-        it is remembered here, if no broker has forgotten it since: then the group was deleted."""
-        known = [at_ms for at_ms in told.values() if at_ms]
+    def heard(self, key: Key, now_ms: int) -> int:
+        """A consumer of the group is there. From when on what is sent is for the group, if it has
+        not started yet: since the first such consumer."""
+        kept = self._of(key)
+        if kept.at_ms:
+            return now_ms
+        kept.heard_ms = kept.heard_ms or now_ms
+        return min(kept.heard_ms, now_ms)
+
+    def told(self, key: Key, told: Mapping[str, Told]) -> None:
+        """A broker that had the start and has it no more: the group was deleted. But if another
+        one still has it, the broker's disk is a new one."""
         kept = self._kept.get(key)
-        if kept is not None and kept.at_ms and all(told.get(one, 1) for one in kept.fixed):
-            known.append(kept.at_ms)
-        return Moment(min(known), False) if known else Moment(now_ms, True)
+        lost = set() if kept is None else {one for one in kept.fixed & told.keys()}
+        lost = {one for one in lost if not told[one].is_fixed}
+        if kept is None or not lost:
+            return
+        if any(one.at_ms for one in told.values()):
+            kept.fixed -= lost
+            kept.seen = ()
+        else:
+            self.forget(key)
+
+    def beginning(
+        self,
+        key: Key,
+        told: Mapping[str, Told],
+        *,
+        heard_ms: int,
+        now_ms: int,
+        start: From | None,
+        all_told: bool,
+    ) -> Beginning | None:
+        """By what brokers have told just now, or what is remembered here.
+
+        Where nobody knows a start, one is made, as `start` says; None: none is made. If some broker
+        has not told (`all_told` is false), the group may have started without anybody knowing it
+        here: then nothing is skipped that was sent lately, see `is_now`.
+        """
+        known = [(one.at_ms, one.start) for one in told.values() if one.at_ms]
+        kept = self._kept.get(key)
+        if kept is not None and kept.at_ms:
+            known.append((kept.at_ms, kept.start))
+        if known:
+            return Beginning(*min(known), is_now=False)
+        if start is None:
+            return None
+        return Beginning(heard_ms, start, is_now=all_told and now_ms - heard_ms <= AT_ONCE_MS)
+
+    def knows(self, key: Key) -> bool:
+        kept = self._kept.get(key)
+        return kept is not None and kept.at_ms > 0
 
     def knowing(self, key: Key) -> set[str]:
         """Brokers that have the start, by what is remembered here."""
         kept = self._kept.get(key)
         return set() if kept is None else set(kept.fixed)
 
-    def fixed(self, key: Key, broker: str, at_ms: int) -> None:
+    def begun(self, key: Key, at_ms: int, start: From, brokers: Mapping[str, bool]) -> None:
+        """The group starts there. `brokers`: whether each has it on its disk now; the others are
+        owed it."""
         kept = self._of(key)
-        kept.at_ms = at_ms
-        kept.fixed.add(broker)
-        kept.owed.discard(broker)
-        if not kept.owed:
+        kept.heard_ms, kept.at_ms, kept.start = 0, at_ms, start
+        for broker, has_it in brokers.items():
+            (kept.fixed if has_it else kept.owed).add(broker)
+            (kept.owed if has_it else kept.fixed).discard(broker)
+        if kept.owed:
+            self._owed[key] = None
+        else:
             self._owed.pop(key, None)
 
-    def away(self, key: Key, broker: str) -> None:
-        kept = self._of(key)
-        kept.fixed.discard(broker)
-        kept.owed.add(broker)
-        self._owed[key] = None
+    def refused(self, key: Key, broker: str) -> None:
+        """The broker has said that it has no start, or not the group. One that is owed it has still
+        to be told, before its next receive; of one that had it the group was deleted."""
+        kept = self._kept.get(key)
+        if kept is None:
+            return
+        if broker in kept.fixed:
+            self.forget(key)
+            return
+        kept.owed.discard(broker)
+        kept.seen = ()
+        if not kept.owed:
+            self._owed.pop(key, None)
 
     def owed(self) -> Iterator[tuple[Key, list[str]]]:
         """The brokers that each start is owed to; the table may change meanwhile."""
@@ -93,7 +189,7 @@ class GroupStarts:
                 yield key, sorted(kept.owed)
 
     def forget(self, key: Key) -> None:
-        """A broker does not know it: the group was deleted, or the broker's disk is a new one."""
+        """The group was deleted."""
         self._kept.pop(key, None)
         self._owed.pop(key, None)
 

@@ -129,7 +129,7 @@ class Client:
 
     async def _starts(self, ctx: CallContext, asked: v2.Settings, group: str) -> None:
         """A consumer's group starts now, at the latest. What cannot be fixed within `START_S` is
-        fixed by its first receive."""
+        fixed later, at its first receive at the latest, and as of now."""
         if asked.client_type not in RECEIVING_TYPES:
             return
         entries = asked.subscription.subscriptions
@@ -146,6 +146,7 @@ class Client:
         upstream = self._upstream
         try:
             check_topic(topic)
+            upstream.starts.heard(group, topic)
             try:
                 brokers = (await upstream.routes.routes(topic)).readable_brokers
             except TopicNotFound:  # it will be read from its first message

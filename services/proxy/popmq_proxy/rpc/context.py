@@ -101,7 +101,9 @@ class Upstream:
         self.sessions = Sessions(config.sessions_max, config.session_expiry_ms)
         self.stopping = asyncio.Event()
         """The proxy drains: nothing waits for a broker any more."""
-        self.starts = Starts(self.call, brokers.answers, self._spread_group, clock, log)
+        self.starts = Starts(
+            self.call, brokers.answers, self._starting_at, self._spread_group, clock, log
+        )
         self.watches = Watches(
             self.call, brokers.answers, lambda topic: routes.readable(topic), log
         )
@@ -283,7 +285,7 @@ class Upstream:
         kept = self._groups.get(group)
         if kept is not None and now_s - kept[0] < GROUP_KEPT_S:
             return kept[1]
-        config = await self.group_everywhere(group)
+        config = await self.group_everywhere(group) or await self._make_as_before(group)
         if config is None:
             create = link.Call(get_group=link.GetGroup(group=group, create=True))
             replies = await self.on_reachable_brokers(create)
@@ -292,6 +294,37 @@ class Upstream:
             self._groups.clear()
         self._groups[group] = (now_s, config)
         return config
+
+    async def _make_as_before(self, group: str) -> link.GroupConfig | None:
+        """No broker that answers has the group: they get it as it is remembered here. None: it is
+        not, or no broker is away that may have it, so it was deleted."""
+        kept = self._groups.get(group)
+        brokers = await self.routes.brokers()
+        if kept is None or all(self.brokers.answers(info.name) for info in brokers):
+            return None
+        put = link.PutGroup(group=kept[1], only_new=True)
+        await self.on_reachable_brokers(link.Call(put_group=put))
+        return kept[1]
+
+    async def regain_group(self, group: str) -> None:
+        """A broker does not have it: it was added or away when the group was made, or the group was
+        deleted. Now it has it."""
+        kept = self._groups.get(group)
+        if kept is not None:
+            self._groups[group] = (-math.inf, kept[1])
+        await self.group(group)
+
+    async def call_of_group(
+        self, group: str, broker: str, call: link.Call, timeout_ms: int | None = None
+    ) -> link.Reply:
+        """A call about a group, which is made on first use; a broker that does not have it, as it
+        was added or away then, gets it before."""
+        await self.group(group)
+        try:
+            return await self.call(broker, call, timeout_ms)
+        except GroupNotFound:
+            await self.regain_group(group)
+            return await self.call(broker, call, timeout_ms)
 
     async def group_everywhere(self, group: str) -> link.GroupConfig | None:
         """A broker that was added, or was away when the group was made, gets it as the others have
@@ -316,18 +349,29 @@ class Upstream:
                 self.log.warning("broker.passed_over", broker=broker, reason=str(down))
         return known[0]
 
+    async def _starting_at(self, topic: str) -> set[str]:
+        """Brokers that groups may have started at in the topic: all that are registered, and those
+        it was made on, which may be away for so long that they are not."""
+        found = {info.name for info in await self.routes.brokers()}
+        try:
+            places = (await self.routes.routes(topic)).group_places
+        except TopicNotFound:
+            return found
+        return found | {broker for broker, _ in places}
+
     async def _spread_group(self, group: str) -> None:
-        await self.group_everywhere(group)
+        if await self.group_everywhere(group) is None:
+            await self._make_as_before(group)
 
     def forget_unused(self) -> None:
         """Sessions, groups and routes that nobody has used for long; called now and then."""
         self.sessions.forget_silent(self.clock.now_ms())
         self.routes.forget_unused()
         old_s = time.monotonic() - GROUP_KEPT_S
-        for group in [name for name, kept in self._groups.items() if kept[0] < old_s]:
+        old = {name for name, kept in self._groups.items() if kept[0] < old_s}
+        for group in old - self.starts.owed_groups():  # a broker that is away may lack it
             del self._groups[group]
 
     def forget_group(self, group: str) -> None:
         """It was changed or deleted."""
         self._groups.pop(group, None)
-        self.starts.forget(group)

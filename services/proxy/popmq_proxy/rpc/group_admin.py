@@ -83,6 +83,7 @@ class GroupAdmin:
             call = link.Call(delete_group=link.DeleteGroup(group=request.name))
             await self._upstream.call(broker, call)
         self._upstream.forget_group(request.name)
+        self._upstream.starts.forget(request.name)
         return admin.DeleteGroupResponse()
 
     async def list_all(

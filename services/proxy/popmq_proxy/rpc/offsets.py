@@ -2,14 +2,14 @@
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq_common.errors import BadRequest
-from popmq_common.names import check_group
+from popmq_common.errors import BadRequest, OffsetNotFound
+from popmq_common.names import check_group, is_user_topic
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core import convert
+from popmq_proxy.core.group_starts import From
 from popmq_proxy.core.status import ok
 from popmq_proxy.rpc.context import CallContext, Upstream
-from popmq_proxy.rpc.starts import From
 
 _AT = {
     v2.BEGINNING: link.OFFSET_AT_MIN,
@@ -29,7 +29,6 @@ class Offsets:
         """OK when the offset, or a later one, is on disk."""
         queue = request.message_queue
         group, topic = ctx.stored(request.group), ctx.stored(queue.topic)
-        await self._upstream.group(group)  # made on first use
         commit = link.CommitOffset(
             group=group,
             topic=topic,
@@ -37,19 +36,27 @@ class Offsets:
             offset=request.offset,
             client_id=ctx.client_id,
         )
-        await self._upstream.call(broker_of(queue), link.Call(commit_offset=commit))
+        call = link.Call(commit_offset=commit)
+        await self._upstream.call_of_group(group, broker_of(queue), call)
         return service.UpdateOffsetResponse(status=ok())
 
     async def get_offset(
         self, ctx: CallContext, request: service.GetOffsetRequest
     ) -> service.GetOffsetResponse:
-        """OFFSET_NOT_FOUND when the group has none there yet."""
-        queue = request.message_queue
-        get = link.GetOffset(
-            group=ctx.stored(request.group), topic=ctx.stored(queue.topic), queue_id=queue.id
-        )
-        await self._upstream.group(get.group)
-        reply = await self._upstream.call(broker_of(queue), link.Call(get_offset=get))
+        """OFFSET_NOT_FOUND when the group has none there yet. At a broker that was added, or away,
+        when the group started in the topic it has one now."""
+        upstream, queue = self._upstream, request.message_queue
+        group, topic, broker = ctx.stored(request.group), ctx.stored(queue.topic), broker_of(queue)
+        call = link.Call(get_offset=link.GetOffset(group=group, topic=topic, queue_id=queue.id))
+        try:
+            reply = await upstream.call_of_group(group, broker, call)
+        except OffsetNotFound:
+            if not is_user_topic(topic):
+                raise
+            brokers = (await upstream.topic_routes(topic)).readable_brokers
+            if not await upstream.starts.catch_up(group, topic, broker, brokers):
+                raise
+            reply = await upstream.call(broker, call)
         return service.GetOffsetResponse(status=ok(), offset=reply.offset.offset)
 
     async def fix_start(

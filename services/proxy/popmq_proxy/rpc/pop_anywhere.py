@@ -151,10 +151,8 @@ class PopAnywhere:
                 reply = await upstream.call(broker, call, timeout_ms)
         except (GroupNotFound, StartNotFixed) as lacking:
             if isinstance(lacking, GroupNotFound):
-                upstream.forget_group(pop.group)
-                await upstream.group(pop.group)
-            upstream.starts.forget(pop.group, pop.topic)
+                await upstream.regain_group(pop.group)
             brokers = (await upstream.topic_routes(pop.topic)).readable_brokers
-            await upstream.starts.fix(pop.group, pop.topic, brokers)
+            await upstream.starts.fix_at(pop.group, pop.topic, broker, brokers)
             reply = await upstream.call(broker, call, timeout_ms)
         return reply.pop.messages

@@ -87,6 +87,37 @@ def test_a_broker_that_was_away_finds_the_place_by_the_time(driver: EngineDriver
     assert pop(driver) == ["after"]
 
 
+@pytest.mark.parametrize("has_topic", [True, False])
+def test_what_is_sent_between_the_question_and_the_start_comes(
+    driver: EngineDriver, *, has_topic: bool
+) -> None:
+    if has_topic:
+        driver.send("before")
+    else:
+        driver.call(delete_topic=link.DeleteTopic(topic=TOPIC))
+    ends = fix(driver).ends
+    set_queues(driver, 6)
+    for queue_id in range(6):
+        send_to(driver, queue_id, f"{queue_id}")
+    at_ms = driver.clock.now_ms()
+    request = link.FixStart(group=GROUP, topic=TOPIC, at_ms=at_ms, is_now=True, ends=ends)
+    assert driver.call(fix_start=request).fix_start.skipped == has_topic
+    assert pop(driver) == list("012345")
+
+
+def test_the_place_that_a_consumer_named_is_told_to_who_asks(driver: EngineDriver) -> None:
+    """So that a broker which was away gets the same."""
+    at_ms = driver.clock.now_ms()
+    named = link.FixStart(group=GROUP, topic=TOPIC, at_ms=at_ms)
+    named.consume_from, named.consume_from_ms = "TIME", at_ms - 1
+    driver.call(fix_start=named)
+    for _ in range(2):  # from the journal, then from the file of offsets
+        driver.crash(RANDOM)
+        reply = fix(driver)
+        assert (reply.consume_from, reply.consume_from_ms) == ("TIME", at_ms - 1)
+        driver.restart()
+
+
 def test_a_clock_that_is_behind_skips_nothing(driver: EngineDriver) -> None:
     driver.send("sent after the start, by a clock that is behind")
     start_ms = driver.clock.now_ms() + CLOCKS_DIFFER_MS_MAX
