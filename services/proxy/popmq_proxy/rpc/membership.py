@@ -85,7 +85,9 @@ class Membership:
         own = link.Join()
         own.CopyFrom(join)
         try:
-            return list((await self._upstream.call(broker, link.Call(join=own))).join.members)
+            call = link.Call(join=own)
+            reply = await self._upstream.call_of_group(join.group, broker, call)
+            return list(reply.join.members)
         except Unavailable as down:
             self._upstream.log.warning("join.untold", broker=broker, reason=str(down))
             return []

@@ -102,10 +102,10 @@ class Pull:
             filter_expression=expression,
             client_id=ctx.client_id,
         )
-        await upstream.group(group)  # made on first use
         timeout_ms = pull.poll_ms + upstream.config.call_timeout_ms
         session = upstream.sessions.seen(ctx.client_id, upstream.clock.now_ms())
-        poll = upstream.call(broker_of(queue), link.Call(pull=pull), timeout_ms)
+        call = link.Call(pull=pull)
+        poll = upstream.call_of_group(group, broker_of(queue), call, timeout_ms)
         reply = await while_it_lives(session, poll)
         return link.PullReply(next_offset=request.offset) if reply is None else reply.pull
 

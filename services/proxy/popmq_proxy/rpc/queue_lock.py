@@ -61,7 +61,8 @@ class QueueLock:
 
     async def _ask(self, broker: str, lock: link.LockQueues) -> link.LockQueuesReply:
         try:
-            return (await self._upstream.call(broker, link.Call(lock_queues=lock))).lock_queues
+            call = link.Call(lock_queues=lock)
+            return (await self._upstream.call_of_group(lock.group, broker, call)).lock_queues
         except Unavailable as down:
             self._upstream.log.warning("lock.unasked", broker=broker, reason=str(down))
             return link.LockQueuesReply()

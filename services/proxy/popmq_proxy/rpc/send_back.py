@@ -40,9 +40,8 @@ class SendBack:
         )
         if request.HasField("delay"):
             back.delay_ms = duration_ms(request.delay)
-        await self._upstream.group(group)  # made on first use
-        reply = await self._upstream.call(broker_of(queue), link.Call(send_back=back))
-        done = reply.send_back
+        call = link.Call(send_back=back)
+        done = (await self._upstream.call_of_group(group, broker_of(queue), call)).send_back
         return consumer.SendBackResponse(
             status=ok(), dead=done.topic.startswith(DEAD_LETTER_PREFIX), level=done.level
         )
