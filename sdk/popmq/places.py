@@ -4,12 +4,11 @@ import asyncio
 import json
 import logging
 import os
-import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
@@ -41,10 +40,18 @@ class Start(Enum):
     LAST = v2.END
 
 
+class Beginning(NamedTuple):
+    """Where queues begin that `load` knows no offset of."""
+
+    now: Start | datetime
+    """Those that are found when the consumer starts."""
+    later: Start | datetime
+    """Those that are found after that, because they are new, or their broker is, or was away."""
+
+
 class Places(Protocol):
-    async def start(self, where: Start | datetime) -> Start | datetime:
-        """Called before anything is pulled, each time the consumer starts. Where a queue begins
-        that `load` knows no offset of."""
+    async def start(self, where: Start | datetime) -> Beginning:
+        """Called before anything is pulled, each time the consumer starts."""
 
     async def load(self, queue: Queue) -> int | None:
         """None: there is none yet."""
@@ -60,10 +67,12 @@ class AtBroker:
     def __init__(self, connection: Connection, topic: str, group: str) -> None:
         self._connection, self._topic, self._group = connection, topic, group
 
-    async def start(self, where: Start | datetime) -> Start | datetime:
-        """The group starts at one moment at all brokers, so that no queue is late."""
+    async def start(self, where: Start | datetime) -> Beginning:
+        """The group starts at one moment at all brokers, so that no queue is late. `load` knows an
+        offset of every queue then, but of one at a broker that nobody could tell the start."""
         if self._topic.startswith(RETRY_PREFIX):
-            return where
+            return Beginning(where, where)
+        later = _since(now()) if where is Start.LAST else where
         request = consumer.FixStartRequest(
             group=self._connection.resource(self._group),
             topic=self._connection.resource(self._topic),
@@ -74,7 +83,7 @@ class AtBroker:
             request.policy = v2.TIMESTAMP
             request.timestamp.FromDatetime(where)
         check((await self._connection.ask(self._connection.consumer.FixStart, request)).status)
-        return where
+        return Beginning(later, later)
 
     async def load(self, queue: Queue) -> int | None:
         request = service.GetOffsetRequest(
@@ -113,19 +122,21 @@ class InFile:
         self._path, self._topic = path, topic
         self._known: dict[LocalQueue, int] | None = None
 
-    async def start(self, where: Start | datetime) -> Start | datetime:
-        """A queue that is found only later, because its broker was away or is new, begins where the
-        consumer started, by the time that is kept in `starts.json` beside the offsets."""
+    async def start(self, where: Start | datetime) -> Beginning:
+        """A queue that is found only later begins where the consumer started, by the time that is
+        kept in `starts.json` beside the offsets: one that is new, at its first message."""
         if where is not Start.LAST:
-            return where
+            return Beginning(where, where)
         path = self._path.with_name(STARTS_FILE)
         starts = await asyncio.to_thread(_read_starts, path)
         started_s = starts.get(self._topic)
         if started_s is not None:
-            return datetime.fromtimestamp(started_s, UTC) - CLOCKS_DIFFER
-        starts[self._topic] = time.time()
+            later = _since(datetime.fromtimestamp(started_s, UTC))
+            return Beginning(later, later)
+        started = now()
+        starts[self._topic] = started.timestamp()
         await asyncio.to_thread(_publish, path, json.dumps(starts))
-        return where
+        return Beginning(where, _since(started))
 
     async def load(self, queue: Queue) -> int | None:
         """Raises `OffsetFileDamaged`."""
@@ -144,6 +155,14 @@ class InFile:
         if self._known is None:
             self._known = await asyncio.to_thread(_read, self._path)
         return self._known
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _since(started: datetime) -> datetime:
+    return started - CLOCKS_DIFFER
 
 
 def _read(path: Path) -> dict[LocalQueue, int]:

@@ -24,8 +24,8 @@ from apache.rocketmq.v2 import service_pb2 as service
 from popmq._core import convert
 from popmq._core.progress import Progress
 from popmq.client import Client
-from popmq.errors import PopMQClientError, check
-from popmq.log_fields import fields
+from popmq.errors import PopMQClientError, RefusedByServer, check
+from popmq.log_fields import fields, level_of
 from popmq.message import ReceivedMessage
 from popmq.places import AtBroker, InFile, Places, Start, message_queue
 from popmq.queue_lock import Locked
@@ -33,6 +33,8 @@ from popmq.shares import ByHand, Everything, Queue, SharedOut, Shares, Strategy
 from popmq_consumer.v1 import consumer_pb2 as consumer
 
 log = logging.getLogger(__name__)
+LATE_S = 1.0
+"""Until a queue that could not begin is tried again."""
 LOCKED_WAIT_S = 0.1
 """Until a queue is asked for again that another consumer still has."""
 
@@ -81,10 +83,12 @@ class PullConsumer:
             self._shares = self.lock
         self.topic, self.group = topic, group
         self._filter = v2.FilterExpression(type=v2.SQL if sql else v2.TAG, expression=sql or filter)
-        self._start = start
+        self._start = self._begins_at = start
         self._commit_s, self._balance_s = commit_s, balance_s
         self._committed_at = self._balanced_at = float("-inf")
         self._queues: list[Queue] = []
+        self._late: dict[Queue, str] = {}
+        """Why these, which are its own, have not begun."""
         self._progress: dict[Queue, Progress] = {}
         self._turn = 0
         self._begun = count(1)
@@ -93,9 +97,11 @@ class PullConsumer:
         """The group starts here, if it has not started before: what is sent from now on comes."""
         await self._client.__aenter__()
         try:
-            self._start = await self._places.start(self._start)
+            begins = await self._places.start(self._start)
+            self._begins_at = begins.now
             if self._keeps_offsets:
                 await self.keep_up()
+            self._begins_at = begins.later
         except BaseException as failed:
             await self._client.__aexit__(type(failed), failed, failed.__traceback__)
             raise
@@ -290,18 +296,37 @@ class PullConsumer:
         if self._commit_s is not None and now - self._committed_at >= self._commit_s:
             await self.commit()
         if now - self._balanced_at >= self._balance_s:
-            await self._balance()
-            self._balanced_at = now
+            all_begun = await self._balance()
+            again_s = 0.0 if all_begun else max(0.0, self._balance_s - LATE_S)
+            self._balanced_at = now - again_s
 
-    async def _balance(self) -> None:
+    async def _balance(self) -> bool:
+        """False: a queue could not begin, its broker is away, say. Raises why, if none could."""
         mine = await self._shares.mine()
         before = set(self._queues)
         self._queues = [queue for queue in mine if queue in before]
         if before - set(mine) and self._commit_s is not None:
             await self.commit()
-        for queue in mine:  # one that cannot begin now is not pulled yet
+        late: dict[Queue, RefusedByServer] = {}
+        for queue in mine:
             if queue not in before:
-                await self._take_on(queue)
+                try:
+                    await self._take_on(queue)
+                except RefusedByServer as failed:
+                    late[queue] = failed
+        if late and not self._queues:
+            raise next(iter(late.values()))
+        self._tell(late)
+        return not late
+
+    def _tell(self, late: dict[Queue, RefusedByServer]) -> None:
+        """Once of each queue and reason."""
+        for queue, failed in late.items():
+            if self._late.get(queue) != str(failed):
+                names = {"topic": self.topic, "group": self.group, "broker": queue.broker}
+                level, more = level_of(failed), fields(None, failed, **names)
+                log.log(level, "%s cannot be pulled yet: %s", queue, failed, extra=more)
+        self._late = {queue: str(failed) for queue, failed in late.items()}
 
     async def _take_on(self, queue: Queue) -> None:
         offset = await self._began(queue)
@@ -315,7 +340,7 @@ class PullConsumer:
     async def _began(self, queue: Queue) -> int:
         offset = await self._places.load(queue)
         if offset is None:
-            offset = await self._offset_at(queue, self._start)
+            offset = await self._offset_at(queue, self._begins_at)
             if self._commit_s is not None:  # a crash before the first commit skips nothing
                 await self._places.save({queue: offset})
         return offset

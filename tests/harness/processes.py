@@ -121,6 +121,16 @@ class Server:
         return json.loads(done.stdout)
 
 
+def add_broker(server: Server, folder: Path, name: str, like: str = "broker-a") -> None:
+    """One more, started, which has no topics yet."""
+    port = free_port()
+    place = {"NAME": name, "PORT": str(port), "DATA_DIR": str(folder / name)}
+    env = {f"POPMQ_BROKER_{key}": value for key, value in place.items()}
+    env = {**server.processes[like].env, **env}
+    server.processes[name] = Process(["broker"], env, folder / f"{name}.log", port)
+    server.processes[name].start()
+
+
 @contextmanager
 def _running(server: Server) -> Iterator[Server]:
     try:

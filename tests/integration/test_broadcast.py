@@ -51,6 +51,22 @@ async def test_a_new_one_begins_with_what_comes(raw: Raw, tmp_path: Path) -> Non
         assert await listen(consumer) == "de"
 
 
+async def test_queues_that_come_later_are_heard_from_their_first_message(
+    raw: Raw, tmp_path: Path
+) -> None:
+    topic = f"t{time.monotonic_ns()}"
+    async with Client(raw.endpoint) as client:
+        await client.admin.create_topic(topic, queues=2)
+        await client.send(topic, b"before")
+        options = {"folder": tmp_path, "balance_s": 0.0}
+        async with BroadcastConsumer(raw.endpoint, topic, "g", **options) as consumer:  # type: ignore[arg-type]
+            await send(raw, topic, "a")
+            assert await listen(consumer) == "a"
+            await client.admin.ensure_topic(topic, queues=8)
+            await send(raw, topic, "bcdefghijklmnopq")
+            assert await listen(consumer) == "bcdefghijklmnopq"
+
+
 async def test_one_that_comes_back_finds_queues_that_it_did_not_know_by_the_time(
     raw: Raw, tmp_path: Path
 ) -> None:
