@@ -92,14 +92,15 @@ class Telemetry:
     def _open(self, name: str) -> Any:
         stream = self._streams[name] = self._stub.Telemetry(None, metadata=self.metadata())
         answered = self._answered[name] = asyncio.Event()
-        self._readers[name] = asyncio.create_task(self._read(stream, answered))
+        self._readers[name] = asyncio.create_task(self._read(name, stream, answered))
         return stream
 
-    async def _read(self, stream: Any, answered: asyncio.Event) -> None:
+    async def _read(self, name: str, stream: Any, answered: asyncio.Event) -> None:
         """What the server says, until the stream ends."""
         try:
             async for command in stream:
-                answered.set()
+                if _is_answer(command, self._settings[name]):
+                    answered.set()
                 if command.settings.HasField("subscription"):
                     group = command.settings.subscription.group.name
                     self._policies[group] = GroupPolicy.of(command.settings)
@@ -146,3 +147,15 @@ class Telemetry:
         for reader in readers:
             reader.cancel()
         await asyncio.gather(*readers, return_exceptions=True)
+
+
+def _is_answer(command: Any, asked: v2.Settings) -> bool:
+    """The server has dealt with these settings: it sends them back with its own. Else it asks
+    something, or repeats its answer to earlier ones, which named fewer topics."""
+    if command.WhichOneof("command") != "settings":
+        return False
+    told = command.settings
+    return bool(
+        told.subscription.subscriptions == asked.subscription.subscriptions
+        and told.publishing.topics == asked.publishing.topics
+    )
