@@ -65,6 +65,10 @@ class Process:
                 time.sleep(0.01)  # nothing else tells that a process listens
         raise AssertionError(f"{' '.join(self.command)} did not start:\n{self.log.read_text()}")
 
+    @property
+    def is_running(self) -> bool:
+        return self.running is not None and self.running.poll() is None
+
     def kill(self) -> None:
         """kill -9: no warning, no clean-up."""
         assert self.running is not None
