@@ -134,7 +134,8 @@ class Popmq(Server):
         for name, port, words in self._commands():
             log = self.folder / f"{name}.log"
             command = self.tools.pinned([str(self.tools.popmq), *words])
-            self._pids[name] = processes.launch(command, self._environment(), log)
+            environment = {**self._environment(), **self._own(name)}
+            self._pids[name] = processes.launch(command, environment, log)
             processes.wait_listening(f"popmq {name}", self._pids[name], port, log)
 
     def _commands(self) -> list[tuple[str, int, list[str]]]:
@@ -152,6 +153,10 @@ class Popmq(Server):
 
     def _environment(self) -> dict[str, str]:
         return popmq_environment(os.environ, self.flush, self.folder / "data", self.ports)
+
+    def _own(self, name: str) -> Mapping[str, str]:
+        """Variables of this process alone."""
+        return {}
 
     def stop(self) -> None:
         processes.end(list(self._pids.values()))

@@ -99,7 +99,8 @@ def _run(options: argparse.Namespace) -> Outcome:
         found: Outcome = module.run(None, options, say)
         return found
     variables = module.variables(options)
-    with services(tools_of(options), options.work.absolute(), options.front, variables) as server:
+    place = tools_of(options), options.work.absolute(), options.front, variables
+    with services(*place, brokers=getattr(options, "brokers", 1)) as server:
         outcome: Outcome = module.run(server, options, say)
         return outcome
 

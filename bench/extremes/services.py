@@ -1,6 +1,8 @@
 """PopMQ in separate processes on free ports, with a fresh folder that is gone afterwards."""
 
+import json
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,22 +21,51 @@ LOADGEN_SLACK_S = 300.0
 
 
 class Services(Popmq):
-    """Nameserver, broker and proxy; `variables` win over the benchmark's own."""
+    """Nameserver, brokers and proxy; `variables` win over the benchmark's own."""
 
     def __init__(
-        self, tools: Tools, folder: Path, front: str, variables: Mapping[str, str]
+        self,
+        tools: Tools,
+        folder: Path,
+        front: str,
+        variables: Mapping[str, str],
+        brokers: int = 1,
     ) -> None:
         super().__init__(tools, "sync", folder, free_ports(), front, alone=False)
         self._variables = dict(variables)
+        self._more = {f"broker-{i}": free_ports().broker for i in range(2, brokers + 1)}
+        """Brokers beside the first one, and their ports."""
+
+    def _commands(self) -> list[tuple[str, int, list[str]]]:
+        more = [(name, port, ["broker"]) for name, port in self._more.items()]
+        nameserver, broker, proxy = super()._commands()
+        return [nameserver, broker, *more, proxy]
+
+    def _own(self, name: str) -> Mapping[str, str]:
+        if name not in self._more:
+            return {}
+        place = {"NAME": name, "PORT": str(self._more[name]), "DATA_DIR": str(self.folder / name)}
+        return {f"POPMQ_BROKER_{key}": value for key, value in place.items()}
 
     def _environment(self) -> dict[str, str]:
         place = {"POPMQ_BROKER_EXPORT_DIR": str(self.folder / "snapshots")}
         return {**super()._environment(), **place, **self._variables}
 
     def make_topic(self, name: str, queues: int = 8) -> None:
-        """A NORMAL topic; waits for the broker to register."""
+        """A NORMAL topic at every broker; waits for them to register."""
         words = ["topic", "create", name, "--type", "normal", "--queues", str(queues)]
         patiently(lambda: self._cli(*words))
+        patiently(lambda: self._spread(name))
+
+    def _spread(self, topic: str) -> None:
+        if self._more:
+            self._cli("topic", "spread", topic)
+            command = [str(self.tools.popmq), "topic", "show", topic]
+            command += ["--endpoint", self.endpoint, "--json"]
+            shown = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+            brokers = {queue["broker"] for queue in shown["queues"]}
+            if len(brokers) <= len(self._more):
+                raise BenchFailure(f"{topic} is on {', '.join(sorted(brokers))} alone")
 
     def make_group(self, name: str, consume_from: str) -> None:
         """`consume_from` is first or last."""
@@ -65,12 +96,12 @@ class Services(Popmq):
 
 @contextmanager
 def services(
-    tools: Tools, work: Path, front: str, variables: Mapping[str, str]
+    tools: Tools, work: Path, front: str, variables: Mapping[str, str], brokers: int = 1
 ) -> Iterator[Services]:
     """Not started; whatever happens they are stopped and their folder is removed."""
     work.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="extremes-", dir=work))
-    made = Services(tools, folder, front, variables)
+    made = Services(tools, folder, front, variables, brokers)
     try:
         yield made
     finally:

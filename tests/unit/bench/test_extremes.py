@@ -9,10 +9,11 @@ import pytest
 from compare.failure import BenchFailure
 from compare.load import Figures
 from compare.processes import Memory
-from compare.servers import free_ports, popmq_environment
+from compare.servers import Tools, free_ports, popmq_environment
 from extremes import backlog, export, polls, topics
 from extremes.command import MISSED, parser, put, tools_of
 from extremes.outcome import Figure, Outcome
+from extremes.services import Services
 from extremes.usage import Sample
 
 
@@ -49,6 +50,26 @@ def missed(report: dict[str, Any]) -> list[str]:
 
 def test_polls_within_the_limits() -> None:
     assert missed(polls_report()) == []
+
+
+def test_several_brokers_may_take_half_as_much_again() -> None:
+    report = polls_report()
+    report["polls"]["idle_cpu"]["broker-2"] = {"cpu_percent": 0.0, "rss_mib": 200.0}
+    assert missed(report) == ["memory, all"]
+    assert Outcome("polls", {}, polls.figures(report, brokers=2)).missed == []
+
+
+def test_each_broker_has_a_name_a_port_and_files_of_its_own(tmp_path: Path) -> None:
+    tools = Tools(Path("popmq"), Path("popmq"), Path("loadgen"), Path("anchor"), None)
+    made = Services(tools, tmp_path, "http2", {}, brokers=4)
+    commands = {name: port for name, port, words in made._commands() if words == ["broker"]}
+    own = [made._own(name) for name in commands]
+    assert own[0] == {}
+    places = [{**popmq_environment({}, "sync", tmp_path, made.ports), **one} for one in own]
+    assert [int(one["POPMQ_BROKER_PORT"]) for one in places] == list(commands.values())
+    for key in ("PORT", "DATA_DIR"):
+        assert len({one[f"POPMQ_BROKER_{key}"] for one in places}) == 4
+    assert len({one.get("POPMQ_BROKER_NAME", "broker-a") for one in places}) == 4
 
 
 def test_a_poll_that_is_not_parked_or_ends_early_is_a_miss() -> None:
