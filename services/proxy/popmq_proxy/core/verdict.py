@@ -212,7 +212,7 @@ def _of_standing(
     in_turn = standing.fifo and standing.has_received and not standing.settled
     if standing.offset >= standing.position or (in_turn and standing.ended != "acked"):
         return _to_come(standing, copy, facts.now_ms)
-    return _past(standing, facts)
+    return _past(standing, copy, facts)
 
 
 def _held(standing: link.Standing, now_ms: int) -> admin.Verdict:
@@ -291,14 +291,16 @@ def _no_consumer(standing: link.Standing, now_ms: int) -> str:
     return ""
 
 
-def _past(standing: link.Standing, facts: link.ExplainReply) -> admin.Verdict:
+def _past(
+    standing: link.Standing, copy: link.KnownCopy, facts: link.ExplainReply
+) -> admin.Verdict:
     """The group went by it: why?"""
     group = standing.group
+    go_back = f"to get all there is: popmq group reset-offset {group} {copy.topic} --to-earliest"
     if not standing.has_received:
         start = standing.consume_from.lower()
         text = f"group {group} has not received yet and will start behind it (from {start})"
-        hint = f"popmq group reset-offset {group} TOPIC --to-earliest"
-        return _say(State.BEFORE_START, text, hint=hint)
+        return _say(State.BEFORE_START, text, hint=go_back)
     own = [line for line in facts.journal if line.group == group]
     acked = _last(
         line for line in own if line.kind == link.JOURNAL_KIND_ACKED and _is(line, standing)
@@ -307,22 +309,9 @@ def _past(standing: link.Standing, facts: link.ExplainReply) -> admin.Verdict:
         return _say(State.ACKED, f"group {group} acked it at {when(acked.at_ms)}")
     if standing.ended == "acked":
         return _say(State.ACKED, f"group {group} acked it")
-    moved = _last(
-        line
-        for line in own
-        if line.kind == link.JOURNAL_KIND_MOVED
-        and (line.topic, line.queue_id) == (standing.topic, standing.queue_id)
-        and line.offset > standing.offset
-    )
-    if moved is not None:
-        how = (
-            "began behind it or was reset past it"
-            if standing.consume_from == "LAST"
-            else "was reset past it"
-        )
-        text = f"group {group} {how}, at {when(moved.at_ms)}"
-        hint = f"popmq group reset-offset {group} moves it back"
-        return _say(State.SKIPPED, text, hint=hint)
+    skipped = _skipped(standing, own)
+    if skipped:
+        return _say(State.SKIPPED, f"group {group} {skipped}", hint=go_back)
     if standing.filtered:
         text = f"group {group} passed it over: its receives ask for {standing.filter}"
         return _say(State.FILTERED, text)
@@ -331,6 +320,25 @@ def _past(standing: link.Standing, facts: link.ExplainReply) -> admin.Verdict:
         "acked, filtered out, or the group began behind it"
     )
     return _say(State.SETTLED, text)
+
+
+def _skipped(standing: link.Standing, own: Iterable[link.JournalLine]) -> str:
+    """What set the group's position behind the message; empty: nothing that is known."""
+    behind = _last(
+        line
+        for line in own
+        if line.kind in (link.JOURNAL_KIND_MOVED, link.JOURNAL_KIND_STARTED)
+        and (line.topic, line.queue_id) == (standing.topic, standing.queue_id)
+        and line.offset > standing.offset
+    )
+    if behind is None:
+        return ""
+    at = f"at {when(behind.at_ms)}"
+    if behind.kind == link.JOURNAL_KIND_STARTED:
+        return f"started behind it, {at}"
+    if standing.consume_from == "LAST":  # a queue's own start, for a proxy of an older version
+        return f"started behind it or was reset past it, {at}"
+    return f"was reset past it, {at}"
 
 
 def _is(line: link.JournalLine, standing: link.Standing) -> bool:
