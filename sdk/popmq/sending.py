@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
@@ -20,6 +20,16 @@ from popmq.message import Message, SendReceipt
 from popmq.repeating import ask_each
 from popmq.telemetry import Telemetry
 
+_IDS: Final[dict[int, MessageIds]] = {}
+"""By process id: a forked process has those of its parent too."""
+
+
+def _ids_of_process() -> MessageIds:
+    """All clients of a process count on together: an id holds process and second, so two that begin
+    in one second would give one id to two messages."""
+    pid = os.getpid()
+    return _IDS.setdefault(pid, MessageIds(uuid.getnode(), pid, int(time.time())))
+
 
 class Sending:
     """Of one client."""
@@ -27,7 +37,7 @@ class Sending:
     def __init__(self, connection: Connection, telemetry: Telemetry) -> None:
         self._connection = connection
         self._telemetry = telemetry
-        self.ids = MessageIds(uuid.getnode(), os.getpid(), int(time.time()))
+        self.ids = _ids_of_process()
         self._topics: dict[str, MessageEncoder] = {}
         """Those that the server was told of."""
         self._telling: dict[str, asyncio.Task[None]] = {}

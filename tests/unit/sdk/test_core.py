@@ -1,6 +1,7 @@
 """Ids, metadata and errors as official clients have them."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq import errors
 from popmq._core.ids import MessageIds
 from popmq._core.signature import Credentials, metadata
+from popmq.sending import Sending
 
 
 def test_message_ids() -> None:
@@ -16,6 +18,20 @@ def test_message_ids() -> None:
     assert first == "01" + "0123456789AB" + "1234" + "0000000A" + "00000000"
     assert second.endswith("00000001")
     assert re.fullmatch("[0-9A-F]{34}", second)
+
+
+def test_two_clients_of_one_process_never_give_one_id_to_two_messages() -> None:
+    """Also when they are made in the same second."""
+    connection: Any = None
+    first, second = Sending(connection, connection), Sending(connection, connection)
+    given = [client.ids.next() for client in (first, second, first, second)]
+    assert len(set(given)) == len(given)
+
+
+def test_a_forked_process_gives_ids_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.getpid", lambda: 0xABCD)
+    connection: Any = None
+    assert Sending(connection, connection).ids.next()[14:18] == "ABCD"
 
 
 def test_the_signature_covers_the_date() -> None:
