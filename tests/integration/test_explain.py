@@ -124,6 +124,20 @@ def test_two_brokers_are_both_asked(driver: EngineDriver, tmp_path: Path) -> Non
     other.close()
 
 
+def test_a_message_in_a_queue_that_is_too_many(driver: EngineDriver) -> None:
+    """It is received all the same, and nobody wonders why nothing comes behind it."""
+    driver.make(queues=3)
+    driver.call(**driver.send_body("a", queue_id=2))
+    assert explain(driver).notes == []
+    driver.make(queues=1)
+    response = explain(driver)
+    assert response.notes == [
+        "broker-a: queue 2 of topic t takes no more messages, for the topic has 1 queue now; what "
+        "is in it is delivered until retention deletes it"
+    ]
+    assert [verdict.state for verdict in response.verdicts] == ["unread"]
+
+
 def test_a_send_that_was_repeated_is_told(driver: EngineDriver) -> None:
     driver.send("a")
     driver.send("a")

@@ -5,7 +5,7 @@ from itertools import groupby
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.times import moment
-from popmq_common.words import counted
+from popmq_common.words import counted, numbered
 
 
 def notes(brokers: Sequence[admin.BrokerState]) -> list[str]:
@@ -31,10 +31,22 @@ def _skipped(brokers: Sequence[admin.BrokerState]) -> Iterator[str]:
 def _draining(brokers: Sequence[admin.BrokerState]) -> Iterator[str]:
     for broker in brokers:
         for topic in broker.draining:
-            queues = counted(topic.write_queues, "queue")
-            left = ", ".join(f"group {one.group} {one.count:,}" for one in topic.left)
+            now = counted(topic.write_queues, "queue")
+            those = numbered("queue", topic.write_queues, topic.read_queues - 1)
+            one = topic.read_queues == topic.write_queues + 1
+            takes = "takes no more messages and is" if one else "take no more messages and are"
+            stored, them = counted(topic.stored, "message"), "it" if one else "them"
             yield (
-                f"topic {topic.topic} has {queues} at {broker.name} and is read in "
-                f"{topic.read_queues} until retention has emptied those that are too many; "
-                f"messages left there: {left or 'none'}"
+                f"topic {topic.topic} has {now} at {broker.name} now; its {those} {takes} read "
+                f"until retention has deleted the {stored} in {them}; {_not_done(topic, broker)}"
             )
+
+
+def _not_done(topic: admin.DrainingTopic, broker: admin.BrokerState) -> str:
+    """With what is in the queues that are too many."""
+    if topic.left:
+        groups = (f"group {one.group} ({counted(one.count, 'message')})" for one in topic.left)
+        return f"not done with them: {', '.join(groups)}"
+    if any(use.topic == topic.topic for use in broker.groups):
+        return "every group of the topic is done with them"
+    return "no group has received of the topic yet"

@@ -10,7 +10,7 @@ from popmq_cli.completion import topic_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import confirm, document, fields, table
 from popmq_cli.parameters import Number
-from popmq_common.words import counted
+from popmq_common.words import counted, numbered
 
 SPREAD_S = 120.0
 TYPES = ["NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"]
@@ -82,8 +82,8 @@ async def set_topic(
 ) -> None:
     """Change settings of the topic NAME.
 
-    Settings that are not given stay as they are. With fewer queues, surplus queues take no new
-    messages and are read until they are empty.
+    Settings that are not given stay as they are. With fewer queues, the surplus queues take no more
+    messages. They are read until retention has deleted what is stored in them.
     """
     request = admin.UpdateTopicRequest(name=name, place_groups_anew=place_groups_anew)
     if message_type is not None:
@@ -130,9 +130,13 @@ def _settings(found: admin.Topic) -> str:
 
 def _tell_drained(found: admin.Topic) -> None:
     if found.read_queues > found.queues:
-        first, last = found.queues, found.read_queues - 1
-        those = f"Queue {last} takes" if first == last else f"Queues {first} to {last} take"
-        click.echo(f"{those} no more messages and will be read until nothing is left there.")
+        those = numbered("queue", found.queues, found.read_queues - 1).capitalize()
+        one = found.read_queues == found.queues + 1
+        takes, they_are = ("takes", "It is") if one else ("take", "They are")
+        click.echo(
+            f"{those} {takes} no more messages. {they_are} read until retention has deleted what "
+            "is stored in " + ("it." if one else "them.")
+        )
 
 
 def _document(found: admin.Topic, brokers: Sequence[str], **more: bool) -> None:

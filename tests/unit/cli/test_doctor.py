@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -183,14 +183,25 @@ def test_skipped_messages_are_a_note() -> None:
     assert "skipped 1 message of" in note
 
 
-def test_queues_that_are_too_many_are_a_note() -> None:
-    left = [admin.GroupLeft(group="g", count=5)]
+def draining(*left: admin.GroupLeft, groups: Sequence[admin.GroupUse] = ()) -> str:
+    """What is said of a topic whose queues 1 to 3 are too many and hold 9 messages."""
     topic = admin.DrainingTopic(topic="t", write_queues=1, read_queues=4, stored=9, left=left)
-    (note,) = notes([broker(draining=[topic])])
-    assert "topic t has 1 queue at broker-a and is read in 4" in note
-    assert note.endswith("messages left there: group g 5")
-    del topic.left[:]
-    assert notes([broker(draining=[topic])])[0].endswith("left there: none")
+    (note,) = notes([broker(draining=[topic], groups=groups)])
+    return note
+
+
+def test_queues_that_are_too_many_are_a_note() -> None:
+    note = draining(admin.GroupLeft(group="g", count=5), admin.GroupLeft(group="h", count=1))
+    assert note == (
+        "topic t has 1 queue at broker-a now; its queues 1 to 3 take no more messages and are "
+        "read until retention has deleted the 9 messages in them; not done with them: group g "
+        "(5 messages), group h (1 message)"
+    )
+    assert draining().endswith("; no group has received of the topic yet")
+    done = [admin.GroupUse(group="g", topic="t")]
+    assert draining(groups=done).endswith("; every group of the topic is done with them")
+    other = [admin.GroupUse(group="g", topic="another")]
+    assert draining(groups=other).endswith("; no group has received of the topic yet")
 
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -183,7 +183,9 @@ Global___CreateTopicResponse: _TypeAlias = CreateTopicResponse  # noqa: Y015
 
 @_typing.final
 class UpdateTopicRequest(_message.Message):
-    """What is not given stays as it is. Queues that are too many are read as long as they hold messages."""
+    """What is not given stays as it is. Queues that are too many are read until retention has deleted
+    what is in them.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2119,7 +2121,7 @@ Global___QueueRebuild: _TypeAlias = QueueRebuild  # noqa: Y015
 @_typing.final
 class DrainingTopic(_message.Message):
     """A topic that has fewer queues now. Those that are too many take no messages, and are read until
-    they hold none.
+    retention has deleted what is in them.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -3014,6 +3014,7 @@ class KnownCopy(_message.Message):
     DUE_MS_FIELD_NUMBER: _builtins.int
     CHECKS_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
+    WRITE_QUEUES_FIELD_NUMBER: _builtins.int
     kind: Global___CopyKind.ValueType
     topic: _builtins.str
     """that it was sent to"""
@@ -3031,6 +3032,8 @@ class KnownCopy(_message.Message):
     """HALF: how often producers were asked"""
     outcome: _builtins.str
     """HALF: committed, rolled back, given up; empty: open, or forgotten"""
+    write_queues: _builtins.int
+    """its queue takes no more messages, for the topic got fewer: so many do"""
     @_builtins.property
     def stored(self) -> Global___StoredMessage:
         """without its body"""
@@ -3048,10 +3051,11 @@ class KnownCopy(_message.Message):
         due_ms: _builtins.int = ...,
         checks: _builtins.int = ...,
         outcome: _builtins.str = ...,
+        write_queues: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["stored", b"stored"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checks", b"checks", "due_ms", b"due_ms", "group", b"group", "kind", b"kind", "outcome", b"outcome", "redriven", b"redriven", "stored", b"stored", "topic", b"topic", "unreadable", b"unreadable", "waits", b"waits"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checks", b"checks", "due_ms", b"due_ms", "group", b"group", "kind", b"kind", "outcome", b"outcome", "redriven", b"redriven", "stored", b"stored", "topic", b"topic", "unreadable", b"unreadable", "waits", b"waits", "write_queues", b"write_queues"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3754,7 +3758,7 @@ Global___RebuildQueueReply: _TypeAlias = RebuildQueueReply  # noqa: Y015
 @_typing.final
 class DrainingTopic(_message.Message):
     """A topic that has fewer queues now. Those that are too many take no messages, and are read until
-    they hold none.
+    retention has deleted what is in them.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

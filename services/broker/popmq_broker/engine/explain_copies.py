@@ -111,6 +111,9 @@ class Copies:
         if copy.kind not in (link.COPY_KIND_HALF, link.COPY_KIND_GIVEN_UP):
             first = self._state.min_offset(record.topic, record.queue_id)
             copy.unreadable = record.queue_offset < first
+        topic = self._state.topics.get(record.topic)
+        if topic is not None and topic.drains and record.queue_id >= topic.write_queues:
+            copy.write_queues = topic.write_queues
         return copy
 
     def _retry_of(self, name: str) -> tuple[str, str]:

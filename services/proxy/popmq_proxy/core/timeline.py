@@ -60,6 +60,14 @@ def _notes(broker: str, reply: link.ExplainReply) -> Iterator[str]:
         yield f"{broker}: the journal of deliveries was read up to {until}, and no further"
     if reply.buffered:
         yield f"{broker}: with pop_buffer=memory what is acked soon is in no journal"
+    for copy in reply.copies:
+        if copy.write_queues and not copy.unreadable:
+            has = counted(copy.write_queues, "queue")
+            yield (
+                f"{broker}: queue {copy.stored.queue_id} of topic {copy.topic} takes no more "
+                f"messages, for the topic has {has} now; what is in it is delivered until "
+                "retention deletes it"
+            )
     sent = [
         copy
         for copy in reply.copies

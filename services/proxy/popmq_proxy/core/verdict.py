@@ -291,9 +291,7 @@ def _no_consumer(standing: link.Standing, now_ms: int) -> str:
     return ""
 
 
-def _past(
-    standing: link.Standing, copy: link.KnownCopy, facts: link.ExplainReply
-) -> admin.Verdict:
+def _past(standing: link.Standing, copy: link.KnownCopy, facts: link.ExplainReply) -> admin.Verdict:
     """The group went by it: why?"""
     group = standing.group
     go_back = f"to get all there is: popmq group reset-offset {group} {copy.topic} --to-earliest"
