@@ -113,19 +113,20 @@ def test_the_commands_of_the_readme(cluster: Cluster) -> None:
 
 
 def test_the_ten_lines_of_the_readme(cluster: Cluster, tmp_path: Path) -> None:
-    """They run until they have printed what the README says."""
-    ((program, printed),) = re.findall(
-        r"## Ten lines\n\n```python\n(.*?)```\n\n```text\n(.*?)\n```", README, re.DOTALL
-    )
+    """They print what the README says, and end when they are told."""
+    block = r"## Ten lines\n\n```python\n(.*?)```\n\n```text\n(.*?)```"
+    ((program, prints),) = re.findall(block, README, re.DOTALL)
     file = tmp_path / "program.py"
     file.write_text(program.replace("127.0.0.1:8081", cluster.endpoint))
     running = subprocess.Popen([sys.executable, "-u", file], stdout=subprocess.PIPE, text=True)
     try:
         assert running.stdout is not None
-        assert running.stdout.readline().strip() == printed
+        for line in prints.splitlines():
+            assert running.stdout.readline().rstrip() == line
     finally:
         running.terminate()
-        running.communicate(timeout=60)
+        rest, _ = running.communicate(timeout=60)
+    assert (rest, running.returncode) == ("", 0)
 
 
 async def test_a_handle_outlives_its_proxy(cluster: Cluster) -> None:
