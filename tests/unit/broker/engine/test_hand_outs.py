@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from harness.broker import EngineDriver
 from harness.names import GROUP, TOPIC
+from harness.store import Told
 
 from popmq_broker.core import hand_outs
 from popmq_broker.engine import copies
@@ -64,10 +65,16 @@ def test_what_comes_often_is_told(
     monkeypatch.setattr(copies, "WARNED_EVERY", 3)
     driver.make(fifo=fifo)
     driver.send("a")
+    told = Told()
+    driver.broker.state.log = told.log
     for expected in (0, 0, 1, 1, 1, 2):
         driver.nack(driver.pop()[0].handle, kind=UNCOUNTED, delay_ms=0)
         driver.advance(0)
         assert driver.broker.state.stats.handed_out_often[TOPIC, GROUP] == expected
+    about = {"group": GROUP, "topic": TOPIC, "message_id": "id-a"}
+    warned = [line for line in told.lines if line["event"] == "message.handed_out_often"]
+    assert [line["handed_out"] for line in warned] == [3, 6]
+    assert all(({"log_level": "warning"} | about).items() <= line.items() for line in warned)
 
 
 def test_counted_attempts_alone_decide_when_all_of_them_count(driver: EngineDriver) -> None:
