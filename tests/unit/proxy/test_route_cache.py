@@ -3,6 +3,7 @@
 import pytest
 
 from popmq_common.errors import BrokerUnreachable, NameserverDown, NotServed, TopicNotFound
+from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.clients.nameservers import Standing
 from popmq_proxy.clients.route_cache import RouteCache
@@ -11,6 +12,7 @@ from popmq_proxy.clients.route_cache import RouteCache
 class Names:
     def __init__(self) -> None:
         self.down = False
+        self.perm = 6
         self.topics = {"t"}
         self.lookups = 0
 
@@ -22,7 +24,8 @@ class Names:
         if self.down:
             raise NameserverDown(reason="gone")
         info = ns.BrokerInfo(name="b", address="h:1")
-        return [ns.QueueRoute(broker=info)] if topic in self.topics else []
+        config = link.TopicConfig(name=topic, perm=self.perm, read_queues=1, write_queues=1)
+        return [ns.QueueRoute(broker=info, topic=config)] if topic in self.topics else []
 
     async def brokers(self) -> list[ns.BrokerInfo]:
         if self.down:
@@ -59,6 +62,23 @@ async def test_a_topic_made_a_moment_ago_is_asked_for_again() -> None:
     names.topics.add("new")
     cache.forget("new")
     assert len(await cache.routes("new")) == 1
+
+
+async def test_a_topic_that_may_be_written_again_is_so_at_its_next_use() -> None:
+    """Where nothing takes messages, what is remembered is of no use."""
+    names = Names()
+    cache = RouteCache(names)
+    names.perm = 4
+    assert not (await cache.routes("t")).writable
+    names.perm = 6
+    cache.make_stale()
+    assert (await cache.routes("t")).writable
+    names.perm = 4
+    cache.forget("t")
+    await cache.routes("t")
+    names.down = True
+    cache.make_stale()
+    assert not (await cache.routes("t")).writable
 
 
 async def test_an_unknown_broker_is_told() -> None:

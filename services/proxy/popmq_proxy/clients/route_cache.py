@@ -13,6 +13,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from popmq_common.errors import BrokerUnreachable, NameserverDown, NotServed, TopicNotFound
@@ -85,7 +86,10 @@ class RouteCache:
             self._entries.move_to_end(topic)
             if routes and now_s > entry.refresh_s:
                 entry.refresh_s = now_s + RETRY_S
-                self._start(topic)
+                asking = self._start(topic)
+                if not routes.writable:  # a send would be refused; perhaps it need not be any more
+                    with suppress(NameserverDown):
+                        routes = TopicRoutes(await asyncio.shield(asking))
         if not routes:
             raise TopicNotFound(topic=topic)
         return routes

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from popmq_common.errors import BrokerUnreachable, NameserverDown, NotServed, TopicNotFound
+from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.clients.nameservers import Standing
 from popmq_proxy.clients.route_cache import (
@@ -15,6 +16,8 @@ from popmq_proxy.clients.route_cache import (
     UNUSED_S,
     RouteCache,
 )
+
+WRITABLE = link.TopicConfig(name="t", perm=6, read_queues=1, write_queues=1)
 
 
 class Scripted:
@@ -34,7 +37,7 @@ class Scripted:
 
     async def lookup(self, topic: str) -> list[ns.QueueRoute]:
         found = [
-            ns.QueueRoute(broker=broker)
+            ns.QueueRoute(broker=broker, topic=WRITABLE)
             for broker in await self.brokers()
             if broker.name not in self.without_topic
         ]
