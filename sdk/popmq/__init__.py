@@ -6,6 +6,7 @@ renew leases; `App` gives messages to handlers. `popmq.sync` is for code without
 `nack` and `reject` need a PopMQ server.
 """
 
+from popmq._core.inspected import Place
 from popmq._core.signature import Credentials
 from popmq._core.topology import DeadLetter, Exponential, Group, Topic
 from popmq.app import App
@@ -60,6 +61,7 @@ __all__ = [
     "NotAllSent",
     "NotHeld",
     "OrderlyConsumer",
+    "Place",
     "PopMQClientError",
     "Producer",
     "PullConsumer",

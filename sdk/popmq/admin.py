@@ -1,4 +1,4 @@
-"""Topics, groups and dead letters from code.
+"""Topics, groups, dead letters, messages and transactions from code.
 
 async with Client("127.0.0.1:8081") as client:
     await client.admin.create_topic("orders", type="FIFO")
@@ -7,47 +7,30 @@ async with Client("127.0.0.1:8081") as client:
 Needs a PopMQ server, and where that has an admin secret, changes need `Client(admin_secret=…)`.
 """
 
-from collections.abc import AsyncIterator
-from typing import Any, Final, TypeVar, Unpack
-
-import grpc
+from typing import Final, Unpack
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq._core import topology as core
 from popmq._core.topology import (
-    DeadLetter,
     Group,
     GroupOptions,
     GroupQueue,
-    Redriven,
     StartAt,
     Topic,
     TopicOptions,
     TopicQueue,
 )
-from popmq.connection import NO_ANSWER, Connection
-from popmq.errors import GroupNotFound, RefusedByServer, TopicNotFound, error_of
+from popmq.errors import GroupNotFound, TopicNotFound
+from popmq.operations import Operations
 from popmq_admin.v1 import admin_pb2 as admin
 
-T = TypeVar("T")
-TIMEOUT_S: Final = 10.0
-"""Every broker is asked, so it may take longer than a send."""
-_CODES: Final = {
-    grpc.StatusCode.UNAUTHENTICATED: v2.UNAUTHORIZED,
-    grpc.StatusCode.PERMISSION_DENIED: v2.FORBIDDEN,
-    grpc.StatusCode.INVALID_ARGUMENT: v2.BAD_REQUEST,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: v2.PRECONDITION_FAILED,
-    grpc.StatusCode.UNIMPLEMENTED: v2.NOT_IMPLEMENTED,
-}
+SPREAD_S: Final = 120.0
+"""Topics are made one after the other."""
 
 
-class Admin:
+class Admin(Operations):
     """`Client.admin`: of the client's namespace. Every method raises the errors of
     `popmq.errors`."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._prefix = f"{connection.namespace}%" if connection.namespace else ""
 
     async def create_topic(self, name: str, **options: Unpack[TopicOptions]) -> None:
         """Create it on every broker: NORMAL, with 8 queues, if nothing else is said. One that
@@ -93,6 +76,20 @@ class Admin:
         request = admin.DescribeTopicRequest(name=self._stored(name))
         response = await self._ask("DescribeTopic", request, v2.TOPIC_NOT_FOUND)
         return core.topic_of(response.topic, self._prefix), core.queues_of_topic(response)
+
+    async def spread_topics(self, name: str = "") -> dict[str, list[str]]:
+        """Put the topic, or all, on brokers that lack it: after a broker was added. The topics that
+        some lacked, and which."""
+        names = [name] if name else [topic.name for topic in await self.list_topics()]
+        if not name and not self._prefix:
+            names = [""]  # all of them, in one call
+        spread: dict[str, list[str]] = {}
+        for one in names:
+            request = admin.SpreadTopicsRequest(name=self._stored(one) if one else "")
+            response = await self._ask("SpreadTopics", request, v2.TOPIC_NOT_FOUND, SPREAD_S)
+            for found in response.topics:
+                spread[found.name.removeprefix(self._prefix)] = list(found.brokers)
+        return spread
 
     async def create_group(self, name: str, **options: Unpack[GroupOptions]) -> None:
         """Create it on every broker: it starts at the last message, with 16 attempts, if nothing
@@ -148,84 +145,3 @@ class Admin:
         """It goes on there in the topic; what it holds is no longer its own."""
         request = core.reset_request(self._stored(name), self._stored(topic), to)
         await self._ask("ResetOffsets", request, v2.CONSUMER_GROUP_NOT_FOUND)
-
-    async def dead_letters(
-        self, group: str, *, reason: str = "", topic: str = "", message_id: str = ""
-    ) -> AsyncIterator[DeadLetter]:
-        """Those that match, broker by broker, oldest first. `reason`: a part of it; `topic`: that
-        they were sent to."""
-        wanted = self._wanted(reason, topic, message_id)
-        group = self._stored(group)
-        request = admin.ListDeadLettersRequest(group=group, filter=wanted, whole=True)
-        while True:
-            response = await self._ask("ListDeadLetters", request, v2.CONSUMER_GROUP_NOT_FOUND)
-            for letter in response.letters:
-                yield core.dead_letter_of(letter, self._prefix)
-            if not response.cursor:
-                return
-            request.cursor = response.cursor
-
-    async def redrive_dead_letters(
-        self,
-        group: str,
-        *,
-        reason: str = "",
-        topic: str = "",
-        message_id: str = "",
-        to_topic: bool = False,
-    ) -> Redriven:
-        """Send those that match again, each once, however often this is called: to the group alone,
-        or with `to_topic` to their topics, where every group gets them."""
-        which = admin.RedriveDeadLettersRequest(
-            group=self._stored(group), filter=self._wanted(reason, topic, message_id)
-        )
-        sent = already = without_topic = in_order = 0
-        while True:
-            request = admin.RedriveRequest(which=which, to_topic=to_topic)
-            response = await self._ask("Redrive", request, v2.CONSUMER_GROUP_NOT_FOUND)
-            sent += response.sent
-            already += response.already
-            without_topic += response.without_topic
-            in_order += response.in_order
-            if not response.cursor:
-                return Redriven(
-                    sent=sent, already=already, without_topic=without_topic, in_order=in_order
-                )
-            which.cursor = response.cursor
-
-    def _wanted(self, reason: str, topic: str, message_id: str) -> admin.DeadLetterFilter:
-        stored = self._stored(topic) if topic else ""
-        return admin.DeadLetterFilter(reason=reason, topic=stored, message_id=message_id)
-
-    def _stored(self, name: str) -> str:
-        """As the server names it."""
-        return f"{self._prefix}{name}"
-
-    async def _ask(self, rpc: str, request: Any, not_found: int) -> Any:
-        """`not_found`: the code of what NOT_FOUND means here."""
-        connection = self._connection
-        method = getattr(connection.admin, rpc)
-
-        async def ask() -> Any:
-            try:
-                return await method(
-                    request, timeout=TIMEOUT_S, metadata=connection.admin_metadata()
-                )
-            except grpc.aio.AioRpcError as failed:
-                if failed.code() in NO_ANSWER:
-                    raise
-                raise _refused(failed, rpc, not_found, connection.endpoint) from failed
-
-        return await connection.retrying(ask)
-
-
-def _refused(
-    failed: grpc.aio.AioRpcError, rpc: str, not_found: int, endpoint: str
-) -> RefusedByServer:
-    text = failed.details() or failed.code().name
-    if failed.code() is grpc.StatusCode.UNIMPLEMENTED:
-        text = f"{endpoint} does not know {rpc}: it is no PopMQ, or an older one"
-    if failed.code() is grpc.StatusCode.NOT_FOUND:
-        return error_of(v2.Status(code=v2.Code.ValueType(not_found), message=text))
-    code = _CODES.get(failed.code(), v2.INTERNAL_SERVER_ERROR)
-    return error_of(v2.Status(code=code, message=text))

@@ -75,7 +75,7 @@ class Client:
             admin_secret=admin_secret,
         )
         self.admin = Admin(connection)
-        """Topics, groups and dead letters."""
+        """Topics, groups, dead letters, messages, transactions."""
         self._send_attempts = send_attempts
         telemetry = self._telemetry = Telemetry(connection.stub, connection.metadata)
         self.sending = Sending(connection, telemetry)

@@ -194,7 +194,7 @@ class Client:
     def _begin(self, made: AsyncClient, loop: Loop) -> None:
         self._made, self._loop = made, loop
         self.admin = Admin(loop, made.admin)
-        """Topics, groups and dead letters."""
+        """Topics, groups, dead letters, messages, transactions."""
 
     @classmethod
     def of(cls, made: AsyncClient, loop: asyncio.AbstractEventLoop, thread_id: int) -> Self:

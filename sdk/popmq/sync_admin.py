@@ -1,13 +1,22 @@
 """`popmq.admin` without asyncio: `popmq.sync.Client.admin`."""
 
 from collections.abc import Coroutine
-from typing import Any, Protocol, TypeVar, Unpack
+from datetime import datetime
+from typing import Any, Literal, Protocol, TypeVar, Unpack
 
+from popmq._core.inspected import (
+    Explained,
+    FoundMessages,
+    OpenTransaction,
+    Place,
+    StoredMessage,
+)
 from popmq._core.topology import (
     DeadLetter,
     Group,
     GroupOptions,
     GroupQueue,
+    Purged,
     Redriven,
     StartAt,
     Topic,
@@ -47,6 +56,9 @@ class Admin:
     def describe_topic(self, name: str) -> tuple[Topic, list[TopicQueue]]:
         return self._loop.call(self._made.describe_topic(name))
 
+    def spread_topics(self, name: str = "") -> dict[str, list[str]]:
+        return self._loop.call(self._made.spread_topics(name))
+
     def create_group(self, name: str, **options: Unpack[GroupOptions]) -> None:
         self._loop.call(self._made.create_group(name, **options))
 
@@ -85,7 +97,41 @@ class Admin:
         topic: str = "",
         message_id: str = "",
         to_topic: bool = False,
+        dry_run: bool = False,
     ) -> Redriven:
         wanted = {"reason": reason, "topic": topic, "message_id": message_id}
-        work = self._made.redrive_dead_letters(group, to_topic=to_topic, **wanted)
+        work = self._made.redrive_dead_letters(group, to_topic=to_topic, dry_run=dry_run, **wanted)
         return self._loop.call(work)
+
+    def purge_dead_letters(
+        self, group: str, *, before: datetime | None, dry_run: bool = False
+    ) -> Purged:
+        work = self._made.purge_dead_letters(group, before=before, dry_run=dry_run)
+        return self._loop.call(work)
+
+    def find_messages(
+        self,
+        topic: str,
+        key: str,
+        *,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        limit: int = 32,
+    ) -> FoundMessages:
+        work = self._made.find_messages(topic, key, after=after, before=before, limit=limit)
+        return self._loop.call(work)
+
+    def get_message(self, topic: str, which: str | Place) -> StoredMessage | None:
+        return self._loop.call(self._made.get_message(topic, which))
+
+    def explain(self, message_id: str, *, topic: str = "", group: str = "") -> Explained:
+        return self._loop.call(self._made.explain(message_id, topic=topic, group=group))
+
+    def open_transactions(self, topic: str = "", *, limit: int = 100) -> list[OpenTransaction]:
+        return self._loop.call(self._made.open_transactions(topic, limit=limit))
+
+    def settle_transaction(self, transaction_id: str, *, commit: bool) -> None:
+        self._loop.call(self._made.settle_transaction(transaction_id, commit=commit))
+
+    def set_permission(self, broker: str, allowed: Literal["read", "read-write"]) -> None:
+        self._loop.call(self._made.set_permission(broker, allowed))

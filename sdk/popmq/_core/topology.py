@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal, TypedDict
 
+from popmq._core.inspected import moment
 from popmq_admin.v1 import admin_pb2 as admin
 
 TopicType = Literal["NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"]
@@ -36,6 +37,8 @@ class GroupOptions(TypedDict, total=False):
     """Messages of one message group are consumed in order."""
     max_attempts: int
     """Deliveries before a message goes to the dead letters."""
+    max_hand_outs: int
+    """The same of all deliveries, counted or not, of a message that is given back uncounted."""
     retry: Sequence[float] | Exponential
     """Seconds to wait after the first failure, the second, and so on."""
     access_lock_s: float
@@ -58,6 +61,7 @@ class Group:
     start: StartAt
     fifo: bool
     max_attempts: int
+    max_hand_outs: int
     retry: tuple[float, ...] | Exponential
     access_lock_s: float
 
@@ -109,6 +113,15 @@ class Redriven:
     """The group takes them in order and reads no retries; they stay, or go `to_topic`."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purged:
+    """Dead letters that were deleted, or would be."""
+
+    count: int
+    sent_again: int
+    """Of these, before."""
+
+
 def topic_of(found: admin.Topic, prefix: str) -> Topic:
     """`prefix`: of its namespace."""
     name = found.name.removeprefix(prefix)
@@ -124,12 +137,13 @@ def topic_request(name: str, wanted: TopicOptions) -> admin.Topic:
 def group_of(found: admin.Group, prefix: str) -> Group:
     start: StartAt = "first" if found.consume_from == "FIRST" else "last"
     if found.consume_from == "TIME":
-        start = _moment(found.consume_from_ms)
+        start = moment(found.consume_from_ms)
     return Group(
         name=found.name.removeprefix(prefix),
         start=start,
         fifo=found.fifo,
         max_attempts=found.max_attempts,
+        max_hand_outs=found.max_hand_outs,
         retry=_retry_of(found.retry_policy),
         access_lock_s=found.lock_hold_ms / 1000,
     )
@@ -141,6 +155,7 @@ def group_request(name: str, wanted: GroupOptions) -> admin.Group:
         name=name,
         fifo=wanted.get("fifo", False),
         max_attempts=wanted.get("max_attempts", 0),
+        max_hand_outs=wanted.get("max_hand_outs"),
         lock_hold_ms=round(wanted.get("access_lock_s", 0.0) * 1000),
     )
     if "start" in wanted:
@@ -168,6 +183,8 @@ def group_change(name: str, found: Group, wanted: GroupOptions) -> admin.UpdateG
         change.fifo = new.fifo
     if wanted.get("max_attempts", found.max_attempts) != found.max_attempts:
         change.max_attempts = new.max_attempts
+    if wanted.get("max_hand_outs", found.max_hand_outs) != found.max_hand_outs:
+        change.max_hand_outs = new.max_hand_outs
     if wanted.get("access_lock_s", found.access_lock_s) != found.access_lock_s:
         change.lock_hold_ms = new.lock_hold_ms
     if "start" in wanted and _start(wanted["start"]) != _start(found.start):
@@ -210,10 +227,17 @@ def dead_letter_of(letter: admin.DeadLetter, prefix: str) -> DeadLetter:
         message_id=letter.message_id,
         attempts=letter.attempts,
         reason=letter.reason,
-        died_at=_moment(letter.stored_ms),
+        died_at=moment(letter.stored_ms),
         redriven=letter.redriven,
         body=letter.body,
         properties=dict(letter.properties),
+    )
+
+
+def purged_of(response: admin.PurgeDeadLettersResponse) -> Purged:
+    return Purged(
+        count=sum(queue.count for queue in response.queues),
+        sent_again=sum(queue.redriven for queue in response.queues),
     )
 
 
@@ -260,7 +284,3 @@ def _retry_of(policy: admin.RetryPolicy) -> tuple[float, ...] | Exponential:
         longest_s=policy.max_ms / 1000,
         factor=policy.multiplier,
     )
-
-
-def _moment(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms / 1000, UTC)
