@@ -259,7 +259,7 @@ class App:
         launch = LAUNCH.get(Launch())
         launch.ran.append(self)
         if isinstance(client, str):
-            client = Client(launch.endpoint or client, **self._options)
+            client = launch.client(client, self._options)
         self._running = Running(
             client,
             is_own=client is not self.endpoint,

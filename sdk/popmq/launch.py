@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from popmq.app import App
+from popmq.endpoints import Endpoints, Tls
 from popmq.errors import PopMQClientError
 from popmq.lifecycle import LAUNCH, Launch
 
@@ -32,9 +33,22 @@ LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 WORKERS_MAX: Final = 256
 SUPERVISED: Final = "POPMQ_SUPERVISED"
 """Set in processes whose parent's end they see by the end of their standard input."""
+ENDPOINT_VARIABLE: Final = "POPMQ_ENDPOINT"
+TLS_CA_VARIABLE: Final = "POPMQ_TLS_CA"
+ENDPOINT_HELP: Final = (
+    "The server, or several separated by ';'. https://HOST:PORT connects with TLS."
+)
+TLS_CA_HELP: Final = "Connect with TLS, and trust the certificates in this PEM file."
+WORKERS_HELP: Final = "Number of processes; one that fails is replaced."
+RELOAD_HELP: Final = "Start again when a Python file in this directory changes."
+LEVEL_HELP: Final = "Log this and what is more severe."
 
 
-class NoApp(Exception):
+class Misuse(Exception):
+    """What was asked for cannot run."""
+
+
+class NoApp(Misuse):
     """There is no such app."""
 
 
@@ -43,6 +57,10 @@ class Options:
     target: str
     endpoint: str = ""
     """Instead of the app's own; empty: that."""
+    tls: bool = False
+    """TLS, where the endpoint has no scheme."""
+    tls_ca: str = ""
+    """TLS, and certificates to trust: a PEM file."""
     log_level: str = "info"
     workers: int = 1
     reload: bool = False
@@ -50,14 +68,29 @@ class Options:
     def command(self) -> list[str]:
         """Of one process that serves it."""
         more = ["--endpoint", self.endpoint] if self.endpoint else []
+        more += ["--tls"] if self.tls else []
+        more += ["--tls-ca", self.tls_ca] if self.tls_ca else []
         module = [sys.executable, "-m", "popmq.launch", "run"]
         return [*module, self.target, *more, "--log-level", self.log_level]
 
+    def connection(self) -> bool | Tls | None:
+        """TLS or not; None: as the app says. Raises `Misuse`."""
+        try:
+            tls = Tls.from_files(ca=self.tls_ca) if self.tls_ca else self.tls or None
+            if self.endpoint:
+                Endpoints.of(self.endpoint, tls)
+        except OSError as wrong:
+            raise Misuse(f"{self.tls_ca} cannot be read: {wrong}") from wrong
+        except ValueError as wrong:
+            raise Misuse(str(wrong)) from wrong
+        return tls
+
 
 def run(options: Options) -> int:
-    """What the process is to end with. Raises `NoApp`."""
+    """What the process is to end with. Raises `Misuse`."""
     from popmq import supervisor  # most need none
 
+    options.connection()
     if options.reload:
         return supervisor.reloading(options)
     if options.workers > 1:
@@ -66,7 +99,7 @@ def run(options: Options) -> int:
 
 
 def serve(options: Options) -> int:
-    """In this process. Raises `NoApp`."""
+    """In this process. Raises `Misuse`."""
     process = "[%(process)d] " if SUPERVISED in os.environ else ""
     logging.basicConfig(
         level=options.log_level.upper(),
@@ -74,7 +107,7 @@ def serve(options: Options) -> int:
     )
     if SUPERVISED in os.environ:
         threading.Thread(target=_end_with_parent, daemon=True).start()
-    launch = Launch(endpoint=options.endpoint)
+    launch = Launch(endpoint=options.endpoint, tls=options.connection())
     LAUNCH.set(launch)
     try:
         app = load(options.target)
@@ -136,18 +169,33 @@ def _end_with_parent() -> None:
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="popmq", description="Run the handlers of an app.")
     run = made.add_subparsers(dest="command", required=True).add_parser(
-        "run", help="run the handlers of an app"
+        "run", help="Run the handlers of an app.", description="Run the handlers of an app."
     )
-    run.add_argument("target", metavar="MODULE:APP", help="e.g. shop.handlers:app, or handlers.py")
+    run.add_argument(
+        "target",
+        metavar="MODULE:APP",
+        help="Where the app is: shop.handlers:app; shop.handlers, if it has one app; handlers.py.",
+    )
     run.add_argument(
         "--endpoint",
-        default=os.environ.get("POPMQ_ENDPOINT", ""),
+        default=os.environ.get(ENDPOINT_VARIABLE, ""),
         metavar="HOST:PORT",
-        help="where the server is [default: as the app says]",
+        help=f"{ENDPOINT_HELP}  [env var: {ENDPOINT_VARIABLE}; default: as the app says]",
     )
-    run.add_argument("--workers", type=_count, default=1, metavar="N", help="processes")
-    run.add_argument("--reload", action="store_true", help="start again when a file changes")
-    run.add_argument("--log-level", default="info", choices=LOG_LEVELS)
+    run.add_argument("--tls", action="store_true", help="Connect with TLS.")
+    run.add_argument(
+        "--tls-ca",
+        default=os.environ.get(TLS_CA_VARIABLE, ""),
+        metavar="FILE",
+        help=f"{TLS_CA_HELP}  [env var: {TLS_CA_VARIABLE}]",
+    )
+    run.add_argument(
+        "--workers", type=_count, default=1, metavar="N", help=f"{WORKERS_HELP}  [default: 1]"
+    )
+    run.add_argument("--reload", action="store_true", help=RELOAD_HELP)
+    run.add_argument(
+        "--log-level", default="info", choices=LOG_LEVELS, help=f"{LEVEL_HELP}  [default: info]"
+    )
     return made
 
 
@@ -168,7 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked.pop("command")
     try:
         return run(Options(**asked))
-    except NoApp as wrong:
+    except Misuse as wrong:
         print(f"popmq: {wrong}", file=sys.stderr)
         return MISUSED
 

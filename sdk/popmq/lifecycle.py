@@ -11,14 +11,15 @@ import logging
 import random
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from popmq.client import Client
 from popmq.connection import BACKOFF
+from popmq.endpoints import Tls
 from popmq.errors import PopMQClientError
 from popmq.handlers import Idempotence, Middleware
 from popmq.handling import Handling
@@ -37,8 +38,22 @@ class Launch:
 
     endpoint: str = ""
     """Instead of the app's own; empty: that."""
+    tls: bool | Tls | None = None
+    """The same; of a `Tls` the authority alone, for an app that shows a certificate. None: that."""
     ran: list[object] = field(default_factory=list)
     """Apps that have run."""
+
+    def client(self, endpoint: str, options: Mapping[str, Any]) -> Client:
+        """Of an app that has these. Raises `PopMQClientError` when they do not fit together."""
+        tls = own = options.get("tls")
+        if isinstance(self.tls, Tls) and isinstance(own, Tls):
+            tls = replace(own, ca=self.tls.ca)
+        elif self.tls and not (self.tls is True and isinstance(own, Tls)):
+            tls = self.tls
+        try:
+            return Client(self.endpoint or endpoint, **{**options, "tls": tls})
+        except ValueError as wrong:
+            raise PopMQClientError(str(wrong)) from wrong
 
 
 LAUNCH: Final[ContextVar[Launch]] = ContextVar("popmq.launch")
@@ -103,7 +118,8 @@ class Running:
             task.add_done_callback(self._ended)
             self._tasks.append(task)
         where = self.client.connection.endpoint
-        log.info("ready: %d handlers at %s", len(self._handlings), where)
+        count = len(self._handlings)
+        log.info("ready: %d handler%s at %s", count, "" if count == 1 else "s", where)
         await _called(self._hooks.after_startup)
 
     async def wait(self) -> None:

@@ -123,8 +123,6 @@ def needed(context: click.Context) -> list[str]:
 def test_help_reads_well(name: str) -> None:
     """Whole sentences, no line wider than a terminal, every option explained."""
     context = TREE[name]
-    if name == "popmq run":  # also without click; tests/integration/test_run.py
-        return
     shown = invoke(name, "--help")
     assert shown.exit_code == 0
     assert context.command.help, name
@@ -142,6 +140,20 @@ def test_help_reads_well(name: str) -> None:
         assert "RANGE" not in metavar, f"{name} {option.opts[0]} has a word for its value"
     odd = re.findall(r"(?i)so (?:many|long|much)|comes again|at most so", shown.output)
     assert not odd, f"{name}: {odd}"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_lists_options_alone_and_where_the_server_is(name: str) -> None:
+    """Arguments are told in the text: newer versions of click list them among the options."""
+    shown = invoke(name, "--help").output
+    listed = re.findall(r"^  (\S+)", shown.partition("Options:\n")[2], re.MULTILINE)
+    assert all(word.startswith("-") for word in listed), listed
+    if _is_client(COMMANDS[name]):
+        server = shown.partition("\nServer:\n")[2]
+        told = " ".join(server.split())
+        assert re.search(r"--endpoint HOST:PORT .*\[env var: POPMQ_ENDPOINT; default: ", told)
+        assert "--tls Connect with TLS." in told
+        assert re.search(r"--tls-ca FILE .*\[env var: POPMQ_TLS_CA\]", told)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

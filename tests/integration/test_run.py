@@ -1,5 +1,6 @@
 """`popmq run`: one process, several, one that starts again; without click too."""
 
+import asyncio
 import re
 import signal
 import subprocess
@@ -9,7 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from harness.certificates import self_signed
 from harness.processes import Server, standalone
+from integration.served import serving
 
 from popmq.sync import Client
 
@@ -125,7 +128,7 @@ def test_it_serves_until_it_is_told(
     (tmp_path / "shop.py").write_text(HANDLERS)
     arguments = [target, "--endpoint", server.endpoint]
     run = Run(tmp_path, *arguments, without_click=without_click)
-    run.until(lambda: "ready: 1 handlers" in run.text)
+    run.until(lambda: "ready: 1 handler at" in run.text)
     send(server, "1")
     run.until(lambda: "billed 1" in run.text)
     assert run.ends() == 0, run.text
@@ -138,7 +141,7 @@ def test_a_file_that_runs_its_app_itself_is_run_once(
 ) -> None:
     (tmp_path / "shop.py").write_text(HANDLERS + MAIN)
     run = Run(tmp_path, "shop:app", "--endpoint", server.endpoint)
-    run.until(lambda: "ready: 1 handlers" in run.text)
+    run.until(lambda: "ready: 1 handler at" in run.text)
     send(server, "1")
     run.until(lambda: "billed 1" in run.text)
     assert run.ends(how) == 0, run.text
@@ -149,7 +152,7 @@ def test_a_file_that_runs_its_app_itself_is_run_once(
 def test_a_second_signal_does_not_wait_for_handlers(server: Server, tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(ENDLESS)
     run = Run(tmp_path, "shop:app", "--endpoint", server.endpoint)
-    run.until(lambda: "ready: 1 handlers" in run.text)
+    run.until(lambda: "ready: 1 handler at" in run.text)
     send(server, "1")
     run.until(lambda: "billing 1" in run.text)
     run.process.send_signal(signal.SIGTERM)
@@ -194,14 +197,66 @@ def test_workers_end_with_a_parent_that_is_killed(server: Server, tmp_path: Path
 def test_a_changed_file_is_served(server: Server, tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(HANDLERS)
     run = Run(tmp_path, "shop:app", "--endpoint", server.endpoint, "--reload")
-    run.until(lambda: "ready: 1 handlers" in run.text)
+    run.until(lambda: "ready: 1 handler at" in run.text)
     (tmp_path / "shop.py").write_text("this is no Python\n")
     run.until(lambda: "SyntaxError" in run.text)
     (tmp_path / "shop.py").write_text(HANDLERS.replace("billed", "charged"))
-    run.until(lambda: run.text.count("ready: 1 handlers") == 2)
+    run.until(lambda: run.text.count("ready: 1 handler at") == 2)
     send(server, "1")
     run.until(lambda: "charged 1" in run.text)
     assert run.ends() == 0, run.text
+
+
+@pytest.mark.parametrize("without_click", [False, True])
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_with_tls(tmp_path: Path, workers: str, without_click: bool) -> None:
+    """The app says where, and the command that it is TLS; each worker is told too."""
+    certificate, key = self_signed(tmp_path, "localhost")
+    async with serving(tmp_path, tls_cert=certificate, tls_key=key) as endpoint:
+        port = endpoint.rpartition(":")[2]
+        (tmp_path / "shop.py").write_text(HANDLERS.replace("127.0.0.1:1", f"localhost:{port}"))
+        arguments = ["shop:app", "--tls", "--tls-ca", str(certificate), "--workers", workers]
+        run = Run(tmp_path, *arguments, without_click=without_click)
+        await asyncio.to_thread(
+            run.until, lambda: run.text.count("ready: 1 handler at") == int(workers)
+        )
+        assert await asyncio.to_thread(run.ends) == 0, run.text
+
+
+@pytest.mark.parametrize("without_click", [False, True])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--endpoint", "ftp://localhost"], "is neither http:// nor https://"),
+        (["--endpoint", "http://localhost", "--tls"], "http:// is plaintext"),
+        (["--tls-ca", "nowhere.pem"], "nowhere.pem cannot be read"),
+        (["--log-level", "foo"], "foo"),
+        (["--workers", "0"], "0"),
+    ],
+)
+def test_what_cannot_be_is_told_in_words(
+    tmp_path: Path, arguments: list[str], words: str, without_click: bool
+) -> None:
+    (tmp_path / "shop.py").write_text(HANDLERS)
+    run = Run(tmp_path, "shop:app", *arguments, without_click=without_click)
+    assert run.ends(None) == 2, run.text
+    assert words in run.text
+    assert "Traceback" not in run.text
+
+
+def test_what_does_not_fit_the_app_is_told_in_words(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(HANDLERS.replace('"127.0.0.1:1"', '"http://localhost"'))
+    run = Run(tmp_path, "shop:app", "--tls")
+    assert run.ends(None) == 1, run.text
+    assert run.text.startswith("popmq: 'http://localhost' is no endpoint: http:// is plaintext")
+
+
+def test_help_without_click_says_the_same(tmp_path: Path) -> None:
+    run = Run(tmp_path, "--help", without_click=True)
+    assert run.ends(None) == 0
+    told = " ".join(run.text.split())
+    assert "[env var: POPMQ_ENDPOINT; default: as the app says]" in told
+    assert "[env var: POPMQ_TLS_CA]" in told
 
 
 def test_workers_with_nothing_to_run_are_not_started_again(tmp_path: Path) -> None:

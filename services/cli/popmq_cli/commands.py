@@ -24,6 +24,8 @@ class Command(click.Command):
         own: list[tuple[str, str]] = []
         of_server: list[tuple[str, str]] = []
         for param in self.get_params(ctx):
+            if isinstance(param, click.Argument):  # told in the text
+                continue
             record = param.get_help_record(ctx)
             if record is not None:
                 (of_server if isinstance(param, ServerOption) else own).append(record)

@@ -16,6 +16,7 @@ import grpc
 from popmq import Client, Tls
 from popmq.endpoints import OPTIONS, Endpoints
 from popmq.errors import PopMQClientError, ServerUnreachable
+from popmq.launch import ENDPOINT_HELP, ENDPOINT_VARIABLE, TLS_CA_HELP, TLS_CA_VARIABLE
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_cli.commands import ServerOption, json_option
 from popmq_cli.output import EXIT_UNREACHABLE, fail
@@ -26,10 +27,8 @@ CONNECT_S: Final = 3.0
 """How long one of several servers may take to answer, before the next one is tried."""
 EXIT_TERMINATED: Final = 143
 EXIT_INTERRUPTED: Final = 130
-ENDPOINT_VARIABLE: Final = "POPMQ_ENDPOINT"
 ENDPOINT_DEFAULT: Final = "127.0.0.1:8081"
 SECRET_FILE_VARIABLE: Final = "POPMQ_ADMIN_SECRET_FILE"
-TLS_CA_VARIABLE: Final = "POPMQ_TLS_CA"
 _SECRET: Final = "popmq_cli.admin_secret"
 _TLS: Final = "popmq_cli.tls"
 
@@ -102,7 +101,7 @@ _OPTIONS: Final = [
         default=ENDPOINT_DEFAULT,
         show_default=True,
         metavar="HOST:PORT",
-        help="The server, or several separated by ';'. https://HOST:PORT connects with TLS.",
+        help=ENDPOINT_HELP,
     ),
     click.option(
         "--tls",
@@ -120,7 +119,7 @@ _OPTIONS: Final = [
         type=_FILE,
         expose_value=False,
         callback=_read_ca,
-        help="Connect with TLS, and trust the certificates in this PEM file.",
+        help=TLS_CA_HELP,
     ),
     click.option(
         "--secret-file",

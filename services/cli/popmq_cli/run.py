@@ -5,40 +5,57 @@ from typing import Any
 
 import click
 
-from popmq.launch import LOG_LEVELS, WORKERS_MAX, NoApp, Options
-from popmq.launch import run as launch
+from popmq import launch
+from popmq.launch import LOG_LEVELS, WORKERS_MAX, Misuse, Options
+from popmq_cli.commands import Command, ServerOption
+from popmq_cli.parameters import Number
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("target", metavar="MODULE:APP")
 @click.option(
-    "--endpoint",
-    envvar="POPMQ_ENDPOINT",
-    metavar="HOST:PORT",
-    default="",
-    help="Where the server is.  [default: as the app says]",
-)
-@click.option(
     "--workers",
-    type=click.IntRange(1, WORKERS_MAX),
+    type=Number(1, WORKERS_MAX),
     default=1,
     show_default=True,
-    help="Processes; one that fails is replaced.",
+    help=launch.WORKERS_HELP,
 )
-@click.option("--reload", is_flag=True, help="Start again when a Python file here changes.")
+@click.option("--reload", is_flag=True, help=launch.RELOAD_HELP)
 @click.option(
     "--log-level",
     type=click.Choice(LOG_LEVELS),
     default="info",
     show_default=True,
-    help="The least that is logged.",
+    help=launch.LEVEL_HELP,
+)
+@click.option(
+    "--endpoint",
+    cls=ServerOption,
+    envvar=launch.ENDPOINT_VARIABLE,
+    show_envvar=True,
+    metavar="HOST:PORT",
+    default="",
+    show_default="as the app says",
+    help=launch.ENDPOINT_HELP,
+)
+@click.option("--tls", cls=ServerOption, is_flag=True, help="Connect with TLS.")
+@click.option(
+    "--tls-ca",
+    cls=ServerOption,
+    envvar=launch.TLS_CA_VARIABLE,
+    show_envvar=True,
+    metavar="FILE",
+    default="",
+    help=launch.TLS_CA_HELP,
 )
 def run(**options: Any) -> None:
-    """Run the handlers of an app: MODULE is imported from here, APP is its name there.
+    """Run the handlers of an app, until SIGTERM or Ctrl-C.
 
-    MODULE:APP may be shop.handlers:app, shop.handlers if it has one app, or handlers.py.
+    MODULE:APP says where the app is: shop.handlers:app is the name app in the module shop.handlers;
+    shop.handlers is enough if the module has one app; a file is given as handlers.py. Modules are
+    searched in the current directory first.
     """
     try:
-        sys.exit(launch(Options(**options)))
-    except NoApp as wrong:
-        raise click.BadParameter(str(wrong)) from wrong
+        sys.exit(launch.run(Options(**options)))
+    except Misuse as wrong:
+        raise click.UsageError(str(wrong)) from wrong

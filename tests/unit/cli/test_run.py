@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from popmq import App
+from popmq import App, Tls
 from popmq.launch import load
+from popmq.lifecycle import Launch
 from popmq_cli.run import run
 
 
@@ -48,3 +49,27 @@ def test_an_app_without_handlers_says_so(tmp_path: Path, monkeypatch: pytest.Mon
     result = CliRunner().invoke(run, ["empty_for_test_run:app"])
     assert result.exit_code == 2
     assert "no handler" in result.output
+
+
+OWN = Tls(ca=b"its own", server_name="queue")
+GIVEN = Tls(ca=b"given")
+
+
+@pytest.mark.parametrize(
+    ("told", "own", "used"),
+    [
+        (None, None, None),
+        (None, True, Tls()),
+        (None, OWN, OWN),
+        (True, None, Tls()),
+        (True, OWN, OWN),
+        (GIVEN, None, GIVEN),
+        (GIVEN, True, GIVEN),
+        (GIVEN, OWN, Tls(ca=b"given", server_name="queue")),
+    ],
+)
+async def test_tls_of_the_command_and_of_the_app(
+    told: bool | Tls | None, own: bool | Tls | None, used: Tls | None
+) -> None:
+    async with Launch(tls=told).client("localhost", {"tls": own}) as client:
+        assert client.connection.tls == used
