@@ -8,11 +8,29 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from harness.processes import standalone
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NEEDS = {"grpcio", "protobuf", "typing-extensions"}
 """The third is grpcio's own."""
+SHOP = """
+from popmq import App
+
+app = App()
+app.topic("orders")
+app.group("billing", start="first")
+
+@app.handler("orders", "billing")
+def bill(body: bytes) -> None:
+    print("billed", body.decode())
+    app.stop()
+
+@app.after_startup
+async def order() -> None:
+    await app.client.send("orders", b"order-1")
+"""
+"""It serves one message."""
 
 
 @pytest.mark.timeout(600)
@@ -37,7 +55,12 @@ def test_the_sdk_alone_brings_grpcio_and_protobuf(tmp_path: Path) -> None:
     oldest = [one.replace(">=", "==") for one in PROJECT["dependencies"]]
     run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *oldest)
     assert run(python, "-W", "error", "-c", load)
-    assert "--workers" in run(str(tmp_path / "fresh" / "bin" / "popmq"), "run", "--help")
+    command = str(tmp_path / "fresh" / "bin" / "popmq")
+    assert "--workers" in run(command, "run", "--help")
+    (tmp_path / "shop.py").write_text(SHOP)
+    (tmp_path / "server").mkdir()
+    with standalone(tmp_path / "server") as server:
+        assert run(command, "run", "shop:app", "--endpoint", server.endpoint) == "billed order-1\n"
 
 
 def test_the_extras_are_told_with_what_they_bring() -> None:
