@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
@@ -36,6 +36,7 @@ from popmq.telemetry import Telemetry
 ANSWERS_MAX = 64
 """Questions answered at a time; more are let go, the server asks again."""
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Resolution(enum.Enum):
@@ -111,22 +112,28 @@ class Transactions:
         return HalfMessage(topic, entry.message_id, entry.transaction_id, self._end)
 
     async def _stored(self, request: service.SendMessageRequest) -> service.SendResultEntry:
-        connection = self._connection
+        async def ask() -> service.SendResultEntry:
+            method = self._connection.stub.SendMessage
+            response = await self._connection.ask(method, request, attempts=self._attempts)
+            for entry in response.entries:
+                check(entry.status)
+            check(response.status)
+            found: service.SendResultEntry = response.entries[0]
+            return found
+
+        return await self._retrying(ask)
+
+    async def _retrying(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Through another server, when this one does not reach the broker."""
         for failures in count(1):
-            method = connection.stub.SendMessage
-            response = await connection.ask(method, request, attempts=self._attempts)
             try:
-                for entry in response.entries:
-                    check(entry.status)
-                check(response.status)
-                break
+                return await ask()
             except BrokerUnavailable:
                 if failures >= self._attempts:
                     raise
             await asyncio.sleep(BACKOFF.after(failures, random.random()))
-            connection.go_elsewhere()
-        found: service.SendResultEntry = response.entries[0]
-        return found
+            self._connection.go_elsewhere()
+        raise AssertionError("count has no end")
 
     @asynccontextmanager
     async def begin(self, topic: str, body: bytes, **more: Any) -> AsyncIterator[HalfMessage]:
@@ -135,7 +142,12 @@ class Transactions:
         try:
             yield half
         except BaseException:
-            await half.rollback()
+            try:
+                await half.rollback()
+            except PopMQClientError as failed:  # the server asks about it
+                text = "the transaction of message %s was not rolled back: %s"
+                about = {**fields(None, failed, topic=topic), "message_id": half.message_id}
+                log.warning(text, half.message_id, failed, extra=about)
             raise
         await half.commit()
 
@@ -160,8 +172,12 @@ class Transactions:
             resolution=resolution.value,
             source=source,
         )
-        response = await self._connection.ask(self._connection.stub.EndTransaction, request)
-        check(response.status)
+
+        async def ask() -> None:
+            method = self._connection.stub.EndTransaction
+            check((await self._connection.ask(method, request)).status)
+
+        await self._retrying(ask)
 
     def _orphan(self, command: service.RecoverOrphanedTransactionCommand) -> None:
         checker = self._checkers.get(command.message.topic.name)
