@@ -121,7 +121,8 @@ def _tell(
             }
         )
     else:
-        where = "their topics" if request.to_topic else f"group {group} alone"
+        topics = "its topic" if total.sent == 1 else "their topics"
+        where = topics if request.to_topic else f"group {group} alone"
         what = "would be sent" if request.dry_run else "sent"
         click.echo(
             f"{counted(total.sent, 'dead letter')} {what} to {where}; "
@@ -129,11 +130,15 @@ def _tell(
         )
     if total.in_order:
         fail(
-            f"{total.in_order} were left: group {group} consumes them in order and reads no "
-            "retries; --to-topic sends them to their topic, for every group"
+            f"{_left(total.in_order)}: group {group} consumes in order, so they cannot be sent "
+            "to it alone; --to-topic sends them to their topics, where every group receives them"
         )
     if total.without_topic:
-        fail(f"{total.without_topic} were left: their topic is gone or not writable")
+        fail(f"{_left(total.without_topic)}: the topic is gone or takes no messages")
+
+
+def _left(count: int) -> str:
+    return f"{counted(count, 'dead letter')} {'was' if count == 1 else 'were'} left"
 
 
 @click.command(cls=Command)
