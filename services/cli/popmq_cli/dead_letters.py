@@ -9,8 +9,9 @@ from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.commands import Group
 from popmq_cli.completion import group_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
-from popmq_cli.output import document, fail, note, table
-from popmq_cli.parameters import Number
+from popmq_cli.output import document, note, table
+from popmq_cli.parameters import MessageType, Number, Place
+from popmq_cli.places import dead_letter_at, id_of_dead_letter, no_dead_letter
 from popmq_cli.redrive import filter_options, purge, redrive
 from popmq_cli.times import moment
 from popmq_common.words import counted
@@ -43,16 +44,17 @@ async def list_letters(
     group: str,
     reason: str,
     topic: str,
-    message_id: str,
+    wanted_id: str | Place,
     limit: int,
     cursor: str,
     endpoint: str,
     as_json: bool,
 ) -> None:
     """List the dead letters of a consumer group, oldest first."""
-    wanted = admin.DeadLetterFilter(reason=reason, topic=topic, message_id=message_id)
     letters: list[admin.DeadLetter] = []
     async with AdminClient(endpoint) as stub:
+        message_id = await id_of_dead_letter(stub, group, wanted_id)
+        wanted = admin.DeadLetterFilter(reason=reason, topic=topic, message_id=message_id)
         async for page in _pages(stub, group, wanted, cursor, limit):
             letters += page.letters
             cursor = page.cursor
@@ -78,25 +80,27 @@ async def list_letters(
 
 @dlq.command()
 @click.argument("group", shell_complete=group_names)
-@click.argument("message_id")
+@click.argument("wanted", metavar="MESSAGE", type=MessageType())
 @client_options
 @running
-async def show(group: str, message_id: str, endpoint: str, as_json: bool) -> None:
+async def show(group: str, wanted: str | Place, endpoint: str, as_json: bool) -> None:
     """Show a dead letter of GROUP: reason, properties and body.
 
-    If several have the same id, the newest is shown. Without --json a body that is not text is only
-    measured.
+    MESSAGE is its message id, or its place among the dead letters: 0:OFFSET or BROKER:0:OFFSET, for
+    they have one queue. If several have the id, the newest is shown. Without --json a body that is
+    not text is only measured.
     """
-    wanted = admin.DeadLetterFilter(message_id=message_id)
     newest: admin.DeadLetter | None = None
     async with AdminClient(endpoint) as stub:
-        async for page in _pages(stub, group, wanted, "", 0, whole=True):
+        message_id, at = await _named(stub, group, wanted)
+        same_id = admin.DeadLetterFilter(message_id=message_id)
+        async for page in _pages(stub, group, same_id, "", 0, whole=True):
             for letter in page.letters:
-                if newest is None or letter.stored_ms >= newest.stored_ms:
+                there = at is None or (letter.broker, letter.offset) == at
+                if there and (newest is None or letter.stored_ms >= newest.stored_ms):
                     newest = letter
     if newest is None:
-        fail(f"group {group} has no dead letter {message_id}; popmq dlq list {group} lists them")
-        return
+        no_dead_letter(group, wanted)
     text = _text(newest.body)
     if as_json:
         body = {"body": text} if text is not None else {"bodyHex": newest.body.hex()}
@@ -110,6 +114,16 @@ async def show(group: str, message_id: str, endpoint: str, as_json: bool) -> Non
     click.echo(
         text if text is not None else f"({counted(newest.body_bytes, 'byte')} that are not text)"
     )
+
+
+async def _named(stub: Any, group: str, wanted: str | Place) -> tuple[str, tuple[str, int] | None]:
+    """Its message id, and where it is, if that was said."""
+    if isinstance(wanted, str):
+        return wanted, None
+    found = await dead_letter_at(stub, group, wanted)
+    if found is None:
+        no_dead_letter(group, wanted)
+    return found.message_id, (found.broker, found.offset)
 
 
 async def _pages(

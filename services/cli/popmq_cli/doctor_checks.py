@@ -260,7 +260,7 @@ def _damage(broker: admin.BrokerState) -> Iterator[Finding]:
         what = f"{counted(count, 'message')} of queue {queue_id} of topic {topic} cannot be read"
         why = f"entries of the queue, or records of the log, in {broker.data_dir} are damaged"
         todo = (
-            f"popmq store rebuild --topic {topic} --queue {queue_id} --broker {broker.name}; what "
+            f"popmq store rebuild --topic {topic} --queue {broker.name}:{queue_id}; what "
             "it cannot repair is lost, unless the broker is restored from a copy"
         )
         yield Finding("messages-damaged", what, why, todo)

@@ -9,6 +9,8 @@ from popmq_cli.commands import Command
 from popmq_cli.completion import group_names, topic_names
 from popmq_cli.connection import AdminClient, client_options, running
 from popmq_cli.output import EXIT_FAILED, colored, document, note, table
+from popmq_cli.parameters import MessageType, Place
+from popmq_cli.places import id_in_topic
 from popmq_cli.times import moment, span_text
 
 EXPLAIN_TIMEOUT_S = 30.0  # each broker may take its time to bring the index up to date
@@ -16,13 +18,13 @@ NOTHING = "unknown"
 
 
 @click.command(cls=Command)
-@click.argument("message_id")
+@click.argument("wanted", metavar="MESSAGE", type=MessageType())
 @click.option(
     "--topic",
     default="",
     metavar="TOPIC",
     shell_complete=topic_names,
-    help="The topic it was sent to; without it all topics are searched.",
+    help="The topic it was sent to; without it all topics are searched for the id.",
 )
 @click.option(
     "--group",
@@ -33,15 +35,22 @@ NOTHING = "unknown"
 )
 @client_options
 @running
-async def explain(message_id: str, topic: str, group: str, endpoint: str, as_json: bool) -> None:
+async def explain(
+    wanted: str | Place, topic: str, group: str, endpoint: str, as_json: bool
+) -> None:
     """Tell what happened to a message, and why it is or is not received.
 
-    Shows a timeline, and for each consumer group whether it can receive the message now. MESSAGE_ID
-    is what `popmq send` and `popmq receive` print. Exit code 1: no broker knows the id; then the
+    Shows a timeline, and for each consumer group whether it can receive the message now.
+
+    MESSAGE is a message id, as `popmq send` and `popmq receive` print it; or with --topic its
+    place, QUEUE:OFFSET or BROKER:QUEUE:OFFSET. Exit code 1: no broker knows the message; then the
     answer says where it was searched.
     """
-    request = admin.ExplainRequest(message_id=message_id, topic=topic, group=group)
+    if isinstance(wanted, Place) and not topic:
+        raise click.UsageError("QUEUE:OFFSET needs --topic: each topic has such queues")
     async with AdminClient(endpoint) as stub:
+        message_id = await id_in_topic(stub, topic, wanted)
+        request = admin.ExplainRequest(message_id=message_id, topic=topic, group=group)
         found = await stub.Explain(request, timeout=EXPLAIN_TIMEOUT_S)
     if as_json:
         document(_fields(message_id, found))

@@ -11,6 +11,7 @@ from popmq_cli.completion import topic_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import document, fail, note, table
 from popmq_cli.parameters import MessageType, Number, Place, Time
+from popmq_cli.places import described, message_at
 from popmq_cli.times import moment
 from popmq_common.words import counted
 
@@ -100,26 +101,15 @@ async def get(
     """
     async with AdminClient(endpoint) as stub:
         if isinstance(wanted, Place):
-            asked = admin.GetMessageRequest(
-                topic=topic,
-                queue_id=wanted.queue_id,
-                offset=wanted.offset,
-                broker=wanted.broker,
-                system=system,
-            )
-            found = list((await stub.GetMessage(asked, timeout=TIMEOUT_S)).messages)
-            what = f"message at offset {wanted.offset} of queue {wanted.queue_id}"
+            one = await message_at(stub, topic, wanted, system=system)
+            found = [] if one is None else [one]
         else:
             request = admin.FindMessagesRequest(
                 topic=topic, key=wanted, id_only=True, count_max=2, system=system, whole=True
             )
             found = list((await stub.FindMessages(request, timeout=SEARCH_TIMEOUT_S)).messages)
-            what = f"message {wanted}"
     if not found:
-        fail(f"topic {topic} has no {what}")
-    if isinstance(wanted, Place) and len(found) > 1:
-        names = ", ".join(one.broker for one in found)
-        fail(f"brokers {names} have a {what}; say which: BROKER:QUEUE:OFFSET")
+        fail(f"topic {topic} has no {described(wanted)}")
     if body_only:
         sys.stdout.buffer.write(found[0].body)
     elif as_json:

@@ -149,26 +149,34 @@ class Queue(NamedTuple):
     """Empty: it is not named."""
     queue_id: int
 
+    def __str__(self) -> str:
+        return f"{self.broker}:{self.queue_id}" if self.broker else str(self.queue_id)
+
 
 class Place(NamedTuple):
     """Where a message is stored."""
 
     broker: str
+    """Empty: it is not named."""
     queue_id: int
     offset: int
 
+    def __str__(self) -> str:
+        return f"{Queue(self.broker, self.queue_id)}:{self.offset}"
+
 
 class QueueType(click.ParamType):  # type: ignore[type-arg] # generic in stubs
-    """BROKER:QUEUE."""
+    """[BROKER:]QUEUE."""
 
-    name = "broker:queue"
+    name = "[broker:]queue"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Queue:
-        broker, _, queue = str(value).rpartition(":")
-        if not broker or _whole(queue, INT32_MAX) is None:
-            self.fail(f"{value!r} is not BROKER:QUEUE, like broker-a:0", param, ctx)
+        broker, colon, queue = str(value).rpartition(":")
+        if bool(broker) != bool(colon) or _whole(queue, INT32_MAX) is None:
+            text = f"{value!r} is neither QUEUE nor BROKER:QUEUE, like 0 or broker-a:0"
+            self.fail(text, param, ctx)
         return Queue(broker, int(queue))
 
 

@@ -11,7 +11,8 @@ from popmq_cli.commands import Command
 from popmq_cli.completion import group_names, topic_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import confirm, document, fail, table
-from popmq_cli.parameters import Number, Time
+from popmq_cli.parameters import MessageType, Number, Place, Time
+from popmq_cli.places import id_of_dead_letter
 from popmq_common.words import counted
 
 PAGE = 100
@@ -21,10 +22,11 @@ def filter_options(command: Any) -> Any:
     """--reason, --topic and --id: which dead letters are meant."""
     command = click.option(
         "--id",
-        "message_id",
+        "wanted_id",
+        type=MessageType(),
         default="",
-        metavar="MESSAGE_ID",
-        help="Only the message with this id.",
+        metavar="MESSAGE",
+        help="Only this message: its message id, or 0:OFFSET or BROKER:0:OFFSET.",
     )(command)
     command = click.option(
         "--topic",
@@ -56,7 +58,7 @@ async def redrive(
     group: str,
     reason: str,
     topic: str,
-    message_id: str,
+    wanted_id: str | Place,
     everything: bool,
     only_group: bool,
     dry_run: bool,
@@ -72,12 +74,13 @@ async def redrive(
     The command can be interrupted and repeated: a dead letter that was sent is marked and not sent
     again. Exit code 1: some were left, because their topic is gone or GROUP consumes in order.
     """
-    wanted = admin.DeadLetterFilter(reason=reason, topic=topic, message_id=message_id)
-    if everything == bool(reason or topic or message_id):
+    if everything == bool(reason or topic or wanted_id):
         raise click.UsageError("say which: either --all, or some of --reason, --topic and --id")
-    which = admin.RedriveDeadLettersRequest(group=group, filter=wanted)
-    request = admin.RedriveRequest(which=which, to_topic=not only_group, dry_run=dry_run)
     async with AdminClient(endpoint) as stub:
+        message_id = await id_of_dead_letter(stub, group, wanted_id)
+        wanted = admin.DeadLetterFilter(reason=reason, topic=topic, message_id=message_id)
+        which = admin.RedriveDeadLettersRequest(group=group, filter=wanted)
+        request = admin.RedriveRequest(which=which, to_topic=not only_group, dry_run=dry_run)
         total = await _redrive(stub, request, limit)
     _tell(total, request, as_json=as_json)
 

@@ -8,6 +8,7 @@ from popmq_cli.completion import group_names, topic_names
 from popmq_cli.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.output import confirm, document, fields, table
 from popmq_cli.parameters import OFFSET, Queue, QueueType, Time
+from popmq_cli.places import broker_of
 from popmq_common.words import counted
 
 
@@ -22,7 +23,11 @@ from popmq_common.words import counted
     help="To messages stored since this time: 2h (ago), 2026-11-21T19:30:00Z.",
 )
 @click.option("--to-offset", type=OFFSET, help="To this offset; needs --queue.")
-@click.option("--queue", type=QueueType(), help="Only this queue, like broker-a:0.")
+@click.option(
+    "--queue",
+    type=QueueType(),
+    help="Only this queue: 0, or broker-a:0 where several brokers have one.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @client_options
@@ -48,9 +53,10 @@ async def reset_offset(
     """
     request = admin.ResetOffsetsRequest(group=group, topic=topic, dry_run=True)
     _set_target(request, to_earliest, to_latest, to_time, to_offset)
-    if queue is not None:
-        request.broker, request.queue_id = queue
     async with AdminClient(endpoint) as stub:
+        if queue is not None:
+            request.broker = await broker_of(stub, topic, queue)
+            request.queue_id = queue.queue_id
         planned = await stub.ResetOffsets(request, timeout=TIMEOUT_S)
         if dry_run or not (yes or as_json):
             _show(planned, as_json=as_json)

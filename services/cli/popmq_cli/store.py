@@ -23,7 +23,7 @@ from popmq_cli.commands import Group, json_option
 from popmq_cli.completion import topic_names
 from popmq_cli.connection import check_text, client_options
 from popmq_cli.output import confirm, document, fail, progress, table
-from popmq_cli.parameters import OFFSET, Number
+from popmq_cli.parameters import OFFSET, Number, Queue, QueueType
 from popmq_cli.rebuild_queue import rebuild_queue
 from popmq_cli.times import moment
 from popmq_common import logs, properties
@@ -207,12 +207,16 @@ def _show_checkpoint(data_dir: Path, as_json: bool) -> None:
     shell_complete=topic_names,
     help="Of a running broker: the topic, by the name it is stored under.",
 )
-@click.option("--queue", type=Number(), help="Of a running broker: the queue of --topic.")
+@click.option(
+    "--queue",
+    type=QueueType(),
+    help="Of running brokers: the queue of --topic, at each that has it, or at one: broker-a:0.",
+)
 @click.option(
     "--broker",
     default="",
     metavar="BROKER",
-    help="Of a running broker: only this one.  [default: each that has the queue]",
+    help="Of a running broker: the same as --queue BROKER:QUEUE.",
 )
 @_WRITE
 @client_options
@@ -220,26 +224,31 @@ def rebuild(
     data_dir: Path | None,
     offsets: bool,
     topic: str,
-    queue: int | None,
+    queue: Queue | None,
     broker: str,
     write: bool,
     endpoint: str,
     as_json: bool,
 ) -> None:
-    """Rebuild derived files from the log.
+    """Rebuild files that are derived from the log.
 
     Of a stopped broker: all queues in its directory DIR. With --offsets consumerOffset.json is set
     aside, and offsets are read from the journal. The offsets of a group whose journal records were
     deleted by retention are lost.
 
-    Of a running broker: one queue, named by --topic and --queue. Its damaged entries are written
+    Of running brokers: one queue, named by --topic and --queue. Its damaged entries are written
     anew, and messages that groups went over are delivered to them.
     """
     if data_dir is not None and not topic and queue is None:
         _rebuild_all(data_dir, offsets, write, as_json)
     elif data_dir is None and topic and queue is not None:
+        if broker and queue.broker and broker != queue.broker:
+            raise click.UsageError(f"two brokers are named: {broker} and {queue.broker}")
+        broker = queue.broker or broker
         check_text({"topic": topic, "broker": broker})
-        request = admin.RebuildQueueRequest(broker=broker, topic=topic, queue_id=queue, begin=True)
+        request = admin.RebuildQueueRequest(
+            broker=broker, topic=topic, queue_id=queue.queue_id, begin=True
+        )
         rebuild_queue(request, endpoint=endpoint, as_json=as_json)
     else:
         raise click.UsageError("name a directory, or --topic and --queue of a running broker")
