@@ -3,7 +3,9 @@
 import asyncio
 import functools
 import logging
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +21,7 @@ from popmq.errors import PopMQClientError, ServerUnreachable
 from popmq.launch import ENDPOINT_HELP, ENDPOINT_VARIABLE, TLS_CA_HELP, TLS_CA_VARIABLE
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_cli.commands import ServerOption, json_option
-from popmq_cli.output import EXIT_UNREACHABLE, fail
+from popmq_cli.output import EXIT_UNREACHABLE, error_line, fail, is_json
 
 START_HINT: Final = "start one with: popmq standalone"
 TIMEOUT_S: Final = 10.0
@@ -209,13 +211,20 @@ def _todo(text: str) -> str:
 
 async def until_terminated(work: Coroutine[Any, Any, None]) -> None:
     """SIGTERM ends it as Ctrl-C does: what it has made for itself is taken away again. A second
-    one does not wait for that."""
+    one does not wait for that, and ends the process."""
     task = asyncio.current_task()
     if task is not None and threading.current_thread() is threading.main_thread():
         loop = asyncio.get_running_loop()
+        as_json = is_json()
+
+        def cut_short(*_: object) -> None:
+            text = "ended by a second signal: what it made for itself is still there"
+            os.write(sys.stderr.fileno(), error_line(text, EXIT_TERMINATED, as_json).encode())
+            os._exit(EXIT_TERMINATED)
 
         def terminate() -> None:
             loop.remove_signal_handler(signal.SIGTERM)
+            signal.signal(signal.SIGTERM, cut_short)
             task.cancel()
 
         loop.add_signal_handler(signal.SIGTERM, terminate)

@@ -110,10 +110,12 @@ def fail(text: str, code: int = EXIT_FAILED) -> NoReturn:
 
 
 def tell_error(text: str, code: int, *, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps({"error": text, "exitCode": code}, ensure_ascii=False), err=True)
-    else:
-        click.echo(f"popmq: {text}", err=True)
+    click.echo(error_line(text, code, as_json), err=True, nl=False)
+
+
+def error_line(text: str, code: int, as_json: bool) -> str:
+    told = {"error": text, "exitCode": code}
+    return (json.dumps(told, ensure_ascii=False) if as_json else f"popmq: {text}") + "\n"
 
 
 def confirm(question: str, *, yes: bool) -> None:

@@ -38,7 +38,12 @@ def run(start: Start, log_level: str, ready: Callable[[object], None] | None = N
     except (PopMQError, ConfigError, RuntimeError, ValueError) as wrong:
         fail(str(wrong))
     except OSError as wrong:  # a directory that cannot be made, a port that is in use
-        fail(f"it cannot start: {wrong}")
+        why = wrong.strerror or str(wrong)
+        fail(
+            f"it cannot start: {why}: {wrong.filename}"
+            if wrong.filename
+            else f"it cannot start: {why}"
+        )
 
 
 def configured(cls: type[T], prefix: str, environ: Mapping[str, str]) -> T:

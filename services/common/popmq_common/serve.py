@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -20,7 +21,8 @@ def run_until_stopped(
 
     A service with a future `ended` may end by itself; then `RuntimeError` is raised.
 
-    Leaving the context is the drain: the service stops accepting, finishes, flushes.
+    Leaving the context is the drain: the service stops accepting, finishes, flushes. A second
+    signal changes nothing; kill -9 does not wait.
     """
     keep_little()
     uvloop.run(_serve(start, ready))
@@ -44,8 +46,15 @@ async def _serve(
 ) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def asked() -> None:
+        if stop.is_set():
+            text = "popmq: it is stopping already, and finishes what is under way"
+            print(text, file=sys.stderr, flush=True)
+        stop.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, asked)
     async with start() as service:
         spare_collector()
         if ready is not None:
