@@ -1,11 +1,12 @@
 """Durations and points in time as people read them."""
 
 import re
-from datetime import UTC, datetime
 from typing import Final
 
+from popmq_common.words import moment as moment  # as options that take a TIME read it
+
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION: Final = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)(ms|s|m|h|d)")
+_DURATION: Final = re.compile(r"(\d{1,13}(?:\.\d{1,12})?)(ms|s|m|h|d)")
 
 
 def duration_ms(text: str) -> int:
@@ -22,11 +23,6 @@ def duration_text(ms: int) -> str:
         if ms and ms % _UNITS_MS[unit] == 0:
             return f"{ms // _UNITS_MS[unit]}{unit}"
     return f"{ms}ms"
-
-
-def moment(ms: int) -> str:
-    """In UTC, to the millisecond, as options that take a TIME read it."""
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
 def span_text(ms: int) -> str:

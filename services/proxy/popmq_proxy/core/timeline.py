@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common import properties as names
 from popmq_common.words import counted
+from popmq_common.words import moment as when
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core.verdict import State, verdicts, when
+from popmq_proxy.core.verdict import State, verdicts
 
 _NACKS = {
     link.NACK_KIND_COUNTED: "a failed attempt",

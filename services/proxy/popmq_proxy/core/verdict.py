@@ -5,12 +5,12 @@ walks all of them.
 """
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from enum import StrEnum
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common import properties as names
 from popmq_common.words import counted
+from popmq_common.words import moment as when
 from popmq_internal.v1 import link_pb2 as link
 
 SILENT_MS = 60_000
@@ -45,10 +45,6 @@ class State(StrEnum):
     NOT_READABLE = "not-readable"
     UNREAD = "unread"
     UNKNOWN = "unknown"
-
-
-def when(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
 def _say(
