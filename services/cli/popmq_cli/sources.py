@@ -7,23 +7,30 @@
 
 Docker's DNS has an address for each container of a service, and for each address the container's
 name: popmq-proxy-2.popmq_back. The target's instance is `proxy-2:5557`, as operators call it.
+
+Few may ask at a time, each within a time: the bounds are those of /metrics of the services.
 """
 
 import argparse
+import asyncio
 import json
 import re
 import signal
 import socket
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
+
+from popmq_common.metrics_http import Pages
 
 PAGE_BYTES_MAX: Final = 8 << 20
 """Of a file of figures; a larger one was not written by an audit."""
 REQUEST_S_MAX: Final = 5.0
+"""To ask, and then to read what comes."""
+OK: Final = "200 OK"
 
 
 def container(address: str, service: str, host: str) -> str:
@@ -93,39 +100,40 @@ def host_of(address: str) -> str:
         return ""
 
 
-def handler(folder: Path) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        timeout = REQUEST_S_MAX
+Started = Callable[[str, list[tuple[str, str]]], object]
 
-        def do_GET(self) -> None:
-            asked = urlsplit(self.path)
-            if asked.path == "/metrics":
-                self._answer(200, "text/plain; version=0.0.4", figures(folder))
-            elif asked.path == "/targets":
-                self._targets({name: values[0] for name, values in parse_qs(asked.query).items()})
-            else:
-                self._answer(404, "text/plain", "/targets?name=SERVICE&port=PORT, or /metrics\n")
 
-        def _targets(self, asked: dict[str, str]) -> None:
-            name, port = asked.get("name", ""), asked.get("port", "")
-            if not name or not port.isdecimal():
-                self._answer(400, "text/plain", "give name and port\n")
-                return
-            found = targets(name, int(port), addresses_of(name), host_of)
-            self._answer(200, "application/json", json.dumps(found))
+def application(folder: Path) -> Callable[[dict[str, str], Started], list[bytes]]:
+    """WSGI."""
 
-        def _answer(self, status: int, kind: str, text: str) -> None:
-            body = text.encode()
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answered(environ: dict[str, str], start: Started) -> list[bytes]:
+        status, kind, text = _answer(folder, environ["PATH_INFO"], environ["QUERY_STRING"])
+        start(status, [("Content-Type", kind)])
+        return [text.encode()]
 
-        def log_message(self, format: str, *values: object) -> None:
-            """Prometheus asks every few seconds."""
+    return answered
 
-    return Handler
+
+def _answer(folder: Path, path: str, query: str) -> tuple[str, str, str]:
+    """(status, content type, text)."""
+    if path == "/metrics":
+        return OK, "text/plain; version=0.0.4", figures(folder)
+    if path != "/targets":
+        return "404 Not Found", "text/plain", "/targets?name=SERVICE&port=PORT, or /metrics\n"
+    asked = {name: values[0] for name, values in parse_qs(query).items()}
+    name, port = asked.get("name", ""), asked.get("port", "")
+    if not name or not port.isdecimal():
+        return "400 Bad Request", "text/plain", "give name and port\n"
+    return OK, "application/json", json.dumps(targets(name, int(port), addresses_of(name), host_of))
+
+
+async def serve(folder: Path, host: str, port: int) -> None:
+    """Until SIGTERM. Raises `OSError` when the port is taken."""
+    pages = Pages(application(folder), REQUEST_S_MAX, may_wait=True)  # DNS may be slow
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, pages.stop)
+    listening: Future[None] = Future()
+    await pages.run(host, port, listening)
+    listening.result()
 
 
 def main(words: list[str]) -> int:
@@ -134,11 +142,11 @@ def main(words: list[str]) -> int:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--figures", type=Path, required=True, metavar="DIR")
     options = parser.parse_args(words)
-    server = ThreadingHTTPServer((options.host, options.port), handler(options.figures))
-    server.daemon_threads = True
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with server:
-        server.serve_forever()
+    try:
+        asyncio.run(serve(options.figures, options.host, options.port))
+    except OSError as wrong:
+        print(f"popmq_cli.sources: cannot listen on {options.host}: {wrong}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -67,7 +67,7 @@ class MetricsServer:
             Info("popmq_build", "Which PopMQ this is", registry=registry).info(
                 {"version": version("popmq")}
             )
-            self._pages = _Pages(make_wsgi_app(registry), self._request_s)
+            self._pages = Pages(make_wsgi_app(registry), self._request_s)
             listening: Future[None] = Future()
             self._thread = threading.Thread(
                 target=lambda: asyncio.run(self._pages.run(self._host, self.port, listening)),
@@ -93,12 +93,16 @@ class MetricsServer:
             await asyncio.to_thread(self._thread.join)
 
 
-class _Pages:
-    """What runs in the thread."""
+class Pages:
+    """Serves a WSGI application in an event loop, within the bounds above."""
 
-    def __init__(self, app: Callable[..., Iterable[bytes]], request_s: float) -> None:
+    def __init__(
+        self, app: Callable[..., Iterable[bytes]], request_s: float, *, may_wait: bool = False
+    ) -> None:
+        """`may_wait`: a page may take long to be made; then a thread makes it, one at a time."""
         self._app = app
         self._request_s = request_s
+        self._may_wait = may_wait
         self._connections: set[asyncio.Task[Any]] = set()
         self._stopping: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
@@ -121,7 +125,7 @@ class _Pages:
         await asyncio.gather(*self._connections, return_exceptions=True)
 
     def stop(self) -> None:
-        """Called in another thread."""
+        """Any thread may call it while it runs."""
         self._loop.call_soon_threadsafe(self._stopping.set)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -142,7 +146,8 @@ class _Pages:
             head = await reader.readuntil(b"\r\n\r\n")
         environ = _environ(head)
         async with self._turn:
-            page = self._page(environ)
+            making = asyncio.to_thread if self._may_wait else _at_once
+            page = await making(self._page, environ)
             await asyncio.sleep(PAGE_GAP_S)
         async with asyncio.timeout(self._request_s):
             writer.write(page)
@@ -164,6 +169,10 @@ class _Pages:
             return b"HTTP/1.0 503 Service Unavailable\r\n\r\nthe service is held up\n"
         told.append(f"Content-Length: {len(body)}")
         return "\r\n".join([*told, "", ""]).encode() + body
+
+
+async def _at_once(made: Callable[[dict[str, str]], bytes], environ: dict[str, str]) -> bytes:
+    return made(environ)
 
 
 def _environ(head: bytes) -> dict[str, str]:
