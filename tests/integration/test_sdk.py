@@ -1,12 +1,14 @@
 """The SDK against a standalone: what an application sees."""
 
 import asyncio
+from typing import Any
 
 import grpc
 import pytest
 from integration.conftest import Raw
 
 from popmq import Client, InvalidReceiptHandle, Message, NotAllSent, RefusedByServer, SendReceipt
+from popmq import sync as popmq_sync
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 
@@ -30,6 +32,26 @@ async def test_send_receive_ack(raw: Raw, client: Client) -> None:
     assert message.delivery_attempt == 1
     await client.ack(message)
     assert await client.receive("t", "g", wait_s=0.1) == []
+
+
+async def test_a_body_that_is_text_is_refused_where_it_was_written(endpoint: str) -> None:
+    """By each way to send; nothing is stored, and the next message goes."""
+    text: Any = "text"
+    words = "a body is bytes, not str: encode it, or take a producer with a serializer"
+    async with Client(endpoint) as client:
+        await client.admin.create_group("g", start="first")
+        with pytest.raises(TypeError, match=words):
+            await client.send("t", text)
+        with pytest.raises(TypeError, match=words):
+            await client.send_many("t", [Message(body=b"good"), Message(body=text)])
+        with pytest.raises(TypeError, match=words):
+            await client.producer().send("t", text)
+        with pytest.raises(TypeError, match=words):
+            await client.transactions.send("t", text)
+        await client.send("t", b"bytes")
+        assert [one.body for one in await client.receive("t", "g", wait_s=0)] == [b"bytes"]
+    with popmq_sync.Client(endpoint) as sync_client, pytest.raises(TypeError, match=words):
+        await asyncio.to_thread(sync_client.send, "t", text)
 
 
 async def test_an_sql_condition(raw: Raw, client: Client) -> None:
