@@ -34,7 +34,7 @@ HEADINGS: Final = (
 
 @click.group(cls=Group)
 def cluster() -> None:
-    """Show the state of the whole cluster."""
+    """Show the state of the whole cluster; accept a broker that was replaced."""
 
 
 @cluster.command()

@@ -86,9 +86,9 @@ async def list_letters(
 async def show(group: str, wanted: str | Place, endpoint: str, as_json: bool) -> None:
     """Show a dead letter of GROUP: reason, properties and body.
 
-    MESSAGE is its message id, or its place among the dead letters: 0:OFFSET or BROKER:0:OFFSET, for
-    they have one queue. If several have the id, the newest is shown. Without --json a body that is
-    not text is only measured.
+    MESSAGE is its message id, or its place: 0:OFFSET or BROKER:0:OFFSET, for dead letters have one
+    queue. If several have the id, the newest is shown. Without --json only the size is shown of a
+    body that is not text.
     """
     newest: admin.DeadLetter | None = None
     async with AdminClient(endpoint) as stub:

@@ -33,8 +33,8 @@ def message() -> None:
 @click.option(
     "--key", required=True, metavar="KEY", help="One of the message's keys, or its message id."
 )
-@click.option("--from", "from_ms", type=Time(), help="Stored at this time or later: 2h (ago).")
-@click.option("--to", "until_ms", type=Time(), help="Stored at this time or earlier.")
+@click.option("--from", "from_ms", type=Time(), help="Only stored at this time or later: 2h (ago).")
+@click.option("--to", "until_ms", type=Time(), help="Only stored at this time or earlier.")
 @click.option(
     "--limit", type=Number(1, 64), default=32, show_default=True, help="Show at most this many."
 )

@@ -15,17 +15,15 @@ from popmq_cli.retry_policy import policy_option, policy_text
 from popmq_cli.times import duration_text
 from popmq_common.words import counted
 
-hand_outs_option = click.option(
-    "--max-hand-outs",
-    type=Number(1),
-    help="All deliveries, counted or not, before a message that is given back uncounted is "
-    "dead-lettered.  [default: 1000]",
+_HAND_OUTS = (
+    "Deliveries in all, also those given back uncounted, before a message is dead-lettered."
 )
 access_lock_option = click.option(
     "--access-lock",
     "lock_hold_ms",
     type=Duration(),
-    help="Only one pulling consumer reads a queue; a silent one loses it after this time. 0: off.",
+    help="Let one pulling consumer at a time read a queue; one that is silent for this time loses "
+    "it. 0: off.",
 )
 
 
@@ -52,7 +50,7 @@ def group() -> None:
     show_default=True,
     help="Where it starts: last, after its first receive; first, at the oldest message; or a time.",
 )
-@hand_outs_option
+@click.option("--max-hand-outs", type=Number(1), help=f"{_HAND_OUTS}  [default: 1000]")
 @access_lock_option
 @policy_option
 @client_options
@@ -105,7 +103,7 @@ async def create(
 @click.option(
     "--from", "start", type=Start(), help="Where it starts in topics it has not read yet."
 )
-@hand_outs_option
+@click.option("--max-hand-outs", type=Number(1), help=_HAND_OUTS)
 @access_lock_option
 @policy_option
 @client_options

@@ -20,8 +20,8 @@ PERMISSIONS: Final = ["read", "read-write"]
 async def permission(broker: str, allowed: str, endpoint: str, as_json: bool) -> None:
     """Make BROKER read-only for clients, or let them write again.
 
-    Use it to empty a broker before it is removed. New messages go to other brokers; those of
-    message groups that are on it are refused.
+    Use it to empty a broker before it is removed. New messages go to other brokers. New messages of
+    a message group that has its place on BROKER are refused: elsewhere they would be out of order.
     """
     async with AdminClient(endpoint) as stub:
         request = admin.SetPermissionRequest(broker=broker, permission=allowed)

@@ -151,7 +151,7 @@ def _left(count: int) -> str:
     "--before",
     "before_ms",
     type=Time(),
-    help="Those that became dead letters before this time: 7d, 2026-11-21T19:30:00Z.",
+    help="Those that became dead letters before this time: 7d (ago), 2026-11-21T19:30:00Z.",
 )
 @click.option("--dry-run", is_flag=True, help="Show how many would be deleted; delete nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")

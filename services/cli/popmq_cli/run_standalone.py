@@ -77,7 +77,12 @@ def standalone_configs(
     show_default=True,
     help="With sync OK means on disk; with async a crash loses the last half second.",
 )
-@click.option("--metrics-port", type=PORT, default=0, help="Port of /metrics.  [default: none]")
+@click.option(
+    "--metrics-port",
+    type=PORT,
+    default=0,
+    help="Port of the page /metrics for Prometheus.  [default: none]",
+)
 @click.option(
     "--log-level",
     type=click.Choice(logs.LEVELS),

@@ -66,8 +66,8 @@ def _errors(command: Callable[..., None]) -> Callable[..., None]:
 def store() -> None:
     """Check, show, copy and repair the files of a broker.
 
-    The broker must be stopped, except for `backup`. Exit codes: 0 everything is sound, 1 damage was
-    found, 2 the command was refused.
+    The broker must be stopped, except for `backup` and for `rebuild` of one queue. Exit codes: 0
+    everything is sound, 1 damage was found, 2 the command was refused.
     """
 
 
@@ -114,7 +114,7 @@ def check(data_dir: Path, as_json: bool) -> None:
 @_DIR
 @click.option("--topic", default="", metavar="TOPIC", help="Only records of this topic.")
 @click.option(
-    "--queue", type=Number(), help="Only this queue of --topic, read through its entries."
+    "--queue", type=Number(), help="Only this queue of --topic, in the order of its entries."
 )
 @click.option(
     "--from",

@@ -18,7 +18,7 @@ TYPES = ["NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"]
 
 @click.group(cls=Group)
 def topic() -> None:
-    """Create, change, list, show and delete topics."""
+    """Create, change, spread, list, show and delete topics."""
 
 
 type_option = click.option(

@@ -19,7 +19,11 @@ def transaction() -> None:
 
 @transaction.command("list")
 @click.option(
-    "--topic", default="", metavar="TOPIC", shell_complete=topic_names, help="Only of this topic."
+    "--topic",
+    default="",
+    metavar="TOPIC",
+    shell_complete=topic_names,
+    help="Only transactions of this topic.",
 )
 @click.option(
     "--limit",
