@@ -40,6 +40,18 @@ def test_the_image_of_the_services_is_compiled(cluster: Cluster) -> None:
     assert inside("popmq-test", f'python -c "{which}"').strip().endswith(".so")
 
 
+def test_what_was_taken_out_of_the_image_is_missed_by_nobody(cluster: Cluster) -> None:
+    """Each module of the services can be imported there."""
+    packages = "popmq_broker popmq_cli popmq_common popmq_nameserver popmq_proxy"
+    walk = (
+        "import importlib, pkgutil; "
+        f"found = [m.name for p in '{packages}'.split() for m in pkgutil.walk_packages("
+        "importlib.import_module(p).__path__, p + '.')]; "
+        "[importlib.import_module(name) for name in found]; print(len(found))"
+    )
+    assert int(inside("popmq-test", f'python -c "{walk}"')) > 200
+
+
 def test_grpc_trusts_whom_the_system_trusts(cluster: Cluster) -> None:
     """It brings the same certificates in a file of its own, to which a link leads instead."""
     roots = "pkgutil.get_data('grpc', '_cython/_credentials/roots.pem')"
