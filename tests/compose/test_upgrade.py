@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from compose.cluster import BUILD_S, DEPLOY, Cluster, inspect, run
 from compose.load import loaded
+from compose.test_prometheus import until
 from testcontainers.compose import DockerCompose
 
 IMAGE = "popmq-test"
@@ -86,6 +87,27 @@ async def test_a_rolling_upgrade_is_no_outage(larger: Cluster) -> None:
         *("broker-a-1", "broker-b-1", "broker-c-1", "nameserver-1-1", "nameserver-2-1")
     ]
     assert "done: 0 replaced" in upgrade()
+    project = os.environ["COMPOSE_PROJECT_NAME"]
+    names = {
+        str(inspect(one, ".Name")).removeprefix(f"/{project}-")
+        for one in larger.containers("proxy")
+    }
+
+    async def named() -> bool:
+        status = await asyncio.to_thread(larger.server.cli, "cluster", "status")
+        assert isinstance(status, dict)
+        return {proxy["name"] for proxy in status["proxies"]} == names
+
+    await until(named)
+
+
+async def test_an_up_after_an_upgrade_replaces_nothing(larger: Cluster) -> None:
+    """Else it would make all proxies anew at the same time."""
+    another_image()
+    await asyncio.to_thread(upgrade)
+    before = {service: larger.containers(service) for service in SERVICES}
+    larger.up("--scale", "proxy=3")
+    assert {service: larger.containers(service) for service in SERVICES} == before
 
 
 async def test_it_stops_at_the_first_that_does_not_become_healthy(larger: Cluster) -> None:
