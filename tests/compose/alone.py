@@ -19,12 +19,8 @@ async def standalone(image: str, *arguments: str) -> AsyncIterator[Client]:
     """A client of it, by a port of this machine that is not the container's."""
     command = ["standalone", "--host", "0.0.0.0", "--data-dir", "/data", *arguments]
     container = DockerContainer(image).with_command(command).with_exposed_ports(8081)
-    contained = container.with_kwargs(
-        read_only=True,
-        mem_limit="512m",
-        cap_drop=["ALL"],
-        tmpfs={"/tmp": "", "/data": "uid=10001,mode=0700"},
-    )
+    container.tmpfs |= {"/tmp": "", "/data": "uid=10001,mode=0700"}
+    contained = container.with_kwargs(read_only=True, mem_limit="512m", cap_drop=["ALL"])
     with contained:
         endpoint = f"127.0.0.1:{container.get_exposed_port(8081)}"
         async with Client(endpoint) as client:

@@ -28,6 +28,7 @@ async def test_the_audit_passes_for_both_brokers(cluster: Cluster) -> None:
     async with Client(cluster.endpoint) as client:
         await send(client, "audited", sent)
         assert set(await receive(client, "audited", readers, sent)) == sent
+    await within_true(lambda: all(has_offsets(cluster, name) for name in ("broker-a", "broker-b")))
     said = cluster.command("run", "--rm", "--build", "audit", timeout_s=BUILD_S)
     assert verdicts(said) == PASSES, said
 
@@ -69,6 +70,13 @@ async def test_the_spark_cluster_audits_again_and_again(
         await within_true(lambda: run("docker", "exec", worker, "ls", "/tmp/work") == "", 120)
     finally:
         spark.command("rm", "--stop", "--force", *services)
+
+
+def has_offsets(cluster: Cluster, broker: str) -> bool:
+    """It writes them every few seconds; without them an audit can say nothing."""
+    (container,) = cluster.containers(broker)
+    words = ["docker", "exec", container, "test", "-s", "/data/config/consumerOffset.json"]
+    return subprocess.run(words, capture_output=True, check=False, timeout=60).returncode == 0
 
 
 def reaches(container: str, host: str, port: int) -> bool:
