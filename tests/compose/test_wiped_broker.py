@@ -39,11 +39,11 @@ async def test_a_broker_that_lost_its_disk_is_told_of_until_it_is_accepted(
         assert sent <= set(await receive(client, "wiped", readers, sent))
 
     async def told() -> bool:
-        rows = await query(cluster, 'ALERTS{alertname="BrokerReplaced",alertstate="firing"}')
-        return {row["metric"]["peer"] for row in rows} == {BROKER}
+        alert = f'ALERTS{{alertname="BrokerReplaced",alertstate="firing",peer="{BROKER}"}}'
+        return bool(await query(cluster, alert))
 
     async def silent() -> bool:
-        return not await query(cluster, "max(popmq_broker_replaced_peers) == 1")
+        return not await query(cluster, f'popmq_broker_replaced_peers{{peer="{BROKER}"}} == 1')
 
     await until(told)
     cluster.server.cli("cluster", "accept", BROKER)
