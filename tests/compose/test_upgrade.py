@@ -120,6 +120,8 @@ async def test_an_up_after_an_upgrade_replaces_nothing(larger: Cluster) -> None:
     another_image()
     await asyncio.to_thread(upgrade)
     before = {service: larger.containers(service) for service in SERVICES}
+    unused = f"{os.environ['COMPOSE_PROJECT_NAME']}_grafana"
+    assert unused not in run("docker", "volume", "ls", "--quiet").split()
     larger.up("--scale", "proxy=3")
     assert {service: larger.containers(service) for service in SERVICES} == before
 
