@@ -115,7 +115,8 @@ class ProxyConfig:
     """Headers of a request, as they are sent and as they are meant."""
     idle_frames_max: int = 10_000
     """Frames a second of a connection that begin nothing: pings, windows, resets, pieces of a few
-    bytes. One that sends more is closed."""
+    bytes. Each call that is answered allows eight more, each KiB of an answer one. One that sends
+    more is closed."""
     address_idle_frames_max: int = 50_000
     """The same of all connections of an address; beyond it those are closed that send more than
     their part."""

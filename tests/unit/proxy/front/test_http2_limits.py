@@ -167,6 +167,66 @@ FRAMES: dict[str, Callable[[int], bytes]] = {
 }
 
 
+@pytest.fixture
+def second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All frames come within one second."""
+    monkeypatch.setattr(idle, "monotonic", lambda: 1_000.0)
+
+
+@pytest.mark.usefixtures("second")
+async def test_no_rate_of_calls_is_too_much() -> None:
+    """As grpcio makes them: two windows for each, and a ping now and then."""
+    among = shared(idle_frames_max=1_000, address_idle_frames_max=1_000)
+    caller = await greeted(among)
+    ping = wire.frame(wire.PING, 0, 0, bytes(8))
+    for number in range(5_000):
+        stream_id = 2 * number + 1
+        windows = wire.window_update(stream_id, 5) + wire.window_update(0, 5)
+        frames = caller.request(stream_id, b"hello"), windows, ping if number % 10 == 0 else b""
+        caller.connection.data_received(b"".join(frames))
+        await asyncio.sleep(0)
+    await turns(20)
+    assert caller.goaway_code() is None
+    assert await caller.is_served()
+
+
+@pytest.mark.usefixtures("second")
+async def test_large_answers_are_worth_the_windows_for_them() -> None:
+    """A client that lets 4 KiB more through, of the stream and of the connection, as it reads."""
+    caller = await greeted(shared(idle_frames_max=1_000, address_idle_frames_max=1_000))
+    size = 1 << 24
+    await caller.give(wire.window_update(0, size))
+    await caller.give(wire.settings({Setting.INITIAL_WINDOW_SIZE: size}))
+    for number in range(1, 10, 2):
+        head = caller.head(number)
+        pieces = [wire.frame(wire.DATA, 0, number, bytes(1 << 18)) for _ in range(3)]
+        end = wire.frame(wire.DATA, wire.END_STREAM, number, bytes(1 << 18))
+        await caller.give(head, *pieces, end)
+        await turns(50)
+        for _ in range((1 << 20) // 4_096):
+            windows = wire.window_update(0, 4_096) + wire.window_update(number, 4_096)
+            caller.connection.data_received(windows)
+    assert caller.goaway_code() is None
+
+
+@pytest.mark.usefixtures("second")
+async def test_what_calls_are_worth_is_bounded() -> None:
+    caller = await greeted(shared(idle_frames_max=1_000))
+    caller.connection._member.idle.earn(100 * idle.EARNED_MAX)
+    await caller.give(wire.window_update(0, 1) * (idle.EARNED_MAX + 3_000))
+    await turns(200)
+    assert caller.goaway_code() == Error.ENHANCE_YOUR_CALM
+
+
+@pytest.mark.usefixtures("second")
+async def test_a_call_that_is_refused_is_worth_nothing() -> None:
+    caller = await greeted(shared(idle_frames_max=1_000, streams_first=1, streams_max=1))
+    await caller.give(caller.request(1, b"wait"))
+    for number in range(1, 210):
+        await caller.give(caller.request(2 * number + 1, b"hello"))
+    assert caller.goaway_code() == Error.ENHANCE_YOUR_CALM
+
+
 @pytest.mark.parametrize("name", FRAMES)
 async def test_frames_that_begin_nothing_are_bounded(name: str) -> None:
     among = shared(idle_frames_max=1_000)
@@ -191,6 +251,22 @@ async def test_an_address_has_a_budget_for_all_its_connections() -> None:
     assert Error.ENHANCE_YOUR_CALM in [one.goaway_code() for one in crowd]
     assert await quiet.is_served()
     assert await other.is_served()
+
+
+@pytest.mark.usefixtures("second")
+async def test_beside_a_flood_a_connection_of_the_address_has_its_part_of_the_budget() -> None:
+    """Many connections behind one balancer: the part of each is less than a grant."""
+    among = shared(idle_frames_max=2_000, address_idle_frames_max=4_000)
+    quiet = [Caller(among) for _ in range(60)]
+    crowd = [await greeted(among) for _ in range(4)]
+    for one in crowd:
+        await one.give(wire.window_update(0, 1) * 2 * idle.GRANT)
+    ping = wire.frame(wire.PING, 0, 0, bytes(8))
+    for one in quiet[:3]:
+        await one.give(GREETING, ping * 40)
+        assert one.goaway_code() is None
+        await one.give(ping * 60)
+        assert one.goaway_code() == Error.ENHANCE_YOUR_CALM
 
 
 async def test_what_does_not_fit_into_a_turn_is_done_in_later_ones(

@@ -4,6 +4,9 @@ Resets, pings, settings, windows, priorities, unknown and empty frames, pieces o
 connection takes them from an allowance that is filled up as it is used, so that the clock is read
 once for `GRANT` of them. What its address has in all is looked at then as well; beyond that goes
 who has more than its part.
+
+Honest clients send such frames beside their calls: two windows for each, say. So a call that was
+answered adds to the allowance, and so does what an answer brings: no rate of calls is too much.
 """
 
 from time import monotonic
@@ -12,6 +15,14 @@ from typing import Final
 from popmq_proxy.front.http2.wire import ConnectionBroken, Error
 
 GRANT: Final = 500
+CALL: Final = 8
+"""What a call is worth that was answered."""
+ANSWER_SHIFT: Final = 10
+"""A body that leaves is worth a frame for each KiB: clients let more through for each 4 KiB that
+they have read, of the stream and of the connection."""
+EARNED_MAX: Final = 65_536
+"""What a connection may have of these: thousands of polls may be answered at once, and the windows
+for them come later."""
 REFUSED_STREAM: Final = 5
 """What a refused request counts as."""
 RAPID_RESET: Final = 20
@@ -53,11 +64,16 @@ class IdleFrames:
     """Those of one connection."""
 
     def __init__(self, address: AddressFrames, second_max: int, address_second_max: int) -> None:
-        self._left = GRANT
+        self._left = 0
         self._own = Spent()
         self._address = address
         self._second_max = second_max
         self._address_second_max = address_second_max
+
+    def earn(self, count: int) -> None:
+        """Beside the next ones there was work."""
+        left = self._left + count
+        self._left = left if left < EARNED_MAX else EARNED_MAX
 
     def spend(self, count: int = 1) -> None:
         """Raises `ConnectionBroken` when there were too many."""
@@ -67,11 +83,13 @@ class IdleFrames:
 
     def _fill_up(self) -> None:
         now_s, address = monotonic(), self._address
-        own = self._own.at(now_s) + GRANT
-        all_of_address = address.at(now_s) + GRANT
-        part = self._address_second_max // max(1, address.connection_count)
-        if own > self._second_max or (all_of_address > self._address_second_max and own > part):
+        own, of_address = self._own.at(now_s), address.at(now_s)
+        grant = min(GRANT, self._second_max - own)
+        if of_address + GRANT > self._address_second_max:
+            part = self._address_second_max // max(1, address.connection_count)
+            grant = min(grant, part - own)
+        if grant <= 0:
             raise ConnectionBroken(Error.ENHANCE_YOUR_CALM, "too many frames that begin nothing")
-        self._own.count = own
-        address.count = all_of_address
-        self._left += GRANT
+        self._own.count = own + grant
+        address.count = of_address + grant
+        self._left += grant

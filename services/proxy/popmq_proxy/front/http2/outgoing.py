@@ -13,7 +13,7 @@ from typing import Final
 from popmq_common.units import KiB
 from popmq_proxy.front.events import END, START
 from popmq_proxy.front.grpc_wire import PREFIX_BYTES
-from popmq_proxy.front.http2 import wire
+from popmq_proxy.front.http2 import idle, wire
 from popmq_proxy.front.http2.headers import block_of
 from popmq_proxy.front.http2.shared import Member, Shared
 from popmq_proxy.front.http2.stream import Stream
@@ -50,6 +50,7 @@ class Outgoing:
         self._transport = transport
         self._room = shared.rooms.unread
         self._account = member.accounts.unread
+        self._idle = member.idle
         self._shared = shared
         self._loop = asyncio.get_running_loop()
         self._jammed = False
@@ -272,6 +273,7 @@ class Outgoing:
 
     def _data_frames(self, stream: Stream, data: bytes) -> list[bytes]:
         """They count as sent."""
+        self._idle.earn(len(data) >> idle.ANSWER_SHIFT)
         stream.send_window -= len(data)
         self._window -= len(data)
         return wire.data_frames(stream.id, data, self.frame_bytes_max)

@@ -279,7 +279,9 @@ class Streams:
 
     def answered(self, stream: Stream) -> None:
         """Its last frame has been put."""
-        if not stream.ended:
+        if stream.ended:
+            self._idle.earn(idle.CALL)
+        else:
             self.put_reset(stream.id, Error.NO_ERROR)
         self._forget(stream)
 
