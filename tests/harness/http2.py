@@ -24,12 +24,17 @@ class Wire(asyncio.Transport):
         self.closed = False
         self.hung_up = False
         self.reads = True
+        self.held_bytes = 0
+        """What the socket has not taken."""
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         assert not self.closed, "nothing may be written behind the end"
         self.written += data
+
+    def get_write_buffer_size(self) -> int:
+        return self.held_bytes
 
     def can_write_eof(self) -> bool:
         return True

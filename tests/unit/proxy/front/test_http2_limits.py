@@ -8,8 +8,10 @@ from harness.http2 import Client, shared, turns
 from hpack import Encoder
 
 from popmq_proxy.front.events import Event, Receive, Send
-from popmq_proxy.front.http2 import connection, idle, wire
+from popmq_proxy.front.http2 import connection, idle, outgoing, wire
+from popmq_proxy.front.http2 import turns as turns_module
 from popmq_proxy.front.http2.deadlines import TICK_S
+from popmq_proxy.front.http2.outgoing import WAITING_BYTES
 from popmq_proxy.front.http2.shared import Shared
 from popmq_proxy.front.http2.turns import SLICE_S
 from popmq_proxy.front.http2.wire import Error, Setting
@@ -139,7 +141,7 @@ async def test_an_answer_that_nobody_reads_is_given_up() -> None:
     caller = await greeted(among)
     await caller.give(wire.settings({Setting.INITIAL_WINDOW_SIZE: 0}))
     await caller.give(caller.request(1, b"hello"))
-    assert among.rooms.unread.taken == 5
+    assert among.rooms.unread.taken == 5 + WAITING_BYTES
     pass_time(among, 5.0)
     await caller.give(wire.window_update(1, 1))
     pass_time(among, 9.0)
@@ -149,6 +151,107 @@ async def test_an_answer_that_nobody_reads_is_given_up() -> None:
     assert not caller.connection.streams.open
 
 
+async def test_an_answer_that_has_no_room_to_wait_ends_its_call() -> None:
+    among = shared(unread_bytes_max=8_000)
+    caller, other = await greeted(among), await greeted(among, OTHER_HOST)
+    await caller.give(wire.settings({Setting.INITIAL_WINDOW_SIZE: 0}))
+    for stream_id in range(1, 41, 2):
+        await caller.give(caller.request(stream_id, b"hello"))
+    calm = wire.NUMBER.pack(Error.ENHANCE_YOUR_CALM)
+    assert (wire.RST_STREAM, 0, calm) in caller.frames(39)
+    assert among.rooms.unread.taken <= 8_000
+    assert await other.is_served()
+    caller.connection.connection_lost(None)
+    await turns()
+    assert among.rooms.unread.taken == 0
+
+
+# --- windows of all streams ---
+
+
+async def blocked(among: Shared, streams: int) -> Caller:
+    """A client whose answers wait for their windows."""
+    caller = await greeted(among)
+    await caller.give(wire.settings({Setting.INITIAL_WINDOW_SIZE: 0}))
+    for number in range(streams):
+        await caller.give(caller.request(2 * number + 1, b"hello"))
+    assert caller.connection.outgoing.held_up_count == streams
+    caller.transport.take()
+    return caller
+
+
+def windows(*sizes: int) -> bytes:
+    pairs = [wire.SETTING.pack(Setting.INITIAL_WINDOW_SIZE, size) for size in sizes]
+    return wire.frame(wire.SETTINGS, 0, 0, b"".join(pairs))
+
+
+async def test_of_several_windows_in_a_frame_the_last_one_counts() -> None:
+    caller = await blocked(shared(), 1)
+    await caller.give(windows(5, 3, 0))
+    assert caller.frames(1) == []
+    await caller.give(windows(1, 0, 3))
+    assert caller.frames(1) == [(wire.DATA, 0, b"hel")]
+
+
+@pytest.mark.parametrize("sizes", [(wire.WINDOW_MAX,), (wire.WINDOW_MAX, 0), (1 << 31, 0)])
+async def test_a_window_that_settings_push_beyond_its_limit_breaks_the_connection(
+    sizes: tuple[int, ...],
+) -> None:
+    caller = await greeted(shared())
+    await caller.give(caller.head(1), windows(0), wire.window_update(1, 1))
+    await caller.give(windows(*sizes))
+    assert caller.goaway_code() == Error.FLOW_CONTROL_ERROR
+
+
+async def test_a_window_of_a_stream_that_has_ended_limits_nothing() -> None:
+    caller = await greeted(shared())
+    await caller.give(caller.head(1), wire.window_update(1, 1 << 30))
+    await caller.give(wire.reset(1, Error.CANCEL), caller.head(3), wire.window_update(3, 5))
+    await caller.give(windows(wire.WINDOW_MAX - 5))
+    assert caller.goaway_code() is None
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slice has time for hardly anything."""
+    now_s = 1_000.0
+
+    def clock() -> float:
+        nonlocal now_s
+        now_s += SLICE_S / 4
+        return now_s
+
+    for module in (connection, outgoing, turns_module):
+        monkeypatch.setattr(module, "monotonic", clock)
+
+
+@pytest.mark.usefixtures("slow")
+async def test_answers_that_a_window_sets_free_leave_in_several_turns() -> None:
+    """What others send meanwhile does not wait until all have left."""
+    among = shared()
+    caller, other = await blocked(among, 200), await greeted(among, OTHER_HOST)
+    before_s = caller.connection._worker.use.used_s
+    await caller.give(windows(100))
+    assert await other.is_served()
+    assert caller.connection.outgoing.held_up_count > 100
+    assert not caller.transport.reads, "nor are more frames of this client read"
+    assert caller.connection._worker.use.used_s - before_s > SLICE_S, "its connection had the time"
+    await turns(2_000)
+    assert not caller.connection.outgoing.held_up_count
+    assert caller.transport.reads
+
+
+@pytest.mark.usefixtures("slow")
+async def test_frames_that_come_in_pieces_while_answers_leave_are_whole() -> None:
+    """As TLS hands them over: it may have more, though nothing more is read from the socket."""
+    caller = await blocked(shared(), 200)
+    ping = wire.frame(wire.PING, 0, 0, bytes(8))
+    await caller.give(windows(100) + ping[:5], ping[5:12], ping[12:])
+    assert caller.connection.outgoing.held_up_count > 100
+    await turns(2_000)
+    assert (wire.PING, wire.ACK, bytes(8)) in caller.frames(0)
+
+
 # --- frames that begin nothing ---
 
 FRAMES: dict[str, Callable[[int], bytes]] = {
@@ -156,6 +259,7 @@ FRAMES: dict[str, Callable[[int], bytes]] = {
     "pings": lambda _: wire.frame(wire.PING, 0, 0, bytes(8)),
     "settings": lambda _: wire.settings({}),
     "unknown": lambda _: wire.frame(0x77, 0, 0),
+    "goaways": lambda _: wire.goaway(0, Error.NO_ERROR),
     "priorities": lambda _: wire.frame(wire.PRIORITY, 0, 7, bytes(5)),
     "empty pieces": lambda _: wire.frame(wire.DATA, 0, 1),
     "padding": lambda _: wire.frame(wire.DATA, wire.PADDED, 1, b"\x01\x00"),

@@ -64,7 +64,7 @@ class Rig:
         self.loop, self.transport, self.gave_up = loop, Transport(), 0
         among = shared()
         member = Member(among, Address(Account()), lambda: None)
-        self.outgoing = Outgoing(self.transport, among, member)
+        self.outgoing = Outgoing(self.transport, among, member, lambda: None)
         self.pings = Pings(self.outgoing, self._give_up, every_s=60, answer_s=20)
 
     def _give_up(self) -> None:

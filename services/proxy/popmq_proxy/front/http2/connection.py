@@ -14,7 +14,7 @@ from typing import Final, cast
 from popmq_common.units import KiB
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.control import Control
-from popmq_proxy.front.http2.idle import REFUSED_STREAM
+from popmq_proxy.front.http2.idle import LONG_BYTES, REFUSED_STREAM
 from popmq_proxy.front.http2.outgoing import Outgoing
 from popmq_proxy.front.http2.pings import Pings
 from popmq_proxy.front.http2.shared import Address, Member, Shared
@@ -91,7 +91,7 @@ class Connection(asyncio.Protocol):
         limits = self._limits
         member = self._member = Member(self._shared, self._address, self._work)
         self._worker = member.worker
-        outgoing = self.outgoing = Outgoing(self.transport, self._shared, member)
+        outgoing = self.outgoing = Outgoing(self.transport, self._shared, member, self._wait)
         streams = self.streams = Streams(
             self._app, self._shared, member, outgoing, self.peer, self._close_when_done
         )
@@ -132,6 +132,7 @@ class Connection(asyncio.Protocol):
         if self._linger is not None:
             self._linger.cancel()
         self.pings.close()
+        self.outgoing.lose()
         self.streams.lose()
         self._member.leave()
         self._ended(self)
@@ -142,6 +143,7 @@ class Connection(asyncio.Protocol):
         collector looks for garbage."""
         self._handlers.clear()
         self._worker.work = _nothing
+        self.outgoing.part()
         self.streams.part()
         self.pings.part()
 
@@ -215,7 +217,8 @@ class Connection(asyncio.Protocol):
         if self._closing:
             return
         if self._worker.number:  # TLS may hand over more than was asked for
-            self._data = self._data[self._at :] + data
+            self._data = self._data[self._at :] + self._held + data
+            self._held = bytearray()
             self._at = 0
             return
         if self._held:
@@ -239,10 +242,13 @@ class Connection(asyncio.Protocol):
         """What fits into a slice of the turn."""
         began_s = monotonic()
         until_s = began_s + SLICE_S
-        self.streams.owed_s = 0.0
+        worker = self._worker
+        worker.owed_s = 0.0
         done = self.streams.drop_some(until_s) if self._closing else self._read_slice(until_s)
+        if self.outgoing.goes_on and not self._closing:
+            done = self.outgoing.go_on(until_s) and done
         now_s = monotonic()
-        self._turns.charge(self._worker, now_s, now_s - began_s + self.streams.owed_s)
+        self._turns.charge(worker, now_s, now_s - began_s + worker.owed_s)
         if not done:
             self._wait()
         elif self._lost:
@@ -271,7 +277,7 @@ class Connection(asyncio.Protocol):
     def _read(self, until_s: float) -> bool:
         if not self._greeted:
             self._greet()
-        data, at, streams = self._data, self._at, self.streams
+        data, at, streams, worker = self._data, self._at, self.streams, self._worker
         size = len(data)
         needed = wire.HEAD_BYTES
         while size - at >= wire.HEAD_BYTES and self._greeted and not self._closing:
@@ -296,7 +302,7 @@ class Connection(asyncio.Protocol):
             streams.units += 1
             if streams.units >= LOOK_EVERY:
                 streams.units = 0
-                if monotonic() + streams.owed_s >= until_s:
+                if monotonic() + worker.owed_s >= until_s:
                     return False
         self._held += data[at:]
         self._needed = needed
@@ -361,6 +367,7 @@ class Connection(asyncio.Protocol):
         """The client opens no more streams."""
         if stream_id:
             raise ConnectionBroken(Error.PROTOCOL_ERROR, "a goaway of a stream")
+        self._member.idle.spend(1 + len(payload) // LONG_BYTES)
         self._draining = self.streams.refuses = True
         self._close_when_done()
 

@@ -12,6 +12,8 @@ from popmq_proxy.front.http2.wire import ConnectionBroken, Error, Setting, Strea
 SETTINGS_MAX: Final = 64
 """In one frame."""
 TABLE_BYTES_DEFAULT: Final = 4_096
+LOOKED_AT_A_UNIT: Final = 16
+"""Streams whose windows are compared in the time of a frame."""
 
 
 class Control:
@@ -34,17 +36,35 @@ class Control:
         self._idle.spend()
         if flags & wire.ACK:
             return
+        self._streams.units += len(payload) // wire.SETTING.size
+        window, most = -1, -1
         for key, value in wire.SETTING.iter_unpack(payload):
-            self._apply(key, value)
+            if key == Setting.INITIAL_WINDOW_SIZE:
+                if value > wire.WINDOW_MAX:
+                    raise ConnectionBroken(Error.FLOW_CONTROL_ERROR, f"a window of {value} bytes")
+                window, most = value, max(most, value)
+            else:
+                self._apply(key, value)
+        if window >= 0:
+            self._change_windows(window, most)
         self._outgoing.put(wire.frame(wire.SETTINGS, wire.ACK, 0))
 
+    def _change_windows(self, window: int, most: int) -> None:
+        """Of all streams. `most`: what it was meanwhile; nothing leaves before the last value.
+        Raises `ConnectionBroken`."""
+        outgoing, streams = self._outgoing, self._streams
+        if most + outgoing.extra_max > wire.WINDOW_MAX:
+            streams.units += len(streams.open) // LOOKED_AT_A_UNIT
+            self._idle.spend(len(streams.open) // LOOKED_AT_A_UNIT)
+            outgoing.extra_max = max((one.send_window for one in streams.open.values()), default=0)
+            if most + outgoing.extra_max > wire.WINDOW_MAX:
+                raise ConnectionBroken(Error.FLOW_CONTROL_ERROR, "a window beyond its limit")
+        outgoing.change_stream_window(window)
+
     def _apply(self, key: int, value: int) -> None:
+        """What only changes a number. Raises `ConnectionBroken`."""
         outgoing = self._outgoing
-        if key == Setting.INITIAL_WINDOW_SIZE:
-            if value > wire.WINDOW_MAX:
-                raise ConnectionBroken(Error.FLOW_CONTROL_ERROR, f"a window of {value} bytes")
-            outgoing.change_stream_window(value)
-        elif key == Setting.MAX_FRAME_SIZE:
+        if key == Setting.MAX_FRAME_SIZE:
             if not wire.FRAME_BYTES_DEFAULT <= value < 1 << 24:
                 raise ConnectionBroken(Error.PROTOCOL_ERROR, f"frames of {value} bytes")
             outgoing.frame_bytes_max = value

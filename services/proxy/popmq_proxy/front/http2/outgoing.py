@@ -2,12 +2,15 @@
 
 Answers gather while the event loop's turn lasts and leave in one write. What the client's windows
 do not let go, or what its socket does not take, waits in its stream, and counts among the unread
-answers of all clients; the streams send by turns, a piece each.
+answers of all clients. The streams send by turns, a piece each, in the time that their connection
+has in a turn of the loop (turns.py).
 """
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 from struct import Struct
+from time import monotonic
 from typing import Final
 
 from popmq_common.units import KiB
@@ -17,16 +20,21 @@ from popmq_proxy.front.http2 import idle, wire
 from popmq_proxy.front.http2.headers import block_of
 from popmq_proxy.front.http2.shared import Member, Shared
 from popmq_proxy.front.http2.stream import Stream
+from popmq_proxy.front.http2.unsent import Unsent
 from popmq_proxy.front.http2.wire import ConnectionBroken, Error, StreamBroken
 
 EAGER_BYTES: Final = 32 * KiB
 """Gathered answers of that size leave at once, while the next ones are made."""
 WHOLE_BYTES_MAX: Final = 256 * KiB
-"""Of a body that leaves in one write, and of what has waited in one turn."""
+"""Of a body that leaves in one write."""
+FREE_BYTES: Final = 64 * KiB
+"""A body of that size leaves without room for it, to a client that has read all before it."""
 PIECE_BYTES: Final = 64 * KiB
 """Of a stream that has waited, before the next one's."""
-LOOKED_AT_MAX: Final = 256
-"""Streams looked at in one turn, when the client changes the window of all."""
+LOOKS: Final = 16
+"""At streams that were blocked, between two looks at the clock."""
+WAITING_BYTES: Final = KiB
+"""What an answer that waits counts for besides its bytes."""
 
 _HEAD: Final = block_of(tuple(START["headers"]), START["status"])
 _TAIL: Final = block_of(tuple(END["headers"]), 0)
@@ -40,10 +48,21 @@ _NO_TABLE: Final = b"\x20"
 
 
 class Outgoing:
-    def __init__(self, transport: asyncio.Transport, shared: Shared, member: Member) -> None:
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        shared: Shared,
+        member: Member,
+        want_turn: Callable[[], None],
+    ) -> None:
+        """`want_turn` is called when there is something to `go_on` with."""
         self.frame_bytes_max = wire.FRAME_BYTES_DEFAULT
         self.sent_bytes = 0
         """Of all frames that have left."""
+        self.goes_on = False
+        """There is work for the connection's next turn."""
+        self.extra_max = 0
+        """No stream's own window is larger."""
         self._window = wire.WINDOW_DEFAULT
         self._stream_window = wire.WINDOW_DEFAULT
         """Of each stream, besides its own."""
@@ -51,6 +70,9 @@ class Outgoing:
         self._room = shared.rooms.unread
         self._account = member.accounts.unread
         self._idle = member.idle
+        self._worker = member.worker
+        self._unsent = Unsent(transport, self._room, self._account, shared.backlogs)
+        self._want_turn = want_turn
         self._shared = shared
         self._loop = asyncio.get_running_loop()
         self._jammed = False
@@ -64,10 +86,11 @@ class Outgoing:
         """Those that may not."""
         self._unlooked: list[Stream] = []
         """The blocked ones that are to be looked at."""
+        self._looks_again = False
+        """At all of them."""
         self._frames: list[bytes] = []
         self._bytes = 0
         self._scheduled = False
-        self._goes_on = False
         self._closed = False
 
     # --- frames ---
@@ -97,8 +120,17 @@ class Outgoing:
         self.flush()
         self._closed = True
 
+    def lose(self) -> None:
+        """The connection is gone."""
+        self._unsent.end()
+
+    def part(self) -> None:
+        """The connection is gone, and nobody is to know it."""
+        self._want_turn = _nothing
+
     def flush(self) -> None:
         if self._frames and not self._closed and not self._transport.is_closing():
+            self._unsent.look()
             self._transport.write(b"".join(self._frames))
             self.sent_bytes += self._bytes
         self._frames = []
@@ -118,7 +150,12 @@ class Outgoing:
             and size <= WHOLE_BYTES_MAX
             and not stream.outgoing
             and not self._slow
+            and ((size <= FREE_BYTES and not self._unsent.held_bytes) or self._may_hold(size))
         )
+
+    def _may_hold(self, size: int) -> bool:
+        """There is room for so much that the client does not read."""
+        return self._room.admits(self._account, size)
 
     def whole(self, stream: Stream, head: bytes, body: bytes, tail: bytes) -> None:
         """A response of which the client `takes` all: header block, body, block of trailers. One
@@ -146,20 +183,23 @@ class Outgoing:
 
     # --- what waits ---
 
-    def data(self, stream: Stream, data: bytes) -> None:
-        """At once as far as the client takes it, the rest later."""
+    def data(self, stream: Stream, data: bytes) -> bool:
+        """At once if the client takes it, else later. False: there is no room for what waits."""
         if self.takes(stream, len(data)):
             self._put_data(stream, data)
-            return
-        self._room.take(self._account, len(data))
+            return True
+        size = len(data) + (0 if stream.outgoing else WAITING_BYTES)
+        if not self._may_hold(size):
+            return False
+        self._room.take(self._account, size)
         stream.outgoing += data
         self._shared.stalls.goes_on(stream, self._shared.tick)
         self._waiting[stream] = None
-        self._send_waiting()
+        self._go_on_later()
+        return True
 
     def forget(self, stream: Stream) -> None:
         if stream.outgoing:
-            self._room.give(self._account, len(stream.outgoing))
             self._end_wait(stream)
             self._waiting.pop(stream, None)
             self._blocked.pop(stream, None)
@@ -172,34 +212,41 @@ class Outgoing:
     def jam(self) -> None:
         """The socket takes nothing more."""
         self._jammed = self._slow = True
+        self._unsent.look()
 
     def unjam(self) -> None:
         self._jammed = False
         self._slow = self._table_changed
-        self._send_waiting()
+        self._unsent.look()
+        if self._waiting:
+            self._go_on_later()
+
+    # The client lets more through; how much of it leaves in this turn is decided behind the frames.
 
     def grow(self, increment: int) -> None:
-        """The client takes more, of all streams together. Raises."""
+        """Of all streams together. Raises."""
         self._window += increment
         if self._window > wire.WINDOW_MAX:
             raise ConnectionBroken(Error.FLOW_CONTROL_ERROR, "a window beyond its limit")
-        self._send_waiting()
+        if self._waiting:
+            self.goes_on = True
 
     def grow_stream(self, stream: Stream, increment: int) -> None:
-        """The client takes more, of one stream. Raises."""
+        """Of one stream. Raises."""
         stream.send_window += increment
         if self._stream_window + stream.send_window > wire.WINDOW_MAX:
             text = "a window beyond its limit"
             raise StreamBroken(stream.id, Error.FLOW_CONTROL_ERROR, text)
+        self.extra_max = max(self.extra_max, stream.send_window)
         if stream in self._blocked:
             self._look_at(stream)
-            self._send_waiting()
+            self.goes_on = True
 
     def change_stream_window(self, value: int) -> None:
         """Of every stream, those under way too."""
+        if value > self._stream_window and self._blocked:
+            self._looks_again = self.goes_on = True
         self._stream_window = value
-        self._unlooked = list(self._blocked)
-        self._go_on()
 
     def shrink_table(self) -> None:
         """The client's table for our header blocks is smaller now, which a block must tell."""
@@ -210,36 +257,40 @@ class Outgoing:
             del self._blocked[stream]
             self._waiting[stream] = None
 
-    def _go_on(self) -> None:
-        """With what one turn has no time for."""
-        for _ in range(min(LOOKED_AT_MAX, len(self._unlooked))):
-            stream = self._unlooked.pop()
-            if stream in self._blocked:
-                self._look_at(stream)
-        self._send_waiting()
-        if self._unlooked:
-            self._go_on_later()
-
     def _go_on_later(self) -> None:
-        if not self._goes_on:
-            self._goes_on = True
-            self._loop.call_soon(self._go_on_now)
+        if not self.goes_on:
+            self.goes_on = True
+            self._want_turn()
 
-    def _go_on_now(self) -> None:
-        self._goes_on = False
-        self._go_on()
+    def go_on(self, until_s: float) -> bool:
+        """With what waits and may leave, at least a piece; True: nothing of it is left."""
+        self.goes_on = not (self._look_at_blocked(until_s) and self._send_waiting(until_s))
+        return not self.goes_on
 
-    def _send_waiting(self) -> None:
-        left = WHOLE_BYTES_MAX
+    def _look_at_blocked(self, until_s: float) -> bool:
+        if self._looks_again:
+            self._looks_again = False
+            self._unlooked = list(self._blocked)
+        unlooked = self._unlooked
+        while unlooked:
+            for _ in range(min(LOOKS, len(unlooked))):
+                stream = unlooked.pop()
+                if stream in self._blocked:
+                    self._look_at(stream)
+            if monotonic() >= until_s:
+                self._send_waiting(until_s)
+                return not unlooked
+        return True
+
+    def _send_waiting(self, until_s: float) -> bool:
         while self._waiting and self._window > 0 and not self._jammed:
-            if left <= 0:
-                self._go_on_later()
-                return
             stream, _ = self._waiting.popitem(last=False)
-            left -= self._send_piece(stream)
+            self._send_piece(stream)
+            if monotonic() + self._worker.owed_s >= until_s:
+                return not self._waiting
+        return True
 
-    def _send_piece(self, stream: Stream) -> int:
-        """What that took of a turn, in bytes."""
+    def _send_piece(self, stream: Stream) -> None:
         at, end = stream.outgoing_at, len(stream.outgoing)
         own_window = self._stream_window + stream.send_window
         size = min(own_window, self._window, PIECE_BYTES, end - at)
@@ -247,10 +298,9 @@ class Outgoing:
             self._put_data(stream, stream.outgoing[at : at + size])
             stream.outgoing_at = at + size
         if at + size == end:
-            self._room.give(self._account, end)
             self._end_wait(stream)
             stream.drained()
-            return max(size, KiB)
+            return
         if size > 0:
             self._shared.stalls.goes_on(stream, self._shared.tick)
             self._trim(stream)
@@ -258,7 +308,6 @@ class Outgoing:
             self._waiting[stream] = None
         else:
             self._blocked[stream] = None
-        return max(size, KiB)
 
     def _trim(self, stream: Stream) -> None:
         """What has left is not held for long."""
@@ -268,6 +317,7 @@ class Outgoing:
             self._room.give(self._account, at)
 
     def _end_wait(self, stream: Stream) -> None:
+        self._room.give(self._account, len(stream.outgoing) + WAITING_BYTES)
         stream.outgoing, stream.outgoing_at = b"", 0
         self._shared.stalls.end(stream)
 
@@ -281,3 +331,7 @@ class Outgoing:
     def _put_data(self, stream: Stream, data: bytes) -> None:
         for one in self._data_frames(stream, data):
             self.put(one)
+
+
+def _nothing() -> None:
+    return

@@ -9,6 +9,7 @@ from popmq_proxy.front.http2.deadlines import Arrivals, Stalls
 from popmq_proxy.front.http2.idle import AddressFrames, IdleFrames
 from popmq_proxy.front.http2.limits import Limits
 from popmq_proxy.front.http2.turns import Turns, Use, Worker
+from popmq_proxy.front.http2.unsent import Backlogs
 from popmq_proxy.front.http2.wire import Error
 from popmq_proxy.front.room import Account, Accounts, Room, Rooms
 
@@ -35,6 +36,7 @@ class Shared:
         self.turns = Turns(asyncio.get_running_loop())
         self.arrivals = Arrivals(limits.arriving_max, limits.arrival_s)
         self.stalls = Stalls(limits.stall_s)
+        self.backlogs = Backlogs()
         self.tick = 0
         """Of `TICK_S`, since the start."""
         self._addresses: dict[bytes | str, Address] = {}
@@ -42,6 +44,7 @@ class Shared:
     def pass_tick(self) -> None:
         """`TICK_S` have passed: requests that did not arrive and answers that nobody reads end."""
         self.tick += 1
+        self.backlogs.look()
         for stream in (*self.arrivals.overdue(self.tick), *self.stalls.overdue(self.tick)):
             stream.give_up(Error.CANCEL)
 

@@ -12,6 +12,8 @@ from popmq_proxy.front.room import Accounts
 if TYPE_CHECKING:
     from popmq_proxy.front.http2.streams import Streams
 
+WAKE_S: Final = 0.000_05
+"""What a turn is charged with for a task that goes on, before it has run."""
 _EMPTY: Event = {"type": "http.request", "body": b"", "more_body": False}
 _GONE: Event = {"type": "http.disconnect"}
 _FORGOTTEN: Final[Event] = {}
@@ -169,7 +171,9 @@ class Stream:
             self._streams.answered(self)
             return
         self._put_headers(_HEAD, end=False)
-        self._streams.outgoing.data(self, framed([response]))
+        if not self._streams.outgoing.data(self, framed([response])):
+            self._streams.reset(self, wire.Error.ENHANCE_YOUR_CALM)
+            return
         self._ends = True
         if not self.outgoing:
             self.drained()
@@ -215,8 +219,9 @@ class Stream:
 
     def _put_body(self, body: bytes, *, end: bool) -> None:
         self._put_start(end=end and not self._has_trailers and not body)
-        if body:
-            self._streams.outgoing.data(self, body)
+        if body and not self._streams.outgoing.data(self, body):
+            self._streams.reset(self, wire.Error.ENHANCE_YOUR_CALM)
+            raise ClientDisconnectedError()
 
     def _put_start(self, *, end: bool) -> None:
         if self._start is not None:
@@ -242,4 +247,5 @@ class Stream:
         if self._ends:
             self._put_headers(_TAIL, end=True)
         elif self._drained is not None and not self._drained.done():
+            self._streams.worker.owed_s += WAKE_S
             self._drained.set_result(None)

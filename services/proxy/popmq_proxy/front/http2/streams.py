@@ -63,9 +63,8 @@ class Streams:
         self.reader = HeaderReader(limits.header_bytes_max)
         self.units = 0
         """Work done since the clock was read, in frames."""
-        self.owed_s = 0.0
-        """What was begun and will take its time later in the turn."""
         self.stream_max = limits.streams_first
+        self.worker = member.worker
         self._member = member
         self._idle = member.idle
         self._peer = peer
@@ -251,7 +250,7 @@ class Streams:
 
     def run(self, stream: Stream, work: Coroutine[Any, Any, None]) -> None:
         self.units += TASK_UNITS
-        self.owed_s += TASK_S
+        self.worker.owed_s += TASK_S
         task = stream.task = self._loop.create_task(work)
         task.add_done_callback(lambda task: self._done(stream, task))
 
@@ -310,7 +309,7 @@ class Streams:
         stream.wake()
         if stream.task is not None and not stream.task.done():
             self.units += TASK_UNITS
-            self.owed_s += TASK_S
+            self.worker.owed_s += TASK_S
             stream.task.cancel()
 
     def _forget(self, stream: Stream) -> None:
@@ -340,7 +339,7 @@ class Streams:
         while self.open:
             self._drop(self.open.popitem()[1])
             count += 1
-            if count % DROPPED_AT_A_TIME == 0 and monotonic() + self.owed_s >= until_s:
+            if count % DROPPED_AT_A_TIME == 0 and monotonic() + self.worker.owed_s >= until_s:
                 break
         return not self.open
 

@@ -43,13 +43,15 @@ class Use:
 class Worker:
     """Somebody who may have more to do than fits into a turn."""
 
-    __slots__ = ("address_use", "number", "use", "work")
+    __slots__ = ("address_use", "number", "owed_s", "use", "work")
 
     def __init__(self, work: Callable[[], None], address_use: Use) -> None:
         """`work` does some of it, for `SLICE_S` at most, and waits again if that was not all."""
         self.work = work
         self.use = Use()
         self.address_use = address_use
+        self.owed_s = 0.0
+        """What was begun in this slice and will take its time later in the turn."""
         self.number = 0
         """By which it waits; 0: it does not."""
 
