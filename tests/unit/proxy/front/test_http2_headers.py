@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from popmq_proxy.front.http2.fields import Header
 from popmq_proxy.front.http2.headers import (
     CHECKED_BLOCKS,
+    LONG_BYTES,
     LOOKED_AT,
     HeaderReader,
     block_of,
@@ -147,21 +148,56 @@ def test_what_no_request_may_say(fields: list[Header], good: bool, checked: bool
     assert not ours.malformed
 
 
+def later_reader() -> HeaderReader:
+    """One that has read the blocks which a usual client begins with; it has no table."""
+    ours = HeaderReader(16_384)
+    for _ in range(CHECKED_BLOCKS + 1):
+        ours.read(block_of(tuple(ASKED), 0))
+    return ours
+
+
+@pytest.mark.parametrize("later", [False, True])
 @pytest.mark.parametrize(
     ("block", "code"),
     [
         (b"\x82" * 400, Error.ENHANCE_YOUR_CALM),  # fields of one byte, 40 and more each
+        (b"\x82" * 16_384, Error.ENHANCE_YOUR_CALM),
+        (b"\x00\x01x\x00" * 4_000, Error.ENHANCE_YOUR_CALM),  # names that nobody knows
         (b"\x00\x01x\x7f\xd0\x7f" + b"y" * 16_464, Error.ENHANCE_YOUR_CALM),
         (b"\x7f" + b"\xff" * 10_000, Error.COMPRESSION_ERROR),  # a number without an end
+        (b"\x0f" + b"\xff" * 100, Error.COMPRESSION_ERROR),
+        (b"\x00\x01x\x7f" + b"\xff" * 100, Error.COMPRESSION_ERROR),  # a length without one
         (b"\xbe", Error.COMPRESSION_ERROR),  # of a table that is empty
         (b"\x3f\xe2\x1f", Error.COMPRESSION_ERROR),  # a table of 4,097 bytes
         (b"\x82\x20", Error.COMPRESSION_ERROR),  # a table's size behind a field
     ],
 )
-def test_what_cannot_be_read_or_is_too_much(block: bytes, code: Error) -> None:
+def test_what_cannot_be_read_or_is_too_much(block: bytes, code: Error, later: bool) -> None:
+    ours = later_reader() if later else HeaderReader(16_384)
     with pytest.raises(ConnectionBroken) as broken:
-        HeaderReader(16_384).read(block)
+        ours.read(block)
     assert broken.value.code == code
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_long_block_is_told(later: bool) -> None:
+    ours = later_reader() if later else HeaderReader(16_384)
+    long = block_of((*ASKED, (b"authorization", b"x" * 4_000)), 0)
+    assert ours.read(long) == ASKED
+    assert ours.long_bytes == len(long) - LONG_BYTES
+    ours.read(block_of(tuple(ASKED), 0))
+    assert ours.long_bytes == 0
+
+
+@given(blocks.filter(bool), st.integers(1, 100))
+def test_however_many_fields_they_are_read_alike(fields: list[Header], times: int) -> None:
+    ours, many = later_reader(), fields * times
+    block = block_of(tuple(many), 0)
+    if sum(len(name) + len(value) + 32 for name, value in many) <= 16_384:
+        assert ours.read(block) == wanted(many)
+    else:
+        with pytest.raises(ConnectionBroken):
+            ours.read(block)
 
 
 def test_a_table_that_is_named_again_and_again_is_bounded() -> None:

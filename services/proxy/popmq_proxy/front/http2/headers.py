@@ -61,6 +61,8 @@ _CACHED_BYTES_MAX: Final = 64
 """Longer strings are not remembered."""
 LONG_BYTES: Final = 1_024
 """Blocks that are longer cost time."""
+PLAIN_FIELDS_MAX: Final = 64
+"""So many, in a block that is not long, say less than 6 KiB: what they say needs no counting."""
 CHECKED_BLOCKS: Final = 8
 """Of a connection, read whole before anything is skipped."""
 
@@ -72,8 +74,9 @@ class HeaderReader:
         self.malformed = ""
         """Why the last block is no good request, though it could be read."""
         self.long_bytes = 0
-        """What was decoded of it, if that is much."""
+        """What it has beyond `LONG_BYTES`."""
         self._bytes_max = bytes_max
+        self._short_max = min(LONG_BYTES, bytes_max)
         self._count = 0
         self._fields = FieldReader(bytes_max)
         self._same = b""
@@ -88,18 +91,20 @@ class HeaderReader:
 
     def read(self, block: bytes) -> list[Header]:
         """What is looked at. Raises `ConnectionBroken`."""
-        if len(block) > self._bytes_max:
-            text = f"a header block of {len(block)} bytes, the limit is {self._bytes_max}"
-            raise ConnectionBroken(Error.ENHANCE_YOUR_CALM, text)
+        size = len(block)
         self.malformed = ""
         self.long_bytes = 0
         self._count += 1
+        if size > self._short_max:
+            self.long_bytes = size - self._short_max
+            if size > self._bytes_max:
+                text = f"a header block of {size} bytes, the limit is {self._bytes_max}"
+                raise ConnectionBroken(Error.ENHANCE_YOUR_CALM, text)
         try:
-            if self._count > CHECKED_BLOCKS and not self._fields.table:
+            if self._count > CHECKED_BLOCKS and not self.long_bytes and not self._fields.table:
                 found = self._read_plain(block)
                 if found is not None:
                     return found
-            self.long_bytes = len(block) if len(block) > LONG_BYTES else 0
             fields = self._fields.read(block)
         except TooLong as much:  # mypyc knows one type of each name
             raise ConnectionBroken(Error.ENHANCE_YOUR_CALM, str(much)) from much
@@ -109,20 +114,15 @@ class HeaderReader:
         self.malformed = _wrong_with(fields)
         return [field for field in fields if field[0] in LOOKED_AT]
 
-    def _text(self, coded: bytes) -> bytes:
-        if len(coded) <= _CACHED_BYTES_MAX:
-            return _remembered(coded)
-        self.long_bytes += len(coded)
-        return decode_huffman(coded)
-
     def _read_plain(self, block: bytes) -> list[Header] | None:
-        """None: it has something unusual. Raises as `FieldReader.read` does."""
+        """None: it has something unusual, or much. Raises as `FieldReader.read` does."""
         found: list[Header] = []
         at, end, regular = 0, len(block), False
         differs_at, known_count, known_regular = end, -1, False
         if self._same and block.startswith(self._same):
             found, regular = self._known.copy(), self._known_regular
             at, differs_at = len(self._same), 0
+        left = PLAIN_FIELDS_MAX
         while at < end:
             begin = at
             first = block[at]
@@ -152,7 +152,7 @@ class HeaderReader:
                     name = block[at + 1 : stop]
                     at = stop
                     if size & 0x80:
-                        name = self._text(name)
+                        name = _text(name)
                 size = block[at]
                 at += 1
                 coded = size & 0x80
@@ -164,6 +164,9 @@ class HeaderReader:
                     raise IndexError("a string beyond the block")
                 value = block[at:stop]
                 at = stop
+            left -= 1
+            if not left:
+                return None
             kind = _KINDS.get(name, -1)
             if not 0 <= kind <= _SKIPPED or (kind == _PSEUDO and regular):
                 self.malformed = self.malformed or _wrong_with([(name, b"")], regular=regular)
@@ -173,7 +176,7 @@ class HeaderReader:
                 regular = True
             if 0 <= kind <= _REGULAR:
                 if coded:
-                    value = self._text(value)
+                    value = _text(value)
                 found.append((name, value))
         if 0 < differs_at <= SAME_BYTES_MAX and not self.malformed:
             whole = known_count < 0
@@ -193,6 +196,10 @@ def _wrong_with(fields: list[Header], *, regular: bool = False) -> str:
             return f"the field {name!r}"
         regular = regular or kind != _PSEUDO
     return ""
+
+
+def _text(coded: bytes) -> bytes:
+    return _remembered(coded) if len(coded) <= _CACHED_BYTES_MAX else decode_huffman(coded)
 
 
 def _more(block: bytes, at: int) -> tuple[int, int]:

@@ -31,8 +31,8 @@ SMALL_BYTES: Final = 64
 """A piece of a request that is smaller than that, and not its last, is one of these frames."""
 LONG_BYTES: Final = 1_024
 """An unknown frame counts once more for each of these."""
-DECODED_BYTES: Final = 64
-"""The same for what is decoded of a long header block, which takes much longer."""
+DECODED_BYTES: Final = 256
+"""The same for what a header block has that is long (headers.py), which takes much longer."""
 SECOND_S: Final = 1.0
 
 

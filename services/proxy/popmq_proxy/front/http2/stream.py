@@ -7,6 +7,7 @@ from popmq_proxy.front.events import END, START, Event
 from popmq_proxy.front.grpc_wire import framed
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.headers import block_of
+from popmq_proxy.front.http2.idle import CALL
 from popmq_proxy.front.room import Accounts
 
 if TYPE_CHECKING:
@@ -53,12 +54,15 @@ class Stream:
         "streams",
         "task",
         "untaken_bytes",
+        "worth",
     )
 
     def __init__(self, streams: "Streams", stream_id: int, scope: Event) -> None:
         self.id = stream_id
         self.scope = scope
         self.born_tick = streams.shared.tick
+        self.worth = CALL
+        """In frames that begin nothing, when it has been answered."""
         self.arrives = False
         """It counts among the requests that are not whole."""
         self.begun = False

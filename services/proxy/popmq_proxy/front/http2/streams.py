@@ -133,6 +133,8 @@ class Streams:
             "accounts": self.accounts,
         }
         stream = Stream(self, stream_id, scope)
+        if self.reader.long_bytes:
+            stream.worth += self.reader.long_bytes // idle.DECODED_BYTES
         length = named.get(b"content-length")
         if length is not None:
             stream.missing_bytes = int(length)
@@ -279,7 +281,7 @@ class Streams:
     def answered(self, stream: Stream) -> None:
         """Its last frame has been put."""
         if stream.ended:
-            self._idle.earn(idle.CALL)
+            self._idle.earn(stream.worth)
         else:
             self.put_reset(stream.id, Error.NO_ERROR)
         self._forget(stream)
