@@ -8,6 +8,7 @@ from hpack import Encoder
 from popmq_proxy.front.events import Event, Receive, Send
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.shared import Shared
+from popmq_proxy.front.http2.streams import App
 
 START: Event = {"type": "http.response.start", "status": 200, "headers": [], "trailers": True}
 END: Event = {"type": "http.response.trailers", "headers": [(b"grpc-status", b"0")]}
@@ -27,9 +28,18 @@ async def app(scope: Event, receive: Receive, send: Send) -> None:
     await send(END)
 
 
+class Streaming:
+    """The same for calls whose messages are served as they come."""
+
+    streaming = frozenset(("/s/m",))
+
+    async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
+        await app(scope, receive, send)
+
+
 class Caller(Client):
-    def __init__(self, among: Shared, host: str = "1.2.3.4") -> None:
-        super().__init__(app, among, host)
+    def __init__(self, among: Shared, host: str = "1.2.3.4", served_by: App = app) -> None:
+        super().__init__(served_by, among, host)
         self.encoder = Encoder()
 
     def head(self, stream_id: int, agent: str = "one") -> bytes:
@@ -55,7 +65,7 @@ class Caller(Client):
         return (wire.DATA, 0, b"hello") in self.frames(stream_id)
 
 
-async def greeted(among: Shared, host: str = "1.2.3.4") -> Caller:
-    made = Caller(among, host)
+async def greeted(among: Shared, host: str = "1.2.3.4", served_by: App = app) -> Caller:
+    made = Caller(among, host, served_by)
     await made.give(GREETING)
     return made

@@ -1,8 +1,10 @@
 """What one client may take of the front, and what becomes of one that takes more."""
 
+import pytest
 from harness.http2 import shared, turns
-from harness.http2_caller import OTHER_HOST, greeted
+from harness.http2_caller import OTHER_HOST, Streaming, greeted
 
+from popmq_proxy.front.grpc_wire import framed
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.deadlines import TICK_S
 from popmq_proxy.front.http2.outgoing import WAITING_BYTES
@@ -73,6 +75,52 @@ async def test_more_streams_are_for_who_keeps_calls_under_way() -> None:
     await idling.give(*(idling.head(2 * number + 1) for number in range(5, 9)))
     refused = wire.NUMBER.pack(Error.REFUSED_STREAM)
     assert idling.frames(17) == [(wire.RST_STREAM, 0, refused)]
+
+
+MESSAGE = framed([b"x" * 100])
+
+
+@pytest.mark.parametrize("came", [1, 4, 5, len(MESSAGE) - 1])
+async def test_a_stream_has_come_with_its_first_whole_message(came: int) -> None:
+    among = shared(arrival_s=10.0)
+    caller = await greeted(among, served_by=Streaming())
+    await caller.give(caller.head(1), caller.head(3))
+    await caller.give(wire.frame(wire.DATA, 0, 1, MESSAGE[:came]))
+    await caller.give(wire.frame(wire.DATA, 0, 3, MESSAGE[:came]))
+    assert among.arrivals.room.taken == 2
+    await caller.give(wire.frame(wire.DATA, 0, 3, MESSAGE[came:]))
+    assert among.arrivals.room.taken == 1
+    pass_time(among, 10.0)
+    await turns()
+    assert list(caller.connection.streams.open) == [3]
+    assert among.arrivals.room.taken == 0
+
+
+async def test_a_large_first_message_is_let_in_and_has_its_time() -> None:
+    """It does not fit into a window, so it is served while it comes."""
+    among = shared(arrival_s=10.0, stream_window_bytes=1_000)
+    caller = await greeted(among, served_by=Streaming())
+    message = framed([bytes(3_000)])
+    await caller.give(caller.head(1))
+    for at in range(0, 3_000, 600):
+        await caller.give(wire.frame(wire.DATA, 0, 1, message[at : at + 600]))
+        assert among.arrivals.room.taken == 1
+    await caller.give(wire.frame(wire.DATA, 0, 1, message[3_000:]))
+    assert among.arrivals.room.taken == 0
+    pass_time(among, 20.0)
+    await turns()
+    assert list(caller.connection.streams.open) == [1]
+
+
+async def test_streams_without_a_message_do_not_allow_more_of_them() -> None:
+    caller = await greeted(shared(streams_first=8, streams_max=32), served_by=Streaming())
+    for number in range(5):
+        await caller.give(caller.head(2 * number + 1))
+        await caller.give(wire.frame(wire.DATA, 0, 2 * number + 1, MESSAGE[:1]))
+    assert caller.connection.streams.stream_max == 8
+    for number in range(5):
+        await caller.give(wire.frame(wire.DATA, 0, 2 * number + 1, MESSAGE[1:]))
+    assert caller.connection.streams.stream_max == 16
 
 
 # --- answers that are not read ---

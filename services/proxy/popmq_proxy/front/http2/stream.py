@@ -43,6 +43,7 @@ class Stream:
         "closed",
         "counted_bytes",
         "ended",
+        "first_bytes",
         "id",
         "missing_bytes",
         "outgoing",
@@ -68,7 +69,9 @@ class Stream:
         self.begun = False
         """Somebody works on it."""
         self.streams = False
-        """Its messages are served one by one, as they come."""
+        """Its messages are served one by one, as they come, and the first one is whole."""
+        self.first_bytes = 0
+        """Missing of that one."""
         self.task: asyncio.Task[None] | None = None
         self.ended = False
         """The client has sent its last byte."""

@@ -170,6 +170,8 @@ class Streams:
         elif size < idle.SMALL_BYTES:
             self._idle.spend()
         if stream.begun:
+            if stream.first_bytes:
+                self._count_first(stream, size)
             if size:
                 stream.feed(payload)
             elif stream.ended:
@@ -186,14 +188,29 @@ class Streams:
             self._look(stream)
 
     def _look(self, stream: Stream) -> None:
-        """More of a request has come: some need not wait for the rest."""
+        """More of a request has come: some need not wait for the rest. A message that the client's
+        window does not let go in one piece is served while it comes."""
+        came = stream.untaken_bytes
+        left_bytes, large = 1, False
+        if came >= PREFIX_BYTES:
+            _, size = PREFIX.unpack(stream.first(PREFIX_BYTES))
+            left_bytes = PREFIX_BYTES + size - came
+            large = max(came, size) * 2 > self.limits.stream_window_bytes
         if stream.scope["path"] in self._streaming:
+            if large or left_bytes <= 0:
+                stream.first_bytes = came + left_bytes
+                self._count_first(stream, came)
+                stream.begin_task()
+        elif large:
+            stream.begin_task()
+
+    def _count_first(self, stream: Stream, size: int) -> None:
+        """A stream of messages has come when the first of them is whole."""
+        stream.first_bytes = max(0, stream.first_bytes - size)
+        if not stream.first_bytes:
+            stream.streams = True
             if stream.arrives:
                 self.shared.arrivals.end(stream)
-            stream.streams = True
-            stream.begin_task()
-        elif not self._comes_whole(stream):
-            stream.begin_task()
 
     def _on_stray_data(self, stream_id: int, size: int) -> None:
         self.incoming.give_back(size)
@@ -214,16 +231,6 @@ class Streams:
         stream.ended = True
         if stream.arrives:
             self.shared.arrivals.end(stream)
-
-    def _comes_whole(self, stream: Stream) -> bool:
-        """What is on its way is a message that the client's window lets go in one piece."""
-        window_bytes = self.limits.stream_window_bytes
-        if stream.untaken_bytes * 2 >= window_bytes:
-            return False
-        if stream.untaken_bytes < PREFIX_BYTES:
-            return True
-        _, size = PREFIX.unpack(stream.first(PREFIX_BYTES))
-        return bool(size * 2 <= window_bytes)
 
     def _serve(self, stream: Stream) -> None:
         """A request that is whole."""
