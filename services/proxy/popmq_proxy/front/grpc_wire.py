@@ -10,13 +10,16 @@ Source: gRPC over HTTP2 (PROTOCOL-HTTP2.md).
 
 import zlib
 from enum import IntEnum
+from io import BytesIO
 from struct import Struct
 from typing import Final
 
 PREFIX: Final = Struct(">BI")
 PREFIX_BYTES: Final = 5
-PIECE_BYTES: Final = 1 << 20
+PIECE_BYTES: Final = 1 << 18
 """Of a message, unpacked in one go."""
+PACKED_BYTES: Final = 1 << 16
+"""Of a packed message, looked at in one go: what is not used of it is copied each time."""
 _UNITS_S: Final = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _GZIP_WINDOW: Final = 31  # zlib's way to say gzip
 
@@ -88,7 +91,8 @@ class Unpacking:
             raise GrpcError(Code.UNIMPLEMENTED, text)
         self._inflater = zlib.decompressobj(_GZIP_WINDOW)
         self._packed = message
-        self._pieces: list[bytes] = []
+        self._at = 0
+        self._unpacked = BytesIO()
         self._left = self._bytes_max = bytes_max
 
     @property
@@ -97,22 +101,30 @@ class Unpacking:
 
     def step(self) -> bool:
         """Unpack up to `PIECE_BYTES`; True: that was all. Raises `GrpcError`."""
+        inflater = self._inflater
+        packed = inflater.unconsumed_tail
+        if not packed:
+            packed = self._packed[self._at : self._at + PACKED_BYTES]
+            self._at += len(packed)
         try:
-            piece = self._inflater.decompress(self._packed, PIECE_BYTES)
+            piece = inflater.decompress(packed, PIECE_BYTES)
         except zlib.error as wrong:
             raise GrpcError(Code.INVALID_ARGUMENT, f"a message that is no gzip: {wrong}") from wrong
-        self._pieces.append(piece)
+        self._unpacked.write(piece)
         self._left -= len(piece)
         if self._left < 0:
             text = f"a message of more than {self._bytes_max} bytes when unpacked"
             raise GrpcError(Code.RESOURCE_EXHAUSTED, text)
-        self._packed = self._inflater.unconsumed_tail
-        if not self._inflater.eof and not self._packed and not piece:
+        if inflater.eof:
+            if inflater.unused_data or self._at < len(self._packed):
+                raise GrpcError(Code.INVALID_ARGUMENT, "bytes behind the end of a gzip message")
+        elif not packed and not piece:
             raise GrpcError(Code.INVALID_ARGUMENT, "a gzip message that ends too early")
-        return self._inflater.eof
+        return inflater.eof
 
     def message(self) -> bytes:
-        return b"".join(self._pieces)
+        """All of it: what is held already, not a copy."""
+        return self._unpacked.getvalue()
 
 
 def only_message(body: bytes) -> bytes | None:

@@ -1,12 +1,14 @@
 """gRPC's own framing: however the bytes are cut, the same messages come out."""
 
 import gzip
+import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from popmq_proxy.front.grpc_wire import (
+    PACKED_BYTES,
     PIECE_BYTES,
     PREFIX,
     Code,
@@ -78,6 +80,13 @@ def test_gzip_is_understood_and_bounded() -> None:
         unpacked(b"abc")
 
 
+@given(st.binary(max_size=50), st.integers(1, 40_000), st.sampled_from([0, 1, 9]))
+def test_a_message_of_any_size_comes_back(text: bytes, times: int, level: int) -> None:
+    message = text * times
+    packed = gzip.compress(message, level)
+    assert unpacked(packed, bytes_max=len(message)) == message
+
+
 def test_a_message_is_unpacked_piece_by_piece() -> None:
     packed = gzip.compress(bytes(3 * PIECE_BYTES + 1))
     unpacking = Unpacking(packed, "gzip", 10 * PIECE_BYTES)
@@ -89,13 +98,29 @@ def test_a_message_is_unpacked_piece_by_piece() -> None:
     assert unpacking.message() == bytes(3 * PIECE_BYTES + 1)
 
 
-@pytest.mark.parametrize("wrong", ["cut", "flipped", "empty"])
-def test_a_gzip_that_is_not_whole_is_refused(wrong: str) -> None:
+def test_an_unpacked_message_is_held_once() -> None:
+    unpacking = Unpacking(gzip.compress(bytes(64 * PIECE_BYTES)), "gzip", 64 * PIECE_BYTES)
+    tracemalloc.start()
+    try:
+        while not unpacking.step():
+            pass
+        message = unpacking.message()
+        _, most_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most_bytes < 1.5 * len(message)
+
+
+@pytest.mark.parametrize("wrong", ["cut", "flipped", "empty", "more", "twice", "much more"])
+def test_what_is_not_one_whole_gzip_is_refused(wrong: str) -> None:
     whole = gzip.compress(b"hello" * 50)
     packed = {
         "cut": whole[:-9],
         "flipped": whole[:-1] + bytes([whole[-1] ^ 1]),
         "empty": b"",
+        "more": whole + b"\0",
+        "twice": whole + gzip.compress(b"more"),
+        "much more": whole + bytes(2 * PACKED_BYTES),
     }[wrong]
     with pytest.raises(GrpcError) as refused:
         unpacked(packed)
