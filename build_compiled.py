@@ -40,6 +40,7 @@ MODULES = {
         "popmq_proxy/front/http2/shared.py",
         "popmq_proxy/front/http2/incoming.py",
         "popmq_proxy/front/http2/unsent.py",
+        "popmq_proxy/front/http2/ended.py",
         "popmq_proxy/front/http2/outgoing.py",
         "popmq_proxy/front/http2/pings.py",
         "popmq_proxy/front/http2/stream.py",

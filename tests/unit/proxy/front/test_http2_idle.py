@@ -1,6 +1,7 @@
 """Frames that begin nothing: who sends too many is sent away, who calls fast is not."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -155,3 +156,21 @@ async def test_what_does_not_fit_into_a_turn_is_done_in_later_ones(
     await turns(100)
     assert caller.transport.reads
     assert await caller.is_served()
+
+
+@pytest.mark.usefixtures("second")
+@pytest.mark.parametrize("count", [2_000, 2_200])
+async def test_calls_beyond_the_limit_of_streams_are_refused_and_no_more(count: int) -> None:
+    """A client that begins them before it has read how many it may, and sends all of each."""
+    caller = await greeted(shared(calls_max=20_000))
+    await caller.give(*(caller.head(2 * number + 1) for number in range(count)))
+    for number in range(count):
+        await caller.give(wire.frame(wire.DATA, 0, 2 * number + 1, b"wa"))
+        await caller.give(wire.frame(wire.DATA, wire.END_STREAM, 2 * number + 1, b"it"))
+    resets: Counter[int] = Counter()
+    for kind, _, _, payload in caller.transport.take():
+        if kind == wire.RST_STREAM:
+            resets[wire.NUMBER.unpack(payload)[0]] += 1
+        assert kind != wire.GOAWAY, payload
+    assert resets == {Error.REFUSED_STREAM: count - 1_024}
+    assert len(caller.connection.streams.open) == 1_024

@@ -14,6 +14,7 @@ from popmq_proxy.front.direct import Direct
 from popmq_proxy.front.events import Event, Receive, Send
 from popmq_proxy.front.grpc_wire import PREFIX, PREFIX_BYTES
 from popmq_proxy.front.http2 import idle, wire
+from popmq_proxy.front.http2.ended import EndedEarly
 from popmq_proxy.front.http2.fields import Header
 from popmq_proxy.front.http2.headers import HeaderReader
 from popmq_proxy.front.http2.incoming import Incoming
@@ -24,8 +25,6 @@ from popmq_proxy.front.http2.stream import ClientDisconnectedError, Stream
 from popmq_proxy.front.http2.wire import ConnectionBroken, Error, Setting, StreamBroken
 
 App = Callable[[Event, Receive, Send], Coroutine[Any, Any, None]]
-ENDED_BY_US_MAX: Final = 256
-"""Streams that we have ended early are remembered: what crosses that on its way is no error."""
 YOUNG_TICKS: Final = 2
 """A stream of which fewer have passed has just begun."""
 SMALL_REQUEST_BYTES: Final = 4 * KiB
@@ -74,7 +73,7 @@ class Streams:
         self._streaming: frozenset[str] = getattr(app, "streaming", frozenset())
         self._fresh: list[Stream] = []
         """Begun in this slice."""
-        self._ended_by_us: dict[int, None] = {}
+        self._ended_by_us = EndedEarly()
 
     # --- header blocks ---
 
@@ -307,9 +306,7 @@ class Streams:
             self.reset(stream, broken.code)
 
     def put_reset(self, stream_id: int, code: Error) -> None:
-        self._ended_by_us[stream_id] = None
-        if len(self._ended_by_us) > ENDED_BY_US_MAX:
-            del self._ended_by_us[next(iter(self._ended_by_us))]
+        self._ended_by_us.add(stream_id)
         self.outgoing.put(wire.reset(stream_id, code))
 
     def _drop(self, stream: Stream) -> None:
