@@ -26,11 +26,14 @@ from popmq_proxy.front.messages import Call, ClientGone, Messages
 from popmq_proxy.front.request_head import context_of, is_grpc
 from popmq_proxy.front.room import Accounts, Room, Rooms
 from popmq_proxy.front.rpcs import Kind, Rpc, grpc_code
+from popmq_proxy.front.steps import Steps
 from popmq_proxy.front.vigil import Vigil
 from popmq_proxy.rpc.context import ANSWER_BYTES_MAX
 
 ROOM_WAIT_S: Final = 5.0
 """How long a call that brings messages waits while the answers that nobody reads take all room."""
+POLL_BYTES: Final = 1 * KiB
+"""A request for messages that is larger counts while it waits."""
 ANSWER_BYTES_MIN: Final = 64 * KiB
 """What such a call may bring though there is hardly any room."""
 
@@ -52,6 +55,7 @@ class GrpcApp:
         self.rooms = rooms
         self._request_bytes_max = request_bytes_max
         self._vigil = Vigil()
+        self._unpacking = Steps()
         serve = {
             Kind.UNARY: self._unary,
             Kind.ANSWER: self._answer,
@@ -120,7 +124,7 @@ class GrpcApp:
         return *found, call
 
     async def _unary(self, rpc: Rpc, call: Call) -> None:
-        request = rpc.decode(await self._request(call))
+        request = rpc.decode(await self._request(rpc, call))
         if rpc.brings_messages:
             await self._until_room(call)
         response = await rpc.handler(call.context, request)
@@ -129,8 +133,11 @@ class GrpcApp:
         await self._reply(call, responses, refusable=rpc.brings_messages)
 
     async def _answer(self, rpc: Rpc, call: Call) -> None:
-        request = rpc.decode(await self._request(call))
-        call.hold(0)  # a request for messages is small, and may wait long
+        message = await self._request(rpc, call)
+        request = rpc.decode(message)
+        if len(message) <= POLL_BYTES:
+            call.hold(0)  # as nearly all are, and there are only so many calls
+        del message
         with self._vigil.over(call.receive):
             await self._until_room(call)
             answer = await rpc.handler(call.context, request)
@@ -143,33 +150,38 @@ class GrpcApp:
             raise
 
     async def _stream(self, rpc: Rpc, call: Call) -> None:
-        request = rpc.decode(await self._request(call))
+        request = rpc.decode(await self._request(rpc, call))
         with self._vigil.over(call.receive):
             await _respond(call, rpc.handler(call.context, request))
 
     async def _bidi(self, rpc: Rpc, call: Call) -> None:
         await _respond(call, rpc.handler(call.context, self._requests(rpc, call)))
 
-    async def _request(self, call: Call) -> bytes:
+    async def _request(self, rpc: Rpc, call: Call) -> bytes:
         """The one message of the request. Raises `GrpcError`, `ClientGone`."""
         event = await call.receive()
         deadline_s = call.context.deadline_s
         if deadline_s is not None and time.monotonic() >= deadline_s:
             raise GrpcError(Code.DEADLINE_EXCEEDED, "the deadline passed before the call came")
+        bytes_max = self._bytes_max(rpc)
         if not event.get("more_body"):
             message = only_message(event.get("body", b""))
-            if message is not None and len(message) <= self._request_bytes_max:
+            if message is not None and len(message) <= bytes_max:
                 call.hold(len(message))
                 return message
-        return await Messages(call, event, self._request_bytes_max).only()
+        return await Messages(call, event, bytes_max, self._unpacking).only()
 
     async def _requests(self, rpc: Rpc, call: Call) -> AsyncIterator[Any]:
         try:
-            messages = Messages(call, await call.receive(), self._request_bytes_max)
+            first, bytes_max = await call.receive(), self._bytes_max(rpc)
+            messages = Messages(call, first, bytes_max, self._unpacking)
             while (message := await messages.next()) is not None:
                 yield rpc.decode(message)
         except ClientGone:
             return
+
+    def _bytes_max(self, rpc: Rpc) -> int:
+        return min(rpc.request_bytes_max, self._request_bytes_max)
 
     async def _until_room(self, call: Call) -> None:
         """Before messages are asked for: those that nobody reads wait in the broker, not here.

@@ -1,10 +1,9 @@
 """A call, and the messages of its request one after the other; what is held of them is counted."""
 
-import asyncio
-
 from popmq_proxy.front.events import Event, Receive, Send
 from popmq_proxy.front.grpc_wire import Code, GrpcError, MessageReader, Unpacking
 from popmq_proxy.front.room import Accounts, Room
+from popmq_proxy.front.steps import Steps
 from popmq_proxy.rpc.context import CallContext
 
 
@@ -41,9 +40,11 @@ class Call:
 
 
 class Messages:
-    def __init__(self, call: Call, first: Event, bytes_max: int) -> None:
-        """`first` is what came of the request first; `bytes_max` bounds one message."""
+    def __init__(self, call: Call, first: Event, bytes_max: int, steps: Steps) -> None:
+        """`first` is what came of the request first; `bytes_max` bounds one message; `steps` are
+        those of all calls."""
         self._call = call
+        self._steps = steps
         self._bytes_max = bytes_max
         self._reader = MessageReader(bytes_max)
         self._ended = False
@@ -84,7 +85,11 @@ class Messages:
         """Others have their turn between two pieces."""
         encoding = self._call.context.metadata.get("grpc-encoding", "")
         unpacking = Unpacking(message, encoding, self._bytes_max)
-        while not unpacking.step():
+
+        def step() -> bool:
+            done = unpacking.step()
             self._call.hold(self._reader.held_bytes + len(message) + unpacking.unpacked_bytes)
-            await asyncio.sleep(0)
+            return done
+
+        await self._steps.run(step)
         return unpacking.message()

@@ -1,5 +1,6 @@
 """The public RPCs as one table, counted; each front serves it in its own way."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -11,7 +12,9 @@ from grpc_health.v1 import health_pb2 as health
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common import errors as e
+from popmq_common.units import KiB, MiB
 from popmq_consumer.v1 import consumer_pb2 as consumer
+from popmq_proxy.core.request_shape import check_count
 from popmq_proxy.metrics import Metrics, RpcStats
 from popmq_proxy.rpc.methods import Methods
 
@@ -20,6 +23,12 @@ ADMIN = "popmq.admin.v1.Admin"
 CONSUMER = "popmq.consumer.v1.Consumer"
 HEALTH = "grpc.health.v1.Health"
 INTERNAL = 13
+SMALL_REQUEST_BYTES_MAX = 256 * KiB
+"""Of all RPCs but those below. Protobuf makes 40 times as much of a request of the smallest fields,
+and takes 20 ms for each MiB of them."""
+ACKS_BYTES_MAX = 1 * MiB
+ACKS_FIELDS_MAX = 1_100
+"""Some more than entries, and what they are of."""
 ADMIN_METHODS: dict[str, tuple[Any, str]] = {
     "CreateTopic": (admin.CreateTopicRequest, "topics.create"),
     "UpdateTopic": (admin.UpdateTopicRequest, "topics.update"),
@@ -100,6 +109,8 @@ class Rpc:
     """The same without a task, where that is possible (front/direct.py)."""
     stats: RpcStats | None = None
     """For who calls `begin`; `handler` counts by itself."""
+    request_bytes_max: int = SMALL_REQUEST_BYTES_MAX
+    """Of its requests, where the configuration does not allow less."""
     brings_messages: bool = False
     """Of a unary one: its answer may be large, and nothing has happened when it does not arrive."""
 
@@ -109,9 +120,12 @@ def rpcs(methods: Methods, metrics: Metrics) -> list[Rpc]:
     for method in service.DESCRIPTOR.services_by_name["MessagingService"].methods:
         decode = getattr(service, method.input_type.name).FromString
         stats = metrics.rpc(method.name)
-        begin = None
+        begin, bytes_max = None, SMALL_REQUEST_BYTES_MAX
         if method.name == "SendMessage":
             decode, begin = methods.send.decode, methods.send.begin
+            bytes_max = sys.maxsize
+        elif method.name == "AckMessage":
+            decode, bytes_max = _decode_acks, ACKS_BYTES_MAX
         if method.name in methods.unary:
             handler = _counted(methods.unary[method.name], stats, _status_code)
             kind = Kind.UNARY
@@ -121,7 +135,8 @@ def rpcs(methods: Methods, metrics: Metrics) -> list[Rpc]:
         else:
             assert method.name == "Telemetry"
             handler, kind = methods.client.telemetry, Kind.BIDI
-        found.append(Rpc(MESSAGING, method.name, kind, decode, handler, begin, stats))
+        rpc = Rpc(MESSAGING, method.name, kind, decode, handler, begin, stats, bytes_max)
+        found.append(rpc)
     for name, (request, served_by) in ADMIN_METHODS.items():
         handler = methods.permission.guarding(name, attrgetter(served_by)(methods))
         brings = name.startswith(_ONLY_LOOK)
@@ -141,6 +156,12 @@ def rpcs(methods: Methods, metrics: Metrics) -> list[Rpc]:
     found.append(Rpc(HEALTH, "Check", Kind.UNARY, decode, methods.health.check))
     found.append(Rpc(HEALTH, "Watch", Kind.STREAM, decode, methods.health.watch))
     return found
+
+
+def _decode_acks(data: bytes) -> service.AckMessageRequest:
+    """Raises `DecodeError`, `BadRequest`."""
+    check_count(data, ACKS_FIELDS_MAX)
+    return service.AckMessageRequest.FromString(data)
 
 
 def grpc_code(error: BaseException) -> int:

@@ -21,6 +21,7 @@ from popmq_proxy.clients.broker_link import Outcome
 from popmq_proxy.core import convert, message_types, outgoing, routes, validate
 from popmq_proxy.core.outgoing import Result
 from popmq_proxy.core.plain import PlainReader, PlainSend
+from popmq_proxy.core.request_shape import LOOKED_AT_BYTES, check_shape
 from popmq_proxy.core.routes import TopicRoutes
 from popmq_proxy.core.status import OK, status_of
 from popmq_proxy.core.turns import Turns
@@ -77,7 +78,9 @@ class Send:
         self._plain = PlainReader(self._type_of, config.body_bytes_max)
 
     def decode(self, data: bytes) -> Request:
-        """Raises `DecodeError`."""
+        """Raises `DecodeError`, `MessagesCorrupted`."""
+        if len(data) > LOOKED_AT_BYTES:
+            check_shape(data, self._upstream.config.send_messages_max)
         return self._plain.read(data) or service.SendMessageRequest.FromString(data)
 
     async def send_message(self, ctx: CallContext, request: Request) -> service.SendMessageResponse:

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from popmq_common import logs
 from popmq_common.errors import TopicNotFound
-from popmq_proxy.front.asgi import GrpcApp
+from popmq_proxy.front.asgi import POLL_BYTES, GrpcApp
 from popmq_proxy.front.grpc_wire import PREFIX, Code, framed
 from popmq_proxy.front.room import Account, Accounts, Rooms
 from popmq_proxy.front.rpcs import Kind, Rpc
@@ -71,7 +71,7 @@ class Exchange:
 class Service:
     """Handlers of every kind, and what they saw."""
 
-    def __init__(self) -> None:
+    def __init__(self, bytes_max: int = 1_000) -> None:
         self.undone = 0
         self.asked = 0
         self.waits_for: asyncio.Event | None = None
@@ -82,8 +82,14 @@ class Service:
             ("Bidi", Kind.BIDI, self.bidi),
         ]
         rpcs = [Rpc("test.Service", name, kind, decode, handler) for name, kind, handler in kinds]
-        self.rooms = Rooms(calls_max=2, received_bytes_max=1_500, unread_bytes_max=1_000)
-        self.app = GrpcApp(rpcs, logs.get("test"), self.rooms, request_bytes_max=1_000)
+        for name, kind, handler in (
+            ("Small", Kind.UNARY, self.unary),
+            ("SmallBidi", Kind.BIDI, self.bidi),
+        ):
+            rpcs.append(Rpc("test.Service", name, kind, decode, handler, request_bytes_max=100))
+        room = bytes_max * 3 // 2
+        self.rooms = Rooms(calls_max=2, received_bytes_max=room, unread_bytes_max=1_000)
+        self.app = GrpcApp(rpcs, logs.get("test"), self.rooms, request_bytes_max=bytes_max)
 
     async def unary(self, ctx: Any, request: Text) -> Text:
         if request.text == b"missing":
@@ -96,6 +102,8 @@ class Service:
 
     async def answer(self, ctx: Any, request: Text) -> Answer:
         self.asked += 1
+        if self.waits_for is not None:
+            await self.waits_for.wait()
 
         async def undo() -> None:
             self.undone += 1
@@ -236,6 +244,30 @@ async def test_a_call_that_takes_one_message_ends_at_the_second(service: Service
     endless = Exchange(*[framed([b"x"])] * 1_000)
     assert (await service.run("Unary", endless)).status == Code.INTERNAL
     assert len(endless._bodies) == 998
+    assert service.rooms.received.taken == 0
+
+
+@pytest.mark.parametrize("name", ["Small", "SmallBidi"])
+@pytest.mark.parametrize(("size", "code"), [(100, Code.OK), (101, Code.RESOURCE_EXHAUSTED)])
+async def test_an_rpc_may_have_a_bound_of_its_own(
+    service: Service, name: str, size: int, code: int
+) -> None:
+    packed = gzip.compress(bytes(size))
+    for body in (framed([bytes(size)]), PREFIX.pack(1, len(packed)) + packed):
+        done = await service.run(name, Exchange(body), headers=[(b"grpc-encoding", b"gzip")])
+        assert done.status == code
+
+
+@pytest.mark.parametrize(("size", "counts"), [(POLL_BYTES, False), (POLL_BYTES + 1, True)])
+async def test_a_large_request_for_messages_counts_while_it_waits(size: int, counts: bool) -> None:
+    service = Service(bytes_max=10_000)
+    service.waits_for = asyncio.Event()
+    waiting = asyncio.create_task(service.run("Answer", Exchange(framed([bytes(size)]))))
+    await asyncio.sleep(0)
+    assert service.asked == 1
+    assert service.rooms.received.taken == (size if counts else 0)
+    service.waits_for.set()
+    assert (await waiting).status == Code.OK
     assert service.rooms.received.taken == 0
 
 
