@@ -259,6 +259,7 @@ class Streams:
     def run(self, stream: Stream, work: Coroutine[Any, Any, None]) -> None:
         self.units += TASK_UNITS
         self.worker.owed_s += TASK_S
+        self.shared.begin_task()
         task = stream.task = self._loop.create_task(work)
         task.add_done_callback(lambda task: self._done(stream, task))
 
