@@ -22,6 +22,7 @@ class Wire(asyncio.Transport):
         super().__init__()
         self.written = b""
         self.closed = False
+        self.aborted = False
         self.hung_up = False
         self.reads = True
         self.held_bytes = 0
@@ -51,7 +52,7 @@ class Wire(asyncio.Transport):
         self.closed = True
 
     def abort(self) -> None:
-        self.closed = True
+        self.closed = self.aborted = True
 
     def pause_reading(self) -> None:
         self.reads = False

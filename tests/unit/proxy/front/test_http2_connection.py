@@ -9,6 +9,7 @@ from hpack import Encoder
 
 from popmq_proxy.front.events import Event, Receive, Send
 from popmq_proxy.front.http2 import wire
+from popmq_proxy.front.http2.connection import LINGER_BYTES
 from popmq_proxy.front.http2.wire import Error, Setting
 
 HEADERS = [
@@ -143,6 +144,16 @@ async def test_the_end_of_a_client_that_has_hung_up_is_quiet() -> None:
     serving.transport.hung_up = True
     serving.connection.drain()
     assert serving.transport.closed
+
+
+async def test_who_goes_on_sending_when_it_was_sent_away_is_cut_off() -> None:
+    """Else it would have a second for that. A little is taken: it is to read why it has to go."""
+    serving = Serving()
+    await serving.give(wire.PREFACE + wire.settings({}) + wire.window_update(0, 0))
+    await serving.give(bytes(LINGER_BYTES))
+    assert (serving.transport.closed, serving.transport.aborted) == (True, False)
+    await serving.give(b"x")
+    assert serving.transport.aborted
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Final, cast
 
-from popmq_common.units import KiB
+from popmq_common.units import KiB, MiB
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.control import Control
 from popmq_proxy.front.http2.idle import LONG_BYTES, REFUSED_STREAM
@@ -28,6 +28,8 @@ LOOK_EVERY: Final = 64
 """Frames, or work that is worth as many, between two looks at the clock."""
 LINGER_S: Final = 1.0
 """How long a client may take to close its end when we have closed ours."""
+LINGER_BYTES: Final = MiB
+"""What is taken of it meanwhile: to decrypt a flood costs as much as to read it."""
 
 NOTHING: Final = -1
 
@@ -81,6 +83,7 @@ class Connection(asyncio.Protocol):
         self._jammed = False
         self._draining = False
         self._linger: asyncio.TimerHandle | None = None
+        self._lingered_bytes = 0
         self._handlers: dict[int, Handler] = {}
 
     # --- life ---
@@ -215,6 +218,9 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._closing:
+            self._lingered_bytes += len(data)
+            if self._lingered_bytes > LINGER_BYTES:
+                self.abort()
             return
         if self._worker.number:  # TLS may hand over more than was asked for
             self._data = self._data[self._at :] + self._held + data
