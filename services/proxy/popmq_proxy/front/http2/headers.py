@@ -62,7 +62,10 @@ _CACHED_BYTES_MAX: Final = 64
 LONG_BYTES: Final = 1_024
 """Blocks that are longer cost time."""
 PLAIN_FIELDS_MAX: Final = 64
-"""So many, in a block that is not long, say less than 6 KiB: what they say needs no counting."""
+"""Of a block whose fields that nobody looks at are skipped."""
+PLAIN_SHARE: Final = 3 / 8
+"""Of the bound, for such a block. With so few fields it cannot mean more than the bound, though a
+byte of it may mean 1.6 and a field is 32 larger than what it says; so that needs no counting."""
 CHECKED_BLOCKS: Final = 8
 """Of a connection, read whole before anything is skipped."""
 
@@ -77,6 +80,7 @@ class HeaderReader:
         """What it has beyond `LONG_BYTES`."""
         self._bytes_max = bytes_max
         self._short_max = min(LONG_BYTES, bytes_max)
+        self._plain_max = int(bytes_max * PLAIN_SHARE)
         self._count = 0
         self._fields = FieldReader(bytes_max)
         self._same = b""
@@ -101,7 +105,8 @@ class HeaderReader:
                 text = f"a header block of {size} bytes, the limit is {self._bytes_max}"
                 raise ConnectionBroken(Error.ENHANCE_YOUR_CALM, text)
         try:
-            if self._count > CHECKED_BLOCKS and not self.long_bytes and not self._fields.table:
+            plain = size <= self._plain_max and not self._fields.table
+            if plain and self._count > CHECKED_BLOCKS:
                 found = self._read_plain(block)
                 if found is not None:
                     return found
