@@ -41,10 +41,12 @@ class Server:
 
     async def rpcs_now(self, method: str) -> int:
         """Handlers of the method that are running."""
+        return await self.figure(f'popmq_rpcs_in_progress{{method="{method}"}}')
+
+    async def figure(self, name: str) -> int:
+        """Of /metrics; 0: it is not there."""
         page = await asyncio.to_thread(_page, self.metrics)
-        found = re.search(
-            rf'^popmq_rpcs_in_progress{{method="{method}"}} (\S+)', page, re.MULTILINE
-        )
+        found = re.search(rf"^{re.escape(name)} (\S+)", page, re.MULTILINE)
         return int(float(found.group(1))) if found else 0
 
     async def until_rpcs(self, method: str, count: int, timeout_s: float = 5.0) -> None:

@@ -1,188 +1,199 @@
 """What clients may do to hurt others.
 
-python -m front.hostile.attacks NAME ENDPOINT SECONDS
+An attack begins with what it needs (streams that are open, answers that are held up), and goes on
+when the server has done all of that. Then it either stays within what a client may do, as one does
+that has read our source, and is never sent away; or it goes beyond, and being sent away is the
+defence.
+
+python -m front.hostile.attacks NAME ENDPOINT SECONDS [tls]
 """
 
-import gzip
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain, count, islice, repeat
+from itertools import chain, repeat
 
 from front.hostile import frames as f
-from front.hostile.crowd import Crowd, Writes
-from front.payloads import receive, send
-from front.wire import frame as message
-from front.wire import headers
+from front.hostile import pieces as p
+from front.hostile.crowd import Crowd, Plan, Seen
+from front.hostile.pieces import Pieces
 
 from popmq_common.units import KiB, MiB
 
-POLL = message(receive("attacked", "attackers", poll_s=15))
-SEND = message(send("attacked", b"x"))
-GREETING = f.PREFACE + f.settings([]) + f.window_update(0, 1 << 30)
-LARGE_TOPIC = "large"
-Pieces = Iterable[bytes]
+GREETING = f.PREFACE + f.settings([])
+PING = f.frame(f.PING, 0, 0, b"begun...")
+BEGIN_S = 30.0
+EVERY_S = p.EVERY_S
+REQUEST_BYTES = 15 * MiB
+"""Of an unpacked one; many fit into the room for all."""
+
+
+def nothing() -> Pieces:
+    return ()
+
+
+def answered(seen: Seen) -> bool:
+    """The server has read all that came before the ping."""
+    return seen[f.PING] > 0
+
+
+def held_up(seen: Seen) -> bool:
+    """The heads of as many answers came as there may be streams."""
+    return answered(seen) and seen[f.HEADERS] >= p.STREAMS
 
 
 @dataclass(frozen=True)
 class Attack:
     connections: int
-    writes: Callable[[], Pieces]
+    then: Callable[[], Pieces]
+    begins: Callable[[], Pieces] = nothing
+    ready: Callable[[Seen], bool] = answered
+    every_s: float = 0.0
+    calls_max: int = 0
+    may_stay: bool = True
+    may_be_cut: bool = False
+    """The connections; some attacks do what is allowed as well as what is not."""
     reads: bool = True
     greets: bool = True
 
-    def all_writes(self) -> Writes:
-        return gathered(chain([GREETING] if self.greets else [], self.writes()))
+    def plan(self) -> Plan:
+        def begins() -> Iterator[bytes]:
+            return p.gathered(chain([GREETING], self.begins(), [PING]) if self.greets else ())
+
+        def then() -> Iterator[bytes]:
+            alone = self.every_s or self.calls_max
+            return iter(self.then()) if alone else p.gathered(self.then())
+
+        ready = self.ready if self.greets else lambda _: True
+        return Plan(begins, then, ready, self.every_s, self.calls_max, self.reads)
 
 
-def gathered(pieces: Pieces) -> Writes:
-    """Small pieces together."""
-    held = bytearray()
-    for piece in pieces:
-        held += piece
-        if len(held) >= 64 * KiB:
-            yield bytes(held)
-            held.clear()
-    yield bytes(held)
-
-
-def ids() -> Iterable[int]:
-    return range(1, 1 << 31, 2)
-
-
-def for_ever(frame: bytes) -> Callable[[], Pieces]:
+def flood(frame: bytes, begins: Callable[[], Pieces] = nothing, connections: int = 8) -> Attack:
+    """As many as the socket takes."""
     data = frame * (16 * KiB // len(frame) + 1)
-    return lambda: repeat(data)
+    return Attack(connections, lambda: repeat(data), begins, may_stay=False)
 
 
-def heads(stream_count: int, path: str = "SendMessage") -> Pieces:
-    """Requests that begin and do not go on."""
-    return (f.request_head(number, path) for number in islice(ids(), stream_count))
+def paced(frames: Callable[[], Pieces], *, each: int = p.A_TIME) -> Callable[[], Pieces]:
+    return lambda: p.at_a_time(frames(), each)
 
 
-def blocks(fields: Callable[[int], bytes]) -> Callable[[], Pieces]:
-    """A header block each, which is all of a request."""
-
-    def written() -> Pieces:
-        for number in ids():
-            yield f.header_frames(number, fields(number))
-
-    return written
+def open_window() -> Pieces:
+    return (p.WINDOW,)
 
 
-def endless_messages() -> Pieces:
-    """One unary call whose body does not end: 1 MiB, packed, again and again."""
-    one = message(gzip.compress(bytes(MiB)), compressed=1)
-    fields = f.block([*headers("SendMessage"), ("grpc-encoding", "gzip")])
-    head = f.frame(f.HEADERS, f.END_HEADERS, 1, fields)
-    return chain([head], repeat(f.frame(f.DATA, 0, 1, one), 4_000))
+def calls(then: Callable[[], Pieces], begins: Callable[[], Pieces] = open_window) -> Attack:
+    return Attack(4, then, begins, calls_max=200)
 
 
-def windows_of_many_streams(settings: bytes) -> Callable[[], Pieces]:
-    return lambda: chain(heads(16_000, "Telemetry"), repeat(settings))
+def packed(data: bytes, path: str = "SendMessage") -> Attack:
+    """Where there is no room for all of it, some are refused and others cut off."""
+    attack = p.packed_requests(data, path)
+    return Attack(4, attack, open_window, calls_max=200, may_be_cut=True)
 
 
-def blocked_answers(then: Pieces) -> Callable[[], Pieces]:
-    """Answers that the client's windows hold up, and then windows that hardly help."""
-
-    def written() -> Pieces:
-        shut = f.settings([(f.INITIAL_WINDOW_SIZE, 0)])
-        asked = (f.request(number, "SendMessage", SEND) for number in islice(ids(), 8_000))
-        return chain([shut], asked, then)
-
-    return written
+def open_stream() -> Pieces:
+    return p.heads(1, then=p.LONG)
 
 
-def huffman(size_bytes: int) -> Callable[[int], bytes]:
-    """What takes long to decode, and is another one each time."""
-
-    def fields(number: int) -> bytes:
-        coded = bytes(size_bytes - 4) + number.to_bytes(4, "big")
-        return LINES + b"\x00\x0ex-mq-client-id" + f.huffman_text(coded)
-
-    return fields
-
-
-def named_again(number: int) -> bytes:
-    """A large field goes into the table, and is named by one byte again and again."""
-    large = b"\x40\x05x-big\x7f\xc1\x1e" + b"x" * 4_000
-    return LINES + (large if number == 1 else b"\xbe" * 8_000)
-
-
-def begun(first: Pieces, then: bytes) -> Callable[[], Pieces]:
-    return lambda: chain(first, repeat(then * 500))
-
-
-def rapid_resets(*, whole: bool) -> Pieces:
-    for number in ids():
-        if whole:
-            yield f.request(number, "ReceiveMessage", POLL) + f.reset(number)
-        else:
-            yield f.request_head(number, "ReceiveMessage") + f.reset(number)
-
-
-def parked_polls() -> Pieces:
-    return (f.request(number, "ReceiveMessage", POLL) for number in islice(ids(), 10_000))
-
-
-def unread_answers() -> Pieces:
-    """Polls for large messages, and not a byte of them is let through."""
-    poll = message(receive(LARGE_TOPIC, "attackers", poll_s=15))
-    asked = (f.request(number, "ReceiveMessage", poll) for number in islice(ids(), 20))
-    return chain([f.settings([(f.INITIAL_WINDOW_SIZE, 0)])], asked)
-
-
-LINES = f.block(headers("SendMessage"))[1:]
-NOT_GRPC = f.block([(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "a")])
-ONE_WINDOW = f.settings([(f.INITIAL_WINDOW_SIZE, 1)]) + f.settings([(f.INITIAL_WINDOW_SIZE, 9)])
-MANY_WINDOWS = f.settings([(f.INITIAL_WINDOW_SIZE, size) for size in range(2_700)])
-BYTE_BY_BYTE = (f.window_update(number, 1) for _ in count() for number in islice(ids(), 500))
-LONG = b"\0\x07\xff\xff\xff"
-"""What the prefix of a long message says."""
-ATTACKS = {
-    "endless messages": Attack(4, endless_messages),
-    "half-open calls": Attack(2, lambda: heads(20_000)),
-    "half-open streams": Attack(2, lambda: heads(20_000, "Telemetry")),
-    "settings of many streams": Attack(1, windows_of_many_streams(ONE_WINDOW)),
-    "long settings": Attack(1, windows_of_many_streams(MANY_WINDOWS)),
-    "blocked streams": Attack(1, blocked_answers(repeat(f.window_update(0, 1)))),
-    "trickling windows": Attack(2, blocked_answers(BYTE_BY_BYTE)),
-    "huffman blocks": Attack(8, blocks(huffman(15_000))),
-    "huge blocks": Attack(8, blocks(huffman(33_000))),
-    "many fields": Attack(8, blocks(lambda _: LINES + b"\x82" * 15_000)),
-    "named again": Attack(4, blocks(named_again)),
-    "continuation": Attack(4, begun([f.frame(f.HEADERS, 0, 1)], f.frame(f.CONTINUATION, 0, 1))),
-    "windows": Attack(8, for_ever(f.window_update(0, 1))),
-    "unknown frames": Attack(8, for_ever(f.frame(0x77, 0, 0))),
-    "large unknown frames": Attack(4, for_ever(f.frame(0x77, 0, 0, bytes(200 * KiB)))),
-    "pings": Attack(8, for_ever(f.frame(f.PING, 0, 0, bytes(8)))),
-    "priorities": Attack(8, for_ever(f.frame(f.PRIORITY, 0, 3, bytes(5)))),
-    "settings": Attack(8, for_ever(f.settings([]))),
-    "padding": Attack(8, begun(heads(1), f.frame(f.DATA, f.PADDED, 1, b"\xff" + bytes(255)))),
-    "one byte data": Attack(
-        8, begun([*heads(1), f.frame(f.DATA, 0, 1, LONG)], f.frame(f.DATA, 0, 1, b"x"))
+FLOODS = {
+    "windows": flood(f.window_update(0, 1)),
+    "unknown frames": flood(f.frame(0x77, 0, 0)),
+    "large unknown frames": flood(f.frame(0x77, 0, 0, bytes(200 * KiB)), connections=4),
+    "pings": flood(f.frame(f.PING, 0, 0, bytes(8))),
+    "priorities": flood(f.frame(f.PRIORITY, 0, 3, bytes(5))),
+    "settings": flood(f.settings([])),
+    "goaways": flood(f.frame(f.GOAWAY, 0, 0, bytes(8)), open_stream),
+    "padding": flood(f.frame(f.DATA, f.PADDED, 1, b"\xff" + bytes(255)), open_stream),
+    "one byte data": flood(f.frame(f.DATA, 0, 1, b"x"), open_stream),
+    "empty data": flood(f.frame(f.DATA, 0, 1), open_stream),
+    "continuation": Attack(
+        4,
+        lambda: chain([f.frame(f.HEADERS, 0, 3)], repeat(f.frame(f.CONTINUATION, 0, 3) * 500)),
+        may_stay=False,
     ),
-    "empty data": Attack(8, begun(heads(1), f.frame(f.DATA, 0, 1))),
-    "rapid reset": Attack(4, lambda: rapid_resets(whole=False)),
-    "rapid reset of requests": Attack(4, lambda: rapid_resets(whole=True)),
-    "refused requests": Attack(4, blocks(lambda _: NOT_GRPC)),
-    "malformed requests": Attack(4, blocks(lambda _: b"\x82")),
-    "too many streams": Attack(4, lambda: heads(1 << 22, "Telemetry")),
-    "no HTTP/2": Attack(8, for_ever(b"GET / HTTP/1.1\r\n\r\n"), greets=False),
-    "no TLS": Attack(8, for_ever(b"\x16\x03\x01" + bytes(200)), greets=False),
-    "parked polls": Attack(2, parked_polls),
-    "unread answers": Attack(40, unread_answers, reads=False),
+    "huge blocks": Attack(8, p.blocks(p.huffman(33_000)), p.usual_calls, may_stay=False),
+    "too many fields": Attack(
+        8, p.blocks(lambda _: p.LINES + b"\x82" * 15_000), p.usual_calls, may_stay=False
+    ),
+    "rapid reset": Attack(4, p.begun_and_reset, may_stay=False),
+    "resets in batches": Attack(4, p.reset_in_batches, may_be_cut=True),
+    "malformed requests": Attack(4, p.malformed, may_stay=False),
+    "too many streams": Attack(4, lambda: p.heads(1 << 22, "Telemetry"), may_stay=False),
+    "no HTTP/2": Attack(8, lambda: repeat(b"GET / HTTP/1.1\r\n\r\n"), greets=False, may_stay=False),
+    "no TLS": Attack(8, lambda: repeat(b"\x16\x03\x01" + bytes(99)), greets=False, may_stay=False),
 }
+"""Beyond what a client may do."""
+PACED = {
+    "settings of many streams": Attack(
+        4, paced(p.windows_one_larger), p.held_up_streams, held_up, EVERY_S
+    ),
+    "long settings": Attack(4, paced(p.long_settings), p.held_up_streams, held_up, EVERY_S),
+    "blocked streams": Attack(
+        4, paced(lambda: repeat(f.window_update(0, 1))), p.held_up_connection, held_up, EVERY_S
+    ),
+    "trickling windows": Attack(
+        4, paced(p.windows_byte_by_byte), p.held_up_streams, held_up, EVERY_S
+    ),
+    "frames of all kinds": Attack(6, p.all_kinds, open_stream, every_s=EVERY_S),
+    "slow continuation": Attack(6, paced(p.continued_byte_by_byte), every_s=EVERY_S),
+    "resets within the budget": Attack(6, paced(p.begun_and_reset, each=3), every_s=EVERY_S),
+    "malformed within the budget": Attack(6, paced(p.malformed, each=12), every_s=EVERY_S),
+    "late resets": Attack(4, p.reset_late, every_s=1.8),
+    "many half-open calls": Attack(20, paced(p.slow_heads(), each=12), every_s=0.04),
+    "half-open streams": Attack(20, paced(p.slow_heads("Telemetry", b"\0"), each=20), every_s=0.04),
+}
+"""As much of it as a client may do, and not more."""
+CALLS = {
+    "huffman blocks": calls(p.blocks(p.huffman(9_000)), p.usual_calls),
+    "many fields": calls(p.blocks(p.many_fields), p.usual_calls),
+    "few fields": calls(p.blocks(p.few_fields), p.usual_calls),
+    "named again": calls(p.blocks(p.named_again, first=1)),
+    "refused requests": calls(p.blocks(lambda _: p.NOT_GRPC)),
+    "calls with windows": calls(p.calls_with_windows),
+}
+"""Requests that are answered, many at a time."""
+SILENT = {
+    "half-open calls": Attack(2, nothing, lambda: p.heads(p.STREAMS)),
+    "parked polls": Attack(2, nothing, lambda: p.requests("ReceiveMessage", p.POLL, 10_000)),
+    "unfinished requests": Attack(20, p.unfinished_requests, may_be_cut=True),
+    "unread answers": Attack(
+        40,
+        nothing,
+        lambda: chain([f.settings([(f.INITIAL_WINDOW_SIZE, 0)])], p.polls_for_large(20)),
+        reads=False,
+    ),
+    "unread sockets": Attack(
+        40,
+        nothing,
+        lambda: chain(
+            [p.WINDOW, f.settings([(f.INITIAL_WINDOW_SIZE, 1 << 30)])], p.polls_for_large(20)
+        ),
+        reads=False,
+    ),
+    "endless messages": Attack(4, p.endless_messages, open_window, calls_max=20, may_be_cut=True),
+    "packed requests": packed(bytes(REQUEST_BYTES)),
+    "empty messages": packed(b"\x0a\x00" * (REQUEST_BYTES // 2)),
+    "empty acks": packed(b"\x1a\x00" * (500 * KiB), "AckMessage"),
+}
+"""They take room."""
+ATTACKS = {**FLOODS, **PACED, **CALLS, **SILENT}
 
 
 def main() -> None:
-    name, endpoint, seconds = sys.argv[1:]
+    name, endpoint, seconds, *tls = sys.argv[1:]
     attack = ATTACKS[name]
-    crowd = Crowd(endpoint, attack.connections, attack.all_writes, reads=attack.reads)
-    crowd.run(float(seconds))
-    written_mib = round(crowd.written_bytes / MiB, 1)
-    print(json.dumps({"written_mib": written_mib, "sent_away": crowd.sent_away_count}))
+    crowd = Crowd(endpoint, attack.connections, attack.plan(), tls=bool(tls))
+    crowd.run(float(seconds), BEGIN_S)
+    told = {
+        "ready": crowd.ready_count,
+        "cut_early": crowd.cut_early_count,
+        "sent_away": crowd.sent_away_count,
+        "reasons": crowd.reasons.most_common(2),
+        "written_mib": round(crowd.written_bytes / MiB, 1),
+    }
+    print(json.dumps(told))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ HEAD_BYTES = 9
 FRAME_BYTES = 16_000
 INITIAL_WINDOW_SIZE = 4
 CANCEL = 8
+CALM = struct.pack(">I", 11)
+"""ENHANCE_YOUR_CALM, before the text of a GOAWAY."""
 
 
 def frame(kind: int, flags: int, stream_id: int, payload: bytes = b"") -> bytes:

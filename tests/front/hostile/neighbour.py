@@ -5,30 +5,36 @@ charged with is the CPU time that the server's event loop, its first thread, spe
 request and its answer: for others, if it is much. While this process itself waited for a core the
 answer may have been there already; that time is taken off. The kernel counts both (schedstat).
 
-    python -m front.hostile.neighbour ENDPOINT SERVER_PID    until its standard input ends
+    python -m front.hostile.neighbour ENDPOINT SERVER_PID [tls]    until its standard input ends
 """
 
 import json
 import select
 import socket
 import sys
+import time
 from pathlib import Path
 
 from front.hostile import frames as f
+from front.hostile.crowd import unverified
 from front.payloads import send
 from front.wire import frame as message
 
 EVERY_S = 0.01
+PAUSE_S = 0.001
+"""Between the head and the body of every second request, which has to be kept until it is whole."""
 OWN = Path("/proc/self/schedstat")
 USED, WAITED = 0, 1
 ANSWER_S = 20.0
 
 
 class Neighbour:
-    def __init__(self, endpoint: str, server_pid: int) -> None:
+    def __init__(self, endpoint: str, server_pid: int, *, tls: bool) -> None:
         host, _, port = endpoint.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), ANSWER_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls:
+            self._socket = unverified().wrap_socket(self._socket)
         windows = f.window_update(0, 1 << 30)
         self._socket.sendall(f.PREFACE + f.settings([]) + windows)
         self._data = b""
@@ -39,7 +45,14 @@ class Neighbour:
     def send(self) -> float:
         """Milliseconds of the server's CPU time until it was answered."""
         self._stream_id += 2
-        data = f.request(self._stream_id, "SendMessage", self._body)
+        data = f.request_head(self._stream_id, "SendMessage")
+        body = f.frame(f.DATA, f.END_STREAM, self._stream_id, self._body)
+        if self._stream_id & 2:
+            data += body
+        else:
+            self._socket.sendall(data)
+            time.sleep(PAUSE_S)
+            data = body
         waited_ns, used_ns = _figure(OWN, WAITED), _figure(self._server, USED)
         self._socket.sendall(data)
         self._read_answer()
@@ -75,8 +88,8 @@ def _figure(schedstat: Path, number: int) -> int:
 
 
 def main() -> None:
-    endpoint, pid = sys.argv[1:]
-    neighbour = Neighbour(endpoint, int(pid))
+    endpoint, pid, *tls = sys.argv[1:]
+    neighbour = Neighbour(endpoint, int(pid), tls=bool(tls))
     for _ in range(20):
         neighbour.send()
     print("ready", flush=True)

@@ -1,14 +1,18 @@
 """Each attack beside a neighbour that behaves: how long does it wait, and what stays behind?
 
-**The neighbour's p99 is bounded.** A client usually waits a few milliseconds, most of it for the
-disk; without the bounds of the front each attack in here made the neighbour wait 0.1 to 9 s.
+**The neighbour's p99 is below 50 ms.** A client usually waits a few milliseconds, most of it for
+the disk; without the bounds of the front each attack in here made the neighbour wait 0.1 to 9 s.
 The test does not read the wall clock, which other processes on the same cores move as well. It
 reads the CPU time that the server's event loop spent between a request of the neighbour and its
-answer (neighbour.py): 2 to 31 ms, also with a dozen other processes waiting for two cores. The log
-is flushed in the background, so that a slow disk is not mistaken for a slow front.
+answer (neighbour.py). The log is flushed in the background, so that a slow disk is not mistaken for
+a slow front. The neighbour has the attackers' address, as all clients have behind a balancer.
+
+**An attack is what its name says.** It is ready when the server has answered its beginning; then it
+is sent away, or never, as its table in attacks.py says.
 
 **Memory returns to within 1.2 of before**, counted from the start of the server and not from the
-previous attack: all of them together leave no more than that.
+previous attack: all of them together leave no more than that. Where thousands of calls waited that
+holds with the C library's allocator alone; `KEPT_BY_PYTHON` says what and why.
 """
 
 import asyncio
@@ -17,12 +21,14 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from front.h2_client import connect
-from front.hostile.attacks import ATTACKS, LARGE_TOPIC
+from front.hostile.attacks import ATTACKS, CALLS, FLOODS, PACED
+from front.hostile.pieces import LARGE_TOPIC
 from front.payloads import receive, send, stored
 from front.server import Server, serving
 from front.wire import frame
@@ -31,32 +37,81 @@ from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common.units import KiB, MiB
 
 ATTACK_S = 3.0
-P99_MS = 150.0
-LARGE_P99_MS = 300.0
-"""While 100 MiB are read, handed out and copied back."""
+P99_MS = 50.0
 KEPT = 1.2
+KEPT_BY_PYTHON = 2.5
+"""Of what there was before 20,000 polls waited, with Python's own allocator; seen: 1.4 to 1.9.
+
+It has their objects in 190 pieces of 1 MiB, and gives back a piece when nothing is left in it. In
+up to 80 of them there are one or two small objects that the server has renewed meanwhile (a timer,
+a number), for Python makes these where others of their size are in use still. Nobody holds the
+rest: with the C library's allocator, which gives back each page of 4 KiB, `KEPT` holds."""
+BY_C = {"PYTHONMALLOC": "malloc"}
+"""It takes 6 % more CPU time for a send."""
 SETTLES_WITHIN_S = 30.0
 SENDS_MIN = 20
 """Of the neighbour; fewer tell nothing."""
 TESTS = Path(__file__).parents[2]
-UNREAD_MIB = 48
 LARGE_COUNT = 400
 LARGE_BYTES = 256 * KiB
-SPECIAL = {"parked polls", "unread answers"}
-"""Each has a test of its own."""
+UNREAD_MIB = 48
+RECEIVED_MIB = 64
+REQUEST_MIB = 16
+ANSWER_MIB = 64 / 1_024
+"""What a client that has read all before it may get without room for it."""
+ARRIVING, RECEIVED, UNREAD = "popmq_requests_arriving", "popmq_received_bytes", "popmq_unread_bytes"
+HOLDING = [
+    *("settings of many streams", "long settings", "blocked streams", "trickling windows"),
+    *("late resets", "resets in batches", "rapid reset", "resets within the budget"),
+]
+"""Thousands of calls under way."""
+OF_ROOM = {
+    *("endless messages", "unfinished requests", "packed requests"),
+    *("empty messages", "empty acks"),
+}
+USUAL = [
+    *(name for name in {**FLOODS, **PACED, **CALLS} if name not in {*HOLDING, *OF_ROOM}),
+    "half-open calls",
+]
+OVER_TLS = [
+    *("windows", "rapid reset", "settings of many streams", "frames of all kinds"),
+    *("huffman blocks", "many half-open calls"),
+]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving("http2", tmp_path_factory.mktemp("attacked"), "--flush", "async") as running:
+@contextmanager
+def attackable(folder: Path, settings: dict[str, str]) -> Iterator[Server]:
+    with serving("http2", folder, "--flush", "async", settings=settings) as running:
         yield running
         assert running.process.poll() is None, f"the server died:\n{running.log.read_text()}"
 
 
 @pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with attackable(tmp_path_factory.mktemp("attacked"), {}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
 def before_mib(server: Server) -> float:
+    return asyncio.run(used_mib(server))
+
+
+@pytest.fixture(scope="module")
+def server_by_c(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with attackable(tmp_path_factory.mktemp("by-c"), BY_C) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def before_by_c_mib(server_by_c: Server) -> float:
+    return asyncio.run(used_mib(server_by_c))
+
+
+async def used_mib(server: Server) -> float:
     """When it has served a client."""
-    asyncio.run(_beside(server, None))
+    async with neighbour(server):
+        await asyncio.sleep(1)
     return server.rss_mib()
 
 
@@ -71,10 +126,10 @@ def _start(module: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 @asynccontextmanager
-async def neighbour(server: Server) -> AsyncIterator[list[float]]:
+async def neighbour(server: Server, *tls: str) -> AsyncIterator[list[float]]:
     """Sends all the time; when this is left the list has what it was charged with, in ms."""
     charged: list[float] = []
-    process = _start("neighbour", server.endpoint, str(server.process.pid))
+    process = _start("neighbour", server.endpoint, str(server.process.pid), *tls)
     try:
         assert process.stdout is not None
         assert (await asyncio.to_thread(process.stdout.readline)).strip() == "ready"
@@ -87,20 +142,50 @@ async def neighbour(server: Server) -> AsyncIterator[list[float]]:
         process.wait()
 
 
-async def _beside(server: Server, name: str | None) -> list[float]:
-    async with neighbour(server) as charged:
-        if name is None:
-            await asyncio.sleep(1)
-            return charged
-        attack = _start("attacks", name, server.endpoint, str(ATTACK_S))
-        told, _ = await asyncio.to_thread(attack.communicate, timeout=60)
+@dataclass
+class Outcome:
+    charged_ms: list[float]
+    ready: int = 0
+    cut_early: int = 0
+    sent_away: int = 0
+    most_mib: float = 0.0
+    """Without the pages of files."""
+    most: dict[str, int] = field(default_factory=dict)
+    """Of /metrics."""
+
+    @property
+    def p99_ms(self) -> float:
+        charged_ms = sorted(self.charged_ms)
+        return charged_ms[min(len(charged_ms) - 1, len(charged_ms) * 99 // 100)]
+
+
+async def attacked(server: Server, name: str, *tls: str, figures: tuple[str, ...] = ()) -> Outcome:
+    """The neighbour's p99 is looked at in here, for it is the same everywhere."""
+    outcome = Outcome([])
+    async with neighbour(server, *tls) as charged_ms:
+        attack = _start("attacks", name, server.endpoint, str(ATTACK_S), *tls)
+        while attack.poll() is None:
+            outcome.most_mib = max(outcome.most_mib, server.own_mib())
+            for figure in figures:
+                now = await server.figure(figure)
+                outcome.most[figure] = max(outcome.most.get(figure, 0), now)
+            await asyncio.sleep(0.05)
+        told, _ = attack.communicate()
         assert attack.returncode == 0
-    print(name, told.strip(), f"{len(charged)} sends, p99 {p99(charged):.1f} ms")
-    return charged
-
-
-def p99(charged_ms: list[float]) -> float:
-    return sorted(charged_ms)[min(len(charged_ms) - 1, len(charged_ms) * 99 // 100)]
+    outcome.charged_ms = charged_ms
+    print(name, told.strip(), f"{len(charged_ms)} sends, p99 {outcome.p99_ms:.1f} ms")
+    counts = json.loads(told)
+    outcome.ready, outcome.cut_early = counts["ready"], counts["cut_early"]
+    outcome.sent_away = counts["sent_away"]
+    assert len(charged_ms) >= SENDS_MIN
+    assert outcome.p99_ms < P99_MS
+    assert outcome.ready >= ATTACKS[name].connections, "not all of it began"
+    assert outcome.cut_early == 0, "it was cut off before it began"
+    if not ATTACKS[name].may_stay:
+        assert outcome.sent_away > 0
+    elif not ATTACKS[name].may_be_cut:
+        assert outcome.sent_away == 0
+    return outcome
 
 
 async def settled(held_mib: Callable[[], float], most_mib: float) -> None:
@@ -110,46 +195,83 @@ async def settled(held_mib: Callable[[], float], most_mib: float) -> None:
             await asyncio.sleep(0.1)
 
 
-@pytest.mark.parametrize("name", [name for name in ATTACKS if name not in SPECIAL])
+@pytest.mark.parametrize("name", USUAL)
 async def test_neighbour_hardly_waits_and_memory_returns(
     server: Server, before_mib: float, name: str
 ) -> None:
-    charged = await _beside(server, name)
-    assert len(charged) >= SENDS_MIN
-    assert p99(charged) < P99_MS
+    await attacked(server, name)
     await settled(server.rss_mib, before_mib * KEPT)
 
 
-async def test_thousands_of_polls_that_vanish_hold_up_nobody(tmp_path: Path) -> None:
-    """20,000 of two clients, which is what a server takes in all. They are calls like any others;
-    Python keeps a third of their memory, since small objects that last lie among theirs."""
-    with serving("http2", tmp_path, "--flush", "async") as server:
-        charged = await _beside(server, "parked polls")
-        assert p99(charged) < P99_MS
+async def test_half_open_calls_take_all_room_but_that_of_others(server: Server) -> None:
+    outcome = await attacked(server, "many half-open calls", figures=(ARRIVING,))
+    assert outcome.most[ARRIVING] > 6_000
+
+
+@pytest.mark.parametrize("name", OVER_TLS)
+async def test_the_same_over_tls(server: Server, before_mib: float, name: str) -> None:
+    await attacked(server, name, "tls")
+
+
+@pytest.mark.parametrize("name", HOLDING)
+async def test_calls_that_are_held_up_or_taken_back_leave_nothing(
+    server_by_c: Server, before_by_c_mib: float, name: str
+) -> None:
+    await attacked(server_by_c, name)
+    await server_by_c.until_rpcs("ReceiveMessage", 0, 30)
+    await settled(server_by_c.rss_mib, before_by_c_mib * KEPT)
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept"), [(BY_C, KEPT), ({}, KEPT_BY_PYTHON)], ids=["by C", "by Python"]
+)
+async def test_thousands_of_polls_that_vanish_hold_up_nobody(
+    tmp_path: Path, settings: dict[str, str], kept: float
+) -> None:
+    """20,000 of two clients, which is what a server takes in all."""
+    with attackable(tmp_path, settings) as server:
+        before_mib = await used_mib(server)
+        await attacked(server, "parked polls")
         await server.until_rpcs("ReceiveMessage", 0, 30)
-        await settled(server.rss_mib, 300)
+        await settled(server.rss_mib, before_mib * kept)
 
 
-async def test_answers_that_nobody_reads_are_bounded_and_come_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name",
+    ["endless messages", "unfinished requests", "packed requests", "empty messages", "empty acks"],
+)
+async def test_requests_hold_what_they_may_and_no_more(tmp_path: Path, name: str) -> None:
+    settings = {
+        "POPMQ_PROXY_RECEIVED_BYTES_MAX": str(RECEIVED_MIB * MiB),
+        "POPMQ_PROXY_REQUEST_BYTES_MAX": str(REQUEST_MIB * MiB),
+    }
+    with attackable(tmp_path, settings) as server:
+        before_mib, own_mib = await used_mib(server), server.own_mib()
+        outcome = await attacked(server, name, figures=(RECEIVED,))
+        print(f"{own_mib:.0f}, at most {outcome.most_mib:.0f} MiB, {outcome.most}")
+        assert RECEIVED_MIB / 4 < outcome.most[RECEIVED] / MiB <= RECEIVED_MIB
+        assert outcome.most_mib - own_mib < 3 * RECEIVED_MIB
+        await settled(server.rss_mib, before_mib * KEPT)
+
+
+@pytest.mark.parametrize("name", ["unread answers", "unread sockets"])
+async def test_answers_that_nobody_reads_are_bounded_and_come_back(
+    tmp_path: Path, name: str
+) -> None:
     """40 clients with 20 polls each take what they can. What does not fit stays in the broker, and
-    what they held goes to others when they have gone."""
+    what they held goes to others when they have gone; but for answers that a socket has taken."""
     settings = {"POPMQ_PROXY_UNREAD_BYTES_MAX": str(UNREAD_MIB * MiB)}
-    with serving("http2", tmp_path, "--flush", "async", settings=settings) as server:
+    with attackable(tmp_path, settings) as server:
         await _send_large(server)
-        before_mib, most_mib = server.own_mib(), 0.0
-        async with neighbour(server) as charged:
-            attack = _start("attacks", "unread answers", server.endpoint, str(ATTACK_S))
-            while attack.poll() is None:
-                most_mib = max(most_mib, server.own_mib())
-                await asyncio.sleep(0.05)
-            attack.communicate()
-            assert attack.returncode == 0
-            found = await _receive_large(server)
-        print(f"{before_mib:.0f}, at most {most_mib:.0f} MiB, p99 {p99(charged):.1f} ms")
-        assert found == LARGE_COUNT
-        assert p99(charged) < LARGE_P99_MS
-        assert most_mib - before_mib < 2 * UNREAD_MIB + 50
+        before_mib = server.own_mib()
+        outcome = await attacked(server, name, figures=(UNREAD,))
+        print(f"{before_mib:.0f}, at most {outcome.most_mib:.0f} MiB, {outcome.most}")
+        assert UNREAD_MIB / 2 < outcome.most[UNREAD] / MiB <= UNREAD_MIB + 40 * ANSWER_MIB
+        assert outcome.most_mib - before_mib < 2 * UNREAD_MIB + 50
+        if name == "unread answers":
+            assert await _receive_large(server) == LARGE_COUNT
         await settled(server.own_mib, before_mib * KEPT)
+        assert await server.figure(UNREAD) == 0
 
 
 async def _send_large(server: Server) -> None:

@@ -1,5 +1,7 @@
 """What one client may take of the front, and what becomes of one that takes more."""
 
+import gc
+
 import pytest
 from harness.http2 import shared, turns
 from harness.http2_caller import OTHER_HOST, Streaming, greeted
@@ -8,7 +10,7 @@ from popmq_proxy.front.grpc_wire import framed
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.deadlines import TICK_S
 from popmq_proxy.front.http2.outgoing import WAITING_BYTES
-from popmq_proxy.front.http2.shared import Shared
+from popmq_proxy.front.http2.shared import TASKS_BETWEEN_LOOKS, Shared
 from popmq_proxy.front.http2.wire import Error, Setting
 
 
@@ -154,3 +156,27 @@ async def test_an_answer_that_has_no_room_to_wait_ends_its_call() -> None:
     caller.connection.connection_lost(None)
     await turns()
     assert among.rooms.unread.taken == 0
+
+
+# --- garbage ---
+
+
+async def test_young_objects_are_looked_at_while_calls_begin() -> None:
+    """Though as many objects go: the collector by itself counts only how many there are more."""
+    looks: list[int] = []
+
+    def look(phase: str, info: dict[str, int]) -> None:
+        if phase == "stop":
+            looks.append(info["generation"])
+
+    caller = await greeted(shared(idle_frames_max=100_000))
+    gc.callbacks.append(look)
+    threshold = gc.get_threshold()
+    gc.set_threshold(1_000_000)
+    try:
+        for number in range(6 * TASKS_BETWEEN_LOOKS):
+            await caller.give(caller.request(2 * number + 1, b"hello"))
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(look)
+    assert looks == [0, 0, 1, 0, 0, 1]
