@@ -89,7 +89,7 @@ async def test_what_calls_are_worth_is_bounded() -> None:
 async def test_a_call_that_is_refused_is_worth_nothing() -> None:
     caller = await greeted(shared(idle_frames_max=1_000, streams_first=1, streams_max=1))
     await caller.give(caller.request(1, b"wait"))
-    for number in range(1, 210):
+    for number in range(1, 320):
         await caller.give(caller.request(2 * number + 1, b"hello"))
     assert caller.goaway_code() == Error.ENHANCE_YOUR_CALM
 
@@ -130,7 +130,7 @@ async def test_beside_a_flood_a_connection_of_the_address_has_its_part_of_the_bu
         await one.give(wire.window_update(0, 1) * 2 * idle.GRANT)
     ping = wire.frame(wire.PING, 0, 0, bytes(8))
     for one in quiet[:3]:
-        await one.give(GREETING, ping * 40)
+        await one.give(GREETING, ping * idle.GRANT, ping * 40)
         assert one.goaway_code() is None
         await one.give(ping * 60)
         assert one.goaway_code() == Error.ENHANCE_YOUR_CALM

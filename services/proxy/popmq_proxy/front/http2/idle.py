@@ -2,8 +2,8 @@
 
 Resets, pings, settings, windows, priorities, unknown and empty frames, pieces of few bytes. A
 connection takes them from an allowance that is filled up as it is used, so that the clock is read
-once for `GRANT` of them. What its address has in all is looked at then as well; beyond that goes
-who has more than its part.
+once for `GRANT` of them; the first ones it has for nothing. What its address has in all is looked
+at then as well; beyond that each connection has its part and no more.
 
 Honest clients send such frames beside their calls: two windows for each, say. So a call that was
 answered adds to the allowance, and so does what an answer brings: no rate of calls is too much.
@@ -64,7 +64,7 @@ class IdleFrames:
     """Those of one connection."""
 
     def __init__(self, address: AddressFrames, second_max: int, address_second_max: int) -> None:
-        self._left = 0
+        self._left = GRANT
         self._own = Spent()
         self._address = address
         self._second_max = second_max
