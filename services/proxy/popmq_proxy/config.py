@@ -95,11 +95,12 @@ class ProxyConfig:
     that two may be expected and not all clients wait already. 0: none waits. A longer time costs
     less CPU at some hundred messages a second and above."""
     request_bytes_max: int = 130 * MiB
-    """Largest request as a whole; it has room for a batch of large messages."""
+    """Largest SendMessage request as a whole; it has room for a batch of large messages."""
     received_bytes_max: int = 512 * MiB
     """Bytes held of all requests that are not whole yet, or large; not with grpcio."""
     unread_bytes_max: int = 256 * MiB
-    """Bytes held of all answers that their clients do not read; http2 only, as all of the next."""
+    """Bytes held of all answers that clients do not read or their sockets do not take; http2 only,
+    as all of the next."""
     stall_ms_max: int = 30_000
     """How long an answer waits while its client takes nothing of it; then its call ends."""
     arriving_max: int = 8_192
