@@ -39,6 +39,8 @@ class Vigil:
     async def run(self) -> None:
         while True:
             await asyncio.sleep(STEP_S)
+            if not self._waiting:
+                self._waiting.clear()  # a table for thousands would stay as large as it was
             await self.ask(asyncio.get_running_loop().time())
 
     async def ask(self, now_s: float) -> None:

@@ -30,6 +30,8 @@ async def while_it_lives(
         return None
     finally:
         session.polls.pop(task, None)
+        if not session.polls:
+            session.polls.clear()  # a table for thousands would stay as large as it was
 
 
 def _brought(task: "asyncio.Task[Any]") -> bool:

@@ -33,6 +33,8 @@ class Arrivals:
         """It is whole, or gone."""
         stream.arrives = False
         self.room.give(self._streams.pop(stream))
+        if not self._streams:
+            self._streams.clear()  # a table for thousands would stay as large as it was
 
     def overdue(self, tick: int) -> list[Stream]:
         found: list[Stream] = []
@@ -57,6 +59,8 @@ class Stalls:
 
     def end(self, stream: Stream) -> None:
         self._streams.pop(stream, None)
+        if not self._streams:
+            self._streams.clear()  # a table for thousands would stay as large as it was
 
     def overdue(self, tick: int) -> list[Stream]:
         found: list[Stream] = []
