@@ -48,7 +48,7 @@ a number), for Python makes these where others of their size are in use still. N
 rest: with the C library's allocator, which gives back each page of 4 KiB, `KEPT` holds."""
 BY_C = {"PYTHONMALLOC": "malloc"}
 """It takes 6 % more CPU time for a send."""
-SETTLES_WITHIN_S = 30.0
+SETTLES_WITHIN_S = 60.0
 LOOKS_EVERY_S = 0.1
 SENDS_MIN = 20
 """Of the neighbour; fewer tell nothing."""
