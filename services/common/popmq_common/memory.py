@@ -48,9 +48,12 @@ class Peak:
         self._worth = worth
         self._peak = 0
 
-    def is_over(self, count: int) -> bool:
-        """True once after each peak, when less than a sixteenth of it is left."""
-        self._peak = max(self._peak, count)
+    def is_over(self, count: int, most: int) -> bool:
+        """True once after each peak, when less than a sixteenth of it is left.
+
+        `count`: in use now; `most`: at a time since this was asked last.
+        """
+        self._peak = max(self._peak, most)
         if self._peak < self._worth or count > self._peak // 16:
             return False
         self._peak = count

@@ -36,6 +36,7 @@ class Room:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.taken = 0
+        self._most = 0
         self._first_come = int(limit * FIRST_COME)
         self._shared = int(limit * SHARED)
         self._accounts: set[Account] = set()
@@ -74,6 +75,8 @@ class Room:
 
     def take(self, account: Account | None, size: int = 1) -> None:
         self.taken += size
+        if self.taken > self._most:
+            self._most = self.taken
         if account is not None:
             account.taken += size
             if account.address is not None:
@@ -85,6 +88,11 @@ class Room:
             account.taken -= size
             if account.address is not None:
                 account.address.taken -= size
+
+    def most_since(self) -> int:
+        """The most that was taken at a time since this was asked last."""
+        most, self._most = self._most, self.taken
+        return most
 
     def _count_shares(self) -> None:
         using = [one for one in self._accounts if one.taken]

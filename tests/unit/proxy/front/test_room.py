@@ -59,6 +59,17 @@ def test_what_is_given_back_is_free() -> None:
     assert room.left(account) == 75
 
 
+def test_the_most_that_was_taken_is_remembered_until_it_is_asked_for() -> None:
+    room = Room(100)
+    account = room.open()
+    room.take(account, 50)
+    room.give(account, 40)
+    assert room.most_since() == 50
+    assert room.most_since() == 10
+    room.take(account)
+    assert room.most_since() == 11
+
+
 async def test_who_waits_is_told_of_room() -> None:
     room = AnswerRoom(1_000)
     hog, other = room.open(Account()), room.open(Account())

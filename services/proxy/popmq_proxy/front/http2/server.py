@@ -8,7 +8,6 @@ from typing import Final
 
 from popmq_common.logs import Log
 from popmq_common.memory import Peak, give_back
-from popmq_common.units import MiB
 from popmq_proxy.front.http2.connection import Connection
 from popmq_proxy.front.http2.deadlines import TICK_S
 from popmq_proxy.front.http2.limits import Limits
@@ -20,8 +19,6 @@ TLS_HANDSHAKE: Final = 0x16
 BACKLOG: Final = 1_024
 WORTH_GIVING_BACK: Final = 1_000
 """Calls, requests and connections that have ended, until their memory is given back."""
-CALLS_OF_A_MIB: Final = 100
-"""What held bytes count for."""
 AGAIN_TICKS: Final = 20
 """After a peak memory is given back once more: what it left to the broker has been done then."""
 ACCEPT_PAUSE_S: Final = 0.1
@@ -83,9 +80,7 @@ class Http2Server:
         while True:
             await asyncio.sleep(TICK_S)
             shared.pass_tick()
-            held_mib = (shared.rooms.received.taken + shared.rooms.unread.taken) // MiB
-            count = shared.rooms.calls.taken + shared.arrivals.room.taken + len(self._connections)
-            if peak.is_over(count + held_mib * CALLS_OF_A_MIB):
+            if peak.is_over(*shared.in_use()):
                 again_tick = shared.tick + AGAIN_TICKS
                 give_back()
             elif shared.tick == again_tick:

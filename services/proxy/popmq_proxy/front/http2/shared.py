@@ -6,6 +6,7 @@ from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 
+from popmq_common.units import KiB
 from popmq_proxy.front.http2.deadlines import Arrivals, Stalls
 from popmq_proxy.front.http2.idle import AddressFrames, IdleFrames
 from popmq_proxy.front.http2.limits import Limits
@@ -18,6 +19,8 @@ TASKS_BETWEEN_LOOKS: Final = 128
 """For garbage among young objects."""
 LOOKS_AT_YOUNGEST: Final = 3
 """Of as many, the last one is at the next generation too."""
+BYTES_OF_A_CALL: Final = 10 * KiB
+"""Of held bytes, in the count of what is in use."""
 IPV6_NETWORK_BYTES: Final = 8
 """Of an address of IPv6: a client has a network of that length to itself."""
 
@@ -62,6 +65,17 @@ class Shared:
         self.backlogs.look()
         for stream in (*self.arrivals.overdue(self.tick), *self.stalls.overdue(self.tick)):
             stream.give_up(Error.CANCEL)
+
+    def in_use(self) -> tuple[int, int]:
+        """(now, at most since this was asked last): calls, requests and connections, and for held
+        bytes as many as take about so much memory."""
+        counted = (self.rooms.calls, self.arrivals.room, self.connections)
+        bytes_of = (self.rooms.received, self.rooms.unread)
+        now = sum(room.taken for room in counted)
+        most = sum(room.most_since() for room in counted)
+        now += sum(room.taken for room in bytes_of) // BYTES_OF_A_CALL
+        most += sum(room.most_since() for room in bytes_of) // BYTES_OF_A_CALL
+        return now, most
 
     def join(self, host: str) -> Address | None:
         """One more connection of this host. None: there is no room for it."""
