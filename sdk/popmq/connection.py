@@ -123,6 +123,7 @@ class Connection:
         servers, one that could not be connected to is no attempt, for `timeout_s`: in a rolling
         restart the other one may be just about to come back. Raises `ServerUnreachable`."""
         made = failures = 0
+        told = ""
         patience_s = self.timeout_s if len(self.addresses) > 1 else 0.0
         connect_until_s = time.monotonic() + patience_s
         while True:
@@ -132,12 +133,14 @@ class Connection:
             except grpc.aio.AioRpcError as failed:
                 if failed.code() in NO_ANSWER:
                     self._no_answer(address, failed)
+                text = failed.details() or failed.code().name
+                if hint(text) or not hint(told):  # of several addresses gRPC names the last one
+                    told = f"{address}: {text}"
                 failures += 1
                 may_connect = _never_left(failed) and time.monotonic() < connect_until_s
                 made += not may_connect
                 if made >= attempts:
-                    text = failed.details() or failed.code().name
-                    raise ServerUnreachable(f"{address}: {text}{hint(text)}") from failed
+                    raise ServerUnreachable(told + hint(told)) from failed
             else:
                 if self._silent_since_s is not None:
                     self._answers_again(address)
