@@ -165,10 +165,10 @@ SILENT = {
         reads=False,
     ),
     "unread sockets": Attack(
-        40,
+        8,
         nothing,
         lambda: chain(
-            [p.WINDOW, f.settings([(f.INITIAL_WINDOW_SIZE, 1 << 30)])], p.polls_for_large(20)
+            [p.WINDOW, f.settings([(f.INITIAL_WINDOW_SIZE, 1 << 30)])], p.polls_for_large(100)
         ),
         reads=False,
     ),

@@ -260,8 +260,9 @@ async def test_requests_hold_what_they_may_and_no_more(tmp_path: Path, name: str
 async def test_answers_that_nobody_reads_are_bounded_and_come_back(
     tmp_path: Path, name: str
 ) -> None:
-    """40 clients with 20 polls each take what they can. What does not fit stays in the broker, and
-    what they held goes to others when they have gone; but for answers that a socket has taken."""
+    """Clients with 800 polls take what they can. What does not fit stays in the broker, and what
+    they held goes to others when they have gone; but for answers that a socket has taken. The
+    system gives a socket up to 4 MiB: eight of them take less than half of what there is."""
     settings = {"POPMQ_PROXY_UNREAD_BYTES_MAX": str(UNREAD_MIB * MiB)}
     with attackable(tmp_path, settings) as server:
         await _send_large(server)
