@@ -144,7 +144,7 @@ PACED = {
     "many half-open calls": Attack(20, paced(p.slow_heads(), each=12), every_s=0.04),
     "half-open streams": Attack(20, paced(p.slow_heads("Telemetry", b"\0"), each=20), every_s=0.04),
 }
-"""As much of it as a client may do, and not more."""
+"""What a client may do of it."""
 CALLS = {
     "huffman blocks": calls(p.blocks(p.huffman(9_000)), p.usual_calls),
     "many fields": calls(p.blocks(p.many_fields), p.usual_calls),
