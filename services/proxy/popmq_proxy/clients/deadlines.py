@@ -6,6 +6,7 @@ it fires, what is still waiting is looked through once, and it is set to the ear
 
 import asyncio
 from collections.abc import Callable
+from time import monotonic
 
 
 class Deadlines:
@@ -17,7 +18,7 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, number: int, timeout_ms: int) -> None:
-        due_s = asyncio.get_running_loop().time() + timeout_ms / 1000
+        due_s = monotonic() + timeout_ms / 1000
         self._due[number] = due_s, timeout_ms
         if self._timer is None or due_s < self._fires_s:
             self._set(due_s)
@@ -35,13 +36,12 @@ class Deadlines:
         if self._timer is not None:
             self._timer.cancel()
         self._fires_s = due_s
-        self._timer = asyncio.get_running_loop().call_at(due_s, self._fire)
+        delay_s = due_s - monotonic()
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._fire)
 
     def _fire(self) -> None:
         self._timer = None
-        now_s = max(
-            asyncio.get_running_loop().time(), self._fires_s
-        )  # a loop may be early by its resolution
+        now_s = max(monotonic(), self._fires_s)  # a loop may be early by its resolution
         over = [(number, ms) for number, (due_s, ms) in self._due.items() if due_s <= now_s]
         for number, _ in over:
             del self._due[number]

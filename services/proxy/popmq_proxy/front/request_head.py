@@ -1,22 +1,17 @@
 """What a request's headers say: whether it is gRPC, who calls, until when an answer is of use."""
 
 import time
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
 
 from popmq_proxy.front.events import Event
 from popmq_proxy.front.grpc_wire import timeout_s
 from popmq_proxy.rpc.context import CallContext
 
-_LOOKED_AT = [
-    (name.encode(), name)
-    for name in (
-        "x-mq-client-id",
-        "x-mq-namespace",
-        "x-mq-language",
-        "x-popmq-admin-secret",
-        "grpc-encoding",
-    )
-]
-"""Headers that somebody wants to know; the others are not even decoded."""
+_NAMES: Final = ("x-mq-client-id", "x-mq-namespace", "x-mq-language", "grpc-encoding")
+_CLIENTS_MAX: Final = 1_024
+"""Whose headers are remembered; a header block is bounded, so are these."""
 
 
 def is_grpc(headers: dict[bytes, bytes]) -> bool:
@@ -25,16 +20,26 @@ def is_grpc(headers: dict[bytes, bytes]) -> bool:
 
 def context_of(scope: Event, headers: dict[bytes, bytes]) -> CallContext:
     """Raises `GrpcError` for a time-out that cannot be read."""
-    metadata: dict[str, str] = {}
-    for key, name in _LOOKED_AT:
-        value = headers.get(key)
-        if value is not None:
-            metadata[name] = value.decode("utf-8", "replace")
+    get = headers.get
+    metadata = _metadata(
+        get(b"x-mq-client-id"), get(b"x-mq-namespace"), get(b"x-mq-language"), get(b"grpc-encoding")
+    )
+    secret = get(b"x-popmq-admin-secret")
+    if secret is not None:
+        metadata = {**metadata, "x-popmq-admin-secret": secret.decode("utf-8", "replace")}
     deadline_s = None
-    timeout = headers.get(b"grpc-timeout")
+    timeout = get(b"grpc-timeout")
     if timeout is not None:
         remaining_s = timeout_s(timeout.decode("latin-1"))
         deadline_s = None if remaining_s is None else time.monotonic() + remaining_s
-    client = scope.get("client")
-    peer = "" if client is None else f"{client[0]}:{client[1]}"
-    return CallContext(metadata, peer, deadline_s)
+    return CallContext(metadata, scope.get("peer", ""), deadline_s)
+
+
+@lru_cache(maxsize=_CLIENTS_MAX)
+def _metadata(*values: bytes | None) -> Mapping[str, str]:
+    """What `_NAMES` say, mostly the same in all requests of a client. Nobody changes it."""
+    return {
+        name: value.decode("utf-8", "replace")
+        for name, value in zip(_NAMES, values, strict=True)
+        if value is not None
+    }

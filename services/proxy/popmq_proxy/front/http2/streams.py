@@ -66,7 +66,8 @@ class Streams:
         self.worker = member.worker
         self._member = member
         self._idle = member.idle
-        self._peer = peer
+
+        self._peer_text = f"{peer[0]}:{peer[1]}"
         self._emptied = emptied
         self._loop = asyncio.get_running_loop()
         self._direct: Direct | None = getattr(app, "direct", None)
@@ -128,7 +129,7 @@ class Streams:
             "path": path,
             "headers": fields,
             "named": named,
-            "client": self._peer,
+            "peer": self._peer_text,
             "accounts": self.accounts,
         }
         stream = Stream(self, stream_id, scope)

@@ -19,6 +19,9 @@ SLICE_S: Final = 0.001
 TURN_S: Final = 0.002
 WAITING_S: Final = 0.001
 """Of `TURN_S`, for those who waited; what comes just now has the rest."""
+CARRIED_S: Final = 0.000_5
+"""Of `TURN_S`: less than that may have been used in earlier turns. So turns with little work need
+not be told apart, which would take a callback in each of them."""
 SECOND_S: Final = 1.0
 LEFT_MAX: Final = 256
 
@@ -76,7 +79,8 @@ class Turns:
         worker.use.add(now_s, seconds)
         worker.address_use.add(now_s, seconds)
         self._spent_s += seconds
-        self._schedule()
+        if self._spent_s >= CARRIED_S:
+            self._schedule()
 
     def wait(self, worker: Worker) -> None:
         """`worker` is called in a later turn, once."""
