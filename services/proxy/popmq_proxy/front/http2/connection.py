@@ -283,37 +283,46 @@ class Connection(asyncio.Protocol):
     def _read(self, until_s: float) -> bool:
         if not self._greeted:
             self._greet()
-        data, at, streams, worker = self._data, self._at, self.streams, self._worker
-        size = len(data)
-        needed = wire.HEAD_BYTES
-        while size - at >= wire.HEAD_BYTES and self._greeted and not self._closing:
-            high, low, kind, flags, stream_id = wire.HEAD.unpack_from(data, at)
-            length = high << 8 | low
-            if length > self._limits.frame_bytes_max:
-                raise ConnectionBroken(Error.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
-            end = at + wire.HEAD_BYTES + length
-            if end > size:
-                needed = end - at
-                break
-            if self._expects >= 0 and kind != self._expects:
-                raise ConnectionBroken(Error.PROTOCOL_ERROR, "another frame than had to come")
-            self._at = end
-            payload = data[at + wire.HEAD_BYTES : end]
-            handler = self._handlers.get(kind)
-            if handler is not None:
-                handler(flags, stream_id & wire.WINDOW_MAX, payload)
-            else:
-                self._control.on_unknown(payload)
-            at = end
-            streams.units += 1
-            if streams.units >= LOOK_EVERY:
-                streams.units = 0
-                if monotonic() + worker.owed_s >= until_s:
-                    return False
-        self._held += data[at:]
+        at, needed = self._at, wire.HEAD_BYTES
+        if self._greeted:
+            at, needed = self._read_frames(until_s)
+            if not needed:
+                return False
+        self._held += self._data[at:]
         self._needed = needed
         self._data, self._at = b"", 0
         return True
+
+    def _read_frames(self, until_s: float) -> tuple[int, int]:
+        """(how far they were read, what the next one needs; 0: there was no time for it)"""
+        data, at, streams, handlers = self._data, self._at, self.streams, self._handlers
+        size, bytes_max = len(data), self._limits.frame_bytes_max
+        try:
+            while size - at >= wire.HEAD_BYTES and not self._closing:
+                high, low, kind, flags, stream_id = wire.HEAD.unpack_from(data, at)
+                length = high << 8 | low
+                if length > bytes_max:
+                    raise ConnectionBroken(Error.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
+                begin = at + wire.HEAD_BYTES
+                end = begin + length
+                if end > size:
+                    return at, end - at
+                if self._expects >= 0 and kind != self._expects:
+                    raise ConnectionBroken(Error.PROTOCOL_ERROR, "another frame than had to come")
+                at = end
+                handler = handlers.get(kind)
+                if handler is not None:
+                    handler(flags, stream_id & wire.WINDOW_MAX, data[begin:end])
+                else:
+                    self._control.on_unknown(data[begin:end])
+                streams.units += 1
+                if streams.units >= LOOK_EVERY:
+                    streams.units = 0
+                    if monotonic() + self._worker.owed_s >= until_s:
+                        return at, 0
+        finally:
+            self._at = at
+        return at, wire.HEAD_BYTES
 
     def _count_held(self, waiting_bytes: int) -> None:
         """What is not handled counts as bytes of unfinished requests. Raises."""

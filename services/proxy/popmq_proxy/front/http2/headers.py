@@ -10,7 +10,7 @@ Source: RFC 7541; RFC 9113, 8.2 and 8.3.
 
 import re
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from hpack import HPACKError
 
@@ -52,10 +52,17 @@ _KINDS: Final[dict[bytes, int]] = {
     **{name: _PSEUDO if name.startswith(b":") else _REGULAR for name in LOOKED_AT},
 }
 _NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+")
-SAME_BYTES_MAX: Final = 1_024
-"""Remembered of a connection's last block."""
+SAME_BYTES_MAX: Final = 2_048
+"""Remembered of a connection's blocks, in all."""
+PART_BYTES: Final = 64
+"""What a part counts for besides."""
+SAME_MAX: Final = 8
+"""Ways in which a part of its blocks was written: one for each method, say."""
+PLACES_MAX: Final = 8
+"""Of such parts in a block."""
 _DIFFER: Final = frozenset((b"grpc-timeout", b"x-mq-request-id", b"x-mq-date-time"))
-"""No two requests have the same; what clients write before the first of them is mostly alike."""
+"""No two requests have the same; what clients write before, between and behind them is mostly
+alike."""
 _CACHED_MAX: Final = 4_096
 _CACHED_BYTES_MAX: Final = 64
 """Longer strings are not remembered."""
@@ -68,6 +75,18 @@ PLAIN_SHARE: Final = 3 / 8
 byte of it may mean 1.6 and a field is 32 larger than what it says; so that needs no counting."""
 CHECKED_BLOCKS: Final = 8
 """Of a connection, read whole before anything is skipped."""
+
+
+class Part(NamedTuple):
+    """What stood in a block up to the first field that differs each time, between two of them, or
+    behind the last one."""
+
+    data: bytes
+    fields: list[Header]
+    field_count: int
+    """Of all fields, those too that nobody looks at."""
+    regular: bool
+    """It ends behind the pseudo-headers."""
 
 
 class HeaderReader:
@@ -83,10 +102,9 @@ class HeaderReader:
         self._plain_max = int(bytes_max * PLAIN_SHARE)
         self._count = 0
         self._fields = FieldReader(bytes_max)
-        self._same = b""
-        """How the last block began, before what differs each time; and what that says."""
-        self._known: list[Header] = []
-        self._known_regular = False
+        self._parts: list[list[Part]] = []
+        """Of the last blocks, by place."""
+        self._parts_bytes = 0
 
     @property
     def wants_no_table(self) -> bool:
@@ -110,6 +128,7 @@ class HeaderReader:
                 found = self._read_plain(block)
                 if found is not None:
                     return found
+            self._parts, self._parts_bytes = [], 0  # written with a table they would say more
             fields = self._fields.read(block)
         except TooLong as much:  # mypyc knows one type of each name
             raise ConnectionBroken(Error.ENHANCE_YOUR_CALM, str(much)) from much
@@ -122,73 +141,103 @@ class HeaderReader:
     def _read_plain(self, block: bytes) -> list[Header] | None:
         """None: it has something unusual, or much. Raises as `FieldReader.read` does."""
         found: list[Header] = []
-        at, end, regular = 0, len(block), False
-        differs_at, known_count, known_regular = end, -1, False
-        if self._same and block.startswith(self._same):
-            found, regular = self._known.copy(), self._known_regular
-            at, differs_at = len(self._same), 0
-        left = PLAIN_FIELDS_MAX
+        at, end, left, place, regular = 0, len(block), PLAIN_FIELDS_MAX, 0, False
         while at < end:
-            begin = at
-            first = block[at]
-            at += 1
-            coded = 0
-            if first & 0x80:  # both from the static table
-                index = first & 0x7F
-                if not 0 < index <= STATIC_MAX:
+            begin, first, left_before = at, len(found), left
+            known = self._known(block, at, place)
+            if known is not None:
+                found += known.fields
+                left -= known.field_count
+                at += len(known.data)
+                regular = known.regular
+            differs = False
+            while at < end and not differs:
+                field = self._field(block, at)
+                if field is None:
                     return None
-                name, value = STATIC[index]
-            else:
-                if first & 0x60 and (not first & 0x40 or self._fields.table_bytes_max):
+                name, value, coded, stop = field
+                differs = name in _DIFFER
+                if differs and known is None:
+                    part = block[begin:at], found[first:], left_before - left, regular
+                    self._remember(place, Part(*part))
+                left -= 1
+                if left <= 0:
                     return None
-                index = first & (0x3F if first & 0x40 else 0x0F)
-                if index:
-                    if index == (0x3F if first & 0x40 else 0x0F):  # a longer number
-                        index += block[at]
-                        at += 1
-                        if index > STATIC_MAX:
-                            return None
-                    name = STATIC[index][0]
-                else:
-                    size = block[at]
-                    if size & 0x7F == 0x7F:
-                        return None
-                    stop = at + 1 + (size & 0x7F)
-                    name = block[at + 1 : stop]
-                    at = stop
-                    if size & 0x80:
-                        name = _text(name)
-                size = block[at]
-                at += 1
-                coded = size & 0x80
-                stop = at + (size & 0x7F)
-                if size & 0x7F == 0x7F:
-                    size, at = _more(block, at)
-                    stop = at + size
-                if stop > end:
-                    raise IndexError("a string beyond the block")
-                value = block[at:stop]
                 at = stop
-            left -= 1
-            if not left:
-                return None
-            kind = _KINDS.get(name, -1)
-            if not 0 <= kind <= _SKIPPED or (kind == _PSEUDO and regular):
-                self.malformed = self.malformed or _wrong_with([(name, b"")], regular=regular)
-            if kind:
-                if differs_at == end and name in _DIFFER:
-                    differs_at, known_count, known_regular = begin, len(found), regular
-                regular = True
-            if 0 <= kind <= _REGULAR:
-                if coded:
-                    value = _text(value)
-                found.append((name, value))
-        if 0 < differs_at <= SAME_BYTES_MAX and not self.malformed:
-            whole = known_count < 0
-            self._same = block[:differs_at]
-            self._known = found.copy() if whole else found[:known_count]
-            self._known_regular = regular if whole else known_regular
+                kind = _KINDS.get(name, -1)
+                if not 0 <= kind <= _SKIPPED or (kind == _PSEUDO and regular):
+                    self.malformed = self.malformed or _wrong_with([(name, b"")], regular=regular)
+                regular = regular or kind != _PSEUDO
+                if 0 <= kind <= _REGULAR:
+                    found.append((name, _text(value) if coded else value))
+            if not differs and known is None:
+                part = block[begin:], found[first:], left_before - left, regular
+                self._remember(place, Part(*part))
+            place += 1
         return found
+
+    def _field(self, block: bytes, at: int) -> tuple[bytes, bytes, int, int] | None:
+        """(name, value, whether the value is Huffman coded, where the field ends)"""
+        first = block[at]
+        if first & 0x80:  # both from the static table
+            index = first & 0x7F
+            if not 0 < index <= STATIC_MAX:
+                return None
+            name, value = STATIC[index]
+            return name, value, 0, at + 1
+        if first & 0x60 and (not first & 0x40 or self._fields.table_bytes_max):
+            return None
+        at += 1
+        index = first & (0x3F if first & 0x40 else 0x0F)
+        if index:
+            if index == (0x3F if first & 0x40 else 0x0F):  # a longer number
+                index += block[at]
+                at += 1
+                if index > STATIC_MAX:
+                    return None
+            name = STATIC[index][0]
+        else:
+            size = block[at]
+            if size & 0x7F == 0x7F:
+                return None
+            stop = at + 1 + (size & 0x7F)
+            name = block[at + 1 : stop]
+            at = stop
+            if size & 0x80:
+                name = _text(name)
+        size = block[at]
+        at += 1
+        stop = at + (size & 0x7F)
+        if size & 0x7F == 0x7F:
+            length, at = _more(block, at)
+            stop = at + length
+        if stop > len(block):
+            raise IndexError("a string beyond the block")
+        return name, block[at:stop], size & 0x80, stop
+
+    def _known(self, block: bytes, at: int, place: int) -> Part | None:
+        if place < len(self._parts):
+            for part in self._parts[place]:
+                if block.startswith(part.data, at):
+                    return part
+        return None
+
+    def _remember(self, place: int, part: Part) -> None:
+        if self.malformed or place >= PLACES_MAX:
+            return
+        size = len(part.data) + PART_BYTES
+        same = self._parts[place] if place < len(self._parts) else []
+        if self._parts_bytes + size > SAME_BYTES_MAX or len(same) == SAME_MAX:
+            self._parts, self._parts_bytes = [], 0
+        while len(self._parts) <= place:
+            self._parts.append([])
+        self._parts[place].append(part)
+        self._parts[place].sort(key=_longest_first)
+        self._parts_bytes += size
+
+
+def _longest_first(part: Part) -> int:
+    return -len(part.data)
 
 
 def _wrong_with(fields: list[Header], *, regular: bool = False) -> str:
