@@ -274,7 +274,8 @@ class Connection(asyncio.Protocol):
                     self._member.idle.spend(REFUSED_STREAM)
                     self.streams.fail(broken)
             self.streams.settle()
-            self._count_held(0 if done else len(self._data))
+            if self._held or self._counted_bytes or not done:
+                self._count_held(0 if done else len(self._data))
         except ConnectionBroken as wrong:  # mypyc knows one type of each name
             self._break(wrong)
             return False
@@ -283,22 +284,10 @@ class Connection(asyncio.Protocol):
     def _read(self, until_s: float) -> bool:
         if not self._greeted:
             self._greet()
-        at, needed = self._at, wire.HEAD_BYTES
-        if self._greeted:
-            at, needed = self._read_frames(until_s)
-            if not needed:
-                return False
-        self._held += self._data[at:]
-        self._needed = needed
-        self._data, self._at = b"", 0
-        return True
-
-    def _read_frames(self, until_s: float) -> tuple[int, int]:
-        """(how far they were read, what the next one needs; 0: there was no time for it)"""
         data, at, streams, handlers = self._data, self._at, self.streams, self._handlers
-        size, bytes_max = len(data), self._limits.frame_bytes_max
+        size, needed, bytes_max = len(data), wire.HEAD_BYTES, self._limits.frame_bytes_max
         try:
-            while size - at >= wire.HEAD_BYTES and not self._closing:
+            while size - at >= wire.HEAD_BYTES and self._greeted and not self._closing:
                 high, low, kind, flags, stream_id = wire.HEAD.unpack_from(data, at)
                 length = high << 8 | low
                 if length > bytes_max:
@@ -306,7 +295,8 @@ class Connection(asyncio.Protocol):
                 begin = at + wire.HEAD_BYTES
                 end = begin + length
                 if end > size:
-                    return at, end - at
+                    needed = end - at
+                    break
                 if self._expects >= 0 and kind != self._expects:
                     raise ConnectionBroken(Error.PROTOCOL_ERROR, "another frame than had to come")
                 at = end
@@ -319,10 +309,14 @@ class Connection(asyncio.Protocol):
                 if streams.units >= LOOK_EVERY:
                     streams.units = 0
                     if monotonic() + self._worker.owed_s >= until_s:
-                        return at, 0
+                        return False
         finally:
             self._at = at
-        return at, wire.HEAD_BYTES
+        if at < size:
+            self._held += data[at:]
+        self._needed = needed
+        self._data, self._at = b"", 0
+        return True
 
     def _count_held(self, waiting_bytes: int) -> None:
         """What is not handled counts as bytes of unfinished requests. Raises."""

@@ -358,13 +358,14 @@ class Streams:
     def settle(self) -> None:
         """At the end of a slice: what was begun in it and is not whole takes room from now on."""
         arrivals, account = self.shared.arrivals, self._member.arriving
-        for stream in self._fresh:
-            if stream.ended or stream.closed or stream.streams:
-                continue
-            if not arrivals.begin(stream, account):
-                self._idle.spend(idle.REFUSED_STREAM)
-                self.reset(stream, Error.REFUSED_STREAM)
-        self._fresh.clear()
+        if self._fresh:
+            for stream in self._fresh:
+                if stream.ended or stream.closed or stream.streams:
+                    continue
+                if not arrivals.begin(stream, account):
+                    self._idle.spend(idle.REFUSED_STREAM)
+                    self.reset(stream, Error.REFUSED_STREAM)
+            self._fresh.clear()
         if len(self.open) * 2 > self.stream_max and self.stream_max < self.limits.streams_max:
             self._let_more(len(self.open) - account.taken - self.outgoing.held_up_count)
 
