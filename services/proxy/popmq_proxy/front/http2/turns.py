@@ -76,11 +76,8 @@ class Turns:
 
     def charge(self, worker: Worker, now_s: float, seconds: float) -> None:
         """So much was used for it in this turn."""
-        for use in (worker.use, worker.address_use):
-            if now_s - use.since_s > SECOND_S:
-                use.since_s = now_s
-                use.used_s = 0.0
-            use.used_s += seconds
+        worker.use.add(now_s, seconds)
+        worker.address_use.add(now_s, seconds)
         self._spent_s += seconds
         if self._spent_s >= CARRIED_S:
             self._schedule()
