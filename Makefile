@@ -259,7 +259,7 @@ profile: setup .venv/.bench bench/loadgen/loadgen ## flame graphs of broker and 
 
 .PHONY: compiled
 compiled: .venv-compiled/.ready ## hot modules as C extensions, in .venv-compiled, and their tests
-	.venv-compiled/bin/python -c 'import popmq_common.protowire as it; assert it.__file__.endswith(".so"), it'
+	.venv-compiled/bin/python -c 'import popmq_common.link.protowire as it; assert it.__file__.endswith(".so"), it'
 	.venv-compiled/bin/pytest -q -n 2 --ignore tests/unit/pipelines tests/unit tests/property tests/scenarios
 
 BEFORE ?=

@@ -5,7 +5,7 @@ from enum import Enum
 from typing import Any
 
 from popmq_broker.config import BrokerConfig
-from popmq_common.config import describe
+from popmq_common.process.config import describe
 from popmq_nameserver.config import NameserverConfig
 from popmq_proxy.config import ProxyConfig
 

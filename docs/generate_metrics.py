@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from popmq_broker import metric_table as broker
-from popmq_common.metric import PROCESS, Definition, Kind
+from popmq_common.metrics.metric import PROCESS, Definition, Kind
 from popmq_nameserver import metrics as nameserver
 from popmq_proxy import metric_table as proxy
 

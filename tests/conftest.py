@@ -4,7 +4,7 @@ import os
 
 from hypothesis import settings
 
-from popmq_common import logs
+from popmq_common.process import logs
 
 for name in [name for name in os.environ if name.startswith("POPMQ_")]:
     del os.environ[name]

@@ -19,10 +19,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from audit_scale import snapshot
-from popmq_pipelines import io, session
-from popmq_pipelines.columns import SNAPSHOT_TABLES
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
-from popmq_pipelines.schemas import struct
+from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES
+from popmq_pipelines.snapshot.schemas import struct
+from popmq_pipelines.tables import io, session
 
 MASTER: Final = "local[2]"
 DRIVER_MEMORY: Final = "4g"

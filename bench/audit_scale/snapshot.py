@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from popmq_broker.core import checkpoint as ck
-from popmq_common.names import REVIVE_GROUP, revive_topic
-from popmq_pipelines.columns import SCHEMA_VERSION, SNAPSHOT_TABLES
-from popmq_pipelines.manifest import MANIFEST, Manifest, digest, encode
-from popmq_pipelines.parquet_table import arrow_schema
+from popmq_broker.core.leases import checkpoint as ck
+from popmq_common.records.names import REVIVE_GROUP, revive_topic
+from popmq_pipelines.export.parquet_table import arrow_schema
+from popmq_pipelines.snapshot.columns import SCHEMA_VERSION, SNAPSHOT_TABLES
+from popmq_pipelines.snapshot.manifest import MANIFEST, Manifest, digest, encode
 
 BATCH: Final = 32
 BATCHES_PER_CHUNK: Final = 8_192

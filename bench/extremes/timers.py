@@ -19,12 +19,13 @@ from compare.failure import BenchFailure
 from extremes.outcome import Figure, Outcome
 from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig
-from popmq_broker.core.tables import TopicConfig
+from popmq_broker.core.catalog.tables import TopicConfig
 from popmq_broker.engine.broker import Broker
-from popmq_broker.engine.timer_load import TIMERS_FILE
+from popmq_broker.engine.timers.timer_load import TIMERS_FILE
 from popmq_broker.store.store import Run
-from popmq_common import hosts, logs, properties
-from popmq_common.clock import SystemClock
+from popmq_common.process import logs
+from popmq_common.process.clock import SystemClock
+from popmq_common.records import hosts, properties
 from popmq_common.units import MiB
 from popmq_internal.v1 import link_pb2 as link
 

@@ -16,11 +16,11 @@ from micro.ends import StoringBroker, Wire
 from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig
 from popmq_broker.engine.broker import Broker
-from popmq_broker.engine.topics import Announced
+from popmq_broker.engine.catalog.topics import Announced
 from popmq_broker.rpc.link import Connection as BrokerConnection
-from popmq_common import logs
-from popmq_common.clock import SystemClock
-from popmq_common.frames import FrameConnection, encode_frame
+from popmq_common.link.frames import FrameConnection, encode_frame
+from popmq_common.process import logs
+from popmq_common.process.clock import SystemClock
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.app import application, handlers
@@ -78,7 +78,7 @@ def _connection(app: Any) -> Connection:
         shared = importlib.import_module("popmq_proxy.front.http2.shared")
     except ModuleNotFoundError:
         return Connection(app, limits.Limits(), peer, lambda _: None)  # type: ignore[call-arg]
-    limits = importlib.import_module("popmq_proxy.front.http2.limits")
+    limits = importlib.import_module("popmq_proxy.front.http2.budgets.limits")
     among = shared.Shared(limits.Limits(), app.rooms, 1)
     return Connection(app, among, among.join(peer[0]), peer, lambda _: None)
 

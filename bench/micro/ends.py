@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from popmq_common.frames import LENGTH
-from popmq_common.protowire import sized, varint
+from popmq_common.link.frames import LENGTH
+from popmq_common.link.protowire import sized, varint
 
 
 class Wire(asyncio.Transport):

@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _export(options: argparse.Namespace) -> int:
-    from popmq_pipelines.export import CannotExport, export
+    from popmq_pipelines.export.export import CannotExport, export
 
     try:
         manifest = export(options.data_dir, options.out, options.snapshot_id)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from popmq_pipelines.verdict import Report
+    from popmq_pipelines.audit.verdict import Report
 
 USAGE: Final = 2
 OVERLAPS: Final = 75
@@ -82,8 +82,8 @@ def _report_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _audit(options: argparse.Namespace) -> int:
-    from popmq_pipelines import session
     from popmq_pipelines.jobs.brokers import audit_brokers
+    from popmq_pipelines.tables import session
 
     if len({path.name for path in options.data_dirs}) < len(options.data_dirs):
         return _fail("two data directories have the same last name: it is the broker's")
@@ -110,7 +110,7 @@ def _audit(options: argparse.Namespace) -> int:
 
 
 def _spark(app: str, options: argparse.Namespace, row_count: int | None) -> "SparkSession":
-    from popmq_pipelines import session
+    from popmq_pipelines.tables import session
 
     memory = options.driver_memory
     return session.start(
@@ -119,9 +119,9 @@ def _spark(app: str, options: argparse.Namespace, row_count: int | None) -> "Spa
 
 
 def _reconcile(options: argparse.Namespace) -> int:
-    from popmq_pipelines import io, ledger, ledger_tables, session
     from popmq_pipelines.jobs.backfill import row_count
     from popmq_pipelines.jobs.reconcile import reconcile
+    from popmq_pipelines.tables import io, ledger, ledger_tables, session
 
     if not options.snapshot.is_dir():
         return _fail(f"{options.snapshot} is no directory")
@@ -144,10 +144,10 @@ def _reconcile(options: argparse.Namespace) -> int:
 
 
 def _backfill(options: argparse.Namespace) -> int:
-    from popmq_pipelines import session
+    from popmq_pipelines.audit.verdict import Verdict
     from popmq_pipelines.jobs.backfill import NoSuchSnapshot, backfill, pending, row_count, too_old
-    from popmq_pipelines.ledger import LedgerDamaged
-    from popmq_pipelines.verdict import Verdict
+    from popmq_pipelines.tables import session
+    from popmq_pipelines.tables.ledger import LedgerDamaged
 
     if not options.snapshots.is_dir():
         return _fail(f"{options.snapshots} is no directory")
@@ -185,7 +185,7 @@ def _backfill(options: argparse.Namespace) -> int:
 
 def _max_age_s(options: argparse.Namespace) -> float:
     """0: any age will do."""
-    from popmq_pipelines.schedule import EVERY_S
+    from popmq_pipelines.report.schedule import EVERY_S
 
     if options.max_age_s is not None:
         return float(options.max_age_s)
@@ -193,7 +193,7 @@ def _max_age_s(options: argparse.Namespace) -> float:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from popmq_pipelines.last_report import NoReport, load
+    from popmq_pipelines.report.last_report import NoReport, load
 
     try:
         report, snapshot = load(options.out)
@@ -203,9 +203,9 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _compact(options: argparse.Namespace) -> int:
-    from popmq_pipelines import manifest
     from popmq_pipelines.jobs.compact import compact
-    from popmq_pipelines.ledger import LedgerDamaged
+    from popmq_pipelines.snapshot import manifest
+    from popmq_pipelines.tables.ledger import LedgerDamaged
 
     try:
         gone = compact(options.out, manifest.load(options.snapshot).log_start)
@@ -216,7 +216,7 @@ def _compact(options: argparse.Namespace) -> int:
 
 
 def _schedule(options: argparse.Namespace) -> int:
-    from popmq_pipelines import schedule
+    from popmq_pipelines.report import schedule
 
     if options.every_s < 1:
         return _fail(f"--every-s {options.every_s}: at least 1 is needed")
@@ -225,7 +225,7 @@ def _schedule(options: argparse.Namespace) -> int:
 
 def _tell(report: "Report", snapshot: Path, options: argparse.Namespace) -> int:
     """Writes and prints what was asked for; returns the exit code."""
-    from popmq_pipelines.publish import Places, publish
+    from popmq_pipelines.report.publish import Places, publish
 
     places = Places(
         out=options.out if options.command in ("reconcile", "backfill") else None,

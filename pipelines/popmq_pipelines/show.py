@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from popmq_pipelines.columns import SNAPSHOT_TABLES
+from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES
 
 _TABLES = ("commitlog_index", "pop_checkpoints", "pop_acks")
 

@@ -9,11 +9,11 @@ renew leases; `App` gives messages to handlers. `popmq.sync` is for code without
 from popmq._core.inspected import Place
 from popmq._core.signature import Credentials
 from popmq._core.topology import DeadLetter, Exponential, Group, Topic
-from popmq.app import App
-from popmq.broadcast import BroadcastConsumer
+from popmq.app.app import App
+from popmq.app.handlers import Idempotence
 from popmq.client import Client
-from popmq.consumer import Consumer
-from popmq.endpoints import Tls
+from popmq.connection.endpoints import Tls
+from popmq.consumer.consumer import Consumer
 from popmq.errors import (
     BrokerUnavailable,
     ClientClosed,
@@ -27,18 +27,18 @@ from popmq.errors import (
     TooManyRequests,
     TopicNotFound,
 )
-from popmq.handlers import Idempotence
 from popmq.message import Message, ReceivedMessage, SendReceipt
-from popmq.orderly import OrderlyConsumer
 from popmq.outcome import Reject, Retry
-from popmq.places import Start
-from popmq.producer import Producer
-from popmq.pull import PullConsumer
-from popmq.push import PushConsumer
-from popmq.send_back import RetryAtLevel
+from popmq.producer.producer import Producer
+from popmq.producer.transaction import HalfMessage, Resolution
+from popmq.pull.broadcast import BroadcastConsumer
+from popmq.pull.orderly import OrderlyConsumer
+from popmq.pull.places import Start
+from popmq.pull.pull import PullConsumer
+from popmq.pull.push import PushConsumer
+from popmq.pull.send_back import RetryAtLevel
+from popmq.pull.shares import Queue, Strategy
 from popmq.serializer import Json, Model, Serializer
-from popmq.shares import Queue, Strategy
-from popmq.transaction import HalfMessage, Resolution
 
 __all__ = [
     "App",

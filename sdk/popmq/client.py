@@ -15,12 +15,15 @@ from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq._core.signature import Credentials
-from popmq.admin import Admin
-from popmq.connection import ATTEMPTS, Connection
-from popmq.consumer import Consumer, ConsumerOptions
-from popmq.endpoints import Tls
+from popmq.admin.admin import Admin
+from popmq.connection.connection import ATTEMPTS, Connection
+from popmq.connection.endpoints import Tls
+from popmq.connection.telemetry import Telemetry
+from popmq.consumer.consumer import Consumer, ConsumerOptions
+from popmq.consumer.lease import Leases
+from popmq.consumer.receiving import Receiving, Wanted
+from popmq.consumer.settling import Settling
 from popmq.errors import PopMQClientError, check
-from popmq.lease import Leases
 from popmq.message import Message, ReceivedMessage, SendReceipt
 from popmq.observed import (
     ObservedProducer,
@@ -30,13 +33,10 @@ from popmq.observed import (
     ObservedTransactions,
 )
 from popmq.observer import ClientFacts, Instrumentation, Observer
-from popmq.producer import Bytes, Producer, ProducerBounds, all_sent
-from popmq.receiving import Receiving, Wanted
-from popmq.sending import Sending
+from popmq.producer.producer import Bytes, Producer, ProducerBounds, all_sent
+from popmq.producer.sending import Sending
+from popmq.producer.transaction import Transactions
 from popmq.serializer import Serializer
-from popmq.settling import Settling
-from popmq.telemetry import Telemetry
-from popmq.transaction import Transactions
 
 T = TypeVar("T")
 

@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from popmq.connection import ATTEMPTS, Connection
+from popmq.connection.connection import ATTEMPTS, Connection
+from popmq.connection.telemetry import Telemetry
+from popmq.consumer.lease import Leases
+from popmq.consumer.receiving import Receiving, Wanted
+from popmq.consumer.settling import Settling
 from popmq.errors import PopMQClientError
-from popmq.lease import Leases
 from popmq.message import Holder, Message, ReceivedMessage, SendReceipt
 from popmq.observer import Observer
-from popmq.producer import Producer
-from popmq.receiving import Receiving, Wanted
-from popmq.sending import Sending
+from popmq.producer.producer import Producer
+from popmq.producer.sending import Sending
+from popmq.producer.transaction import HalfMessage, Transactions
 from popmq.serializer import Serializer
-from popmq.settling import Settling
-from popmq.telemetry import Telemetry
-from popmq.transaction import HalfMessage, Transactions
 
 T = TypeVar("T")
 

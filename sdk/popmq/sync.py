@@ -19,15 +19,15 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self, TypeVar, Unpack, overload
 
+from popmq.admin.sync_admin import Admin
 from popmq.client import Client as AsyncClient
-from popmq.consumer import Consumer as AsyncConsumer
-from popmq.consumer import ConsumerOptions
+from popmq.consumer.consumer import Consumer as AsyncConsumer
+from popmq.consumer.consumer import ConsumerOptions
 from popmq.errors import ClientClosed, PopMQClientError
 from popmq.message import Message, ReceivedMessage, SendReceipt
-from popmq.producer import Producer as AsyncProducer
-from popmq.producer import ProducerBounds
+from popmq.producer.producer import Producer as AsyncProducer
+from popmq.producer.producer import ProducerBounds
 from popmq.serializer import Serializer
-from popmq.sync_admin import Admin
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -46,13 +46,13 @@ except ModuleNotFoundError as missing:
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq._core.backoff import attempt_delay_s
 from popmq.client import Client
-from popmq.connection import BACKOFF
-from popmq.consumer import Consumer
+from popmq.connection.connection import BACKOFF
+from popmq.consumer.consumer import Consumer
 from popmq.errors import PopMQClientError, RefusedByServer
 from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
 from popmq.outcome import Reject, Retry
-from popmq.producer import Producer
+from popmq.producer.producer import Producer
 
 log = logging.getLogger(__name__)
 TASK: Final = "taskiq_task"

@@ -11,14 +11,17 @@ from pathlib import Path
 from struct import Struct
 from zlib import crc32
 
-from popmq_broker.core import json_checksum, offsets, queue_entry, tables
-from popmq_broker.core.offsets import OffsetTable, QueueKey
-from popmq_broker.store import checkpoint_file, queue_ends
-from popmq_broker.store.checkpoint_file import Marks
-from popmq_broker.store.files import OsFiles
-from popmq_broker.store.queue_ends import Ends, QueueEnds
-from popmq_broker.store.segments import name
-from popmq_common import hosts, properties, record
+from popmq_broker.core.catalog import tables
+from popmq_broker.core.groups import offsets
+from popmq_broker.core.groups.offsets import OffsetTable, QueueKey
+from popmq_broker.core.store import json_checksum, queue_entry
+from popmq_broker.store.files import checkpoint_file
+from popmq_broker.store.files.checkpoint_file import Marks
+from popmq_broker.store.files.files import OsFiles
+from popmq_broker.store.files.segments import name
+from popmq_broker.store.queues import queue_ends
+from popmq_broker.store.queues.queue_ends import Ends, QueueEnds
+from popmq_common.records import hosts, properties, record
 from popmq_common.units import GiB, LogOffset, QueueOffset
 
 START_MS = 1_700_000_000_000

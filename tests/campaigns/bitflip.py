@@ -26,8 +26,8 @@ from campaigns.stopped_store import Reopened, make
 from harness.broker import QUICK_DISK
 
 from popmq_broker import app
-from popmq_broker.store import checkpoint_file
-from popmq_broker.store.files import OsFiles
+from popmq_broker.store.files import checkpoint_file
+from popmq_broker.store.files.files import OsFiles
 from popmq_common.errors import Corrupt, PopMQError
 
 SILENT = "SILENT"

@@ -13,7 +13,7 @@ import time
 
 from harness.crash_world import CrashWorld
 
-from popmq_common import logs
+from popmq_common.process import logs
 
 TELL_EVERY = 2_000
 

@@ -8,14 +8,15 @@ from dataclasses import replace
 import pytest
 from harness.crash_world import CrashWorld
 
-from popmq_broker.core import recovery
-from popmq_broker.core.recovery import Decision, Scan, Verdict
-from popmq_broker.store import checkpoint_file, checkpoints, recover
-from popmq_broker.store.commit_log import CommitLog
-from popmq_broker.store.flush import Flusher, Position
-from popmq_broker.store.queue_ends import QueueEnds
-from popmq_broker.store.queues import Queues
-from popmq_broker.store.segments import Segments
+from popmq_broker.core.store import recovery
+from popmq_broker.core.store.recovery import Decision, Scan, Verdict
+from popmq_broker.store.files import checkpoint_file
+from popmq_broker.store.files.segments import Segments
+from popmq_broker.store.log.commit_log import CommitLog
+from popmq_broker.store.log.flush import Flusher, Position
+from popmq_broker.store.queues.queue_ends import QueueEnds
+from popmq_broker.store.queues.queues import Queues
+from popmq_broker.store.recovery import checkpoints, recover
 from popmq_broker.store.store import Store
 
 WORLDS_MAX = 1_500

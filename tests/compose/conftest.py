@@ -15,7 +15,7 @@ from compose.webhook import Told, receiver
 from harness.processes import free_port
 from testcontainers.compose import DockerCompose
 
-from popmq import endpoints
+from popmq.connection import endpoints
 
 __all__ = [  # fixtures
     "alone",

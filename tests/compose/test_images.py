@@ -36,7 +36,7 @@ def test_the_image_holds_the_services_and_no_more(cluster: Cluster) -> None:
 
 
 def test_the_image_of_the_services_is_compiled(cluster: Cluster) -> None:
-    which = "import popmq_common.record; print(popmq_common.record.__file__)"
+    which = "import popmq_common.records.record; print(popmq_common.records.record.__file__)"
     assert inside("popmq-test", f'python -c "{which}"').strip().endswith(".so")
 
 

@@ -5,12 +5,14 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from popmq_broker.core import timer
-from popmq_broker.core.pop_buffer import Unstored
-from popmq_broker.core.timer_snapshot import Snapshot
-from popmq_broker.core.timer_wheel import Wheel
-from popmq_broker.engine import replay, timer_load, transaction_replay
-from popmq_broker.engine.transaction import Transactions
+from popmq_broker.core.leases.pop_buffer import Unstored
+from popmq_broker.core.timers import timer
+from popmq_broker.core.timers.timer_snapshot import Snapshot
+from popmq_broker.core.timers.timer_wheel import Wheel
+from popmq_broker.engine.startup import replay
+from popmq_broker.engine.timers import timer_load
+from popmq_broker.engine.transactions import transaction_replay
+from popmq_broker.engine.transactions.transaction import Transactions
 
 Fault = Callable[[], AbstractContextManager[Any]]
 FAULTS: dict[str, Fault] = {}

@@ -15,7 +15,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq import Client, PopMQClientError
 from popmq.errors import check
-from popmq_broker.core import offsets
+from popmq_broker.core.groups import offsets
 
 T = TypeVar("T")
 BROKER, QUEUES = "broker-a", 4

@@ -19,7 +19,7 @@ from typing import Any
 
 from crash.faults import FAULTS
 
-import popmq_cli.run_broker
+import popmq_cli.servers.run_broker
 from popmq_cli.main import main
 
 
@@ -50,7 +50,7 @@ def _status(pid: int, options: int) -> int | None:
 
 
 def serve() -> None:
-    assert popmq_cli.run_broker, "loaded before the first fork"
+    assert popmq_cli.servers.run_broker, "loaded before the first fork"
     gc.collect()
     gc.freeze()
     pid, status = 0, None

@@ -12,7 +12,7 @@ from h2.settings import SettingCodes
 from popmq_common.units import KiB
 from popmq_proxy.app import limits
 from popmq_proxy.config import ProxyConfig
-from popmq_proxy.front.http2.limits import Limits
+from popmq_proxy.front.http2.budgets.limits import Limits
 
 CALM = 11
 STREAMS = 1_024

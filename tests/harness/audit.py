@@ -7,10 +7,10 @@ from typing import Any
 from harness.log_writer import DEAD, INVISIBLE_MS, RETRY, LogWriter
 from pyspark.sql import SparkSession
 
-from popmq_pipelines import io, results
-from popmq_pipelines.export import export
+from popmq_pipelines.audit.verdict import Report
+from popmq_pipelines.export.export import export
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
-from popmq_pipelines.verdict import Report
+from popmq_pipelines.tables import io, results
 
 LONG_MS = INVISIBLE_MS + GRACE_MS + 1
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from harness.snapshot_rows import Lease, RowLog
 
-from popmq_common.names import dead_letter_topic, retry_topic
+from popmq_common.records.names import dead_letter_topic, retry_topic
 
 MAX_ATTEMPTS = 3
 QUEUES = 2

@@ -15,12 +15,12 @@ from harness.names import GROUP, TOPIC
 from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig
 from popmq_broker.engine.broker import Broker
-from popmq_common import hosts, properties
-from popmq_common.clock import VirtualClock
-from popmq_common.receipt import Receipt
-from popmq_common.receipt import decode as decode_receipt
-from popmq_common.record import Record
-from popmq_common.record import decode as decode_record
+from popmq_common.process.clock import VirtualClock
+from popmq_common.records import hosts, properties
+from popmq_common.records.receipt import Receipt
+from popmq_common.records.receipt import decode as decode_receipt
+from popmq_common.records.record import Record
+from popmq_common.records.record import decode as decode_record
 from popmq_internal.v1 import link_pb2 as link
 
 T = TypeVar("T")

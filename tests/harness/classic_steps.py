@@ -3,10 +3,10 @@
 from harness.broker import EngineDriver
 from harness.names import GROUP, TOPIC
 
-from popmq_broker.core.timer_levels import parse
-from popmq_common import properties as names
-from popmq_common.names import classic_retry_topic
-from popmq_common.record import decode, own_offset
+from popmq_broker.core.timers.timer_levels import parse
+from popmq_common.records import properties as names
+from popmq_common.records.names import classic_retry_topic
+from popmq_common.records.record import decode, own_offset
 from popmq_internal.v1 import link_pb2 as link
 
 

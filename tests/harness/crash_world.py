@@ -19,11 +19,11 @@ from random import Random
 from harness.memory_files import MemoryFiles, PowerCut
 from harness.store import HALF, ROOT, SEGMENT_BYTES, Told, draft, messages, opened
 
-from popmq_broker.core.queue_entry import ENTRY_BYTES, pack
-from popmq_broker.store.check import Check
+from popmq_broker.core.store.queue_entry import ENTRY_BYTES, pack
+from popmq_broker.store.check.check import Check
 from popmq_broker.store.store import Draft, Store
-from popmq_common import record
 from popmq_common.errors import DiskFull, StoreClosed
+from popmq_common.records import record
 
 QUEUES = [("orders", 0), ("orders", 1), ("bills", 0)]
 QUEUE_FILE_BYTES = 60

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from popmq_broker.core.queue_entry import ENTRY_BYTES, QueueEntry
+from popmq_broker.core.store.queue_entry import ENTRY_BYTES, QueueEntry
 from popmq_broker.engine.broker import Broker
 
 ZEROS = bytes(ENTRY_BYTES)

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 from harness.broker import EngineDriver
 
 from popmq_internal.v1 import link_pb2 as link
-from popmq_pipelines import exporter
-from popmq_pipelines.chain import follow
-from popmq_pipelines.columns import STATE_TABLES
+from popmq_pipelines.export import exporter
+from popmq_pipelines.snapshot.chain import follow
+from popmq_pipelines.snapshot.columns import STATE_TABLES
 
 Rows = list[tuple[Any, ...]]
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from popmq_proxy.core.gathering import WINDOW_S, Gathering
+from popmq_proxy.core.routing.gathering import WINDOW_S, Gathering
 
 HOUR_MS = 3_600_000
 

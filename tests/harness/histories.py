@@ -7,7 +7,7 @@ from harness.broker import EngineDriver, Popped
 from harness.names import GROUP, TOPIC
 
 from popmq_common.errors import PopMQError
-from popmq_common.names import dead_letter_topic
+from popmq_common.records.names import dead_letter_topic
 from popmq_internal.v1 import link_pb2 as link
 
 MAX_ATTEMPTS = 2

@@ -6,12 +6,12 @@ from harness import index_oracle as oracle
 from harness.memory_files import MemoryFiles
 from harness.store import ROOT, draft
 
-from popmq_broker.core.index import Sizes
-from popmq_broker.store.commit_log import ScanEnd
-from popmq_broker.store.drafts import Draft
+from popmq_broker.core.store.index import Sizes
+from popmq_broker.store.log.commit_log import ScanEnd
+from popmq_broker.store.queues.drafts import Draft
 from popmq_broker.store.store import Store
-from popmq_common import properties as names
-from popmq_common.record import SysFlag
+from popmq_common.records import properties as names
+from popmq_common.records.record import SysFlag
 
 SIZES = Sizes(slots=5, entries=8)
 FOLDER = ROOT / "index"

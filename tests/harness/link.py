@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 from popmq_broker.rpc.link import LinkServer
-from popmq_common import logs
-from popmq_common.frames import LENGTH, encode_frame
+from popmq_common.link.frames import LENGTH, encode_frame
+from popmq_common.process import logs
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.brokers import LinkBrokers
 

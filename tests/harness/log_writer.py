@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from popmq_broker.core import checkpoint as ck
-from popmq_broker.core import offsets
-from popmq_broker.core.offsets import OffsetTable, QueueKey
-from popmq_common import hosts, names, properties, record
+from popmq_broker.core.groups import offsets
+from popmq_broker.core.groups.offsets import OffsetTable, QueueKey
+from popmq_broker.core.leases import checkpoint as ck
+from popmq_common.records import hosts, names, properties, record
 from popmq_common.units import LogOffset, QueueOffset
 
 TOPIC, GROUP, BROKER, CLUSTER = "orders", "billing", "broker-a", "test"

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from popmq_broker.store.files import disk_full
+from popmq_broker.store.files.files import disk_full
 from popmq_common.errors import DirectoryInUse
 
 SECTOR_BYTES = 512

@@ -6,7 +6,7 @@ from harness.broker import EngineDriver
 from harness.names import GROUP, TOPIC
 from harness.steps import duration_ms
 
-from popmq_common.record import decode, own_offset
+from popmq_common.records.record import decode, own_offset
 from popmq_internal.v1 import link_pb2 as link
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from popmq_cli.output import EXIT_UNREACHABLE
+from popmq_cli.shell.output import EXIT_UNREACHABLE
 
 START_S = 100.0
 STOP_S = 30.0

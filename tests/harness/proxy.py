@@ -12,9 +12,9 @@ from harness.reachable import Reachable
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq_broker.engine.topics import Announced
-from popmq_common import logs
-from popmq_common.sends import SendCall, SendDone
+from popmq_broker.engine.catalog.topics import Announced
+from popmq_common.link.sends import SendCall, SendDone
+from popmq_common.process import logs
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.clients.local_brokers import LocalBroker
@@ -23,8 +23,8 @@ from popmq_proxy.clients.route_cache import RouteCache
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.front.rpcs import ADMIN_METHODS
 from popmq_proxy.metrics import Metrics
-from popmq_proxy.rpc.context import CallContext, Upstream
 from popmq_proxy.rpc.methods import methods
+from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 GROUP, TOPIC = v2.Resource(name="g"), v2.Resource(name="t")
 

@@ -1,7 +1,7 @@
 """Brokers of the same process, some of which are away for a while."""
 
 from popmq_common.errors import BrokerUnreachable
-from popmq_common.sends import SendCall
+from popmq_common.link.sends import SendCall
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.broker_link import Told
 from popmq_proxy.clients.brokers import Replying

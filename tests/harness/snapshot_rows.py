@@ -15,11 +15,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from popmq_broker.core import checkpoint as ck
-from popmq_common.names import REVIVE_GROUP, revive_topic
-from popmq_pipelines.columns import SCHEMA_VERSION, SNAPSHOT_TABLES
-from popmq_pipelines.manifest import MANIFEST, Manifest, digest, encode, load
-from popmq_pipelines.parquet_table import arrow_schema
+from popmq_broker.core.leases import checkpoint as ck
+from popmq_common.records.names import REVIVE_GROUP, revive_topic
+from popmq_pipelines.export.parquet_table import arrow_schema
+from popmq_pipelines.snapshot.columns import SCHEMA_VERSION, SNAPSHOT_TABLES
+from popmq_pipelines.snapshot.manifest import MANIFEST, Manifest, digest, encode, load
 
 CLUSTER = "test"
 REVIVE = revive_topic(CLUSTER)

@@ -1,6 +1,6 @@
 """What a group has to get of a topic: everything that is sent once it has started."""
 
-from popmq_broker.core.starts import CLOCKS_DIFFER_MS_MAX
+from popmq_broker.core.groups.starts import CLOCKS_DIFFER_MS_MAX
 
 
 class Book:

@@ -9,14 +9,15 @@ from typing import Any
 import structlog
 from harness.memory_files import MemoryFiles
 
-from popmq_broker.core.queue_entry import tags_code
-from popmq_broker.store.config import StoreConfig
-from popmq_broker.store.entry_check import CodeOf, code_of_tag
-from popmq_broker.store.files import Files
+from popmq_broker.core.store.queue_entry import tags_code
+from popmq_broker.store.files.config import StoreConfig
+from popmq_broker.store.files.files import Files
 from popmq_broker.store.open import open_store
+from popmq_broker.store.queues.entry_check import CodeOf, code_of_tag
 from popmq_broker.store.store import Draft, Store
-from popmq_common import hosts, logs
-from popmq_common.record import Record
+from popmq_common.process import logs
+from popmq_common.records import hosts
+from popmq_common.records.record import Record
 
 ROOT = Path("/disk/popmq")
 SEGMENT_BYTES = 1024

@@ -18,12 +18,12 @@ from harness.names import TOPIC
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from popmq_broker.engine.timer_load import TIMERS_FILE
+from popmq_broker.engine.timers.timer_load import TIMERS_FILE
 from popmq_broker.store.store import Draft
-from popmq_common import hosts, properties
 from popmq_common.errors import NothingToRecall, RecallTooLate
-from popmq_common.names import TIMER_TOPIC
-from popmq_common.record import Record
+from popmq_common.records import hosts, properties
+from popmq_common.records.names import TIMER_TOPIC
+from popmq_common.records.record import Record
 
 ROLL_MS = 40_000
 DELAYS_MS = [1, 2, 999, 1_000, 1_024, 5_000, 30_000, 70_000, 5_000_000]

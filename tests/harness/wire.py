@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from popmq_common.frames import FRAME_BYTES_MAX, LENGTH, FrameConnection
+from popmq_common.link.frames import FRAME_BYTES_MAX, LENGTH, FrameConnection
 from popmq_internal.v1 import link_pb2 as link
 
 

@@ -16,11 +16,11 @@ from apache.rocketmq.v2 import service_pb2 as service
 from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq import Client
 from popmq_broker.config import BrokerConfig
-from popmq_cli.standalone import standalone
-from popmq_common.clock import SystemClock
-from popmq_common.config import to_env
+from popmq_common.process.clock import SystemClock
+from popmq_common.process.config import to_env
 from popmq_proxy.config import Front, ProxyConfig
 from popmq_proxy.front.envoy import envoy_front
+from popmq_standalone.app import standalone
 
 
 @dataclass
@@ -91,7 +91,7 @@ async def _through_grpcio(broker: BrokerConfig, proxy: ProxyConfig) -> AsyncIter
 @asynccontextmanager
 async def _through_envoy(broker: BrokerConfig, proxy: ProxyConfig) -> AsyncIterator[int]:
     environ = {**to_env(broker, "POPMQ_BROKER_"), **to_env(proxy, "POPMQ_PROXY_")}
-    async with envoy_front(proxy, "popmq_cli.standalone:envoy_application", environ) as serving:
+    async with envoy_front(proxy, "popmq_standalone.app:envoy_application", environ) as serving:
         yield serving.port
 
 

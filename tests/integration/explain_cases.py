@@ -8,7 +8,7 @@ from harness.broker import EngineDriver
 from harness.names import GROUP, TOPIC
 
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core.verdict import State
+from popmq_proxy.core.explain.verdict import State
 
 
 class Case(NamedTuple):

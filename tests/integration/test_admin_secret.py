@@ -13,10 +13,10 @@ from integration.conftest import SERVERS, Raw
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_broker.config import BrokerConfig
-from popmq_common.config import ConfigError
+from popmq_common.process.config import ConfigError
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.front.rpcs import ADMIN_METHODS
-from popmq_proxy.rpc.permission import CHANGES, LOOKS, read_secret
+from popmq_proxy.rpc.admin.permission import CHANGES, LOOKS, read_secret
 
 SECRET = "0123456789abcdef"
 REQUESTS: dict[str, Any] = {

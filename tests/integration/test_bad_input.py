@@ -16,11 +16,11 @@ from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_broker.config import BrokerConfig
-from popmq_cli.standalone import standalone
-from popmq_common.clock import SystemClock
+from popmq_common.process.clock import SystemClock
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_consumer.v1 import consumer_pb2_grpc as consumer_grpc
 from popmq_proxy.config import ProxyConfig
+from popmq_standalone.app import standalone
 
 KIB16 = 16 * 1024
 NAMED = v2.SystemProperties(message_id="1")

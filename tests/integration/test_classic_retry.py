@@ -24,13 +24,13 @@ from popmq import (
     ServerUnreachable,
     Start,
 )
-from popmq.send_back import send_back
+from popmq.pull.send_back import send_back
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_broker.config import BrokerConfig
-from popmq_cli.standalone import standalone
-from popmq_common.clock import SystemClock
+from popmq_common.process.clock import SystemClock
 from popmq_proxy.config import ProxyConfig
+from popmq_standalone.app import standalone
 
 QUICK = {"commit_s": 0.2, "balance_s": 0.5, "start": Start.FIRST}
 WITHIN_S = 60
@@ -181,7 +181,7 @@ async def test_when_sending_back_fails_it_is_handled_again_here_and_its_offset_w
         if message.body == b"a" and len(seen) < 6:
             raise OSError
 
-    monkeypatch.setattr("popmq.push.send_back", unreachable)
+    monkeypatch.setattr("popmq.pull.push.send_back", unreachable)
     consumer = PushConsumer(server, "t", "t", local_retry_s=0.1, **QUICK)  # type: ignore[arg-type]
     async with running(consumer, handle):
         await until(lambda: (b"a", 3) in seen)

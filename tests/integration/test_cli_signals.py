@@ -92,7 +92,7 @@ def _told(name: str, errors: str) -> str:
 
 SLOW = """
 import asyncio, contextlib, os, signal, sys
-from popmq_common.serve import run_until_stopped
+from popmq_common.process.serve import run_until_stopped
 
 @contextlib.asynccontextmanager
 async def start():

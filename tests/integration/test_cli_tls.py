@@ -10,7 +10,7 @@ from harness.certificates import self_signed
 from harness.processes import free_port
 from integration.served import serving
 
-from popmq.launch import TLS_CA_VARIABLE
+from popmq.app.launch import TLS_CA_VARIABLE
 from popmq_cli.main import main
 
 

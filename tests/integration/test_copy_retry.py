@@ -5,7 +5,7 @@ import time
 from integration.conftest import Raw
 
 from popmq import Client, PullConsumer, ReceivedMessage, Start
-from popmq.copy_retry import COUNT, GROUP, ORIGIN, REASON, CopyRetry
+from popmq.pull.copy_retry import COUNT, GROUP, ORIGIN, REASON, CopyRetry
 
 
 class Handler:

@@ -12,7 +12,7 @@ from harness.processes import free_port
 from popmq_broker.app import server
 from popmq_broker.config import BrokerConfig
 from popmq_cli.main import main
-from popmq_common.clock import SystemClock
+from popmq_common.process.clock import SystemClock
 from popmq_nameserver.app import Nameserver, nameserver
 from popmq_nameserver.config import NameserverConfig
 from popmq_proxy.app import proxy

@@ -13,9 +13,9 @@ from harness.proxy import ProxyDriver
 from integration.explain_cases import CASES, dead, new_group, redriven_alone
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_common import properties
+from popmq_common.records import properties
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core.verdict import State
+from popmq_proxy.core.explain.verdict import State
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from harness.processes import POPMQ, Server, cluster, standalone
 
-from popmq_pipelines.chain import follow
+from popmq_pipelines.snapshot.chain import follow
 
 SNAPSHOTS = "snapshots"
 

@@ -10,9 +10,9 @@ from integration.conftest import Raw
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
-from popmq_common.clock import SystemClock
 from popmq_common.errors import BrokerDown, BrokerUnreachable, DiskFull, NoPermission, PopMQError
-from popmq_common.sends import SendCall
+from popmq_common.link.sends import SendCall
+from popmq_common.process.clock import SystemClock
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.app import proxy

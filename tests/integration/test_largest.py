@@ -15,7 +15,7 @@ from apache.rocketmq.v2 import service_pb2 as service
 from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
-from popmq_common import properties as names
+from popmq_common.records import properties as names
 
 TOPIC, GROUP = "t" * 127, "g" * 120
 BODY = bytes(range(256)) * (4 << 12)

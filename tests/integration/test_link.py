@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from popmq_broker.rpc.link import LinkServer
-from popmq_common import logs
 from popmq_common.errors import BrokerDown, DeadlinePassed, NotAuthorized, TopicNotFound
-from popmq_common.frames import LENGTH, FrameConnection
-from popmq_common.wire import UnknownFailure
+from popmq_common.link.frames import LENGTH, FrameConnection
+from popmq_common.link.wire import UnknownFailure
+from popmq_common.process import logs
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.brokers import LinkBrokers
 

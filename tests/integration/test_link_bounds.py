@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from harness.link import LOG, SEND, at, done, raw, read_frame, sends, serving
 
 from popmq_broker.rpc.link import LinkServer
-from popmq_common.config import ConfigError
 from popmq_common.errors import BadRequest, BrokerUnreachable
-from popmq_common.frames import LENGTH, encode_frame
-from popmq_common.link_tls import broker_context, proxy_context
+from popmq_common.link.frames import LENGTH, encode_frame
+from popmq_common.link.link_tls import broker_context, proxy_context
+from popmq_common.process.config import ConfigError
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.brokers import LinkBrokers
 
@@ -44,7 +44,10 @@ async def test_a_peer_that_shows_no_secret_gets_little_memory_and_little_time(
 
 @pytest.mark.parametrize(
     ("bound", "what"),
-    [("popmq_broker.rpc.link.CALLS_MAX", "calls"), ("popmq_common.frames.PENDING_MAX", "messages")],
+    [
+        ("popmq_broker.rpc.link.CALLS_MAX", "calls"),
+        ("popmq_common.link.frames.PENDING_MAX", "messages"),
+    ],
 )
 async def test_calls_beyond_a_bound_are_refused_one_by_one(
     bound: str, what: str, monkeypatch: pytest.MonkeyPatch
@@ -67,7 +70,7 @@ async def test_a_proxy_that_does_not_read_its_replies_is_hung_up_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with serving(done) as (server, _), raw(server) as (reader, writer):
-        monkeypatch.setattr("popmq_common.frames.REFUSED_MAX", 0)
+        monkeypatch.setattr("popmq_common.link.frames.REFUSED_MAX", 0)
         writer.write(sends(1))
         assert await asyncio.wait_for(read_frame(reader), 5) is None
 
@@ -85,7 +88,7 @@ async def test_connections_beyond_the_bound_are_closed(monkeypatch: pytest.Monke
 async def test_a_reply_too_large_for_the_link_fails_its_own_call_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("popmq_common.frames.FRAME_BYTES_MAX", 10_000)
+    monkeypatch.setattr("popmq_common.link.frames.FRAME_BYTES_MAX", 10_000)
     large_is_out = asyncio.Event()
 
     async def handle(call: link.Call) -> link.Reply:
@@ -108,7 +111,7 @@ async def test_a_call_too_large_for_the_link_is_refused_before_it_is_sent(
 ) -> None:
     async with serving(done) as (_, brokers):
         await brokers.call("b", SEND, 5_000)
-        monkeypatch.setattr("popmq_common.frames.FRAME_BYTES_MAX", 1_000)
+        monkeypatch.setattr("popmq_common.link.frames.FRAME_BYTES_MAX", 1_000)
         large = link.Send(records=[link.OutgoingRecord(body=bytes(2_000))])
         with pytest.raises(BadRequest, match="the link's limit"):
             await brokers.call("b", link.Call(send=large), 5_000)

@@ -11,10 +11,10 @@ from harness.link import LOG, SEND, done, next_call, raw, read_frame, sends, ser
 from popmq_broker.app import server
 from popmq_broker.config import BrokerConfig
 from popmq_broker.rpc.link import LinkServer
-from popmq_common import hosts
-from popmq_common.clock import SystemClock
 from popmq_common.errors import BrokerDown, BrokerUnreachable, DeadlinePassed
-from popmq_common.frames import LENGTH, encode_frame
+from popmq_common.link.frames import LENGTH, encode_frame
+from popmq_common.process.clock import SystemClock
+from popmq_common.records import hosts
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.brokers import LinkBrokers
 

@@ -9,7 +9,7 @@ from harness.link import LOG, SEND, Talk, at, done, read_frame
 
 from popmq_broker.rpc.link import LinkServer
 from popmq_common.errors import BrokerUnreachable, NotAuthorized
-from popmq_common.frames import LENGTH, encode_frame
+from popmq_common.link.frames import LENGTH, encode_frame
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.brokers import LinkBrokers
 

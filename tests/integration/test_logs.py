@@ -60,7 +60,7 @@ async def test_a_handler_that_fails(popmq_broker: PopmqBroker, logged: Lines) ->
     assert "ValueError: no such customer" in line.pop("traceback")
     assert line == {
         "level": "ERROR",
-        "logger": "popmq.handling",
+        "logger": "popmq.app.handling",
         "text": f"bill failed on message {message_id} of orders, attempt 1: "
         "ValueError: no such customer; next delivery in 3600 s",
         "topic": "orders",
@@ -108,7 +108,7 @@ async def test_what_becomes_of_a_message_is_told(
     async def bill(message: ReceivedMessage) -> None:
         raise failure
 
-    logger = logging.getLogger("popmq.handling")
+    logger = logging.getLogger("popmq.app.handling")
     logger.setLevel(logging.INFO)
     try:
         async with app:
@@ -152,7 +152,7 @@ async def test_a_connection_is_lost_in_one_line_and_back_in_one(
     assert len(said("no answer from")) == 1
     assert len(said(f"{endpoint} answers again, after")) == 1
     warnings = [one for one in caplog.records if one.levelno >= logging.WARNING]
-    assert [one.name for one in warnings] == ["popmq.connection"]
+    assert [one.name for one in warnings] == ["popmq.connection.connection"]
 
 
 async def test_a_server_that_is_away(logged: Lines) -> None:
@@ -164,7 +164,7 @@ async def test_a_server_that_is_away(logged: Lines) -> None:
     async with running(app):
         await until(lambda: bool(logged.lines))
     (line,) = logged.lines
-    assert (line["level"], line["logger"]) == ("WARNING", "popmq.connection")
+    assert (line["level"], line["logger"]) == ("WARNING", "popmq.connection.connection")
     assert "127.0.0.1:1" in line["text"]
 
 

@@ -92,7 +92,7 @@ async def test_a_lease_outlives_a_renewal_whose_answer_was_lost(popmq_broker: Po
 async def test_what_was_on_the_way_to_a_cancelled_receive_comes_at_once(
     popmq_broker: PopmqBroker, monkeypatch: pytest.MonkeyPatch, of: str
 ) -> None:
-    monkeypatch.setattr("popmq.receiving.END_S", 60.0)
+    monkeypatch.setattr("popmq.consumer.receiving.END_S", 60.0)
     popmq_broker.send("orders", "1")
     async with Client(popmq_broker.endpoint) as client:
         ask, came, may_leave = client.connection.consumer.Receive, asyncio.Event(), asyncio.Event()
@@ -122,7 +122,7 @@ async def test_a_cancelled_receive_does_not_wait_for_its_whole_time(
     popmq_broker: PopmqBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server ends it: without that the answer would be waited for, or lost."""
-    monkeypatch.setattr("popmq.receiving.END_S", 60.0)
+    monkeypatch.setattr("popmq.consumer.receiving.END_S", 60.0)
     async with Client(popmq_broker.endpoint) as client:
         await client.receive("orders", "billing", wait_s=0)
         ended: list[str] = []

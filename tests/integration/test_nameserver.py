@@ -10,8 +10,8 @@ from harness.processes import free_port
 
 from popmq_broker.app import server
 from popmq_broker.config import BrokerConfig
-from popmq_broker.engine.register import GrpcAnnouncer
-from popmq_common.clock import SystemClock, VirtualClock
+from popmq_broker.engine.catalog.register import GrpcAnnouncer
+from popmq_common.process.clock import SystemClock, VirtualClock
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc

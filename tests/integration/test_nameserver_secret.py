@@ -11,8 +11,8 @@ from grpc.aio import AioRpcError
 
 from popmq_broker.app import server
 from popmq_broker.config import BrokerConfig
-from popmq_broker.engine.register import GrpcAnnouncer
-from popmq_common.clock import SystemClock
+from popmq_broker.engine.catalog.register import GrpcAnnouncer
+from popmq_common.process.clock import SystemClock
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc

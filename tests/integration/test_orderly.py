@@ -28,9 +28,9 @@ from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_broker.config import BrokerConfig
 from popmq_cli.main import main
-from popmq_cli.standalone import standalone
-from popmq_common.clock import SystemClock
+from popmq_common.process.clock import SystemClock
 from popmq_proxy.config import ProxyConfig
+from popmq_standalone.app import standalone
 
 BROKER = "broker-a"
 SHORT_LOCK_S = 6.0

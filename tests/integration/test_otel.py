@@ -238,12 +238,12 @@ async def test_what_is_logged_of_a_handler_is_logged_within_its_span(
 
     popmq_broker.send("orders", "1")
     handler = SpanIds()
-    logging.getLogger("popmq.handling").addHandler(handler)
+    logging.getLogger("popmq.app.handling").addHandler(handler)
     try:
         async with running(app):
             await until(lambda: bool(told.spans("nack orders")))
     finally:
-        logging.getLogger("popmq.handling").removeHandler(handler)
+        logging.getLogger("popmq.app.handling").removeHandler(handler)
     assert seen == [context_id(told.span("process orders"))[1]]
 
 

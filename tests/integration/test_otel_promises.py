@@ -85,7 +85,7 @@ def test_without_an_instrumentation_nothing_is_called(popmq_broker: PopmqBroker)
     )
     assert done.returncode == 0, done.stderr
     calls = json.loads(done.stdout)
-    assert calls["popmq.sending"] > 0  # the count does count
+    assert calls["popmq.producer.sending"] > 0  # the count does count
     told = {name for name in calls if name.startswith(("popmq.obser", "popmq.otel"))}
     assert told == set()
 

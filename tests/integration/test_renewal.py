@@ -17,11 +17,11 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq_broker.config import BrokerConfig
-from popmq_cli.standalone import Beside, broker_beside
-from popmq_common.clock import SystemClock
+from popmq_common.process.clock import SystemClock
 from popmq_proxy.app import handlers, proxy
 from popmq_proxy.config import ProxyConfig
-from popmq_proxy.rpc.context import CallContext
+from popmq_proxy.rpc.shared.context import CallContext
+from popmq_standalone.app import Beside, broker_beside
 
 LEASE_MS = 600
 LEASE_S = LEASE_MS / 1000

@@ -102,7 +102,7 @@ class Run:
             time.sleep(0.05)  # nothing tells of another process's output
 
     def workers(self) -> set[int]:
-        return {int(pid) for pid in re.findall(r"\[(\d+)\] popmq.lifecycle: ready", self.text)}
+        return {int(pid) for pid in re.findall(r"\[(\d+)\] popmq.app.lifecycle: ready", self.text)}
 
     def ends(self, how: signal.Signals | None = signal.SIGTERM) -> int:
         if how is not None:

@@ -9,11 +9,11 @@ from harness.link import LOG, SEND, done, next_call, read_frame, serving, talkin
 
 from popmq_broker.rpc.link import LinkServer
 from popmq_common.errors import BrokerDown, BrokerSilent, BrokerUnreachable, PopMQError
-from popmq_common.frames import encode_frame
+from popmq_common.link.frames import encode_frame
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients import broker_link
 from popmq_proxy.clients.brokers import LinkBrokers
-from popmq_proxy.core import pulse
+from popmq_proxy.core.routing import pulse
 
 POP = link.Call(pop=link.Pop(group="g", topic="t"))
 

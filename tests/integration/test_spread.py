@@ -15,12 +15,12 @@ from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_broker.app import BrokerServer, server
 from popmq_broker.config import BrokerConfig
 from popmq_broker.metrics import BrokerCollector
-from popmq_common.clock import SystemClock
+from popmq_common.process.clock import SystemClock
 from popmq_nameserver.app import nameserver
 from popmq_nameserver.config import NameserverConfig
 from popmq_proxy.app import proxy
 from popmq_proxy.config import ProxyConfig
-from popmq_proxy.rpc.peers import EVERY_S
+from popmq_proxy.rpc.admin.peers import EVERY_S
 
 TOPIC, GROUP = "orders", "billing"
 RECEIVERS = 4

@@ -17,11 +17,11 @@ from popmq import Client, ReceivedMessage, RefusedByServer, Resolution
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_broker.config import BrokerConfig
-from popmq_cli.standalone import Beside, broker_beside
-from popmq_common.clock import SystemClock
-from popmq_common.transaction_id import TransactionId, encode
+from popmq_common.process.clock import SystemClock
+from popmq_common.records.transaction_id import TransactionId, encode
 from popmq_proxy.app import proxy
 from popmq_proxy.config import ProxyConfig
+from popmq_standalone.app import Beside, broker_beside
 
 INTERVAL_MS = 900
 INTERVAL_S = INTERVAL_MS / 1000

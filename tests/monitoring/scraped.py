@@ -18,9 +18,9 @@ from harness.processes import Server, cluster, free_port
 from monitoring.load import BILLING, LINES, ORDERING, ORDERS, PLACED, WATCHING, load
 from monitoring.promtool import RULES, program
 
-from popmq_pipelines import gauges
-from popmq_pipelines.transforms.summary import COUNTED
-from popmq_pipelines.verdict import Report, Verdict
+from popmq_pipelines.audit.summary import COUNTED
+from popmq_pipelines.audit.verdict import Report, Verdict
+from popmq_pipelines.report import gauges
 
 AUDITS = "sources"
 """The service that shows what audits said."""
@@ -101,7 +101,7 @@ def audited(folder: Path) -> Iterator[Target]:
         gauges.write(folder / f"{broker}.prom", gauges.text(report, now_s))
     gauges.write(folder / "schedule.prom", gauges.schedule_text(600, 1))
     port = free_port()
-    command = [sys.executable, "-m", "popmq_cli.sources", "--host", "127.0.0.1"]
+    command = [sys.executable, "-m", "popmq_cli.cluster.sources", "--host", "127.0.0.1"]
     running = subprocess.Popen([*command, "--port", str(port), "--figures", str(folder)])
     try:
         yield Target(AUDITS, port)

@@ -20,12 +20,12 @@ from picture import GRID_WIDTH
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from popmq_broker import metrics as broker_metrics
-from popmq_common import logs
-from popmq_common.clock import SystemClock
-from popmq_common.metric import Kind
+from popmq_common.metrics.metric import Kind
+from popmq_common.process import logs
+from popmq_common.process.clock import SystemClock
 from popmq_nameserver.core.route_table import RouteTable
 from popmq_nameserver.rpc import NameserverRpc
-from popmq_pipelines.gauges import FIGURES, SCHEDULE
+from popmq_pipelines.report.gauges import FIGURES, SCHEDULE
 from popmq_proxy import metric_table as proxy_table
 from popmq_proxy.metrics import Metrics
 from popmq_proxy.sessions import Sessions

@@ -9,7 +9,7 @@ from harness.audit import Bench
 from harness.log_writer import LogWriter
 from pyspark.sql import SparkSession
 
-from popmq_pipelines import session
+from popmq_pipelines.tables import session
 
 
 @pytest.fixture(scope="session")

@@ -10,15 +10,15 @@ from harness.broker import EngineDriver
 from harness.names import GROUP, TOPIC
 from pyspark.sql import SparkSession
 
-from popmq_broker.core import checkpoint as ck
-from popmq_broker.engine import journal
-from popmq_broker.store.drafts import Draft
-from popmq_common import hosts, names, properties, record
+from popmq_broker.core.leases import checkpoint as ck
+from popmq_broker.engine.journal import journal
+from popmq_broker.store.queues.drafts import Draft
+from popmq_common.records import hosts, names, properties, record
 from popmq_common.units import QueueOffset
-from popmq_pipelines import io
-from popmq_pipelines.export import export
+from popmq_pipelines.audit.verdict import Verdict
+from popmq_pipelines.export.export import export
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
-from popmq_pipelines.verdict import Verdict
+from popmq_pipelines.tables import io
 
 pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(600)]
 

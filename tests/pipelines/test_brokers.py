@@ -10,10 +10,10 @@ from harness.audit import healthy
 from harness.log_writer import LogWriter
 from pyspark.sql import SparkSession
 
-from popmq_pipelines import last_report
+from popmq_pipelines.audit.verdict import Report, Verdict
 from popmq_pipelines.jobs.brokers import CRASHED, audit_brokers
 from popmq_pipelines.jobs.reconcile import GRACE_MS
-from popmq_pipelines.verdict import Report, Verdict
+from popmq_pipelines.report import last_report
 
 pytestmark = [
     pytest.mark.pipelines,

@@ -10,13 +10,13 @@ from harness.histories import History
 from harness.log_writer import LogWriter
 from pyspark.sql import SparkSession
 
-from popmq_pipelines import io
-from popmq_pipelines.chain import follow
-from popmq_pipelines.columns import SNAPSHOT_TABLES
-from popmq_pipelines.export import export as export_files
+from popmq_pipelines.audit.verdict import Verdict
+from popmq_pipelines.export.export import export as export_files
 from popmq_pipelines.jobs.decode import CannotDecode, compare, decode
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
-from popmq_pipelines.verdict import Verdict
+from popmq_pipelines.snapshot.chain import follow
+from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES
+from popmq_pipelines.tables import io
 
 pytestmark = pytest.mark.pipelines
 HISTORIES = 10

@@ -6,10 +6,10 @@ import pytest
 from harness.audit_histories import FAULTS, World
 from pyspark.sql import SparkSession
 
-from popmq_pipelines import io
-from popmq_pipelines.columns import AUDIT_TABLES
+from popmq_pipelines.audit.verdict import Report
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
-from popmq_pipelines.verdict import Report
+from popmq_pipelines.snapshot.columns import AUDIT_TABLES
+from popmq_pipelines.tables import io
 
 pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(600)]
 STAGES_MAX = 40

@@ -10,11 +10,11 @@ import pytest
 from harness.audit_histories import FAULTS, Found, World
 from pyspark.sql import SparkSession
 
-from popmq_pipelines import io, results
+from popmq_pipelines.audit.verdict import Report, Verdict
 from popmq_pipelines.jobs.backfill import backfill
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
-from popmq_pipelines.manifest import MANIFEST
-from popmq_pipelines.verdict import Report, Verdict
+from popmq_pipelines.snapshot.manifest import MANIFEST
+from popmq_pipelines.tables import io, results
 
 pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(1_800)]
 

@@ -8,10 +8,10 @@ from harness.audit import healthy
 from harness.log_writer import LogWriter
 from pyspark.sql import SparkSession
 
-from popmq_pipelines.export import export
+from popmq_pipelines.audit.verdict import Report, Verdict
+from popmq_pipelines.export.export import export
 from popmq_pipelines.jobs.backfill import backfill
 from popmq_pipelines.jobs.reconcile import GRACE_MS
-from popmq_pipelines.verdict import Report, Verdict
 
 pytestmark = [
     pytest.mark.pipelines,

@@ -9,10 +9,10 @@ from harness.audit_histories import World
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from popmq_pipelines import io
-from popmq_pipelines.transforms import leases, queues
-from popmq_pipelines.transforms.clock import went_back
-from popmq_pipelines.transforms.queues import BUCKET, BUCKET_BITS, PLACE
+from popmq_pipelines.audit import leases, queues
+from popmq_pipelines.audit.clock import went_back
+from popmq_pipelines.audit.queues import BUCKET, BUCKET_BITS, PLACE
+from popmq_pipelines.tables import io
 
 pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(600)]
 

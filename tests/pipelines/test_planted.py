@@ -8,7 +8,7 @@ import pytest
 from harness.audit import LONG_MS, Bench, found
 from harness.log_writer import GROUP, LogWriter
 
-from popmq_pipelines.verdict import Verdict
+from popmq_pipelines.audit.verdict import Verdict
 
 pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(600)]
 

@@ -9,10 +9,10 @@ from harness.histories import History
 from pyspark.sql import SparkSession
 
 from popmq_internal.v1 import link_pb2 as link
-from popmq_pipelines import io
-from popmq_pipelines.export import export
+from popmq_pipelines.audit.verdict import Report, Verdict
+from popmq_pipelines.export.export import export
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
-from popmq_pipelines.verdict import Report, Verdict
+from popmq_pipelines.tables import io
 
 pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(600)]
 

@@ -10,12 +10,12 @@ from harness.audit import LONG_MS, Bench, found, healthy
 from harness.log_writer import GROUP, RETRY, REVIVE, TOPIC, LogWriter, resign
 from pyspark.sql import SparkSession
 
-from popmq_broker.core import offsets
-from popmq_broker.core.offsets import OffsetTable, QueueKey
-from popmq_common.names import REVIVE_GROUP
-from popmq_pipelines.columns import AUDIT_TABLES
-from popmq_pipelines.manifest import MANIFEST, digest
-from popmq_pipelines.verdict import Verdict
+from popmq_broker.core.groups import offsets
+from popmq_broker.core.groups.offsets import OffsetTable, QueueKey
+from popmq_common.records.names import REVIVE_GROUP
+from popmq_pipelines.audit.verdict import Verdict
+from popmq_pipelines.snapshot.columns import AUDIT_TABLES
+from popmq_pipelines.snapshot.manifest import MANIFEST, digest
 
 pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(600)]
 

@@ -15,11 +15,11 @@ import pytest
 from harness.exports import table
 from pyspark.sql import SparkSession
 
-from popmq_pipelines import io
-from popmq_pipelines.columns import SNAPSHOT_TABLES
 from popmq_pipelines.jobs.decode import decode
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
-from popmq_pipelines.manifest import Manifest
+from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES
+from popmq_pipelines.snapshot.manifest import Manifest
+from popmq_pipelines.tables import io
 
 pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(900)]
 

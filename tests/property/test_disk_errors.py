@@ -32,9 +32,9 @@ from popmq_broker import app
 from popmq_broker.config import BrokerConfig
 from popmq_broker.engine.broker import Broker
 from popmq_broker.store.open import open_store
-from popmq_common import hosts, properties
-from popmq_common.clock import VirtualClock
 from popmq_common.errors import DiskFull, StoreClosed
+from popmq_common.process.clock import VirtualClock
+from popmq_common.records import hosts, properties
 from popmq_internal.v1 import link_pb2 as link
 
 NEEDS_ROOM = {"make_folder", "open", "pwrite", "replace"}

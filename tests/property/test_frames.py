@@ -8,8 +8,8 @@ from harness.wire import connected
 from hypothesis import given
 from hypothesis import strategies as st
 
-from popmq_common import frames
-from popmq_common.frames import encode_entry
+from popmq_common.link import frames
+from popmq_common.link.frames import encode_entry
 from popmq_internal.v1 import link_pb2 as link
 
 BATCH_BYTES = 1_000  # instead of 1 MiB, so that bodies need not be large

@@ -23,11 +23,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq import PullConsumer
 from popmq.errors import PopMQClientError
-from popmq_broker.core.starts import CLOCKS_DIFFER_MS_MAX, StartKey
-from popmq_broker.engine.state import BrokerState
+from popmq_broker.core.groups.starts import CLOCKS_DIFFER_MS_MAX, StartKey
+from popmq_broker.engine.journal.state import BrokerState
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core.group_starts import Key
-from popmq_proxy.rpc.starts import FAILED_EVERY_S
+from popmq_proxy.core.routing.group_starts import Key
+from popmq_proxy.rpc.shared.starts import FAILED_EVERY_S
 
 NAMES = ("broker-a", "broker-b", "broker-c", "broker-d")
 LATER = "u"
@@ -62,7 +62,7 @@ class StartMachine(RuleBasedStateMachine):
             if not (made or fifo):  # by its first consumer then
                 self.engines[name].call(delete_group=link.DeleteGroup(group=GROUP))
         self.clock = next(iter(self.engines.values())).clock
-        sdk_now = patch("popmq.places.now", lambda: _date(self.clock.now_ms()))
+        sdk_now = patch("popmq.pull.places.now", lambda: _date(self.clock.now_ms()))
         sdk_now.start()
         self._unpatch = sdk_now.stop
         self.away = set(self.rng.sample(list(self.engines), self.rng.randrange(brokers)))
@@ -85,7 +85,7 @@ class StartMachine(RuleBasedStateMachine):
             return
         self._unpatch()
         try:
-            with patch("popmq.places.now", lambda: _date(self.clock.now_ms())):
+            with patch("popmq.pull.places.now", lambda: _date(self.clock.now_ms())):
                 self._get_everything()
         finally:
             for engine in reversed(self.engines.values()):

@@ -18,12 +18,12 @@ from harness.store import ROOT, SMALL, draft, opened
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from popmq_broker.core.index import Sizes
-from popmq_broker.store import index, index_file, index_kept
-from popmq_broker.store.drafts import Draft
+from popmq_broker.core.store.index import Sizes
+from popmq_broker.store.index import index, index_file, index_kept
+from popmq_broker.store.queues.drafts import Draft
 from popmq_broker.store.store import Store
-from popmq_common import properties as names
 from popmq_common.errors import DiskFull
+from popmq_common.records import properties as names
 
 TOPICS = ["orders", "bills"]
 KEYS = ["a", "b", "Aa", "BB", "größe", "k" * 40]  # Aa and BB have one hash

@@ -9,9 +9,9 @@ import pytest
 from harness.broker import QUICK_DISK, EngineDriver
 from harness.names import GROUP, TOPIC
 
-from popmq_common import hosts
-from popmq_common import properties as names
 from popmq_common.errors import PopMQError
+from popmq_common.records import hosts
+from popmq_common.records import properties as names
 from popmq_internal.v1 import link_pb2 as link
 
 VALUES = [

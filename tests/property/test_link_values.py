@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from popmq_broker.rpc.link import LinkServer
-from popmq_common import logs
 from popmq_common.errors import all_errors
-from popmq_common.frames import encode_frame
-from popmq_common.receipt import Receipt, encode
+from popmq_common.link.frames import encode_frame
+from popmq_common.process import logs
+from popmq_common.records.receipt import Receipt, encode
 from popmq_internal.v1 import link_pb2 as link
 
 KINDS = [field.name for field in link.Call.DESCRIPTOR.fields if field.name not in ("id", "cancel")]

@@ -10,8 +10,8 @@ from harness.hostile import Messages
 from hypothesis import given
 from hypothesis import strategies as st
 
-from popmq_common import logs
-from popmq_common.clock import VirtualClock
+from popmq_common.process import logs
+from popmq_common.process.clock import VirtualClock
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_nameserver.core.route_table import RouteTable

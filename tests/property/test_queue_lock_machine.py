@@ -3,15 +3,15 @@ clock that jumps back. Never do two of them believe that they have one queue, an
 can be had.
 
 A consumer believes for half of the lock's life since it *sent* its question, as the SDK does
-(popmq/queue_lock.py); the broker counts from when the question *came*.
+(popmq/pull/queue_lock.py); the broker counts from when the question *came*.
 """
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from popmq_broker.core.offsets import QueueKey
-from popmq_broker.core.queue_lock import QueueLocks
+from popmq_broker.core.groups.offsets import QueueKey
+from popmq_broker.core.groups.queue_lock import QueueLocks
 
 LIFE_MS = 60_000
 TRUSTED_MS = LIFE_MS // 2

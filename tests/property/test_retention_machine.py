@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 from harness.broker import QUICK_DISK, EngineDriver
 
-from popmq_broker.core.retention import DiskState
-from popmq_broker.engine.counts import counts
+from popmq_broker.core.store.retention import DiskState
+from popmq_broker.engine.journal.counts import counts
 from popmq_internal.v1 import link_pb2 as link
 
 RETENTION_MS = 600_000

@@ -23,18 +23,18 @@ from structlog.testing import capture_logs
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_common import transaction_id
 from popmq_common.errors import PopMQError
-from popmq_common.receipt import Receipt
-from popmq_common.receipt import encode as encode_receipt
-from popmq_common.transaction_id import TransactionId
+from popmq_common.records import transaction_id
+from popmq_common.records.receipt import Receipt
+from popmq_common.records.receipt import encode as encode_receipt
+from popmq_common.records.transaction_id import TransactionId
 from popmq_consumer.v1 import consumer_pb2 as consumer
-from popmq_proxy.core import recall_handle
-from popmq_proxy.core.recall_handle import RecallHandle
+from popmq_proxy.core.messages import recall_handle
+from popmq_proxy.core.messages.recall_handle import RecallHandle
 from popmq_proxy.front.rpcs import INTERNAL, Kind, Rpc, grpc_code, rpcs
 from popmq_proxy.metrics import Metrics
-from popmq_proxy.rpc.answer import Answer
-from popmq_proxy.rpc.context import CallContext
+from popmq_proxy.rpc.shared.answer import Answer
+from popmq_proxy.rpc.shared.context import CallContext
 
 NUMBERS = (0, 1, -1, 2**31, 2**63 - 1, 2**63, 10**30)
 HANDLES = [

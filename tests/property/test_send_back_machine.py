@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from popmq_common.names import classic_retry_topic
-from popmq_common.record import Record, decode, own_offset
+from popmq_common.records.names import classic_retry_topic
+from popmq_common.records.record import Record, decode, own_offset
 from popmq_internal.v1 import link_pb2 as link
 
 LEVELS_MS = (1_000, 5_000, 10_000, 30_000, 60_000)

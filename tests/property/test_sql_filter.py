@@ -13,9 +13,9 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from popmq_broker.core.sql_filter import parse_sql
+from popmq_broker.core.filters.sql_filter import parse_sql
 from popmq_common.errors import IllegalFilter
-from popmq_common.properties import encode
+from popmq_common.records.properties import encode
 
 TRUE, UNKNOWN, FALSE = 1, 0, -1
 NAMES = ["a", "bb", "TAGS", "notable", "$x"]

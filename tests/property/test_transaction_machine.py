@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from popmq_common.errors import AlreadySettled, InvalidTransactionId
-from popmq_common.record import decode, own_offset
+from popmq_common.records.record import decode, own_offset
 from popmq_internal.v1 import link_pb2 as link
 
 IMMUNITY_MS, INTERVAL_MS, CHECKS_MAX, MOVE_MS = 1_000, 5_000, 4, 8_000

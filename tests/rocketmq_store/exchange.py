@@ -15,7 +15,7 @@ from rocketmq_store.mix import Item
 from rocketmq_store.ours import Opened, Taken
 from rocketmq_store.theirs import Line, RocketMQ, rocketmq
 
-from popmq_common.names import LEVELS_TOPIC
+from popmq_common.records.names import LEVELS_TOPIC
 
 GROUPS: Final = {"done": False, "half": False, "again": False, "dead": False, "lined": True}
 """Whether it is a FIFO group."""

@@ -30,12 +30,12 @@ from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq import Client, ReceivedMessage, RefusedByServer
 from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig
-from popmq_broker.core import offsets
-from popmq_broker.engine.find import Find
-from popmq_common import hosts, properties
-from popmq_common.clock import SystemClock
-from popmq_common.names import HALF_GROUP
-from popmq_common.record import Record
+from popmq_broker.core.groups import offsets
+from popmq_broker.engine.inspect.find import Find
+from popmq_common.process.clock import SystemClock
+from popmq_common.records import hosts, properties
+from popmq_common.records.names import HALF_GROUP
+from popmq_common.records.record import Record
 from popmq_internal.v1 import link_pb2 as link
 
 Place = tuple[str, int, int]

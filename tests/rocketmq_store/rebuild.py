@@ -10,7 +10,7 @@ from rocketmq_store.exchange import GROUPS, SEED, Exchange, check_log
 from rocketmq_store.sizes import INDEX_ENTRIES, INDEX_SLOTS
 from rocketmq_store.theirs import rocketmq
 
-from popmq_broker.core.index import HEADER_BYTES, Sizes, decode_entries, decode_header
+from popmq_broker.core.store.index import HEADER_BYTES, Sizes, decode_entries, decode_header
 
 SETTLE_S = 5.0
 

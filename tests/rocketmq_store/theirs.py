@@ -25,7 +25,8 @@ from rocketmq_store.sizes import (
     SEGMENT_BYTES,
 )
 
-from popmq_broker.core import offsets, timer_levels
+from popmq_broker.core.groups import offsets
+from popmq_broker.core.timers import timer_levels
 
 HERE: Final = Path(__file__).parent
 LIB: Final = HERE.parents[1] / "bench" / "anchor" / "lib"

@@ -22,7 +22,7 @@ from rocketmq_store.exchange import Exchange, check_log
 from rocketmq_store.theirs import Line, RocketMQ, rocketmq
 
 from popmq import Client, ReceivedMessage, Resolution
-from popmq.transaction import Checker
+from popmq.producer.transaction import Checker
 
 LATER, MAYBE = "later", "maybe"
 SLOWER: Final = int(os.environ.get("SLOWER") or 1)

@@ -42,8 +42,8 @@ from harness.retention_steps import RetentionSteps
 from harness.steps import duration_ms
 
 from popmq_broker.config import BrokerConfig
-from popmq_common.config import from_env
 from popmq_common.errors import PopMQError
+from popmq_common.process.config import from_env
 from popmq_internal.v1 import link_pb2 as link
 
 TRANSCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))

@@ -6,7 +6,7 @@ import time
 
 from sim.simulation import Summary, run
 
-from popmq_common import logs
+from popmq_common.process import logs
 
 SEEDS = 1 << 32
 

@@ -8,7 +8,7 @@ from sim.model import NEVER_MS, GroupLife, Lease, Standing
 from sim.receivers import Held, Receivers
 from sim.violation import Violation
 
-from popmq_common.receipt import decode as decode_receipt
+from popmq_common.records.receipt import decode as decode_receipt
 from popmq_internal.v1 import link_pb2 as link
 
 OLD_KEPT_MAX = 64

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from harness.memory_files import MemoryFiles
 
-from popmq_broker.store.commit_log import CommitLog
-from popmq_broker.store.flush import Position
+from popmq_broker.store.log.commit_log import CommitLog
+from popmq_broker.store.log.flush import Position
 
 
 class SimFiles(MemoryFiles):

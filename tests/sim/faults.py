@@ -7,18 +7,20 @@ from typing import Any
 from unittest.mock import patch
 
 from popmq_broker import app
-from popmq_broker.core import retry
-from popmq_broker.core.checkpoint import Checkpoint
-from popmq_broker.core.leases import Due, GroupQueue, LeaseTable, Outcome, ReviveProgress
-from popmq_broker.core.order import Entry, Order
-from popmq_broker.engine import journal, pick, pop, replay, revive
-from popmq_broker.engine.ack import Ack
-from popmq_broker.engine.catalog import Catalog
-from popmq_broker.engine.copies import copy_draft
-from popmq_broker.engine.poll import Polls
-from popmq_broker.engine.revive import Revive
-from popmq_broker.engine.topics import Topics
-from popmq_broker.engine.wait import Waiters
+from popmq_broker.core.leases.checkpoint import Checkpoint
+from popmq_broker.core.leases.leases import Due, GroupQueue, LeaseTable, Outcome, ReviveProgress
+from popmq_broker.core.leases.order import Entry, Order
+from popmq_broker.core.retries import retry
+from popmq_broker.engine.catalog.catalog import Catalog
+from popmq_broker.engine.catalog.topics import Topics
+from popmq_broker.engine.journal import journal
+from popmq_broker.engine.journal.wait import Waiters
+from popmq_broker.engine.leases import pick, pop, revive
+from popmq_broker.engine.leases.ack import Ack
+from popmq_broker.engine.leases.poll import Polls
+from popmq_broker.engine.leases.revive import Revive
+from popmq_broker.engine.retries.copies import copy_draft
+from popmq_broker.engine.startup import replay
 from popmq_broker.store.store import Store
 
 Fault = Callable[[], AbstractContextManager[Any]]
@@ -60,7 +62,7 @@ def arrivals_wake_nobody() -> Iterator[None]:
 
 @fault
 def a_settled_message_wakes_nobody_behind_it() -> Iterator[None]:
-    with patch("popmq_broker.engine.state.BrokerState.wake_for_order", _nothing):
+    with patch("popmq_broker.engine.journal.state.BrokerState.wake_for_order", _nothing):
         yield
 
 

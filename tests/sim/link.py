@@ -14,8 +14,8 @@ from sim.violation import Violation
 
 from popmq_broker.engine.broker import Broker
 from popmq_broker.rpc.link import Connection
-from popmq_common.frames import encode_entry
-from popmq_common.sends import SendDone
+from popmq_common.link.frames import encode_entry
+from popmq_common.link.sends import SendDone
 from popmq_internal.v1 import link_pb2 as link
 
 

@@ -18,7 +18,7 @@ from zlib import crc32
 
 from sim.violation import Violation
 
-from popmq_common.receipt import Receipt
+from popmq_common.records.receipt import Receipt
 
 EVENTS_KEPT_MAX = 40
 NEVER_MS = 1 << 62

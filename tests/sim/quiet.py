@@ -9,7 +9,7 @@ from sim.receivers import Held
 from sim.violation import Violation
 from sim.world import World
 
-from popmq_broker.engine.counts import counts
+from popmq_broker.engine.journal.counts import counts
 
 DRAIN_S_MAX = 400.0
 """The longest lease, again for each receive whose answer was lost, and the work itself."""

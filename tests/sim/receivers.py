@@ -9,10 +9,10 @@ from sim.plan import LINES, TAGS, TOPICS
 from sim.violation import Violation
 from sim.world import World
 
-from popmq_common import hosts, properties
-from popmq_common.receipt import decode as decode_receipt
-from popmq_common.record import Record
-from popmq_common.record import decode as decode_record
+from popmq_common.records import hosts, properties
+from popmq_common.records.receipt import decode as decode_receipt
+from popmq_common.records.record import Record
+from popmq_common.records.record import decode as decode_record
 from popmq_internal.v1 import link_pb2 as link
 
 CANCEL_S = 2.0

@@ -20,11 +20,11 @@ from popmq_broker.config import BrokerConfig
 from popmq_broker.engine.broker import Broker
 from popmq_broker.store import open as store_open
 from popmq_broker.store import store as store_module
-from popmq_broker.store.config import StoreConfig
+from popmq_broker.store.files.config import StoreConfig
 from popmq_broker.store.store import Store
-from popmq_common import properties as names
-from popmq_common.logs import Log
-from popmq_common.names import dead_letter_topic
+from popmq_common.process.logs import Log
+from popmq_common.records import properties as names
+from popmq_common.records.names import dead_letter_topic
 from popmq_internal.v1 import link_pb2 as link
 
 ROOT = Path("/disk/popmq")

@@ -17,9 +17,18 @@ MAY_IMPORT: dict[str, set[str]] = {
         "apache",
         "popmq",
         "popmq_broker",
-        "popmq_cli.standalone",
         "popmq_common",
         "popmq_consumer",
+        "popmq_internal",
+        "popmq_nameserver.core",
+        "popmq_proxy",
+        "popmq_standalone",
+    },
+    "popmq_standalone": {
+        "popmq_broker.app",
+        "popmq_broker.config",
+        "popmq_broker.metrics",
+        "popmq_common",
         "popmq_internal",
         "popmq_nameserver.core",
         "popmq_proxy",
@@ -40,12 +49,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         "popmq_nameserver.app",
         "popmq_nameserver.config",
         "popmq_nameserver.core",
-        "popmq_pipelines.destination",
-        "popmq_pipelines.snapshots",
+        "popmq_pipelines.snapshot.destination",
+        "popmq_pipelines.snapshot.snapshots",
         "popmq_proxy.app",
         "popmq_proxy.clients",
         "popmq_proxy.config",
         "popmq_proxy.front",
+        "popmq_standalone",
     },
     "audit_scale": {"popmq_broker.core", "popmq_common", "popmq_pipelines"},
     "extremes": {"popmq_admin", "popmq_broker", "popmq_common", "popmq_internal"},
@@ -83,8 +93,11 @@ IMPURE = {
     "time",
 }
 IMPURE_COMMON = {
-    *("clock", "config", "frames", "link_tls", "logs"),
-    *("memory", "metrics_http", "portions", "private_files", "serve"),
+    "popmq_common.process",
+    "popmq_common.link.frames",
+    "popmq_common.link.link_tls",
+    "popmq_common.link.portions",
+    "popmq_common.metrics.metrics_http",
 }
 OURS = {*MAY_IMPORT, "popmq_admin", "popmq_consumer", "popmq_internal", "apache"}
 BANNED_CLASS_ENDINGS = ("Manager", "Helper", "Util", "Utils", "Processor")
@@ -120,7 +133,7 @@ def _import_breach(package: str, layer: str, name: str) -> str | None:
     top = name.partition(".")[0]
     if layer in ("core", "_core") and (top in IMPURE or name.endswith("_pb2_grpc")):
         return "the core is pure"
-    if layer == "core" and top == "popmq_common" and name.split(".")[1] in IMPURE_COMMON:
+    if layer == "core" and any(name.startswith(f"{impure}.") for impure in IMPURE_COMMON):
         return "the core is pure"
     if top not in OURS:
         return None

@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 from popmq_common.errors import PopMQError, all_errors
-from popmq_proxy.core.status import CODES
+from popmq_proxy.core.messages.status import CODES
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -46,17 +46,17 @@ def test_names_tell_what_is_inside() -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("popmq_broker.engine.pop", "from popmq_proxy.core import routes"),
+        ("popmq_broker.engine.leases.pop", "from popmq_proxy.core import routes"),
         ("popmq_broker.rpc.link", "from apache.rocketmq.v2 import definition_pb2"),
         ("popmq.client", "from popmq_common import errors"),
-        ("popmq_pipelines.export", "from popmq_broker.store.store import Store"),
+        ("popmq_pipelines.export.export", "from popmq_broker.store.store import Store"),
         ("popmq_broker.core.pop", "import time"),
-        ("popmq_broker.core.pop", "from popmq_common.clock import Clock"),
+        ("popmq_broker.core.pop", "from popmq_common.process.clock import Clock"),
         ("popmq_broker.core.pop", "from popmq_broker.store.store import Store"),
-        ("popmq_broker.store.open", "from popmq_broker.engine.pop import Pop"),
+        ("popmq_broker.store.open", "from popmq_broker.engine.leases.pop import Pop"),
         ("popmq_broker.core.pop", "from popmq_internal.v1 import link_pb2_grpc"),
         ("popmq_broker.core.pop", "from . import record"),
-        ("popmq_cli.main", "from popmq_broker.engine.pop import Pop"),
+        ("popmq_cli.main", "from popmq_broker.engine.leases.pop import Pop"),
         ("popmq.client", "from popmq_testing import PopmqBroker"),
         ("popmq.testing", "from popmq_broker.app import engine"),
         ("monitoring.dashboards", "from popmq_common import metric"),
@@ -70,8 +70,8 @@ def test_a_forbidden_import_is_found(module: str, source: str) -> None:
     ("module", "source"),
     [
         ("popmq_broker.core.pop", "from popmq_common.errors import Corrupt"),
-        ("popmq_broker.engine.pop", "from popmq_broker.core import record"),
-        ("popmq_proxy.rpc.send", "from apache.rocketmq.v2 import definition_pb2"),
+        ("popmq_broker.engine.leases.pop", "from popmq_broker.core import record"),
+        ("popmq_proxy.rpc.messages.send", "from apache.rocketmq.v2 import definition_pb2"),
         ("popmq.testing", "from popmq_testing import PopmqBroker"),
     ],
 )

@@ -17,7 +17,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common.errors import IllegalPollingTime
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core.validate import poll_ms
+from popmq_proxy.core.messages.validate import poll_ms
 
 ANY_MS = st.none() | st.integers(-(2**63), 2**63 - 1)
 POLL_MAX_MS = 20_000

@@ -16,9 +16,9 @@ from harness.proxy import ProxyDriver
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_common import properties as names
 from popmq_common.errors import IllegalGroup
-from popmq_common.names import GIVEN_UP_TOPIC
+from popmq_common.records import properties as names
+from popmq_common.records.names import GIVEN_UP_TOPIC
 from popmq_internal.v1 import link_pb2 as link
 
 BODY = b"x" * (4 << 20)

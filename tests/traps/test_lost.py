@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apache.rocketmq.v2 import definition_pb2 as v2
-from popmq_common import properties, receipt
 from popmq_common.errors import DiskFull
-from popmq_common.names import retry_topic
+from popmq_common.records import properties, receipt
+from popmq_common.records.names import retry_topic
 from popmq_internal.v1 import link_pb2 as link
 
 DONE = link.LEASE_OUTCOME_DONE

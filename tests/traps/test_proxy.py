@@ -13,8 +13,8 @@ from prometheus_client import generate_latest
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_proxy.core import settings
-from popmq_proxy.core.settings import GroupSettings
+from popmq_proxy.core.messages import settings
+from popmq_proxy.core.messages.settings import GroupSettings
 from popmq_proxy.metrics import Metrics
 
 REMAPPED = v2.Endpoints(scheme=v2.IPv4, addresses=[v2.Address(host="203.0.113.9", port=18_081)])

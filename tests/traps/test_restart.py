@@ -9,7 +9,7 @@ from harness.call_bodies import pop_body
 from harness.names import GROUP, TOPIC
 
 from popmq_broker.app import engine
-from popmq_broker.core.offsets import QueueKey
+from popmq_broker.core.groups.offsets import QueueKey
 from popmq_common.errors import Corrupt
 from popmq_internal.v1 import link_pb2 as link
 

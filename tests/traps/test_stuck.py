@@ -15,10 +15,10 @@ from harness.names import GROUP, TOPIC
 from harness.proxy import ProxyDriver
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_broker.core.tables import PERM_BOTH, PERM_WRITE
-from popmq_broker.engine.revive import BATCH_MAX
+from popmq_broker.core.catalog.tables import PERM_BOTH, PERM_WRITE
+from popmq_broker.engine.leases.revive import BATCH_MAX
 from popmq_common.errors import BrokerDown, DiskFull, PopMQError, TooManyInFlight
-from popmq_common.sends import SendCall
+from popmq_common.link.sends import SendCall
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.broker_link import Told
 

@@ -16,12 +16,12 @@ from prometheus_client import CollectorRegistry
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_broker import metrics
-from popmq_broker.core.timer_wheel import Entry
-from popmq_broker.engine.timer_load import TIMERS_FILE
+from popmq_broker.core.timers.timer_wheel import Entry
+from popmq_broker.engine.timers.timer_load import TIMERS_FILE
 from popmq_broker.store.store import Appended, Draft
-from popmq_common import properties
 from popmq_common.errors import BadRequest, DiskFull, RecallTooLate
-from popmq_common.names import TIMER_TOPIC
+from popmq_common.records import properties
+from popmq_common.records.names import TIMER_TOPIC
 
 
 def bodies(driver: EngineDriver) -> list[str]:

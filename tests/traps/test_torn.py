@@ -7,9 +7,9 @@ from harness.broker import EngineDriver
 from harness.memory_files import MemoryFiles
 from harness.store import HALF, ROOT, SEGMENT_BYTES, Told, draft, messages, opened, put
 
-from popmq_broker.core.offsets import QueueKey
-from popmq_broker.store.check import Check
-from popmq_broker.store.segments import name
+from popmq_broker.core.groups.offsets import QueueKey
+from popmq_broker.store.check.check import Check
+from popmq_broker.store.files.segments import name
 from popmq_broker.store.store import Draft
 from popmq_common.errors import Corrupt
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from popmq_pipelines import io, ledger_tables
-from popmq_pipelines import ledger as ledgers
-from popmq_pipelines import manifest as manifests
+from popmq_pipelines.audit.verdict import Report, Verdict
 from popmq_pipelines.jobs.reconcile import reconcile, take_back
-from popmq_pipelines.ledger import Ledger
-from popmq_pipelines.manifest import NoSnapshot
-from popmq_pipelines.verdict import Report, Verdict
+from popmq_pipelines.snapshot import manifest as manifests
+from popmq_pipelines.snapshot.manifest import NoSnapshot
+from popmq_pipelines.tables import io, ledger_tables
+from popmq_pipelines.tables import ledger as ledgers
+from popmq_pipelines.tables.ledger import Ledger
 
 
 class NoSuchSnapshot(Exception):

@@ -18,16 +18,16 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from popmq_pipelines import ledger as ledgers
-from popmq_pipelines import ledger_tables
-from popmq_pipelines import manifest as manifests
-from popmq_pipelines.export import CannotExport, export
+from popmq_pipelines.audit.verdict import Report, Verdict
+from popmq_pipelines.export.export import CannotExport, export
 from popmq_pipelines.jobs.backfill import backfill
 from popmq_pipelines.jobs.compact import compact
-from popmq_pipelines.ledger import LedgerDamaged
-from popmq_pipelines.manifest import NoSnapshot
-from popmq_pipelines.publish import Places, publish
-from popmq_pipelines.verdict import Report, Verdict
+from popmq_pipelines.report.publish import Places, publish
+from popmq_pipelines.snapshot import manifest as manifests
+from popmq_pipelines.snapshot.manifest import NoSnapshot
+from popmq_pipelines.tables import ledger as ledgers
+from popmq_pipelines.tables import ledger_tables
+from popmq_pipelines.tables.ledger import LedgerDamaged
 
 CRASHED: Final = 70
 ORDER: Final = (Verdict.FAIL.exit_code, CRASHED, Verdict.INCOMPLETE.exit_code, 0)

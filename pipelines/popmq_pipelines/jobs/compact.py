@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from popmq_pipelines import ledger as ledgers
-from popmq_pipelines import ledger_tables, results
+from popmq_pipelines.tables import ledger as ledgers
+from popmq_pipelines.tables import ledger_tables, results
 
 
 class Forgotten(NamedTuple):

@@ -21,16 +21,17 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from popmq_broker.core.snapshot_id import make_id
-from popmq_common.names import REVIVE_PREFIX
-from popmq_pipelines import io, session, store_files, watermarks
-from popmq_pipelines import manifest as manifests
-from popmq_pipelines.columns import SCHEMA_VERSION, SNAPSHOT_TABLES
-from popmq_pipelines.log_reader import flushed_mark
-from popmq_pipelines.manifest import MANIFEST, Manifest
-from popmq_pipelines.results import taken
-from popmq_pipelines.schemas import struct
-from popmq_pipelines.transforms import agreement, decoded, placed
+from popmq_broker.core.store.snapshot_id import make_id
+from popmq_common.records.names import REVIVE_PREFIX
+from popmq_pipelines.decode import agreement, decoded, placed, store_files
+from popmq_pipelines.export import watermarks
+from popmq_pipelines.export.log_reader import flushed_mark
+from popmq_pipelines.snapshot import manifest as manifests
+from popmq_pipelines.snapshot.columns import SCHEMA_VERSION, SNAPSHOT_TABLES
+from popmq_pipelines.snapshot.manifest import MANIFEST, Manifest
+from popmq_pipelines.snapshot.schemas import struct
+from popmq_pipelines.tables import io, session
+from popmq_pipelines.tables.results import taken
 
 CRASHED: Final = 70
 PROBLEMS_MAX: Final = 20

@@ -9,22 +9,22 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from popmq_pipelines import evidence as gathering
-from popmq_pipelines import io, ledger_tables, results
-from popmq_pipelines import ledger as ledgers
-from popmq_pipelines.io import Snapshot
-from popmq_pipelines.jobs.report import incomplete, lost, report, run_row
-from popmq_pipelines.ledger import EPOCHS_MAX, Ledger
-from popmq_pipelines.session import fitted
-from popmq_pipelines.transforms import overview, queues
-from popmq_pipelines.transforms.audit import (
+from popmq_pipelines.audit import overview, queues
+from popmq_pipelines.audit.audit import (
     Audit,
     audit,
     lease_states,
     look_at_queues,
 )
-from popmq_pipelines.transforms.leases import OPEN, Rules
-from popmq_pipelines.verdict import Report
+from popmq_pipelines.audit.leases import OPEN, Rules
+from popmq_pipelines.audit.verdict import Report
+from popmq_pipelines.jobs.report import incomplete, lost, report, run_row
+from popmq_pipelines.tables import evidence as gathering
+from popmq_pipelines.tables import io, ledger_tables, results
+from popmq_pipelines.tables import ledger as ledgers
+from popmq_pipelines.tables.io import Snapshot
+from popmq_pipelines.tables.ledger import EPOCHS_MAX, Ledger
+from popmq_pipelines.tables.session import fitted
 
 GRACE_MS: Final = 60_000
 """How long after its time a lease may wait for revive: a busy broker, a slow disk."""

@@ -8,12 +8,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from popmq_pipelines import results
-from popmq_pipelines.io import Snapshot
-from popmq_pipelines.ledger import Ledger
-from popmq_pipelines.manifest import code_version
-from popmq_pipelines.transforms import findings, leases, overview
-from popmq_pipelines.verdict import (
+from popmq_pipelines.audit import findings, leases, overview
+from popmq_pipelines.audit.verdict import (
     BALANCE_SHOWN_MAX,
     FINDINGS_SHOWN_MAX,
     MINUTES_SHOWN_MAX,
@@ -22,6 +18,10 @@ from popmq_pipelines.verdict import (
     Verdict,
     judge,
 )
+from popmq_pipelines.snapshot.manifest import code_version
+from popmq_pipelines.tables import results
+from popmq_pipelines.tables.io import Snapshot
+from popmq_pipelines.tables.ledger import Ledger
 
 SPANS: int = 3
 """Kinds of latency: rows of a minute."""

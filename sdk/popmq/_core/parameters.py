@@ -4,7 +4,8 @@
 (body: bytes)       its body; (body: bytes, message) both
 (value)             with a serializer, the body as a value; (value, message) both
 
-Parameters that somebody else fills in (`popmq/injection.py`) and those with a default are left out.
+Parameters that somebody else fills in (`popmq/app/injection.py`) and those with a default are left
+out.
 """
 
 import inspect

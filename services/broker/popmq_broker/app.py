@@ -10,26 +10,27 @@ from functools import partial
 
 from popmq_broker import metrics
 from popmq_broker.config import BrokerConfig, Flush
-from popmq_broker.core import timer_levels
-from popmq_broker.core.index import Sizes
-from popmq_broker.core.retry import is_first_of_pair
-from popmq_broker.engine import parked_leases, replay
+from popmq_broker.core.retries.retry import is_first_of_pair
+from popmq_broker.core.store.index import Sizes
+from popmq_broker.core.timers import timer_levels
 from popmq_broker.engine.broker import Broker
-from popmq_broker.engine.peers import identify
-from popmq_broker.engine.register import Announcer, GrpcAnnouncer, Registrar
-from popmq_broker.engine.state import BrokerState
-from popmq_broker.engine.topics import Announced
-from popmq_broker.engine.wait import Waiters
+from popmq_broker.engine.catalog.peers import identify
+from popmq_broker.engine.catalog.register import Announcer, GrpcAnnouncer, Registrar
+from popmq_broker.engine.catalog.topics import Announced
+from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.wait import Waiters
+from popmq_broker.engine.startup import parked_leases, replay
 from popmq_broker.rpc.health import health
 from popmq_broker.rpc.link import LinkServer
-from popmq_broker.store.config import StoreConfig
-from popmq_broker.store.files import writing_to
+from popmq_broker.store.files.config import StoreConfig
+from popmq_broker.store.files.files import writing_to
 from popmq_broker.store.open import open_store
 from popmq_broker.store.store import Store
-from popmq_common import link_secret, logs
-from popmq_common.clock import Clock
-from popmq_common.link_tls import broker_context
-from popmq_common.metrics_http import MetricsServer
+from popmq_common.link import link_secret
+from popmq_common.link.link_tls import broker_context
+from popmq_common.metrics.metrics_http import MetricsServer
+from popmq_common.process import logs
+from popmq_common.process.clock import Clock
 from popmq_internal.v1 import nameserver_pb2 as ns
 
 EXIT_BUG = 70

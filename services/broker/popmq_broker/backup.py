@@ -9,8 +9,8 @@ in it knows more than its log:
 
 The log's last bytes may have been copied while they were written, and some later ones with them: as
 after a power failure, a start cuts the log at the first bad place behind the mark of 1
-(core/recovery.py). What was answered OK before the copy began lies below that mark or behind it in
-bytes that no longer change. It is in the copy; what came meanwhile may be.
+(core/store/recovery.py). What was answered OK before the copy began lies below that mark or behind
+it in bytes that no longer change. It is in the copy; what came meanwhile may be.
 
 Left out: `lock`, and the index of keys, which a start makes again from the log.
 """
@@ -23,11 +23,11 @@ from typing import Final, NamedTuple
 
 from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig
-from popmq_broker.store import segments
-from popmq_broker.store.files import OsFiles
-from popmq_common.clock import SystemClock
+from popmq_broker.store.files import segments
+from popmq_broker.store.files.files import OsFiles
 from popmq_common.errors import BadRequest
-from popmq_common.private_files import FOLDER_MODE, opened_privately
+from popmq_common.process.clock import SystemClock
+from popmq_common.process.private_files import FOLDER_MODE, opened_privately
 from popmq_common.units import MiB
 
 LOG: Final = "commitlog"

@@ -2,8 +2,9 @@
 
 RocketMQ does not read `__TIMER_OF`. Without a note of its own it takes everything that the timer
 topic holds for waiting, and delivers again what was delivered or recalled long ago. So before it
-gets a directory, its note is written anew (core/rocketmq_timer.py): what waits, and up to where the
-topic was looked through. Leases that its timer held are none of that: they are in the revive topic.
+gets a directory, its note is written anew (core/timers/rocketmq_timer.py): what waits, and up to
+where the topic was looked through. Leases that its timer held are none of that: they are in the
+revive topic.
 
 The old note goes first and `timercheck` comes last: without that RocketMQ believes nothing.
 """
@@ -14,13 +15,13 @@ from pathlib import Path
 
 from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig
-from popmq_broker.core import rocketmq_timer
-from popmq_broker.core.rocketmq_timer import Waiting
-from popmq_broker.core.timer_wheel import GONE, MARK
+from popmq_broker.core.timers import rocketmq_timer
+from popmq_broker.core.timers.rocketmq_timer import Waiting
+from popmq_broker.core.timers.timer_wheel import GONE, MARK
 from popmq_broker.engine.broker import Broker
-from popmq_broker.store.files import OsFiles
-from popmq_common.clock import Clock
-from popmq_common.names import TIMER_TOPIC
+from popmq_broker.store.files.files import OsFiles
+from popmq_common.process.clock import Clock
+from popmq_common.records.names import TIMER_TOPIC
 
 LOG_FOLDER = "timerlog"
 CHECK_FILE = "config/timercheck"

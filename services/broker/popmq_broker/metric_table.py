@@ -4,7 +4,7 @@ docs/metrics.md is made of this table. `topic` is the topic as stored: retry top
 their own.
 """
 
-from popmq_common.metric import counter, defined, gauge, histogram
+from popmq_common.metrics.metric import counter, defined, gauge, histogram
 
 _GROUP = ("topic", "consumer_group")
 

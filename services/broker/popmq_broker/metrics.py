@@ -14,14 +14,14 @@ from prometheus_client.registry import Collector
 
 from popmq_broker import metric_table as m
 from popmq_broker.config import Flush, PopBuffer
-from popmq_broker.core.retention import Reason
-from popmq_broker.core.transaction import Outcome
+from popmq_broker.core.store.retention import Reason
+from popmq_broker.core.transactions.transaction import Outcome
 from popmq_broker.engine.broker import Broker
-from popmq_broker.engine.counts import Counts, counts, dead_letters
-from popmq_broker.engine.state import BrokerState
-from popmq_common.metric import Definition, by_name
-from popmq_common.metric_rows import Rows
-from popmq_common.names import RETRY_PREFIX
+from popmq_broker.engine.journal.counts import Counts, counts, dead_letters
+from popmq_broker.engine.journal.state import BrokerState
+from popmq_common.metrics.metric import Definition, by_name
+from popmq_common.metrics.metric_rows import Rows
+from popmq_common.records.names import RETRY_PREFIX
 
 TRANSACTION = "TRANSACTION"
 

@@ -9,19 +9,19 @@ from typing import Final, NamedTuple
 
 from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig
-from popmq_broker.core.queue_entry import ENTRY_BYTES, QueueEntry, decode_all
-from popmq_broker.engine.offsets import OFFSETS_FILE
-from popmq_broker.store import checkpoint_file, segments
-from popmq_broker.store.check import Check, Checked, EntryWindows, Progress, open_log
-from popmq_broker.store.checkpoint_file import Marks
-from popmq_broker.store.commit_log import CommitLog, ScanEnd
-from popmq_broker.store.files import OsFiles, writing_to
-from popmq_broker.store.queue_ends import QUEUE_ENDS_FILE, QueueEnds, QueueId, read_ends
-from popmq_broker.store.queues import folders
-from popmq_broker.store.segments import Segments
-from popmq_common.clock import SystemClock
+from popmq_broker.core.store.queue_entry import ENTRY_BYTES, QueueEntry, decode_all
+from popmq_broker.engine.groups.offsets import OFFSETS_FILE
+from popmq_broker.store.check.check import Check, Checked, EntryWindows, Progress, open_log
+from popmq_broker.store.files import checkpoint_file, segments
+from popmq_broker.store.files.checkpoint_file import Marks
+from popmq_broker.store.files.files import OsFiles, writing_to
+from popmq_broker.store.files.segments import Segments
+from popmq_broker.store.log.commit_log import CommitLog, ScanEnd
+from popmq_broker.store.queues.queue_ends import QUEUE_ENDS_FILE, QueueEnds, QueueId, read_ends
+from popmq_broker.store.queues.queues import folders
 from popmq_common.errors import BadRequest, Corrupt
-from popmq_common.record import Record
+from popmq_common.process.clock import SystemClock
+from popmq_common.records.record import Record
 
 SET_ASIDE: Final = ".set-aside"
 

@@ -8,7 +8,7 @@ EXIT_INTERRUPTED = 130
 
 def main() -> None:
     if find_spec("click") is None:
-        from popmq.launch import main as launch
+        from popmq.app.launch import main as launch
 
         sys.exit(launch())
     try:

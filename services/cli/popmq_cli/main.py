@@ -13,38 +13,54 @@ except ModuleNotFoundError:
     )
     sys.exit(1)
 
-from popmq_cli.commands import Root
+from popmq_cli.shell.commands import Root
 
 COMMANDS = {
-    "standalone": ("run_standalone", "run_standalone", "Run nameserver, broker and proxy in one."),
-    "quickstart": ("quickstart", "run_quickstart", "Try it: send, receive and ack one message."),
-    "topic": ("topics", "topic", "Create, change, spread, list, show and delete topics."),
-    "permission": ("permission", "permission", "Make a broker read-only for clients, or undo it."),
-    "group": ("groups", "group", "Create, change, list, show and delete consumer groups."),
-    "dlq": ("dead_letters", "dlq", "List, show, redrive and purge dead letters."),
-    "transaction": ("transactions", "transaction", "List open transactions and settle them."),
-    "message": ("find", "message", "Look at stored messages without receiving them."),
-    "explain": ("explain", "explain", "Tell why a message is or is not received."),
+    "standalone": (
+        "servers.run_standalone",
+        "run_standalone",
+        "Run nameserver, broker and proxy in one.",
+    ),
+    "quickstart": (
+        "servers.quickstart",
+        "run_quickstart",
+        "Try it: send, receive and ack one message.",
+    ),
+    "topic": ("catalog.topics", "topic", "Create, change, spread, list, show and delete topics."),
+    "permission": (
+        "catalog.permission",
+        "permission",
+        "Make a broker read-only for clients, or undo it.",
+    ),
+    "group": ("catalog.groups", "group", "Create, change, list, show and delete consumer groups."),
+    "dlq": ("messages.dead_letters", "dlq", "List, show, redrive and purge dead letters."),
+    "transaction": (
+        "messages.transactions",
+        "transaction",
+        "List open transactions and settle them.",
+    ),
+    "message": ("messages.find", "message", "Look at stored messages without receiving them."),
+    "explain": ("messages.explain", "explain", "Tell why a message is or is not received."),
     "cluster": (
-        "cluster",
+        "cluster.cluster",
         "cluster",
         "Show the state of the cluster; accept a replaced broker.",
     ),
-    "top": ("top", "top", "Watch groups, topics and brokers."),
-    "doctor": ("doctor", "doctor", "Find common mistakes, and say what to do about each."),
-    "bench": ("bench", "bench", "Measure how fast this server is from here."),
-    "send": ("messages", "send", "Send a message."),
-    "recall": ("messages", "recall", "Take back a delayed message."),
-    "receive": ("messages", "receive", "Receive messages for a consumer group."),
-    "tail": ("messages", "tail", "Print messages as they arrive."),
-    "run": ("run", "run", "Run the handlers of an app, MODULE:APP."),
-    "export": ("export", "export", "Write, list and verify snapshots for the audit."),
-    "store": ("store", "store", "Check, show, copy and repair a broker's files."),
-    "nameserver": ("run_nameserver", "run_nameserver", "Run a nameserver."),
-    "broker": ("run_broker", "run_broker", "Run a broker."),
-    "proxy": ("run_proxy", "run_proxy", "Run a proxy."),
-    "health": ("health", "health", "Check whether a service is healthy."),
-    "completion": ("completion", "completion", "Print the completion script of a shell."),
+    "top": ("cluster.top", "top", "Watch groups, topics and brokers."),
+    "doctor": ("doctor.doctor", "doctor", "Find common mistakes, and say what to do about each."),
+    "bench": ("messages.bench", "bench", "Measure how fast this server is from here."),
+    "send": ("messages.messages", "send", "Send a message."),
+    "recall": ("messages.messages", "recall", "Take back a delayed message."),
+    "receive": ("messages.messages", "receive", "Receive messages for a consumer group."),
+    "tail": ("messages.messages", "tail", "Print messages as they arrive."),
+    "run": ("messages.run", "run", "Run the handlers of an app, MODULE:APP."),
+    "export": ("store.export", "export", "Write, list and verify snapshots for the audit."),
+    "store": ("store.store", "store", "Check, show, copy and repair a broker's files."),
+    "nameserver": ("servers.run_nameserver", "run_nameserver", "Run a nameserver."),
+    "broker": ("servers.run_broker", "run_broker", "Run a broker."),
+    "proxy": ("servers.run_proxy", "run_proxy", "Run a proxy."),
+    "health": ("cluster.health", "health", "Check whether a service is healthy."),
+    "completion": ("shell.completion", "completion", "Print the completion script of a shell."),
 }
 """Module, attribute, and what the help says."""
 SECTIONS = {

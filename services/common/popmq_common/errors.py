@@ -7,8 +7,8 @@
     ├── Unavailable     somebody else did not answer; worth another try
     └── StorageFault    the disk is not what was written, or takes nothing more
 
-Errors are raised deep and translated once: the proxy's `core/status.py` has the only table to
-codes of the public protocol, `wire.py` carries them between services by class name and fields.
+Errors are raised deep and translated once: the proxy's `core/messages/status.py` has the only table
+to codes of the public protocol, `wire.py` carries them between services by class name and fields.
 A class's docstring is its message; `{name}` in it is filled from the error's fields.
 """
 

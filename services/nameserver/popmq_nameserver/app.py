@@ -9,9 +9,10 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
 
-from popmq_common import link_secret, logs
-from popmq_common.clock import Clock
-from popmq_common.metrics_http import MetricsServer
+from popmq_common.link import link_secret
+from popmq_common.metrics.metrics_http import MetricsServer
+from popmq_common.process import logs
+from popmq_common.process.clock import Clock
 from popmq_common.units import MiB
 from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
 from popmq_nameserver.config import NameserverConfig

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from popmq_common.metric import by_name, counter, defined, gauge
+from popmq_common.metrics.metric import by_name, counter, defined, gauge
 from popmq_nameserver.core.route_table import RouteTable
 
 CALLS = counter("popmq_nameserver_calls", "Calls of brokers and proxies by kind", "call")

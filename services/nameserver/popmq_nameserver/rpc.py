@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import grpc
 from google.protobuf.message import DecodeError
 
-from popmq_common.clock import Clock
 from popmq_common.errors import NotAuthorized, TooManyRequests
-from popmq_common.link_secret import Claim
-from popmq_common.logs import Log
+from popmq_common.link.link_secret import Claim
+from popmq_common.process.clock import Clock
+from popmq_common.process.logs import Log
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
 from popmq_nameserver.core.challenges import NOISE_BYTES, Challenges

@@ -6,11 +6,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from popmq_common import link_secret, logs
-from popmq_common.clock import Clock
-from popmq_common.link_tls import proxy_context
-from popmq_common.metric import by_name
-from popmq_common.metrics_http import MetricsServer
+from popmq_common.link import link_secret
+from popmq_common.link.link_tls import proxy_context
+from popmq_common.metrics.metric import by_name
+from popmq_common.metrics.metrics_http import MetricsServer
+from popmq_common.process import logs
+from popmq_common.process.clock import Clock
 from popmq_proxy import metric_table as m
 from popmq_proxy.clients.brokers import Brokers, LinkBrokers
 from popmq_proxy.clients.nameservers import GrpcNameservers, Nameservers
@@ -19,14 +20,14 @@ from popmq_proxy.config import Front, ProxyConfig
 from popmq_proxy.front import tls
 from popmq_proxy.front.asgi import GrpcApp
 from popmq_proxy.front.grpcio import GrpcioFront
-from popmq_proxy.front.http2.limits import Limits
+from popmq_proxy.front.http2.budgets.limits import Limits
 from popmq_proxy.front.http2.server import Http2Server
 from popmq_proxy.front.room import Rooms
 from popmq_proxy.front.rpcs import Rpc, rpcs
 from popmq_proxy.metrics import Metrics
-from popmq_proxy.rpc.context import Upstream
-from popmq_proxy.rpc.health import Health
+from popmq_proxy.rpc.admin.health import Health
 from popmq_proxy.rpc.methods import Methods, methods
+from popmq_proxy.rpc.shared.context import Upstream
 
 DRAIN_S = 5.0
 

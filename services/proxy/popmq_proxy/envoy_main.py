@@ -4,9 +4,9 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from popmq_common import logs
-from popmq_common.clock import SystemClock
-from popmq_common.config import from_env
+from popmq_common.process import logs
+from popmq_common.process.clock import SystemClock
+from popmq_common.process.config import from_env
 from popmq_proxy.app import application, handlers
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.front.lifespan import Built, LifespanApp

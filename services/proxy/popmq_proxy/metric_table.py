@@ -1,6 +1,6 @@
 """What a proxy's /metrics has. docs/metrics.md is made of this table."""
 
-from popmq_common.metric import counter, defined, gauge, histogram
+from popmq_common.metrics.metric import counter, defined, gauge, histogram
 
 RPC = histogram(
     "popmq_rpc_seconds",

@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from popmq_common.histogram import Histogram
-from popmq_common.metric import Definition
+from popmq_common.metrics.histogram import Histogram
+from popmq_common.metrics.metric import Definition
 from popmq_proxy import metric_table as m
 from popmq_proxy.sessions import Sessions
 

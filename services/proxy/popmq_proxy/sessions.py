@@ -11,7 +11,7 @@ from typing import Any
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq_proxy.core.convert import duration_ms
+from popmq_proxy.core.messages.convert import duration_ms
 
 Answers = asyncio.Queue[service.TelemetryCommand | None]
 """What a Telemetry stream still has to send; None ends it."""

@@ -12,13 +12,13 @@ import structlog
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq import Message, ReceivedMessage
-from popmq._core import convert
+from popmq._core.messages import convert
 from popmq.errors import check
-from popmq_common import logs
-from popmq_common.clock import VirtualClock
+from popmq_common.process import logs
+from popmq_common.process.clock import VirtualClock
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.rpc.context import CallContext
+from popmq_proxy.rpc.shared.context import CallContext
 from popmq_testing import looking
 from popmq_testing.loop_thread import LoopThread
 from popmq_testing.server import HOST, Server

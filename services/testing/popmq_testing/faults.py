@@ -9,11 +9,11 @@ from typing import Any, Final
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_broker.engine.broker import Broker
 from popmq_common.errors import BrokerDown, BrokerUnreachable, PopMQError
-from popmq_common.sends import SendCall, SendDone
-from popmq_common.wire import failure_of
+from popmq_common.link.sends import SendCall, SendDone
+from popmq_common.link.wire import failure_of
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.front.rpcs import Rpc
-from popmq_proxy.rpc.answer import Answer
+from popmq_proxy.rpc.shared.answer import Answer
 
 BROKER: Final = "broker-a"
 CALLS: Final = {

@@ -2,14 +2,14 @@
 
 from typing import Final
 
-from popmq_broker.core.leases import GroupQueue
+from popmq_broker.core.leases.leases import GroupQueue
 from popmq_broker.engine.broker import Broker
-from popmq_broker.engine.counts import known_queues, of_queue
-from popmq_common import properties as names
-from popmq_common.names import RETRY_PREFIX, dead_letter_topic, retry_topic
-from popmq_common.receipt import Receipt, encode
+from popmq_broker.engine.journal.counts import known_queues, of_queue
+from popmq_common.records import properties as names
+from popmq_common.records.names import RETRY_PREFIX, dead_letter_topic, retry_topic
+from popmq_common.records.receipt import Receipt, encode
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core.timeline import explained
+from popmq_proxy.core.explain.timeline import explained
 from popmq_testing.views import DeadLetter, GroupView, SentMessage, TopicView
 
 PAGE: Final = 1_000

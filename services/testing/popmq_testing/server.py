@@ -15,8 +15,7 @@ from typing import Any, Final
 from popmq_broker.app import open_engine, registered
 from popmq_broker.config import BrokerConfig, Flush
 from popmq_broker.engine.broker import Broker
-from popmq_cli.standalone import NEVER_MS, LocalAnnouncer
-from popmq_common.clock import VirtualClock
+from popmq_common.process.clock import VirtualClock
 from popmq_common.units import MiB
 from popmq_nameserver.core.route_table import RouteTable
 from popmq_proxy.app import application, handlers, limits
@@ -25,6 +24,7 @@ from popmq_proxy.clients.nameservers import LocalNameservers
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.front.http2.server import Http2Server
 from popmq_proxy.front.rpcs import Rpc
+from popmq_standalone.app import NEVER_MS, LocalAnnouncer
 from popmq_testing.faults import Drops, MortalBroker
 from popmq_testing.times import in_test_time
 

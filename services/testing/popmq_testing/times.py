@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq_proxy.core.convert import millis
+from popmq_proxy.core.messages.convert import millis
 from popmq_proxy.front.rpcs import Rpc
 
 

@@ -12,7 +12,7 @@ from sim.world import conserved
 
 from popmq_broker import metric_table
 from popmq_broker.metrics import BrokerCollector
-from popmq_common.metric_rows import OTHER
+from popmq_common.metrics.metric_rows import OTHER
 from popmq_internal.v1 import link_pb2 as link
 
 ROWS_MAX = 20

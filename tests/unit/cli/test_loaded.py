@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-LOADED = "import sys, popmq_cli.run_{name}; print(*sys.modules, sep='\\n')"
+LOADED = "import sys, popmq_cli.servers.run_{name}; print(*sys.modules, sep='\\n')"
 OTHERS = {
     "broker": {"popmq_proxy", "popmq_nameserver", "apache", "cryptography", "pyarrow"},
     "nameserver": {"popmq_proxy", "popmq_broker", "apache", "cryptography", "lark"},

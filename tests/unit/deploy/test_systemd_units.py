@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from popmq_cli.main import COMMANDS
-from popmq_common.metrics_http import SCRAPE_S_MAX
+from popmq_common.metrics.metrics_http import SCRAPE_S_MAX
 from popmq_proxy.app import DRAIN_S
 
 FOLDER = Path(__file__).resolve().parents[3] / "deploy/systemd"

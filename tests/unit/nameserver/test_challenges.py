@@ -3,7 +3,7 @@
 import pytest
 
 from popmq_common.errors import NotAuthorized, TooManyRequests
-from popmq_common.link_secret import Claim, proof
+from popmq_common.link.link_secret import Claim, proof
 from popmq_nameserver.core import challenges
 from popmq_nameserver.core.challenges import VALID_MS, Challenges
 

@@ -10,11 +10,11 @@ from harness.exports import export, table
 from harness.histories import History
 
 from popmq_internal.v1 import link_pb2 as link
-from popmq_pipelines import manifest as manifests
-from popmq_pipelines.chain import follow
-from popmq_pipelines.columns import SNAPSHOT_TABLES, STATE_TABLES
-from popmq_pipelines.export import export as export_files
-from popmq_pipelines.manifest import MANIFEST
+from popmq_pipelines.export.export import export as export_files
+from popmq_pipelines.snapshot import manifest as manifests
+from popmq_pipelines.snapshot.chain import follow
+from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES, STATE_TABLES
+from popmq_pipelines.snapshot.manifest import MANIFEST
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from harness.log_writer import LogWriter
 
-from popmq_pipelines import session
 from popmq_pipelines.__main__ import CRASHED, main
-from popmq_pipelines.manifest import MANIFEST
+from popmq_pipelines.snapshot.manifest import MANIFEST
+from popmq_pipelines.tables import session
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from harness.log_writer import TOPIC, LogWriter
 
-from popmq_pipelines.export import export
+from popmq_pipelines.export.export import export
 from popmq_pipelines.show import history, lines
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from harness.log_writer import LogWriter
 
-from popmq_pipelines.export import export
+from popmq_pipelines.audit.verdict import Verdict
+from popmq_pipelines.export.export import export
 from popmq_pipelines.jobs.backfill import too_old
-from popmq_pipelines.verdict import Verdict
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from popmq_common import logs, receipt
-from popmq_common.clock import VirtualClock
 from popmq_common.errors import (
     BrokerUnreachable,
     GroupNotFound,
@@ -18,13 +16,16 @@ from popmq_common.errors import (
     PopMQError,
     TopicNotFound,
 )
-from popmq_common.receipt import Receipt
+from popmq_common.process import logs
+from popmq_common.process.clock import VirtualClock
+from popmq_common.records import receipt
+from popmq_common.records.receipt import Receipt
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.clients.nameservers import Standing
 from popmq_proxy.clients.route_cache import RouteCache
 from popmq_proxy.config import ProxyConfig
-from popmq_proxy.rpc.context import CallContext, Upstream
+from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 ACK = link.Call(ack=link.Ack())
 
@@ -210,7 +211,7 @@ async def test_a_proxy_that_stops_keeps_nobody_waiting(proxy: Proxy) -> None:
 
 
 async def test_only_so_many_wait(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("popmq_proxy.rpc.context.WAITING_MAX", 2)
+    monkeypatch.setattr("popmq_proxy.rpc.shared.context.WAITING_MAX", 2)
     proxy.brokers.away = {"b"}
     waiting = [asyncio.create_task(proxy.ack()) for _ in range(2)]
     await asyncio.sleep(0.01)

@@ -16,14 +16,14 @@ from harness.settings import say_hello
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq_broker.core.starts import CLOCKS_DIFFER_MS_MAX
-from popmq_broker.engine.starts import Starts as BrokerStarts
+from popmq_broker.core.groups.starts import CLOCKS_DIFFER_MS_MAX
+from popmq_broker.engine.groups.starts import Starts as BrokerStarts
 from popmq_common.errors import NotServed
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core import order_conf
-from popmq_proxy.rpc import client as client_module
-from popmq_proxy.rpc import context as context_module
+from popmq_proxy.core.routing import order_conf
+from popmq_proxy.rpc.clients import client as client_module
+from popmq_proxy.rpc.shared import context as context_module
 
 Engines = list[EngineDriver]
 AWAY = "broker-b"

@@ -11,11 +11,11 @@ import pytest
 from harness.anywhere import Cluster, receive, until
 from harness.names import TOPIC
 
-from popmq_broker.engine.poll import Polls
+from popmq_broker.engine.leases.poll import Polls
 from popmq_common.errors import NotServed
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core import watching
-from popmq_proxy.rpc import watches as watches_module
+from popmq_proxy.core.routing import watching
+from popmq_proxy.rpc.shared import watches as watches_module
 
 
 @pytest.fixture

@@ -9,14 +9,14 @@ import pytest
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq_common import logs
-from popmq_common.clock import SystemClock
 from popmq_common.errors import TooManyInFlight
+from popmq_common.process import logs
+from popmq_common.process.clock import SystemClock
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.config import ProxyConfig
-from popmq_proxy.rpc.context import CallContext
-from popmq_proxy.rpc.receive import BATCH_MAX, Receive
-from popmq_proxy.rpc.watches import Watches
+from popmq_proxy.rpc.messages.receive import BATCH_MAX, Receive
+from popmq_proxy.rpc.shared.context import CallContext
+from popmq_proxy.rpc.shared.watches import Watches
 from popmq_proxy.sessions import Sessions
 
 CONTEXT = CallContext({"x-mq-client-id": "c"}, "peer", None)

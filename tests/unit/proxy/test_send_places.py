@@ -6,14 +6,14 @@ from typing import Any
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq_common import logs
-from popmq_common.clock import VirtualClock
+from popmq_common.process import logs
+from popmq_common.process.clock import VirtualClock
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.config import ProxyConfig
-from popmq_proxy.core.routes import TopicRoutes
-from popmq_proxy.rpc.context import CallContext, Upstream
-from popmq_proxy.rpc.send import Send
+from popmq_proxy.core.routing.routes import TopicRoutes
+from popmq_proxy.rpc.messages.send import Send
+from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 CONTEXT = CallContext({"x-mq-client-id": "c"}, "peer", None)
 QUEUES = 2

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from popmq_common import logs
-from popmq_common.clock import VirtualClock
+from popmq_common.process import logs
+from popmq_common.process.clock import VirtualClock
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.clients.nameservers import LocalNameservers
 from popmq_proxy.clients.route_cache import RouteCache
 from popmq_proxy.config import ProxyConfig
-from popmq_proxy.rpc import context
-from popmq_proxy.rpc.context import Upstream
+from popmq_proxy.rpc.shared import context
+from popmq_proxy.rpc.shared.context import Upstream
 
 
 class OneBroker:

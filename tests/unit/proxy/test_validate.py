@@ -2,7 +2,7 @@
 
 import pytest
 
-from popmq_proxy.core.validate import poll_ms
+from popmq_proxy.core.messages.validate import poll_ms
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from typing import Any
 
 from harness.names import GROUP, TOPIC
 
-from popmq_common import logs
+from popmq_common.process import logs
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.rpc.watches import Watches
+from popmq_proxy.rpc.shared.watches import Watches
 
 BROKER = "broker-b"
 

@@ -8,8 +8,8 @@ from unit.sdk.idempotence.made import message as made
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq import ReceivedMessage
-from popmq._core import convert
-from popmq._core.arrived import LATER_BYTES_MAX, Arrived
+from popmq._core.messages import convert
+from popmq._core.messages.arrived import LATER_BYTES_MAX, Arrived
 
 
 def wire(body: bytes = b"x", **system: object) -> v2.Message:

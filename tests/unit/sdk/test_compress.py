@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 from popmq._core.backoff import Backoff, attempt_delay_s
-from popmq._core.compress import BodyDamaged, BodyTooLarge, pack, unpack
+from popmq._core.messages.compress import BodyDamaged, BodyTooLarge, pack, unpack
 
 BODY = b"popmq " * 1_000
 

@@ -7,9 +7,9 @@ import pytest
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq import errors
-from popmq._core.ids import MessageIds
+from popmq._core.messages.ids import MessageIds
 from popmq._core.signature import Credentials, metadata
-from popmq.sending import Sending
+from popmq.producer.sending import Sending
 
 
 def test_message_ids() -> None:

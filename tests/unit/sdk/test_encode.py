@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq import Message
-from popmq._core import convert
-from popmq._core.encode import MessageEncoder
-from popmq._core.wire import varint
+from popmq._core.messages import convert
+from popmq._core.messages.encode import MessageEncoder
+from popmq._core.messages.wire import varint
 
 TOPIC = v2.Resource(resource_namespace="n", name="t")
 ID = "01" + 32 * "A"

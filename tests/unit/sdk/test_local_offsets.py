@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from popmq._core.local_offsets import LocalQueue, NoOffsets, decode, encode
-from popmq.places import InFile, OffsetFileDamaged
-from popmq.shares import Queue
+from popmq.pull.places import InFile, OffsetFileDamaged
+from popmq.pull.shares import Queue
 
 ROCKETMQ = """{
 \t"offsetTable":{{

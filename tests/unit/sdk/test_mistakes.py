@@ -10,9 +10,9 @@ import pytest
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq import App, Client, Json, Message, ReceivedMessage
-from popmq._core import convert
-from popmq._core.encode import MessageEncoder
-from popmq.sending import Sending
+from popmq._core.messages import convert
+from popmq._core.messages.encode import MessageEncoder
+from popmq.producer.sending import Sending
 
 TOPIC = v2.Resource(name="t")
 

@@ -7,9 +7,9 @@ import pytest
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq._core.ids import MessageIds
+from popmq._core.messages.ids import MessageIds
 from popmq.errors import BrokerUnavailable, RefusedByServer
-from popmq.transaction import Transactions
+from popmq.producer.transaction import Transactions
 
 AWAY = v2.Status(code=v2.PROXY_TIMEOUT, message="away")
 GONE = v2.Status(code=v2.TOPIC_NOT_FOUND, message="gone")

@@ -56,7 +56,7 @@ class _FilterKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FilterKind
     FILTER_KIND_ALL: _FilterKind.ValueType  # 0
     FILTER_KIND_TAG: _FilterKind.ValueType  # 1
     FILTER_KIND_SQL: _FilterKind.ValueType  # 2
-    """popmq_broker/core/sql_filter.py"""
+    """popmq_broker/core/filters/sql_filter.py"""
 
 class FilterKind(_FilterKind, metaclass=_FilterKindEnumTypeWrapper):
     """--- pop, ack, change ---"""
@@ -64,7 +64,7 @@ class FilterKind(_FilterKind, metaclass=_FilterKindEnumTypeWrapper):
 FILTER_KIND_ALL: FilterKind.ValueType  # 0
 FILTER_KIND_TAG: FilterKind.ValueType  # 1
 FILTER_KIND_SQL: FilterKind.ValueType  # 2
-"""popmq_broker/core/sql_filter.py"""
+"""popmq_broker/core/filters/sql_filter.py"""
 Global___FilterKind: _TypeAlias = FilterKind  # noqa: Y015
 
 class _LeaseOutcome:
@@ -245,7 +245,7 @@ class Hello(_message.Message):
       proxy: nonce        broker: name, nonce
       proxy: proof        broker: name, proof     then calls and replies
 
-    popmq_common/link_secret.py says what a proof is. A broker that refuses answers with a failure and
+    popmq_common/link/link_secret.py says what a proof is. A broker that refuses answers with a failure and
     closes the connection.
     """
 
@@ -1027,9 +1027,9 @@ class PoppedMessage(_message.Message):
     RECORD_FIELD_NUMBER: _builtins.int
     DELIVERY_ATTEMPT_FIELD_NUMBER: _builtins.int
     handle: _builtins.str
-    """the receipt handle of its lease, popmq_common/receipt.py"""
+    """the receipt handle of its lease, popmq_common/records/receipt.py"""
     record: _builtins.bytes
-    """as it lies in the CommitLog, checked, popmq_common/record.py"""
+    """as it lies in the CommitLog, checked, popmq_common/records/record.py"""
     delivery_attempt: _builtins.int
     """0: as the record counts them"""
     def __init__(
@@ -2145,7 +2145,7 @@ Global___PurgeReply: _TypeAlias = PurgeReply  # noqa: Y015
 class EndTransaction(_message.Message):
     """--- transactions ---
 
-    A half message by where it was first; popmq_common/transaction_id.py.
+    A half message by where it was first; popmq_common/records/transaction_id.py.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

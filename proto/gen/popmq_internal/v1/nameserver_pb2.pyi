@@ -110,7 +110,7 @@ class Proven(_message.Message):
     nonce: _builtins.bytes
     """of a ChallengeResponse"""
     proof: _builtins.bytes
-    """popmq_common/link_secret.py"""
+    """popmq_common/link/link_secret.py"""
     def __init__(
         self,
         *,

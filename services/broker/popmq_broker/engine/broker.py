@@ -5,48 +5,48 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from popmq_broker.engine.ack import Ack
-from popmq_broker.engine.catalog import Catalog
-from popmq_broker.engine.consumers import Consumers
-from popmq_broker.engine.dead_letters import DeadLetters
-from popmq_broker.engine.describe import Describe
-from popmq_broker.engine.explain import Explain
-from popmq_broker.engine.export import Exports
-from popmq_broker.engine.figures import Figures
-from popmq_broker.engine.find import Find
-from popmq_broker.engine.groups import Groups
-from popmq_broker.engine.inspection import Inspection
-from popmq_broker.engine.nack import Nacks
-from popmq_broker.engine.offsets import Offsets
-from popmq_broker.engine.peers import Peers
-from popmq_broker.engine.permission import Permission
-from popmq_broker.engine.poll import Polls
-from popmq_broker.engine.pop import Pop
-from popmq_broker.engine.pop_buffer import Storing
-from popmq_broker.engine.positions import Positions
-from popmq_broker.engine.pull import Pull, queue_name
-from popmq_broker.engine.purge import Purge
-from popmq_broker.engine.queue_lock import QueueLock
-from popmq_broker.engine.rebuild import Rebuilds
-from popmq_broker.engine.renew import Renew
-from popmq_broker.engine.retention import Retention
-from popmq_broker.engine.revive import Revive
+from popmq_broker.engine.catalog.catalog import Catalog
+from popmq_broker.engine.catalog.consumers import Consumers
+from popmq_broker.engine.catalog.peers import Peers
+from popmq_broker.engine.catalog.permission import Permission
+from popmq_broker.engine.catalog.topics import Topics
+from popmq_broker.engine.groups.groups import Groups
+from popmq_broker.engine.groups.offsets import Offsets
+from popmq_broker.engine.groups.positions import Positions
+from popmq_broker.engine.groups.pull import Pull, queue_name
+from popmq_broker.engine.groups.queue_lock import QueueLock
+from popmq_broker.engine.groups.starts import Starts
+from popmq_broker.engine.inspect.describe import Describe
+from popmq_broker.engine.inspect.explain import Explain
+from popmq_broker.engine.inspect.export import Exports
+from popmq_broker.engine.inspect.figures import Figures
+from popmq_broker.engine.inspect.find import Find
+from popmq_broker.engine.inspect.inspection import Inspection
+from popmq_broker.engine.journal.pop_buffer import Storing
+from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.leases.ack import Ack
+from popmq_broker.engine.leases.nack import Nacks
+from popmq_broker.engine.leases.poll import Polls
+from popmq_broker.engine.leases.pop import Pop
+from popmq_broker.engine.leases.renew import Renew
+from popmq_broker.engine.leases.revive import Revive
+from popmq_broker.engine.retries.dead_letters import DeadLetters
+from popmq_broker.engine.retries.purge import Purge
+from popmq_broker.engine.retries.send_back import SendBack
 from popmq_broker.engine.send import Begun, Send
-from popmq_broker.engine.send_back import SendBack
-from popmq_broker.engine.starts import Starts
-from popmq_broker.engine.state import BrokerState
-from popmq_broker.engine.timer import Timers
-from popmq_broker.engine.timer_keeper import TimerKeeper
-from popmq_broker.engine.timer_load import load as load_timers
-from popmq_broker.engine.timer_recall import Recall
-from popmq_broker.engine.topics import Topics
-from popmq_broker.engine.transaction import Transactions
-from popmq_broker.engine.transaction_checks import TransactionChecks
+from popmq_broker.engine.timers.timer import Timers
+from popmq_broker.engine.timers.timer_keeper import TimerKeeper
+from popmq_broker.engine.timers.timer_load import load as load_timers
+from popmq_broker.engine.timers.timer_recall import Recall
+from popmq_broker.engine.transactions.transaction import Transactions
+from popmq_broker.engine.transactions.transaction_checks import TransactionChecks
+from popmq_broker.engine.upkeep.rebuild import Rebuilds
+from popmq_broker.engine.upkeep.retention import Retention
 from popmq_broker.store.store import Run
 from popmq_common.errors import DiskFull, NotServed, PopMQError
-from popmq_common.names import LEVELS_TOPIC, TIMER_TOPIC
-from popmq_common.sends import SendCall, SendDone
-from popmq_common.wire import failure_of
+from popmq_common.link.sends import SendCall, SendDone
+from popmq_common.link.wire import failure_of
+from popmq_common.records.names import LEVELS_TOPIC, TIMER_TOPIC
 from popmq_internal.v1 import link_pb2 as link
 
 Handler = Callable[[Any], Awaitable[Any]]

@@ -1,22 +1,22 @@
 """Send: messages into the log, answered when they are on disk.
 
-What is to be delivered later goes to where it waits (engine/timer.py).
+What is to be delivered later goes to where it waits (engine/timers/timer.py).
 """
 
 from collections.abc import Sequence
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
-from popmq_broker.core.queue_entry import tags_code_of
-from popmq_broker.core.tables import PERM_WRITE, TopicConfig
-from popmq_broker.engine.state import BrokerState
-from popmq_broker.engine.transaction import Transactions
+from popmq_broker.core.catalog.tables import PERM_WRITE, TopicConfig
+from popmq_broker.core.store.queue_entry import tags_code_of
+from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.transactions.transaction import Transactions
 from popmq_broker.store.store import Appended, Draft
-from popmq_common import hosts
 from popmq_common.errors import BadRequest, NoPermission, PopMQError, PropertiesTooLarge
-from popmq_common.properties import PROPERTIES_BYTES_MAX
-from popmq_common.record import SysFlag
-from popmq_common.sends import OutgoingRecord, SendCall, SendDone
+from popmq_common.link.sends import OutgoingRecord, SendCall, SendDone
+from popmq_common.records import hosts
+from popmq_common.records.properties import PROPERTIES_BYTES_MAX
+from popmq_common.records.record import SysFlag
 from popmq_internal.v1 import link_pb2 as link
 
 _TRANSACTION_BITS: Final = SysFlag.ROLLBACK.value
@@ -39,7 +39,7 @@ class Begun(NamedTuple):
 
 
 class Parking(Protocol):
-    """Where messages go that are not to be delivered yet: engine/timer.py."""
+    """Where messages go that are not to be delivered yet: engine/timers/timer.py."""
 
     def check_room(self, count: int) -> None: ...
 

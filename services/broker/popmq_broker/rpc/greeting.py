@@ -8,10 +8,10 @@ import hmac
 import secrets
 
 from popmq_common.errors import NotAuthorized
-from popmq_common.frames import FrameConnection
-from popmq_common.link_secret import NONCE_BYTES, Claim, proof, proves
-from popmq_common.logs import Log
-from popmq_common.wire import failure_of
+from popmq_common.link.frames import FrameConnection
+from popmq_common.link.link_secret import NONCE_BYTES, Claim, proof, proves
+from popmq_common.link.wire import failure_of
+from popmq_common.process.logs import Log
 from popmq_internal.v1 import link_pb2 as link
 
 

@@ -11,11 +11,11 @@ from popmq_common.errors import (
     PopMQError,
     TooManyRequests,
 )
-from popmq_common.frames import FrameConnection
-from popmq_common.logs import Log
-from popmq_common.sends import SendCall, SendDone
+from popmq_common.link.frames import FrameConnection
+from popmq_common.link.sends import SendCall, SendDone
+from popmq_common.link.wire import failure_of
+from popmq_common.process.logs import Log
 from popmq_common.units import KiB
-from popmq_common.wire import failure_of
 from popmq_internal.v1 import link_pb2 as link
 
 CALLS_MAX = 20_000  # under way per connection; a proxy with that many has lost its clients

@@ -3,17 +3,18 @@
 import os
 from collections.abc import Callable
 
-from popmq_broker.store import checkpoint_file, queue_ends
-from popmq_broker.store.config import StoreConfig
-from popmq_broker.store.config_files import ConfigFiles
-from popmq_broker.store.entry_check import CodeOf, code_of_tag
-from popmq_broker.store.files import Files, OsFiles
-from popmq_broker.store.index_open import open_index
-from popmq_broker.store.recover import Recovery
+from popmq_broker.store.files import checkpoint_file
+from popmq_broker.store.files.config import StoreConfig
+from popmq_broker.store.files.config_files import ConfigFiles
+from popmq_broker.store.files.files import Files, OsFiles
+from popmq_broker.store.index.index_open import open_index
+from popmq_broker.store.queues import queue_ends
+from popmq_broker.store.queues.entry_check import CodeOf, code_of_tag
+from popmq_broker.store.recovery.recover import Recovery
 from popmq_broker.store.store import Store
 from popmq_common.errors import Corrupt
-from popmq_common.logs import Log
-from popmq_common.record import Record
+from popmq_common.process.logs import Log
+from popmq_common.records.record import Record
 
 
 async def open_store(

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from popmq_broker.core.queue_entry import QueueEntry
-from popmq_broker.store.commit_log import CommitLog, ScanEnd
-from popmq_broker.store.config_files import ConfigFiles
-from popmq_broker.store.files import Files
-from popmq_broker.store.queue_ends import QueueEnds
-from popmq_broker.store.queues import Queues
-from popmq_common.record import Record
+from popmq_broker.core.store.queue_entry import QueueEntry
+from popmq_broker.store.files.config_files import ConfigFiles
+from popmq_broker.store.files.files import Files
+from popmq_broker.store.log.commit_log import CommitLog, ScanEnd
+from popmq_broker.store.queues.queue_ends import QueueEnds
+from popmq_broker.store.queues.queues import Queues
+from popmq_common.records.record import Record
 
 T = TypeVar("T")
 

@@ -17,10 +17,10 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from popmq_broker.core.retention import Oldest
-from popmq_broker.store.commit_log import CommitLog, ScanEnd
-from popmq_broker.store.files import File, Files
-from popmq_broker.store.queues import QueueId, Queues
+from popmq_broker.core.store.retention import Oldest
+from popmq_broker.store.files.files import File, Files
+from popmq_broker.store.log.commit_log import CommitLog, ScanEnd
+from popmq_broker.store.queues.queues import QueueId, Queues
 
 LOOK_QUEUES: Final = 64
 """Looked at before other work gets its turn."""

@@ -7,10 +7,10 @@ Source: RocketMQ ConsumeQueue.getOffsetInQueueByTime with LOWER as boundary.
 from collections.abc import Iterator
 from typing import Final
 
-from popmq_broker.core.queue_entry import QueueEntry
+from popmq_broker.core.store.queue_entry import QueueEntry
 from popmq_broker.store.store import Store
 from popmq_common.errors import Corrupt
-from popmq_common.record import Record
+from popmq_common.records.record import Record
 
 CHUNK_ENTRIES: Final = 1_024
 """Read at a time."""

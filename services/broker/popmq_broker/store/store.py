@@ -14,27 +14,27 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final
 
-from popmq_broker.core.queue_entry import pack as pack_entry
-from popmq_broker.core.retention import Limits, Oldest
-from popmq_broker.store.batch import Batch
-from popmq_broker.store.checkpoint_file import Marks
-from popmq_broker.store.checkpoints import Checkpoints
-from popmq_broker.store.commit_log import CommitLog
-from popmq_broker.store.config import StoreConfig
-from popmq_broker.store.config_files import ConfigFiles
-from popmq_broker.store.disk_watch import DiskWatch
-from popmq_broker.store.drafts import Appended, Draft, Pending, Run, place
-from popmq_broker.store.files import Files, Lock
-from popmq_broker.store.flush import Flusher, Position
-from popmq_broker.store.index import Index
-from popmq_broker.store.queue_ends import QueueEnds
-from popmq_broker.store.queue_repair import QueueRepair
-from popmq_broker.store.queues import QueueId, Queues
+from popmq_broker.core.store.queue_entry import pack as pack_entry
+from popmq_broker.core.store.retention import Limits, Oldest
+from popmq_broker.store.files.checkpoint_file import Marks
+from popmq_broker.store.files.config import StoreConfig
+from popmq_broker.store.files.config_files import ConfigFiles
+from popmq_broker.store.files.disk_watch import DiskWatch
+from popmq_broker.store.files.files import Files, Lock
+from popmq_broker.store.index.index import Index
+from popmq_broker.store.log.batch import Batch
+from popmq_broker.store.log.commit_log import CommitLog
+from popmq_broker.store.log.flush import Flusher, Position
+from popmq_broker.store.queues.drafts import Appended, Draft, Pending, Run, place
+from popmq_broker.store.queues.queue_ends import QueueEnds
+from popmq_broker.store.queues.queue_repair import QueueRepair
+from popmq_broker.store.queues.queues import QueueId, Queues
 from popmq_broker.store.reads import Reads
+from popmq_broker.store.recovery.checkpoints import Checkpoints
 from popmq_broker.store.retention import OldestFiles
 from popmq_common.errors import DiskFull, StoreClosed, TooManyRequests
-from popmq_common.logs import Log
-from popmq_common.record import SysFlag
+from popmq_common.process.logs import Log
+from popmq_common.records.record import SysFlag
 
 __all__ = ["Appended", "Draft", "Run", "Store"]
 

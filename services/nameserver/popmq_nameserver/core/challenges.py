@@ -17,7 +17,7 @@ from struct import error as StructError
 from typing import Final
 
 from popmq_common.errors import NotAuthorized, TooManyRequests
-from popmq_common.link_secret import Claim, proves
+from popmq_common.link.link_secret import Claim, proves
 
 VALID_MS: Final = 10_000
 USED_MAX = 100_000

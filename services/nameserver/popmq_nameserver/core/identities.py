@@ -1,8 +1,8 @@
 """Which data directory each broker name came with first, while this process lives.
 
 A broker that comes with another one has lost its disk, or another disk is mounted. By itself it
-cannot know. Other brokers know it too, and for good (broker/engine/peers.py); a nameserver knows
-when there is no other broker, or all of them have lost their disks.
+cannot know. Other brokers know it too, and for good (broker/engine/catalog/peers.py); a nameserver
+knows when there is no other broker, or all of them have lost their disks.
 """
 
 from collections import OrderedDict

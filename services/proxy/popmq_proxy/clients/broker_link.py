@@ -12,13 +12,13 @@ from popmq_common.errors import (
     DeadlinePassed,
     PopMQError,
 )
-from popmq_common.frames import FrameConnection
-from popmq_common.sends import SendCall, SendDone
-from popmq_common.wire import error_of
+from popmq_common.link.frames import FrameConnection
+from popmq_common.link.sends import SendCall, SendDone
+from popmq_common.link.wire import error_of
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.deadlines import Deadlines
-from popmq_proxy.core.gathering import Gathering
-from popmq_proxy.core.pulse import TICK_S, Look, Pulse
+from popmq_proxy.core.routing.gathering import Gathering
+from popmq_proxy.core.routing.pulse import TICK_S, Look, Pulse
 
 GIVEN_UP_MAX = 4_096  # pops given up whose reply may still be on its way
 

@@ -9,8 +9,8 @@ from math import ceil
 from typing import Any, Protocol
 
 from popmq_common.errors import BrokerUnreachable, PopMQError
-from popmq_common.frames import FrameConnection
-from popmq_common.sends import SendCall
+from popmq_common.link.frames import FrameConnection
+from popmq_common.link.sends import SendCall
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.broker_link import BrokerLink, Told
 from popmq_proxy.clients.greeting import greet

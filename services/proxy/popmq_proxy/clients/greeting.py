@@ -6,9 +6,9 @@ Whatever answers at a broker's address gets no call, and never the secret, befor
 import secrets
 
 from popmq_common.errors import BrokerUnreachable, PopMQError
-from popmq_common.frames import FrameConnection
-from popmq_common.link_secret import NONCE_BYTES, Claim, proof, proves
-from popmq_common.wire import error_of
+from popmq_common.link.frames import FrameConnection
+from popmq_common.link.link_secret import NONCE_BYTES, Claim, proof, proves
+from popmq_common.link.wire import error_of
 from popmq_internal.v1 import link_pb2 as link
 
 

@@ -10,13 +10,13 @@ from itertools import count
 from typing import NamedTuple
 
 from popmq_common.errors import BrokerUnreachable, DeadlinePassed
-from popmq_common.sends import SendCall, SendDone
-from popmq_common.turn import Turn
+from popmq_common.link.sends import SendCall, SendDone
+from popmq_common.link.turn import Turn
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.broker_link import Told, outcome_of, reply_of
 from popmq_proxy.clients.brokers import Replying
 from popmq_proxy.clients.deadlines import Deadlines
-from popmq_proxy.core.gathering import Gathering
+from popmq_proxy.core.routing.gathering import Gathering
 
 
 class LocalBroker(NamedTuple):

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from popmq_common.errors import BrokerUnreachable, NameserverDown, NotServed, TopicNotFound
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.clients.nameservers import Nameservers, Standing
-from popmq_proxy.core.routes import TopicRoutes, with_those_away
+from popmq_proxy.core.routing.routes import TopicRoutes, with_those_away
 
 REFRESH_S = 20.0
 RETRY_S = 1.0  # between attempts while no nameserver answers and the old answers are used

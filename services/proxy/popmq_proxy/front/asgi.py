@@ -17,7 +17,7 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError
 
 from popmq_common.errors import PopMQError, TooManyRequests
-from popmq_common.logs import Log
+from popmq_common.process.logs import Log
 from popmq_common.units import KiB
 from popmq_proxy.front.direct import DirectCalls
 from popmq_proxy.front.events import END, HEADERS, START, Event, Receive, Send, SendWhole
@@ -28,7 +28,7 @@ from popmq_proxy.front.room import Accounts, Room, Rooms
 from popmq_proxy.front.rpcs import Kind, Rpc, grpc_code
 from popmq_proxy.front.steps import Steps
 from popmq_proxy.front.vigil import Vigil
-from popmq_proxy.rpc.context import ANSWER_BYTES_MAX
+from popmq_proxy.rpc.shared.context import ANSWER_BYTES_MAX
 
 ROOM_WAIT_S: Final = 5.0
 """How long a call that brings messages waits while the answers that nobody reads take all room."""

@@ -18,7 +18,7 @@ from popmq_proxy.front.grpc_wire import GrpcError, only_message
 from popmq_proxy.front.request_head import context_of, is_grpc
 from popmq_proxy.front.room import Account, Accounts, Room
 from popmq_proxy.front.rpcs import Rpc
-from popmq_proxy.rpc.context import CallContext
+from popmq_proxy.rpc.shared.context import CallContext
 
 
 class Caller(Protocol):

@@ -19,8 +19,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from popmq_common import logs
-from popmq_common.config import ConfigError
+from popmq_common.process import logs
+from popmq_common.process.config import ConfigError
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.front import tls
 from popmq_proxy.front.control import CONTROL_VARIABLE

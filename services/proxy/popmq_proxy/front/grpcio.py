@@ -13,7 +13,7 @@ import grpc
 from popmq_common import errors as e
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.front.rpcs import Kind, Rpc, grpc_code
-from popmq_proxy.rpc.context import CallContext
+from popmq_proxy.rpc.shared.context import CallContext
 
 OPTIONS: list[tuple[str, int]] = [
     # As permissive as clients need: pings each 10 s, without calls too, never a GOAWAY for them.

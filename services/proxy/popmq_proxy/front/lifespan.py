@@ -6,9 +6,9 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from popmq_common.config import ConfigError
 from popmq_common.errors import PopMQError
-from popmq_common.serve import spare_collector
+from popmq_common.process.config import ConfigError
+from popmq_common.process.serve import spare_collector
 from popmq_proxy.front.asgi import GrpcApp
 from popmq_proxy.front.control import ControlLine
 from popmq_proxy.front.envoy_calls import EnvoyCall, EnvoyCalls, task_factory

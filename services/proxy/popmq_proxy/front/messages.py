@@ -4,7 +4,7 @@ from popmq_proxy.front.events import Event, Receive, Send
 from popmq_proxy.front.grpc_wire import Code, GrpcError, MessageReader, Unpacking
 from popmq_proxy.front.room import Accounts, Room
 from popmq_proxy.front.steps import Steps
-from popmq_proxy.rpc.context import CallContext
+from popmq_proxy.rpc.shared.context import CallContext
 
 
 class ClientGone(Exception):

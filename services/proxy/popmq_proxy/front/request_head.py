@@ -7,7 +7,7 @@ from typing import Final
 
 from popmq_proxy.front.events import Event
 from popmq_proxy.front.grpc_wire import timeout_s
-from popmq_proxy.rpc.context import CallContext
+from popmq_proxy.rpc.shared.context import CallContext
 
 _NAMES: Final = ("x-mq-client-id", "x-mq-namespace", "x-mq-language", "grpc-encoding")
 _CLIENTS_MAX: Final = 1_024

@@ -14,7 +14,7 @@ from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common import errors as e
 from popmq_common.units import KiB, MiB
 from popmq_consumer.v1 import consumer_pb2 as consumer
-from popmq_proxy.core.request_shape import check_count
+from popmq_proxy.core.messages.request_shape import check_count
 from popmq_proxy.metrics import Metrics, RpcStats
 from popmq_proxy.rpc.methods import Methods
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import grpc
 
-from popmq_common.config import ConfigError
+from popmq_common.process.config import ConfigError
 from popmq_proxy.config import ProxyConfig
 
 VALID_DAYS: Final = 3650

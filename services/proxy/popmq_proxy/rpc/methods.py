@@ -11,37 +11,37 @@ from typing import Any
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common.errors import NotServed, PopMQError
 from popmq_consumer.v1 import consumer_pb2 as consumer
-from popmq_proxy.core.status import status_of
+from popmq_proxy.core.messages.status import status_of
 from popmq_proxy.metrics import Metrics
-from popmq_proxy.rpc.ack import Ack
-from popmq_proxy.rpc.answer import Answer
-from popmq_proxy.rpc.broker_admin import BrokerAdmin
-from popmq_proxy.rpc.client import Client
-from popmq_proxy.rpc.cluster import Cluster
-from popmq_proxy.rpc.consumer import Consumer
-from popmq_proxy.rpc.context import CallContext, Upstream
-from popmq_proxy.rpc.dead_letters import DeadLetters
-from popmq_proxy.rpc.explain import Explain
-from popmq_proxy.rpc.export import Export
-from popmq_proxy.rpc.find import Find
-from popmq_proxy.rpc.group_admin import GroupAdmin
-from popmq_proxy.rpc.health import Health
-from popmq_proxy.rpc.membership import Membership
-from popmq_proxy.rpc.offsets import Offsets
-from popmq_proxy.rpc.peers import Peers
-from popmq_proxy.rpc.permission import Permission, read_secret
-from popmq_proxy.rpc.pull import Pull
-from popmq_proxy.rpc.queue_lock import QueueLock
-from popmq_proxy.rpc.recall import Recall
-from popmq_proxy.rpc.receive import Receive
-from popmq_proxy.rpc.reset import Reset
-from popmq_proxy.rpc.route import Route
-from popmq_proxy.rpc.send import Send
-from popmq_proxy.rpc.send_back import SendBack
-from popmq_proxy.rpc.signs import SignsOfLife
-from popmq_proxy.rpc.topic_admin import TopicAdmin
-from popmq_proxy.rpc.transaction import Transactions
-from popmq_proxy.rpc.transaction_checks import TransactionChecks
+from popmq_proxy.rpc.admin.broker_admin import BrokerAdmin
+from popmq_proxy.rpc.admin.cluster import Cluster
+from popmq_proxy.rpc.admin.dead_letters import DeadLetters
+from popmq_proxy.rpc.admin.explain import Explain
+from popmq_proxy.rpc.admin.export import Export
+from popmq_proxy.rpc.admin.find import Find
+from popmq_proxy.rpc.admin.group_admin import GroupAdmin
+from popmq_proxy.rpc.admin.health import Health
+from popmq_proxy.rpc.admin.peers import Peers
+from popmq_proxy.rpc.admin.permission import Permission, read_secret
+from popmq_proxy.rpc.admin.reset import Reset
+from popmq_proxy.rpc.admin.topic_admin import TopicAdmin
+from popmq_proxy.rpc.clients.client import Client
+from popmq_proxy.rpc.clients.consumer import Consumer
+from popmq_proxy.rpc.clients.membership import Membership
+from popmq_proxy.rpc.clients.offsets import Offsets
+from popmq_proxy.rpc.clients.pull import Pull
+from popmq_proxy.rpc.clients.queue_lock import QueueLock
+from popmq_proxy.rpc.clients.route import Route
+from popmq_proxy.rpc.clients.send_back import SendBack
+from popmq_proxy.rpc.messages.ack import Ack
+from popmq_proxy.rpc.messages.recall import Recall
+from popmq_proxy.rpc.messages.receive import Receive
+from popmq_proxy.rpc.messages.send import Send
+from popmq_proxy.rpc.messages.transaction import Transactions
+from popmq_proxy.rpc.messages.transaction_checks import TransactionChecks
+from popmq_proxy.rpc.shared.answer import Answer
+from popmq_proxy.rpc.shared.context import CallContext, Upstream
+from popmq_proxy.rpc.shared.signs import SignsOfLife
 
 Unary = Callable[[CallContext, Any], Awaitable[Any]]
 

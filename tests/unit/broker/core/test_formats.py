@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from popmq_broker.core import checkpoint as ck
-from popmq_broker.core import offsets, tables
-from popmq_broker.core.offsets import OffsetTable, QueueKey
-from popmq_broker.core.queue_entry import QueueEntry, decode_all, encode, tags_code
+from popmq_broker.core.catalog import tables
+from popmq_broker.core.groups import offsets
+from popmq_broker.core.groups.offsets import OffsetTable, QueueKey
+from popmq_broker.core.leases import checkpoint as ck
+from popmq_broker.core.store.queue_entry import QueueEntry, decode_all, encode, tags_code
 from popmq_common.errors import Corrupt
 from popmq_common.units import LogOffset, QueueOffset
 

@@ -62,7 +62,7 @@ def test_lag_counts_what_is_ready_and_what_is_held(tmp_path: Path) -> None:
 def test_a_pop_of_large_messages_stops_before_its_reply_is_too_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("popmq_broker.engine.pop.REPLY_BYTES_MAX", 1_000)
+    monkeypatch.setattr("popmq_broker.engine.leases.pop.REPLY_BYTES_MAX", 1_000)
     driver = EngineDriver(tmp_path)
     driver.make(queues=2)
     bodies = [str(number) * 400 for number in range(8)]

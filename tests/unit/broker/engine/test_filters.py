@@ -9,9 +9,9 @@ from harness.broker import EngineDriver, popped
 from harness.call_bodies import pop_body
 from harness.names import GROUP, TOPIC
 
-from popmq_broker.engine import poll as poll_module
-from popmq_broker.engine.pick import SCAN_RECORDS_MAX
-from popmq_common import hosts, properties
+from popmq_broker.engine.leases import poll as poll_module
+from popmq_broker.engine.leases.pick import SCAN_RECORDS_MAX
+from popmq_common.records import hosts, properties
 from popmq_internal.v1 import link_pb2 as link
 
 SEND_COUNT = 500

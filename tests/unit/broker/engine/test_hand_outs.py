@@ -8,8 +8,8 @@ from harness.broker import EngineDriver
 from harness.names import GROUP, TOPIC
 from harness.store import Told
 
-from popmq_broker.core import hand_outs
-from popmq_broker.engine import copies
+from popmq_broker.core.retries import hand_outs
+from popmq_broker.engine.retries import copies
 from popmq_common.errors import BadRequest
 from popmq_internal.v1 import link_pb2 as link
 

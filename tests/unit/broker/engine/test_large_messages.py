@@ -10,8 +10,8 @@ from harness.broker import EngineDriver
 from harness.call_bodies import pop_body
 from harness.names import GROUP, TOPIC
 
-from popmq_broker.engine import pop, revive
-from popmq_common.portions import TURN_BYTES
+from popmq_broker.engine.leases import pop, revive
+from popmq_common.link.portions import TURN_BYTES
 from popmq_common.units import MiB
 from popmq_internal.v1 import link_pb2 as link
 

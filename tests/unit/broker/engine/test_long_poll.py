@@ -11,9 +11,9 @@ from harness.broker import EngineDriver
 from harness.call_bodies import pop_body
 from harness.names import GROUP, TOPIC
 
-from popmq_broker.core.leases import GroupQueue
-from popmq_broker.engine import pick
-from popmq_broker.engine import pop as pop_module
+from popmq_broker.core.leases.leases import GroupQueue
+from popmq_broker.engine.leases import pick
+from popmq_broker.engine.leases import pop as pop_module
 from popmq_common.errors import TooManyRequests
 from popmq_internal.v1 import link_pb2 as link
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from harness.broker import EngineDriver
 
-from popmq_broker.engine.register import Registrar
-from popmq_broker.engine.topics import Announced
-from popmq_common.names import CATALOG_TOPIC
+from popmq_broker.engine.catalog.register import Registrar
+from popmq_broker.engine.catalog.topics import Announced
+from popmq_common.records.names import CATALOG_TOPIC
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 

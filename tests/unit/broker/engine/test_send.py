@@ -4,8 +4,8 @@ import pytest
 from harness.broker import EngineDriver
 from harness.names import TOPIC
 
-from popmq_common.frames import encode_entry
-from popmq_common.sends import SendDone
+from popmq_common.link.frames import encode_entry
+from popmq_common.link.sends import SendDone
 from popmq_internal.v1 import link_pb2 as link
 
 

@@ -4,7 +4,7 @@ import pytest
 from harness.broker import EngineDriver
 from harness.names import GROUP, TOPIC
 
-from popmq_broker.core.tables import ConsumeFrom
+from popmq_broker.core.catalog.tables import ConsumeFrom
 from popmq_common.errors import BadRequest
 from popmq_internal.v1 import link_pb2 as link
 

@@ -8,10 +8,10 @@ from harness.broker import EngineDriver
 from harness.names import GROUP, TOPIC
 
 from popmq_broker.config import PopBuffer
-from popmq_broker.core.offsets import QueueKey
-from popmq_broker.core.queue_entry import tag_of
-from popmq_broker.core.states import ARROWS, Arrow, Groups, State
-from popmq_common.names import CATALOG_TOPIC, dead_letter_topic, retry_topic
+from popmq_broker.core.groups.offsets import QueueKey
+from popmq_broker.core.leases.states import ARROWS, Arrow, Groups, State
+from popmq_broker.core.store.queue_entry import tag_of
+from popmq_common.records.names import CATALOG_TOPIC, dead_letter_topic, retry_topic
 from popmq_internal.v1 import link_pb2 as link
 
 LONG_MS = 60_000

@@ -4,10 +4,10 @@ import pytest
 from harness.broker import EngineDriver
 from harness.names import TOPIC
 
-from popmq_broker.engine.timer_load import TIMERS_FILE
+from popmq_broker.engine.timers.timer_load import TIMERS_FILE
 from popmq_broker.store.store import Draft
-from popmq_common import hosts, properties
-from popmq_common.names import TIMER_TOPIC
+from popmq_common.records import hosts, properties
+from popmq_common.records.names import TIMER_TOPIC
 
 DELAY_MS = 5_000
 

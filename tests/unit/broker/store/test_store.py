@@ -12,10 +12,10 @@ import pytest
 from harness.memory_files import Inode, MemoryFiles
 from harness.store import ROOT, SMALL, draft, messages, opened, put, running
 
-from popmq_broker.core.queue_entry import tags_code
-from popmq_broker.store.config import StoreConfig
-from popmq_broker.store.drafts import Appended, Run
-from popmq_broker.store.files import OsFiles
+from popmq_broker.core.store.queue_entry import tags_code
+from popmq_broker.store.files.config import StoreConfig
+from popmq_broker.store.files.files import OsFiles
+from popmq_broker.store.queues.drafts import Appended, Run
 from popmq_broker.store.store import Store
 from popmq_common.errors import (
     BadRequest,
@@ -25,7 +25,7 @@ from popmq_common.errors import (
     StoreClosed,
     TooManyRequests,
 )
-from popmq_common.record import SysFlag
+from popmq_common.records.record import SysFlag
 
 NOW_MS = 1_700_000_000_000
 
@@ -298,7 +298,7 @@ class TestRealFiles:
         self, config: StoreConfig
     ) -> None:
         program = (
-            "import sys, pathlib; from popmq_broker.store.files import OsFiles;"
+            "import sys, pathlib; from popmq_broker.store.files.files import OsFiles;"
             "OsFiles().lock(pathlib.Path(sys.argv[1]) / 'lock'); print('held', flush=True);"
             "sys.stdin.read()"
         )

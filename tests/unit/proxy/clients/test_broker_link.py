@@ -7,8 +7,8 @@ from harness.gathering import until
 from harness.wire import all_frames, connected
 
 from popmq_common.errors import DeadlinePassed
-from popmq_common.frames import encode_frame
-from popmq_common.sends import SendCall
+from popmq_common.link.frames import encode_frame
+from popmq_common.link.sends import SendCall
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.broker_link import BrokerLink
 

@@ -7,8 +7,8 @@ import pytest
 from harness.gathering import until
 
 from popmq_common.errors import BrokerUnreachable, DeadlinePassed, DiskFull
-from popmq_common.sends import SendCall
-from popmq_common.wire import failure_of
+from popmq_common.link.sends import SendCall
+from popmq_common.link.wire import failure_of
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.local_brokers import LocalBroker, LocalBrokers
 

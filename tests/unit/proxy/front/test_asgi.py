@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from google.protobuf.message import DecodeError
 
-from popmq_common import logs
 from popmq_common.errors import TopicNotFound
+from popmq_common.process import logs
 from popmq_proxy.front.asgi import POLL_BYTES, GrpcApp
 from popmq_proxy.front.grpc_wire import PREFIX, Code, framed
 from popmq_proxy.front.room import Account, Accounts, Rooms
 from popmq_proxy.front.rpcs import Kind, Rpc
-from popmq_proxy.rpc.answer import Answer
+from popmq_proxy.rpc.shared.answer import Answer
 
 PATH = "/test.Service/"
 

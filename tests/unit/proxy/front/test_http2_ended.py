@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from popmq_proxy.front.http2.ended import BLOCKS_MAX, EndedEarly
+from popmq_proxy.front.http2.budgets.ended import BLOCKS_MAX, EndedEarly
 
 odd = st.integers(0, 20_000).map(lambda number: 2 * number + 1)
 

@@ -5,8 +5,8 @@ from hpack import Decoder, Encoder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from popmq_proxy.front.http2.fields import Header
-from popmq_proxy.front.http2.headers import (
+from popmq_proxy.front.http2.header_blocks.fields import Header
+from popmq_proxy.front.http2.header_blocks.headers import (
     CHECKED_BLOCKS,
     LONG_BYTES,
     LOOKED_AT,

@@ -7,8 +7,8 @@ from hpack.huffman_table import decode_huffman as decode_of_library
 from hypothesis import given
 from hypothesis import strategies as st
 
-from popmq_proxy.front.http2 import huffman
-from popmq_proxy.front.http2.huffman import decode_huffman
+from popmq_proxy.front.http2.header_blocks import huffman
+from popmq_proxy.front.http2.header_blocks.huffman import decode_huffman
 
 ENCODER = HuffmanEncoder(REQUEST_CODES, REQUEST_CODES_LENGTH)
 

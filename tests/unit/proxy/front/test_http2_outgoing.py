@@ -7,8 +7,9 @@ import pytest
 from harness.http2 import Client, shared
 from harness.transport import Writes
 
-from popmq_proxy.front.http2 import outgoing, wire
-from popmq_proxy.front.http2.outgoing import (
+from popmq_proxy.front.http2 import wire
+from popmq_proxy.front.http2.flow_control import outgoing
+from popmq_proxy.front.http2.flow_control.outgoing import (
     EAGER_BYTES,
     FREE_BYTES,
     PIECE_BYTES,

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from popmq_proxy.front.http2 import turns
-from popmq_proxy.front.http2.turns import SLICE_S, TURN_S, Turns, Use, Worker
+from popmq_proxy.front.http2.budgets import turns
+from popmq_proxy.front.http2.budgets.turns import SLICE_S, TURN_S, Turns, Use, Worker
 
 
 class Clock:

@@ -9,7 +9,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from popmq_common.config import ConfigError
+from popmq_common.process.config import ConfigError
 from popmq_proxy.front import tls
 
 

@@ -6,11 +6,11 @@ import ssl
 from contextlib import suppress
 from typing import Final
 
-from popmq_common.logs import Log
-from popmq_common.memory import Peak, give_back
+from popmq_common.process.logs import Log
+from popmq_common.process.memory import Peak, give_back
+from popmq_proxy.front.http2.budgets.deadlines import TICK_S
+from popmq_proxy.front.http2.budgets.limits import Limits
 from popmq_proxy.front.http2.connection import Connection
-from popmq_proxy.front.http2.deadlines import TICK_S
-from popmq_proxy.front.http2.limits import Limits
 from popmq_proxy.front.http2.shared import Address, Shared
 from popmq_proxy.front.http2.streams import App
 from popmq_proxy.front.room import Rooms

@@ -7,11 +7,11 @@ from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 from popmq_common.units import KiB
-from popmq_proxy.front.http2.deadlines import Arrivals, Stalls
-from popmq_proxy.front.http2.idle import AddressFrames, IdleFrames
-from popmq_proxy.front.http2.limits import Limits
-from popmq_proxy.front.http2.turns import Turns, Use, Worker
-from popmq_proxy.front.http2.unsent import Backlogs
+from popmq_proxy.front.http2.budgets.deadlines import Arrivals, Stalls
+from popmq_proxy.front.http2.budgets.idle import AddressFrames, IdleFrames
+from popmq_proxy.front.http2.budgets.limits import Limits
+from popmq_proxy.front.http2.budgets.turns import Turns, Use, Worker
+from popmq_proxy.front.http2.flow_control.unsent import Backlogs
 from popmq_proxy.front.http2.wire import Error
 from popmq_proxy.front.room import Account, Accounts, Room, Rooms
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 from popmq_proxy.front.events import END, START, Event
 from popmq_proxy.front.grpc_wire import framed
 from popmq_proxy.front.http2 import wire
-from popmq_proxy.front.http2.headers import block_of
-from popmq_proxy.front.http2.idle import CALL
+from popmq_proxy.front.http2.budgets.idle import CALL
+from popmq_proxy.front.http2.header_blocks.headers import block_of
 from popmq_proxy.front.room import Accounts
 
 if TYPE_CHECKING:

@@ -13,13 +13,14 @@ from popmq_common.units import KiB
 from popmq_proxy.front.direct import Direct
 from popmq_proxy.front.events import Event, Receive, Send
 from popmq_proxy.front.grpc_wire import PREFIX, PREFIX_BYTES
-from popmq_proxy.front.http2 import idle, wire
-from popmq_proxy.front.http2.ended import EndedEarly
-from popmq_proxy.front.http2.fields import Header
-from popmq_proxy.front.http2.headers import HeaderReader
-from popmq_proxy.front.http2.incoming import Incoming
-from popmq_proxy.front.http2.outgoing import Outgoing
-from popmq_proxy.front.http2.request import wrong_request, wrong_trailers
+from popmq_proxy.front.http2 import wire
+from popmq_proxy.front.http2.budgets import idle
+from popmq_proxy.front.http2.budgets.ended import EndedEarly
+from popmq_proxy.front.http2.flow_control.incoming import Incoming
+from popmq_proxy.front.http2.flow_control.outgoing import Outgoing
+from popmq_proxy.front.http2.header_blocks.fields import Header
+from popmq_proxy.front.http2.header_blocks.headers import HeaderReader
+from popmq_proxy.front.http2.header_blocks.request import wrong_request, wrong_trailers
 from popmq_proxy.front.http2.shared import Member, Shared
 from popmq_proxy.front.http2.stream import ClientDisconnectedError, Stream
 from popmq_proxy.front.http2.wire import ConnectionBroken, Error, Setting, StreamBroken

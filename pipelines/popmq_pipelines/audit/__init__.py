@@ -1,0 +1,1 @@
+"""What the audit computes: gaps, duplicates, leases, latency, and the verdict."""

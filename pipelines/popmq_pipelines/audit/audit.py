@@ -1,0 +1,163 @@
+"""The whole audit: the rows of a snapshot and of the epochs it opens again → all that was found."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from popmq_pipelines.audit import (
+    clock,
+    duplicates,
+    epochs,
+    gaps,
+    latency,
+    leases,
+    parts,
+    queues,
+    summary,
+)
+from popmq_pipelines.audit.findings import union
+from popmq_pipelines.audit.leases import Rules
+
+DUPLICATE_FAULTS: Final = ("copy without end",)
+"""Kinds of faults of the log that belong to recon_duplicates; the others to recon_gaps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What a run judges by."""
+
+    index: DataFrame
+    """Every record that was read, for what lies beside the messages: journal and copies."""
+    messages: DataFrame
+    """The records with a place in a queue, of the epochs that are judged; with their `epoch`."""
+    checkpoints: DataFrame
+    acks: DataFrame
+    moves: DataFrame
+    offsets: DataFrame
+    spans: DataFrame
+    faults: DataFrame
+    """Findings of the log, of this run and those before."""
+    known: Sequence[int]
+    judged: Sequence[int]
+    whole_log: bool
+    """Nothing was deleted before the first snapshot."""
+    first_ms: int
+    """When the first record was stored of which anything is known."""
+    fresh_from: int
+    """The log offset from which on this run is the first to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """Whoever runs an audit should keep `runs`: the others are read from it."""
+
+    runs: DataFrame
+    doubted: DataFrame
+    unique: DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """All but `revive` have a column `epoch`."""
+
+    messages: DataFrame
+    gaps: DataFrame
+    duplicates: DataFrame
+    balance: DataFrame
+    latency: DataFrame
+    revive: DataFrame
+
+
+def log_faults(
+    fresh: Mapping[str, DataFrame], before: DataFrame, *, known_ms: int, watermark: int, last: int
+) -> DataFrame:
+    """Findings of the log itself. `fresh`: what is new; `before`: the one record before it, if any;
+    `known_ms`: the latest store time before it; `last`: log offset of the last new record."""
+    index, acks = fresh["commitlog_index"], fresh["pop_acks"]
+    return union(
+        [
+            gaps.unexported(index, fresh["pop_checkpoints"], fresh["position_moves"], acks),
+            clock.went_back(index, known_ms=known_ms, watermark=watermark),
+            duplicates.copies_without_end(parts.union(index, before), acks, log_last=last),
+        ]
+    )
+
+
+def look_at_queues(evidence: Evidence, runs: DataFrame) -> Queues:
+    """`runs` as `queues.runs` makes them of the messages."""
+    doubted = queues.doubtful(evidence.messages, runs)
+    return Queues(runs, doubted, queues.unique(evidence.messages, doubted))
+
+
+def lease_states(evidence: Evidence, seen: Queues, rules: Rules) -> DataFrame:
+    """One row per lease, with its `epoch`; everything else builds on it, so it should be kept."""
+    states = leases.lease_states(
+        leases.leases(evidence.checkpoints),
+        leases.ends(evidence.acks, leases.copies(evidence.index)),
+        leases.stored(seen.unique),
+        evidence.moves,
+        evidence.spans,
+        rules,
+    )
+    return epochs.placed(states, evidence.spans, evidence.known)
+
+
+def audit(evidence: Evidence, seen: Queues, states: DataFrame, rules: Rules) -> Audit:
+    """`states` as `lease_states` makes them."""
+    of = evidence
+    lone = gaps.orphan_acks(of.acks, of.checkpoints, whole_log=of.whole_log, first_ms=of.first_ms)
+    newest = leases.newest(states)
+    groups = summary.groups(states, of.offsets)
+    return Audit(
+        messages=summary.message_states(newest),
+        gaps=_judged(of, _gaps(of, seen, states, lone, rules)),
+        duplicates=_judged(of, _duplicates(of, seen, states)),
+        balance=summary.balance(states, seen.unique, groups, kept_from=rules.kept_from),
+        latency=latency.latency(newest, latency.journal(of.index)),
+        revive=summary.revive(
+            summary.revive_ends(of.spans),
+            states,
+            lone,
+            of.offsets,
+            as_of_ms=rules.as_of_ms,
+            fresh_from=of.fresh_from,
+        ),
+    )
+
+
+def _gaps(
+    of: Evidence, seen: Queues, states: DataFrame, lone: DataFrame, rules: Rules
+) -> list[DataFrame]:
+    holes = queues.holes(
+        seen.doubted, seen.runs, of.spans, whole_log=of.whole_log, judged=of.judged
+    )
+    return [
+        gaps.overdue(states),
+        gaps.uncopied(states, kept_from=rules.kept_from),
+        holes,
+        gaps.beyond(
+            of.checkpoints, of.acks, of.moves, of.offsets, of.spans, whole_log=of.whole_log
+        ),
+        gaps.orphans(lone),
+        gaps.skipped_by_replay(states, of.offsets),
+        of.faults.where(~F.col("kind").isin(*DUPLICATE_FAULTS)),
+    ]
+
+
+def _duplicates(of: Evidence, seen: Queues, states: DataFrame) -> list[DataFrame]:
+    return [
+        queues.stored_twice(seen.doubted),
+        duplicates.checkpointed_twice(states),
+        duplicates.ended_twice(states),
+        duplicates.leased_again(states, of.moves),
+        of.faults.where(F.col("kind").isin(*DUPLICATE_FAULTS)),
+    ]
+
+
+def _judged(of: Evidence, found: list[DataFrame]) -> DataFrame:
+    """Findings with their epoch; those of epochs that are not judged now stand as they are."""
+    placed = epochs.placed(union(found), of.spans, of.known)
+    return placed.where(F.col("epoch").isin(*of.judged))

@@ -1,0 +1,1 @@
+"""Raw store files are decoded by Spark."""

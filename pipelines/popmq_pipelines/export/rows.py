@@ -1,0 +1,70 @@
+"""What one stored record says, as rows of a snapshot's tables.
+
+Rows are tuples in the order of `columns.SNAPSHOT_TABLES`. Every record has a row in
+`commitlog_index`; the journal's are taken apart in `journal_rows`, those of system topics, copies
+and whatever ends a wait in `index_rows`.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from popmq_broker.core.groups import offsets
+from popmq_common.records import properties as names
+from popmq_common.records.names import REVIVE_PREFIX
+from popmq_common.records.record import Record
+from popmq_pipelines.export import index_rows, journal_rows
+from popmq_pipelines.export.log_reader import Stored
+
+Row = tuple[object, ...]
+
+
+class Entry(NamedTuple):
+    """A record's rows, and the broker's name where the record tells it."""
+
+    rows: list[tuple[str, Row]]
+    broker: str = ""
+
+
+def entry(stored: Stored, previous_log_offset: int | None) -> Entry:
+    """Raises `Corrupt` for a record of the journal, a mark or an op record that is none; its index
+    row is lost with it."""
+    record = stored.record
+    properties = names.decode(record.properties)
+    index = ("commitlog_index", _index_row(stored, properties))
+    if record.topic.startswith(REVIVE_PREFIX):
+        rows, broker = journal_rows.of(record, properties.get(names.TAGS), previous_log_offset)
+        return Entry([index, *rows], broker)
+    if index_rows.says_more(record, properties):
+        return Entry([index, *index_rows.of(record, properties)])
+    return Entry([index])
+
+
+def offset_rows(table: offsets.OffsetTable) -> Iterator[Row]:
+    for key, next_offset in sorted(table.offsets.items()):
+        yield key.topic, key.group, key.queue_id, next_offset
+
+
+def watermark_rows(queues: Mapping[tuple[str, int], tuple[int, int]]) -> Iterator[Row]:
+    """`queues`: oldest and next offset."""
+    for (topic, queue_id), (oldest, following) in sorted(queues.items()):
+        yield topic, queue_id, oldest, following
+
+
+def _index_row(stored: Stored, properties: Mapping[str, str]) -> Row:
+    record: Record = stored.record
+    first_pop_time = properties.get(names.FIRST_POP_TIME, "")
+    return (
+        record.topic,
+        record.queue_id,
+        record.queue_offset,
+        record.log_offset,
+        stored.size_bytes,
+        record.store_timestamp_ms,
+        record.born_timestamp_ms,
+        properties.get(names.UNIQ_KEY),
+        properties.get(names.TAGS),
+        record.reconsume_times,
+        record.sys_flag,
+        stored.body_crc,
+        int(first_pop_time) if first_pop_time.isdecimal() else None,
+    )

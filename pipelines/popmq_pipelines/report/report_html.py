@@ -1,0 +1,265 @@
+"""The report as one page that needs nothing else: no server, no network, readable on a phone.
+
+Everything that comes from a snapshot (names of topics and groups) is escaped. The only script
+sorts tables; without it the page says the same.
+"""
+
+import html
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from popmq_pipelines.audit.verdict import FINDINGS_SHOWN_MAX, TWICE, Report, Verdict
+from popmq_pipelines.report.report_charts import Points, chart
+from popmq_pipelines.report.report_text import HEADINGS, STATES, cells, command, spoken_time
+
+_FLOW_WIDTH: Final = 530
+_ROW_HEIGHT: Final = 30
+_BAR_LEAST: Final = 2.0
+"""Pixels: what is there is seen, be it one message of a million."""
+
+_MEANING: Final[Mapping[Verdict, str]] = {
+    Verdict.PASS: "Everything was looked at, and all of it is accounted for.",
+    Verdict.FAIL: "Something is missing, or there twice.",
+    Verdict.INCOMPLETE: "The snapshot is not whole: nothing can be said.",
+}
+
+
+def page(report: Report, snapshot: Path) -> str:
+    """`snapshot`: where it lies, for the commands that the page names."""
+    parts = [
+        _head(report),
+        _problems(report),
+        _flow(report.balance),
+        _findings(report, snapshot),
+        _over_time(report),
+        _again(report),
+        _balance(report.balance),
+        _revive(report.revive),
+        _signature(report),
+    ]
+    body = "\n".join(part for part in parts if part)
+    title = html.escape(f"{report.verdict}: {report.snapshot_id}")
+    return (
+        "<!doctype html>\n<html lang=en><head><meta charset=utf-8>"
+        '<meta name=viewport content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title><style>{_STYLE}</style></head>\n"
+        f"<body><main>\n{body}\n</main><script>{_SCRIPT}</script></body></html>\n"
+    )
+
+
+def _head(report: Report) -> str:
+    facts = [f"snapshot {html.escape(report.snapshot_id)}"]
+    if report.as_of_ms is not None:
+        facts.append(f"as of {spoken_time(report.as_of_ms)}")
+        facts.append(f"log offsets {report.log_start:,} to {report.log_end:,}")
+    leases = sum(report.lease_states.values())
+    if leases:
+        facts.append(f"{leases:,} leases")
+    told = "".join(f"<li>{fact}</li>" for fact in facts)
+    return (
+        f"<header class={report.verdict.lower()}><h1>{report.verdict}</h1>"
+        f"<p>{_MEANING[report.verdict]}</p><ul>{told}</ul></header>"
+    )
+
+
+def _problems(report: Report) -> str:
+    if not report.problems:
+        return ""
+    told = "".join(f"<li>{html.escape(problem)}</li>" for problem in report.problems)
+    return f"<section><h2>Why</h2><ul>{told}</ul></section>"
+
+
+def _flow(balance: Sequence[Mapping[str, Any]]) -> str:
+    """From what is stored to where it stands, over all topics and groups."""
+    counts = {state: sum(int(row[state]) for row in balance) for state in STATES}
+    shown = {state: count for state, count in counts.items() if count}
+    if not shown:
+        return ""
+    total = sum(shown.values())
+    height = len(shown) * _ROW_HEIGHT
+    bars, top = [], 0.0
+    for row, (state, count) in enumerate(shown.items()):
+        text, kind = STATES[state]
+        share = max(_BAR_LEAST, height * count / total)
+        middle = row * _ROW_HEIGHT + _ROW_HEIGHT / 2
+        thick = max(_BAR_LEAST, (_ROW_HEIGHT - 8) * min(1.0, count / max(shown.values())))
+        bars.append(
+            f'<path class={kind} d="M60 {top:.1f} V{top + share:.1f} C180 {top + share:.1f} 180'
+            f" {middle + thick / 2:.1f} 300 {middle + thick / 2:.1f} V{middle - thick / 2:.1f}"
+            f' C180 {middle - thick / 2:.1f} 180 {top:.1f} 60 {top:.1f}Z"/>'
+            f"<text x=310 y={middle + 4:.1f}>{count:,} {text}</text>"
+        )
+        top += share
+    return (
+        f"<section><h2>Where messages stand</h2><p>{total:,} messages, once for each group that"
+        " takes its topic.</p>"
+        f'<svg viewBox="0 0 {_FLOW_WIDTH} {max(top, height) + 6:.0f}" role=img'
+        f' aria-label="stored messages by state">{"".join(bars)}</svg></section>'
+    )
+
+
+def _findings(report: Report, snapshot: Path) -> str:
+    if not report.findings:
+        return ""
+    kinds = "".join(
+        f"<li><b>{count:,}</b> {html.escape(kind.replace('_', ' '))}</li>"
+        for kind, count in report.finding_counts.items()
+    )
+    total = sum(report.finding_counts.values())
+    more = f"<p>The first {FINDINGS_SHOWN_MAX:,} of {total:,} are shown.</p>"
+    rows = [[*cells(found), command(found, snapshot)] for found in report.findings]
+    return (
+        f"<section><h2>Findings</h2><ul>{kinds}</ul>{more if total > len(rows) else ''}"
+        f"{_table([*HEADINGS.values(), 'what is known of it'], rows)}</section>"
+    )
+
+
+def _over_time(report: Report) -> str:
+    """How many were stored and where they stand, how long they took, how far the journal is."""
+    balance = {
+        name: [(row["minute_ms"], row[name]) for row in report.minutes]
+        for name in ("stored", *STATES)
+        if name == "stored" or any(row[name] for row in report.minutes)
+    }
+    latency = {
+        f"{span}, {name[:3]}": [
+            (row["minute_ms"], row[name]) for row in report.latency if row["span"] == span
+        ]
+        for span in dict.fromkeys(sorted(row["span"] for row in report.latency))
+        for name in ("p50_ms", "p99_ms")
+    }
+    lags = {
+        spoken: [
+            (row["as_of_ms"], row[name]) for row in report.revive_history if row[name] is not None
+        ]
+        for spoken, name in _JOURNAL.items()
+    }
+    charts = [
+        chart("Messages stored a minute, and where they stand now", "", _spoken(balance)),
+        chart("How long they took, of the slowest group", "ms", latency),
+        *(chart(name, _UNITS[name], {name: points}) for name, points in lags.items()),
+    ]
+    told = "".join(charts)
+    return f"<section><h2>Over time</h2>{told}</section>" if told else ""
+
+
+_JOURNAL: Final = {
+    "Records of the journal that a start reads again": "lag_count",
+    "Age of the oldest open lease": "oldest_open_age_ms",
+}
+_UNITS: Final = dict(zip(_JOURNAL, ("", "ms"), strict=True))
+
+
+def _spoken(series: Mapping[str, Points]) -> dict[str, Points]:
+    return {name.replace("_", " "): points for name, points in series.items()}
+
+
+def _again(report: Report) -> str:
+    """Why messages came more than once: causes that are as they should be, then faults."""
+    rows = [[why, "as it should be", f"{count:,}"] for why, count in report.again.items() if count]
+    rows += [
+        [kind, "fault", f"{count:,}"]
+        for kind, count in report.finding_counts.items()
+        if kind in TWICE
+    ]
+    if not rows:
+        return ""
+    heads = ["why", "is", "times"]
+    return f"<section><h2>Handed out or stored again</h2>{_table(heads, rows)}</section>"
+
+
+def _signature(report: Report) -> str:
+    if not report.signature:
+        return ""
+    told = html.escape(report.signature)
+    return (
+        f"<footer>Looked at: {len(report.judged):,} snapshots' messages, up to log offset "
+        f"{report.watermark:,}. Signature of the tables: <code>{told}</code></footer>"
+    )
+
+
+def _balance(balance: Sequence[Mapping[str, Any]]) -> str:
+    if not balance:
+        return ""
+    heads = ["topic", "group", "stored", *(state.replace("_", " ") for state in STATES)]
+    rows = [
+        [row["topic"], row["consumer_group"], *(f"{row[name]:,}" for name in ("stored", *STATES))]
+        for row in balance
+    ]
+    about = "Stored is the sum of the columns behind it, in each row."
+    return f"<section><h2>Balance</h2><p>{about}</p>{_table(heads, rows)}</section>"
+
+
+def _revive(revive: Sequence[Mapping[str, Any]]) -> str:
+    if not revive:
+        return ""
+    columns = {
+        "queue_id": "queue",
+        "end_offset": "records",
+        "lag_count": "read again at a start",
+        "lease_count": "leases",
+        "in_flight_count": "in flight",
+        "overdue_count": "overdue",
+        "orphan_ack_count": "acks without lease",
+    }
+    rows = [["–" if row[name] is None else f"{row[name]:,}" for name in columns] for row in revive]
+    return f"<section><h2>Revive queues</h2>{_table(list(columns.values()), rows)}</section>"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Each head is a button that sorts by its column."""
+    told = "".join(f"<th><button>{html.escape(head)}</button></th>" for head in heads)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>"
+        for row in rows
+    )
+    return (
+        f"<div class=wide><table><thead><tr>{told}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+_STYLE: Final = """
+:root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#d7dce1;--good:#2f8f4e;
+--bad:#c2372b;--calm:#4a7fb5;--warn:#b97a10}
+@media(prefers-color-scheme:dark){:root{--ink:#e4e7ea;--paper:#15181c;--line:#363c43;--good:#4fb873;
+--bad:#e86a5e;--calm:#7fb0e0;--warn:#e0a743}}
+body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
+main{max-width:70rem;margin:0 auto;padding:1rem}
+header{border-left:.5rem solid var(--warn);padding:.2rem 1rem}
+header.pass{border-color:var(--good)}header.fail{border-color:var(--bad)}
+h1{margin:0;font-size:2rem}header.pass h1{color:var(--good)}header.fail h1{color:var(--bad)}
+header.incomplete h1{color:var(--warn)}
+header ul{list-style:none;padding:0;display:flex;flex-wrap:wrap;gap:.2rem 1.5rem}
+h2{font-size:1.2rem;margin:2rem 0 .5rem}svg{width:100%;max-width:40rem;height:auto}
+svg text{fill:currentColor;font:14px system-ui,sans-serif}
+path.good{fill:var(--good)}path.bad{fill:var(--bad)}path.calm{fill:var(--calm);opacity:.75}
+figure{margin:1rem 0}figcaption{font-weight:600}footer{margin:2rem 0;font-size:.85rem}
+code{overflow-wrap:anywhere}polyline{fill:none;stroke-width:1.5}.grid{stroke:var(--line)}
+.legend{list-style:none;padding:0;margin:0;display:flex;flex-wrap:wrap;gap:.1rem 1rem;
+font-size:.85rem}
+.legend li:before{content:"";display:inline-block;width:.8em;height:.8em;margin-right:.3em;
+background:currentColor}
+.line0{stroke:var(--calm);color:var(--calm);fill:var(--calm)}
+.line1{stroke:var(--good);color:var(--good);fill:var(--good)}
+.line2{stroke:var(--warn);color:var(--warn);fill:var(--warn)}
+.line3{stroke:var(--bad);color:var(--bad);fill:var(--bad)}
+.line4{stroke:#8a63b8;color:#8a63b8;fill:#8a63b8}.line5{stroke:#3f9a9a;color:#3f9a9a;fill:#3f9a9a}
+.line6{stroke:#8b8b3a;color:#8b8b3a;fill:#8b8b3a}.line7{stroke:#b0679a;color:#b0679a;fill:#b0679a}
+.line8{stroke:#888;color:#888;fill:#888}polyline[class]{fill:none}
+.wide{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem}
+th,td{border-bottom:1px solid var(--line);padding:.3rem .7rem;text-align:left;white-space:nowrap}
+th button{all:unset;cursor:pointer;font-weight:600}th button:focus-visible{outline:2px solid}
+th[aria-sort=ascending] button:after{content:" ▲"}
+th[aria-sort=descending] button:after{content:" ▼"}
+"""
+
+_SCRIPT: Final = """
+const value=c=>{const t=c.textContent,n=Number(t.replace(/,/g,''));return t!==''&&!isNaN(n)?n:t};
+for(const b of document.querySelectorAll('th button'))b.onclick=()=>{
+const h=b.parentElement,t=h.closest('table'),i=h.cellIndex,up=h.ariaSort!=='ascending';
+for(const o of h.parentElement.children)o.ariaSort=null;h.ariaSort=up?'ascending':'descending';
+const rows=[...t.tBodies[0].rows];rows.sort((x,y)=>{const a=value(x.cells[i]),c=value(y.cells[i]);
+const d=typeof a===typeof c?(a>c)-(a<c):typeof a==='number'?-1:1;return up?d:-d});
+t.tBodies[0].append(...rows)};
+"""

@@ -1,0 +1,1 @@
+"""Snapshots: files, columns, manifest, where they lie."""

@@ -1,0 +1,1 @@
+"""What Spark reads and keeps: the session, the ledger, evidence, results."""

@@ -1,0 +1,165 @@
+"""From a snapshot and the ledger to what a run judges by; `Fresh` is what the snapshot adds."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from popmq_pipelines.audit import epochs
+from popmq_pipelines.audit.audit import Evidence, log_faults
+from popmq_pipelines.audit.parts import together, union
+from popmq_pipelines.audit.queues import queued
+from popmq_pipelines.export.parquet_table import arrow_schema
+from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES
+from popmq_pipelines.snapshot.schemas import struct
+from popmq_pipelines.tables import io, ledger_tables, results
+from popmq_pipelines.tables import ledger as ledgers
+from popmq_pipelines.tables.io import Snapshot
+from popmq_pipelines.tables.ledger import EPOCHS_MAX, Epoch, Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """What is new in a snapshot: its rows are in the ledger's folder, its epoch not yet in it."""
+
+    epoch: Epoch
+    known: list[int]
+    offsets: DataFrame
+    spans: DataFrame
+
+
+def keep(spark: SparkSession, out: Path, ledger: Ledger, snapshot: Snapshot) -> Fresh:
+    """Puts into the ledger what the snapshot adds."""
+    newest = ledger.newest
+    number = newest.number + 1 if newest else 1
+    _keep_rows(spark, out, ledger, snapshot, number)
+    epoch = _epoch(ledger, snapshot, number)
+    rows = {table: _one(spark, out, table, epoch) for table in ledger_tables.KEPT}
+    index = rows["commitlog_index"]
+    known = [*(one.number for one in ledger.epochs), number]
+    carried = ledger_tables.read(spark, out, "spans", known[:-1]) if newest else None
+    ledger_tables.write(out, number, "spans", epochs.spans(index, carried, number))
+    ledger_tables.write(out, number, "moves", rows["position_moves"])
+    spans = ledger_tables.read(spark, out, "spans", known)
+    before = records(spark, [newest.last_row] if newest else [])
+    last_row = next(iter(results.taken(index.orderBy(F.desc("log_offset")), 1)), None)
+    (latest,) = results.taken(index.agg(F.max("store_timestamp_ms").alias("ms")), 1)
+    faults = log_faults(
+        rows,
+        before,
+        known_ms=newest.latest_ms if newest else 0,
+        watermark=ledger.watermark,
+        last=last_row["log_offset"] if last_row else 0,
+    )
+    ledger_tables.write(out, number, "faults", faults)
+    offsets = io.read_tables(spark, snapshot)["consume_offsets"]
+    touched = [number]
+    if newest:  # of the record before only a copy, which may wait for its end, opens its epoch
+        named = epochs.named_places(
+            union(index, before.where(F.col("first_pop_time_ms").isNotNull())),
+            rows["pop_checkpoints"],
+            rows["pop_acks"],
+            rows["position_moves"],
+        )
+        places = union(named, epochs.strange_positions(offsets, spans))
+        found = results.taken(epochs.touched(places, spans, known), EPOCHS_MAX)
+        touched = sorted(row["epoch"] for row in found)
+    epoch = replace(
+        epoch,
+        touched=touched,
+        last_row=last_row or (newest.last_row if newest else None),
+        latest_ms=max(latest["ms"] or 0, newest.latest_ms if newest else 0),
+    )
+    return Fresh(epoch, known, offsets, spans)
+
+
+def _keep_rows(
+    spark: SparkSession, out: Path, ledger: Ledger, snapshot: Snapshot, number: int
+) -> None:
+    """Linked files cost nothing; of a snapshot that tells again what is known, only the rest."""
+    ledger_tables.drop(out, number)
+    watermark = ledger.watermark
+    repeats = snapshot.whole.log_from < watermark
+    tables = io.read_tables(spark, snapshot) if repeats else {}
+    for table in ledger_tables.KEPT:
+        if repeats:
+            ledger_tables.keep_rows(out, number, table, epochs.since(tables[table], watermark))
+        else:
+            ledger_tables.keep_files(out, number, table, io.files(snapshot, table))
+
+
+def _epoch(ledger: Ledger, snapshot: Snapshot, number: int) -> Epoch:
+    manifest = snapshot.whole
+    return Epoch(
+        number=number,
+        snapshot_id=snapshot.id,
+        manifest_sha256=snapshot.manifest_sha256 or "",
+        log_from=ledger.watermark if ledger.epochs else manifest.log_from,
+        log_end=manifest.log_end,
+        log_first_ms=manifest.log_first_ms,
+        latest_ms=0,
+        last_row=None,
+        lease_count=int(manifest.files["pop_checkpoints"]["rows"]),
+        as_of_ms=manifest.as_of_ms,
+        taken_ms=manifest.taken_ms,
+    )
+
+
+def _one(spark: SparkSession, out: Path, table: str, epoch: Epoch) -> DataFrame:
+    (frame,) = ledger_tables.rows(spark, out, table, [epoch])
+    return frame
+
+
+def records(spark: SparkSession, rows: Sequence[Mapping[str, Any] | None]) -> DataFrame:
+    """A few rows of commitlog_index."""
+    told = [dict(row) for row in rows if row is not None]
+    table = pa.Table.from_pylist(told, arrow_schema(SNAPSHOT_TABLES["commitlog_index"]))
+    return together(spark.createDataFrame(table, struct("commitlog_index")))
+
+
+def gather(
+    spark: SparkSession, out: Path, ledger: Ledger, fresh: Fresh, judged: Sequence[int]
+) -> Evidence:
+    """`ledger` has the fresh epoch already."""
+    sources = ledgers.sources(ledger, judged)
+    everything = list(judged) == fresh.known
+
+    def rows(table: str) -> DataFrame:
+        return union(*ledger_tables.rows(spark, out, table, sources))
+
+    def of_judged(frame: DataFrame) -> DataFrame:
+        placed = epochs.placed(frame, fresh.spans, fresh.known)
+        return placed if everything else placed.where(F.col("epoch").isin(*judged))
+
+    index = rows("commitlog_index")
+    first = ledger.epochs[0]
+    return Evidence(
+        index=union(index, records(spark, _rows_before(ledger, sources))),
+        messages=of_judged(queued(index)),
+        checkpoints=of_judged(rows("pop_checkpoints")).drop("epoch"),
+        acks=of_judged(rows("pop_acks")).drop("epoch"),
+        moves=ledger_tables.read(spark, out, "moves", fresh.known),
+        offsets=fresh.offsets,
+        spans=fresh.spans,
+        faults=ledger_tables.read(spark, out, "faults", fresh.known),
+        known=fresh.known,
+        judged=judged,
+        whole_log=first.log_from == 0,
+        first_ms=first.log_first_ms,
+        fresh_from=fresh.epoch.log_from,
+    )
+
+
+def _rows_before(ledger: Ledger, sources: Sequence[Epoch]) -> list[dict[str, Any] | None]:
+    """The last record before each source that is not in a source itself: it may be the copy that
+    the source's first record belongs to."""
+    numbers = {one.number for one in sources}
+    return [
+        before.last_row
+        for before, one in zip(ledger.epochs, ledger.epochs[1:], strict=False)
+        if one.number in numbers and before.number not in numbers
+    ]

@@ -1,0 +1,96 @@
+"""Where a snapshot's tables lie, and whether it is whole. What an audit writes: `results`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from popmq_pipelines.audit.parts import together
+from popmq_pipelines.snapshot import chain as chains
+from popmq_pipelines.snapshot import manifest as manifests
+from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES
+from popmq_pipelines.snapshot.manifest import MANIFEST, Manifest, NoSnapshot
+from popmq_pipelines.snapshot.schemas import struct
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    folder: Path
+    manifest: Manifest | None
+    manifest_sha256: str | None
+    problems: tuple[str, ...]
+    """Why it is not whole; empty: it is."""
+    chain: chains.Chain | None = None
+    """The snapshots it goes on from, and itself."""
+
+    @property
+    def id(self) -> str:
+        return (
+            self.manifest.snapshot_id if self.manifest is not None else self.folder.resolve().name
+        )
+
+    @property
+    def whole(self) -> Manifest:
+        """The manifest of a snapshot without problems."""
+        assert self.manifest is not None
+        assert not self.problems
+        return self.manifest
+
+
+def open_snapshot(folder: Path) -> Snapshot:
+    """Checks every file against the manifest, and those it goes on from; never raises for what is
+    missing or changed."""
+    try:
+        chain = chains.follow(folder)
+    except NoSnapshot as wrong:
+        return Snapshot(folder, None, None, (str(wrong),))
+    sha256 = manifests.digest(folder / MANIFEST)
+    return Snapshot(folder, chain.manifest, sha256, tuple(chain.problems), chain)
+
+
+def read_tables(spark: SparkSession, snapshot: Snapshot) -> dict[str, DataFrame]:
+    chain = snapshot.chain
+    assert chain is not None  # only a whole snapshot is read
+    return {
+        table: together(spark.read.schema(struct(table)).parquet(*map(str, chain.files(table))))
+        for table in SNAPSHOT_TABLES
+    }
+
+
+def open_next(folder: Path, audited: Mapping[str, str]) -> Snapshot:
+    """As `open_snapshot`; but of one that goes on from a snapshot that was audited, only its own
+    files count. `audited`: snapshot id → SHA-256 of the manifest that was audited."""
+    try:
+        manifest = manifests.load(folder)
+    except NoSnapshot:
+        return open_snapshot(folder)
+    before = audited.get(manifest.previous_snapshot_id)
+    if manifest.is_whole or before != manifest.previous_manifest_sha256:
+        return open_snapshot(folder)
+    problems = tuple(manifests.own_problems(folder, manifest))
+    alone = chains.Chain([folder], manifest, problems)
+    return Snapshot(folder, manifest, manifests.digest(folder / MANIFEST), problems, alone)
+
+
+def files(snapshot: Snapshot, table: str) -> list[Path]:
+    """Of a whole snapshot, in the order of the log."""
+    assert snapshot.chain is not None
+    return snapshot.chain.files(table)
+
+
+def record_at(snapshot: Snapshot, log_offset: int) -> dict[str, Any] | None:
+    """The row of commitlog_index, or None: the snapshot has no record that begins there."""
+    for file in files(snapshot, "commitlog_index"):
+        found = pq.read_table(file, filters=[("log_offset", "==", log_offset)], partitioning=None)
+        if found.num_rows:
+            row: dict[str, Any] = found.slice(0, 1).to_pylist()[0]
+            return row
+    return None
+
+
+def kept_from(snapshot: Snapshot) -> int:
+    """The log offset that the broker had deleted everything before."""
+    return manifests.load(snapshot.folder).log_start

@@ -1,0 +1,72 @@
+"""The rows that the ledger keeps: linked tables of snapshots, and what runs left for the next."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from popmq_pipelines.audit.epochs import since
+from popmq_pipelines.audit.parts import in_one_part, together
+from popmq_pipelines.snapshot.schemas import struct
+from popmq_pipelines.tables.ledger import Epoch
+
+KEPT: Final = ("commitlog_index", "pop_checkpoints", "pop_acks", "position_moves")
+"""Tables that tell what happened; the others tell how things are, and only the newest counts."""
+
+
+def folder(out: Path) -> Path:
+    return out / "ledger"
+
+
+def keep_files(out: Path, number: int, table: str, files: Sequence[Path]) -> None:
+    """Have these files of a snapshot in the ledger, in the order of the log; without a second copy
+    where the disk allows it."""
+    place = _place(out, number) / table
+    place.mkdir(parents=True)
+    for i, file in enumerate(files):
+        target = place / f"part-{i:05}.parquet"
+        try:
+            os.link(file, target)
+        except OSError:  # another disk, or one without links
+            shutil.copyfile(file, target)
+
+
+def keep_rows(out: Path, number: int, table: str, rows: DataFrame) -> None:
+    rows.write.parquet(str(_place(out, number) / table))
+
+
+def drop(out: Path, number: int) -> None:
+    shutil.rmtree(_place(out, number), ignore_errors=True)
+
+
+def size_bytes(out: Path, number: int) -> int:
+    files = (path for path in _place(out, number).rglob("*") if path.is_file())
+    return sum(path.stat().st_size for path in files)
+
+
+def rows(spark: SparkSession, out: Path, table: str, epochs: Sequence[Epoch]) -> list[DataFrame]:
+    """For each of these epochs the rows that were new to it."""
+    reader = spark.read.schema(struct(table))
+    return [
+        since(together(reader.parquet(str(_place(out, one.number) / table))), one.log_from)
+        for one in epochs
+    ]
+
+
+def write(out: Path, number: int, name: str, frame: DataFrame) -> None:
+    """`name` of columns.LEDGER_TABLES."""
+    in_one_part(frame).write.mode("overwrite").parquet(str(_place(out, number) / name))
+
+
+def read(spark: SparkSession, out: Path, name: str, numbers: Sequence[int]) -> DataFrame:
+    if not numbers:
+        return spark.createDataFrame([], struct(name))
+    places = [str(_place(out, number) / name) for number in numbers]
+    return together(spark.read.schema(struct(name)).parquet(*places))
+
+
+def _place(out: Path, number: int) -> Path:
+    return folder(out) / f"{number:06}"

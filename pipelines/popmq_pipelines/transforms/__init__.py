@@ -1,1 +1,0 @@
-"""DataFrame → DataFrame: no session, no path, no `collect`."""

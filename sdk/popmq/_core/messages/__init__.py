@@ -1,0 +1,1 @@
+"""Messages between applications and the wire, without I/O."""

@@ -1,0 +1,136 @@
+"""Application messages ⇄ apache.rocketmq.v2."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+from popmq._core.messages import compress, mistakes
+from popmq._core.messages.arrived import arrived
+from popmq._core.messages.encode import TRACEPARENT
+from popmq.message import Holder, Message, ReceivedMessage
+from popmq_consumer.v1 import consumer_pb2 as consumer
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MS = timedelta(milliseconds=1)
+UNPACKED_BYTES_MAX = 64 * 1024 * 1024
+"""Of a compressed body; the servers' limit is 4 MiB by default, packed."""
+
+
+def outgoing(message: Message, topic: v2.Resource, message_id: str, now_ms: int) -> v2.Message:
+    """For a message that goes alone; `encode.py` writes many. A property `traceparent` goes into
+    the protocol's own field too. Raises `TypeError` for what a message cannot have, `ValueError`
+    for one that names two times."""
+    try:
+        return _outgoing(message, topic, message_id, now_ms)
+    except (AttributeError, TypeError, ValueError) as failed:
+        wrong = mistakes.of_message(
+            message.body,
+            tag=message.tag,
+            keys=message.keys,
+            properties=message.properties,
+            message_group=message.message_group,
+            delay_s=message.delay_s,
+            deliver_at=message.deliver_at,
+        )
+        if wrong:
+            raise TypeError(wrong) from failed
+        raise
+
+
+def _outgoing(message: Message, topic: v2.Resource, message_id: str, now_ms: int) -> v2.Message:
+    due_at_ms = due_ms(message.delay_s, message.deliver_at, now_ms)
+    kind = v2.NORMAL if message.message_group is None else v2.FIFO
+    system = v2.SystemProperties(
+        message_id=message_id,
+        message_type=kind if due_at_ms is None else v2.DELAY,
+        keys=mistakes.listed(message.keys),
+        body_encoding=v2.IDENTITY,
+    )
+    system.born_timestamp.FromMilliseconds(now_ms)
+    if message.tag is not None:
+        system.tag = message.tag
+    if due_at_ms is not None:
+        system.delivery_timestamp.FromMilliseconds(due_at_ms)
+    if message.message_group is not None:
+        system.message_group = message.message_group
+    if message.properties and TRACEPARENT in message.properties:
+        system.trace_context = message.properties[TRACEPARENT]
+    return v2.Message(
+        topic=topic,
+        user_properties=message.properties,
+        system_properties=system,
+        body=bytes(memoryview(message.body)),  # a `TypeError` for what is none
+    )
+
+
+def due_ms(delay_s: float | None, deliver_at: datetime | None, now_ms: int) -> int | None:
+    """None: it does not wait. Microseconds are cut off, as they are off the time of sending: a
+    message for in ten minutes is due in ten minutes. Raises `ValueError`."""
+    if deliver_at is None:
+        return None if delay_s is None else now_ms + round(delay_s * 1000)
+    if delay_s is not None:
+        raise ValueError("a message has a delay_s or a deliver_at, not both")
+    return (deliver_at.astimezone(UTC) - EPOCH) // MS
+
+
+def incoming(
+    message: v2.Message, group: str, broker: str, holder: Holder | None = None
+) -> ReceivedMessage:
+    body, body_error = message.body, ""
+    if message.system_properties.body_encoding == v2.GZIP:
+        try:
+            body = compress.unpack(body, UNPACKED_BYTES_MAX)
+        except (compress.BodyTooLarge, compress.BodyDamaged) as wrong:
+            body_error = str(wrong)
+    found = arrived(message, group, broker, body, body_error)
+    found.holder = holder
+    return found
+
+
+def ack(
+    messages: Sequence[ReceivedMessage], group: v2.Resource, topic: v2.Resource
+) -> service.AckMessageRequest:
+    return service.AckMessageRequest(
+        group=group,
+        topic=topic,
+        entries=[
+            service.AckMessageEntry(
+                message_id=message.message_id, receipt_handle=message.receipt_handle
+            )
+            for message in messages
+        ],
+    )
+
+
+def change(
+    message: ReceivedMessage, group: v2.Resource, topic: v2.Resource, seconds: float
+) -> service.ChangeInvisibleDurationRequest:
+    request = service.ChangeInvisibleDurationRequest(
+        group=group,
+        topic=topic,
+        receipt_handle=message.receipt_handle,
+        message_id=message.message_id,
+    )
+    request.invisible_duration.FromMilliseconds(int(seconds * 1000))
+    return request
+
+
+def nack(
+    messages: Sequence[ReceivedMessage],
+    group: v2.Resource,
+    topic: v2.Resource,
+    kind: "consumer.NackKind.ValueType",
+    delay_s: float | None,
+    reason: str,
+) -> consumer.NackRequest:
+    entries = [
+        consumer.NackEntry(message_id=message.message_id, receipt_handle=message.receipt_handle)
+        for message in messages
+    ]
+    request = consumer.NackRequest(
+        group=group, topic=topic, entries=entries, kind=kind, reason=reason
+    )
+    if delay_s is not None:
+        request.delay.FromMilliseconds(int(delay_s * 1000))
+    return request

@@ -1,0 +1,1 @@
+"""Topics, groups and stored messages, for operators' programs."""

@@ -1,0 +1,1 @@
+"""Applications of handlers: declared, run, supervised."""

@@ -1,0 +1,1 @@
+"""Channels, endpoints, telemetry, and calls that are tried again."""

@@ -1,0 +1,1 @@
+"""Receiving with leases: receive, renew, ack, nack."""

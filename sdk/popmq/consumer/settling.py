@@ -1,0 +1,216 @@
+"""What becomes of messages that are held: acks, nacks and changes of their invisible time.
+
+Acks and nacks of many callers share requests; each caller learns of its own message. An ack that
+is repeated is answered OK, so one whose answer did not come is asked again. A repeated nack may
+find the handle void: then the one before it was done, or the lease was over.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import grpc
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from popmq._core.gather import Bounds
+from popmq._core.messages import convert
+from popmq.connection.batching import Batches
+from popmq.connection.connection import BACKOFF, Connection
+from popmq.connection.repeating import ask_each
+from popmq.consumer.lease import Leases
+from popmq.errors import PopMQClientError, RefusedByServer, ServerUnreachable, check
+from popmq.log_fields import fields
+from popmq.message import ReceivedMessage
+from popmq_consumer.v1 import consumer_pb2 as consumer
+
+log = logging.getLogger(__name__)
+REASON_CHARS_MAX = 1_000  # the server keeps no more
+BOUNDS = Bounds(items_max=512, bytes_max=1 << 62, wait_s=0.05, under_way_max=4)
+"""Of acks; the server takes 1,024 in a request."""
+LINES_MAX = 256
+"""Kinds of nacks whose requests are kept; idle ones beyond are forgotten."""
+PATIENCE_LONGEST_S = 600.0
+"""An ack or nack is tried while no server answers, or its broker is away, as long as the lease
+lasts: nobody else gets the message until then, and who gives up earlier makes a duplicate."""
+PATIENCE_S = 30.0
+"""When it is not known how long the lease lasts."""
+
+
+class _Line(NamedTuple):
+    """Messages that may share a nack."""
+
+    topic: str
+    group: str
+    kind: int
+    delay_s: float | None
+    reason: str
+
+
+class Settling:
+    """Of one client."""
+
+    def __init__(self, connection: Connection, leases: Leases) -> None:
+        self._connection = connection
+        self._leases = leases
+        self._acks: dict[tuple[str, str], Batches[ReceivedMessage, None]] = {}
+        self._releasing: set[asyncio.Task[None]] = set()
+        self._nacks: dict[_Line, Batches[ReceivedMessage, None]] = {}
+
+    async def ack(self, message: ReceivedMessage) -> None:
+        """Raises the errors of `popmq.errors`."""
+        if not self._leases.end_now(message) or message.unanswered_s is not None:
+            await self._end_lease(message)
+        await self._acks_with(message).one(message)
+
+    def ack_now(self, message: ReceivedMessage, tell: Callable[[Exception | None], None]) -> bool:
+        """Nobody waits for it; `tell` learns what came of it. False: a change of its lease is not
+        answered, and `ack` has to wait for that."""
+        if not self._leases.end_now(message) or message.unanswered_s is not None:
+            return False
+        self._acks_with(message).put(message, 0, tell)
+        return True
+
+    def _acks_with(self, message: ReceivedMessage) -> Batches[ReceivedMessage, None]:
+        """Where its ack shares requests."""
+        topic, group = place = message.topic, message.group
+        batches = self._acks.get(place)
+        if batches is None:
+            batches = self._acks[place] = Batches(
+                lambda held: self._ack_batch(topic, group, held), BOUNDS
+            )
+        return batches
+
+    async def nack(
+        self, message: ReceivedMessage, delay_s: float | None, reason: str, *, counted: bool
+    ) -> None:
+        kind = consumer.NACK_KIND_COUNTED if counted else consumer.NACK_KIND_UNCOUNTED
+        await self._nack(message, kind, delay_s, reason)
+
+    async def reject(self, message: ReceivedMessage, reason: str) -> None:
+        await self._nack(message, consumer.NACK_KIND_FATAL, None, reason)
+
+    def give_back(self, messages: list[ReceivedMessage]) -> None:
+        """At once and uncounted, while the caller goes on; nobody is told when it fails."""
+        for message in messages:
+            task = asyncio.create_task(self.release(message))
+            self._releasing.add(task)
+            task.add_done_callback(self._releasing.discard)
+
+    async def release(self, message: ReceivedMessage) -> None:
+        """Give it back at once, uncounted; if that fails it comes when its lease ends."""
+        try:
+            await self.nack(message, 0.0, "", counted=False)
+        except PopMQClientError as failed:
+            text = "message %s comes again when its lease ends: %s"
+            log.info(text, message.message_id, failed, extra=fields(message, failed))
+
+    async def extend(self, message: ReceivedMessage, seconds: float) -> None:
+        """Tried once; if no answer came, the next call about the message finds out whether it was
+        done. Updates the message's handle."""
+        renewed = await self._leases.end(message)
+        await self._change(message, seconds)
+        if renewed is not None and seconds > 0:
+            self._leases.hold([message], seconds, renewed.longest_s, renewed.over)
+
+    async def _change(self, message: ReceivedMessage, seconds: float) -> None:
+        connection = self._connection
+        group, topic = connection.resource(message.group), connection.resource(message.topic)
+        request = convert.change(message, group, topic, seconds)
+        try:
+            response = await connection.ask(
+                connection.stub.ChangeInvisibleDuration, request, attempts=1
+            )
+            check(response.status)
+        except PopMQClientError as failed:
+            message.unanswered_s = seconds if failed.retriable else None
+            raise
+        message.unanswered_s = None
+        message.receipt_handle = response.receipt_handle
+        message.held_until_s = time.monotonic() + seconds
+
+    async def _end_lease(self, message: ReceivedMessage) -> None:
+        """It is renewed no more, and its handle is the newest one. A change that was not answered
+        is asked for again: the server answers the handle that it made."""
+        await self._leases.end(message)
+        deadline_s, failures = time.monotonic() + _patience_s([message]), 0
+        while message.unanswered_s is not None:
+            try:
+                await self._change(message, message.unanswered_s)
+            except PopMQClientError as failed:
+                if not failed.retriable or time.monotonic() >= deadline_s:
+                    return  # the ack says what is wrong
+                failures += 1
+                await asyncio.sleep(BACKOFF.after(failures, random.random()))
+
+    async def drain(self) -> None:
+        """Until everything that was said is answered."""
+        await asyncio.gather(*self._releasing)
+        await asyncio.gather(
+            *(batches.drain() for batches in (*self._acks.values(), *self._nacks.values()))
+        )
+
+    async def close(self) -> None:
+        for batches in (*self._acks.values(), *self._nacks.values()):
+            await batches.cancel()
+
+    async def _nack(
+        self,
+        message: ReceivedMessage,
+        kind: "consumer.NackKind.ValueType",
+        delay_s: float | None,
+        reason: str,
+    ) -> None:
+        await self._end_lease(message)
+        line = _Line(message.topic, message.group, kind, delay_s, reason[:REASON_CHARS_MAX])
+        batches = self._nacks.get(line)
+        if batches is None:
+            if len(self._nacks) >= LINES_MAX:
+                self._nacks = {name: kept for name, kept in self._nacks.items() if not kept.idle}
+            batches = self._nacks[line] = Batches(lambda held: self._nack_batch(line, held), BOUNDS)
+        await batches.one(message)
+
+    async def _ack_batch(
+        self, topic: str, group: str, held: list[ReceivedMessage]
+    ) -> list[Exception | None]:
+        connection = self._connection
+
+        async def ask(left: list[ReceivedMessage]) -> Any:
+            request = convert.ack(left, connection.resource(group), connection.resource(topic))
+            return await connection.ask(connection.stub.AckMessage, request, attempts=1)
+
+        return await ask_each(held, ask, _done, _patience_s(held), connection.go_elsewhere)
+
+    async def _nack_batch(self, line: _Line, held: list[ReceivedMessage]) -> list[Exception | None]:
+        connection = self._connection
+
+        async def ask(left: list[ReceivedMessage]) -> Any:
+            group, topic = connection.resource(line.group), connection.resource(line.topic)
+            kind = consumer.NackKind.ValueType(line.kind)
+            request = convert.nack(left, group, topic, kind, line.delay_s, line.reason)
+            try:
+                return await connection.ask(connection.consumer.Nack, request, attempts=1)
+            except ServerUnreachable as failed:
+                cause = failed.__cause__
+                if not isinstance(cause, grpc.aio.AioRpcError):
+                    raise
+                if cause.code() is not grpc.StatusCode.UNIMPLEMENTED:
+                    raise
+                text = f"{connection.endpoint} is no PopMQ: it does not know nack and reject"
+                raise RefusedByServer(v2.NOT_IMPLEMENTED, text) from cause
+
+        return await ask_each(held, ask, _done, _patience_s(held), connection.go_elsewhere)
+
+
+def _patience_s(held: list[ReceivedMessage]) -> float:
+    """What is left of the longest lease among them."""
+    if not all(message.held_until_s for message in held):
+        return PATIENCE_S
+    left_s = max(message.held_until_s for message in held) - time.monotonic()
+    return min(PATIENCE_LONGEST_S, max(0.0, left_s))
+
+
+def _done(_: Any) -> None:
+    """The result of an entry that was answered OK."""

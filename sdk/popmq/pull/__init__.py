@@ -1,0 +1,1 @@
+"""Pulling from offsets: pull, push, orderly and broadcast consumers."""

@@ -1,0 +1,1 @@
+"""Topics and groups, their settings, and who has to be told of a change."""

@@ -1,0 +1,100 @@
+"""The catalog: topics, groups, floors of deleted topics and the broker's permission. Each change is
+a record of the log before it holds.
+
+    rmq_sys_popmq_catalog   one queue, a record for each change, in order:
+                            {"k": kind, "n": name, "v": value}; without v it is gone
+                            topic   name → as in topics.json
+                            group   name → as in subscriptionGroup.json
+                            floors  topic → {queue id: first offset of what came after}
+                            perm    ""   → RocketMQ's bits
+                            peer    name of another broker → identity of its data directory
+    config/catalog.json     {"logEnd": N}: the files of config/ hold all changes before N
+
+The files are written now and then, for RocketMQ and for a quick start. A start reads them, and the
+records from N on. A record says what holds from then on, so one that is read again does no harm.
+"""
+
+import json
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from popmq_broker.core.catalog.tables import (
+    GroupConfig,
+    TopicConfig,
+    group_fields,
+    group_of,
+    topic_fields,
+    topic_of,
+)
+from popmq_common.errors import Corrupt
+
+CATALOG_FILE: Final = "catalog.json"
+Floors = dict[int, int]
+
+
+class Kind(StrEnum):
+    TOPIC = "topic"
+    GROUP = "group"
+    FLOORS = "floors"
+    PERM = "perm"
+    PEER = "peer"
+
+
+class Change(NamedTuple):
+    kind: Kind
+    name: str
+    value: TopicConfig | GroupConfig | Floors | int | str | None
+    """None: it is gone."""
+
+
+def topic(config: TopicConfig) -> Change:
+    return Change(Kind.TOPIC, config.name, config)
+
+
+def group(config: GroupConfig) -> Change:
+    return Change(Kind.GROUP, config.name, config)
+
+
+def encode(change: Change) -> bytes:
+    fields: dict[str, Any] = {"k": change.kind, "n": change.name}
+    value = change.value
+    if isinstance(value, TopicConfig):
+        fields["v"] = topic_fields(value)
+    elif isinstance(value, GroupConfig):
+        fields["v"] = group_fields(value)
+    elif value is not None:
+        fields["v"] = value
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def decode(body: bytes, *, where: str) -> Change:
+    """Raises `Corrupt` naming `where`."""
+    try:
+        fields = json.loads(body)
+        kind, name = Kind(fields["k"]), str(fields["n"])
+        return Change(kind, name, _value(kind, fields["v"]) if "v" in fields else None)
+    except (KeyError, TypeError, ValueError, AttributeError) as wrong:
+        raise Corrupt(path=where, offset="?", reason=f"no change: {wrong!r}") from wrong
+
+
+def _value(kind: Kind, raw: Any) -> TopicConfig | GroupConfig | Floors | int | str:
+    if kind is Kind.TOPIC:
+        return topic_of(raw)
+    if kind is Kind.GROUP:
+        return group_of(raw)
+    if kind is Kind.FLOORS:
+        return {int(queue_id): int(floor) for queue_id, floor in raw.items()}
+    return str(raw) if kind is Kind.PEER else int(raw)
+
+
+def encode_end(log_end: int) -> str:
+    """Of catalog.json."""
+    return json.dumps({"logEnd": log_end})
+
+
+def decode_end(text: str) -> int:
+    """Raises `Corrupt`."""
+    try:
+        return int(json.loads(text)["logEnd"])
+    except (KeyError, TypeError, ValueError) as wrong:
+        raise Corrupt(path=CATALOG_FILE, offset=0, reason=f"no log end: {wrong!r}") from wrong

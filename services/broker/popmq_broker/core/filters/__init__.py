@@ -1,0 +1,1 @@
+"""Which messages a consumer wants: by tag, or by a filter in SQL 92."""

@@ -1,0 +1,1 @@
+"""Groups: offsets, where they start, who pulls which queue, queue locks."""

@@ -1,0 +1,374 @@
+"""Leases: which messages a group holds, until when, and what an ack or a change finds out.
+
+One `GroupQueue` per group and queue holds the position (the next offset to hand out) and the live
+leases. States of one message for one group, and what moves it:
+
+    ready ──pop──► leased ──ack──► acked
+      ▲              │ ├──change──► leased again, one generation higher; old handles superseded,
+      │              │ │            but for the same change once more: its answer may be lost
+      │              │ └──move───► dropped (reset, topic deleted): fenced
+      └── a copy ────┘ time runs out, or given back: expired
+          in the retry topic, or the dead letters
+
+Everything here is synchronous and knows no clock: `now_ms` is an argument. The caller appends to
+the journal before it applies, and answers when the journal is durable.
+
+Differs from RocketMQ: there the records in the revive topic are the authority and an ack of a
+lease that does not exist is stored and answered OK; here the table is, and the answer is typed.
+"""
+
+import heapq
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from itertools import count
+from typing import Final, NamedTuple
+
+from popmq_broker.core.groups.offsets import QueueKey
+from popmq_broker.core.leases.grant import Grant, Lease
+from popmq_broker.core.leases.order import Order
+from popmq_broker.core.leases.pop_buffer import Unstored
+from popmq_broker.core.leases.renewal import Renewals
+from popmq_common.records.receipt import Receipt
+
+RESOLVED_KEPT_MAX: Final = 1024
+"""Per queue and group: how many ended leases are remembered to answer late acks exactly."""
+NO_BOUND: Final = 1 << 62
+STALE_DUE_MIN: Final = 1024
+"""Entries of ended leases stay in the heap until they are a multiple of the live ones."""
+
+
+class Outcome(Enum):
+    DONE = "done"
+    ALREADY_ACKED = "already acked"
+    EXPIRED = "expired"
+    SUPERSEDED = "superseded"
+    UNKNOWN = "unknown"
+
+
+class Ended(NamedTuple):
+    generation: int
+    outcome: Outcome  # what a later ack of that generation is told
+
+
+class GroupQueue:
+    """One group's standing in one queue."""
+
+    def __init__(self, key: QueueKey, position: int, *, fifo: bool = False) -> None:
+        self.key = key
+        self.position = position
+        self.order = Order(position) if fifo else None
+        """Of a FIFO group: which message may go next."""
+        self.unstored = Unstored()
+        """What was handed out and is in no journal: only with pop_buffer=memory."""
+        self.committed = position
+        self.expired = 0
+        """Messages that were deleted before the group was done with them."""
+        self.fenced_ms = 0
+        """Pops before this time are void: the position was moved while they were held."""
+        self.pops = 0
+        """Pops of the group so far; decides whose turn it is."""
+        self.leases: dict[int, Lease] = {}
+        self._ended: OrderedDict[int, Ended] = OrderedDict()
+
+    def __repr__(self) -> str:
+        key = self.key
+        return (
+            f"<{key.topic}/{key.queue_id} of {key.group}: position {self.position}, "
+            f"committed {self.committed}, {len(self.leases)} leased>"
+        )
+
+    def judge(self, ref: Receipt, now_ms: int) -> Outcome:
+        """What an ack or change through `ref` finds; DONE: it holds the newest live lease."""
+        if ref.pop_time_ms < self.fenced_ms:
+            return Outcome.SUPERSEDED
+        lease = self.leases.get(ref.queue_offset)
+        if lease is None:
+            return self._judge_ended(ref, now_ms)
+        grant = lease.grant
+        if ref.generation < grant.generation:
+            return Outcome.SUPERSEDED
+        if ref.generation > grant.generation or ref.pop_time_ms != grant.pop_time_ms:
+            return Outcome.UNKNOWN
+        return Outcome.DONE if now_ms < grant.pop_time_ms + grant.invisible_ms else Outcome.EXPIRED
+
+    def repeats_change(self, ref: Receipt, now_ms: int) -> bool:
+        """`ref` is the handle by which the newest live lease was made, in a change. So its answer
+        may have been lost: whoever asks again with it knows no newer handle."""
+        lease = self.leases.get(ref.queue_offset)
+        if lease is None or lease.grant.due_ms <= now_ms or ref.pop_time_ms < self.fenced_ms:
+            return False
+        return lease.grant.changed_from == (ref.generation, ref.pop_time_ms)
+
+    def _judge_ended(self, ref: Receipt, now_ms: int) -> Outcome:
+        if ref.queue_offset >= self.position:
+            return Outcome.UNKNOWN
+        ended = self._ended.get(ref.queue_offset)
+        if ended is None:
+            due = ref.pop_time_ms + ref.invisible_ms <= now_ms
+            return Outcome.EXPIRED if due else Outcome.UNKNOWN
+        if ref.generation < ended.generation:
+            return Outcome.SUPERSEDED
+        return ended.outcome if ref.generation == ended.generation else Outcome.UNKNOWN
+
+    def ended(self, queue_offset: int) -> Outcome | None:
+        """How the last lease of a message ended; None: none has, or it is not remembered."""
+        found = self._ended.get(queue_offset)
+        return None if found is None else found.outcome
+
+    def end(self, queue_offset: int, outcome: Outcome) -> Lease:
+        """Remove a live lease and remember why. Called by the table, which counts."""
+        lease = self.leases.pop(queue_offset)
+        self._ended[queue_offset] = Ended(lease.grant.generation, outcome)
+        if len(self._ended) > RESOLVED_KEPT_MAX:
+            self._ended.popitem(last=False)
+        return lease
+
+    def advance(self, to: int) -> None:
+        """The only way the committed offset grows: over what is durable, never back.
+
+        A move that came in between wins: nothing is committed past the position. Of a FIFO group
+        `pass_settled` commits.
+        """
+        if self.order is None:
+            self.committed = max(self.committed, min(to, self.position))
+
+    def is_done_to(self, end: int) -> bool:
+        """All before `end` was handed out and is committed: a pop finds, and changes, nothing."""
+        return self.order is None and self.position >= end and self.committed == self.position
+
+    def settled(self, queue_offset: int, lease: Lease) -> list[Lease]:
+        """A message is done with, its lease has ended; returns leases nobody needs any more."""
+        if self.order is None:
+            return [lease]
+        self.order.settle(queue_offset)
+        return self.pass_settled()
+
+    def pass_settled(self) -> list[Lease]:
+        """A FIFO group's committed offset goes over what is settled; returns leases nobody needs.
+
+        It may be ahead of the disk by an ack that is not answered yet; the offsets file is not.
+        """
+        if self.order is None:
+            return []
+        over = self.order.advance(self.position)
+        self.committed = self.order.first
+        return over
+
+    @property
+    def needed_from(self) -> int:
+        """The offset that a restart begins with, besides what the journal says."""
+        if self.order is not None:
+            return self.order.first
+        return self.unstored.needed_from(self.position)
+
+    @property
+    def in_use(self) -> bool:
+        """Messages are held, or were handed out and are not settled."""
+        return bool(self.leases) or (self.order is not None and self.order.was_begun)
+
+    def keep_order(self, *, fifo: bool) -> None:
+        """From now on a FIFO group's, or no longer; nothing is `in_use`."""
+        if self.order is not None:
+            self.position = self.order.first
+        self.order = Order(self.position) if fifo else None
+
+    def expire_below(self, offset: int) -> tuple[int, list[Lease]]:
+        """Messages before `offset` are gone from the log: the group goes on behind them.
+
+        Returns how many it had not settled, and leases nobody needs any more. Those that are held
+        stay: whoever ends them counts them.
+        """
+        if self.order is not None:
+            lost = self.order.expire_below(offset, self.position)
+        else:
+            lost = max(0, offset - self.position)
+        self.expired += lost
+        self.position = max(self.position, offset)
+        if self.order is not None:
+            self.position = self.order.end_of_known(self.position)
+        else:
+            self.advance(self.needed_from)
+        return lost, self.pass_settled()
+
+    def needed_leases(self) -> list[Lease]:
+        """Those whose checkpoints a restart needs."""
+        return list(self.leases.values()) if self.order is None else self.order.leases()
+
+    def fence(self, to: int) -> list[Lease]:
+        """Set the position outright; leases are dropped, those that were needed are returned."""
+        dropped = self.needed_leases()
+        times_ms = [lease.grant.pop_time_ms for lease in self.leases.values()]
+        self.fenced_ms = max([self.fenced_ms, *(ms + 1 for ms in times_ms)])
+        self.leases.clear()
+        self._ended.clear()
+        self.position = self.committed = to
+        if self.order is not None:
+            self.order = Order(to)
+        return dropped
+
+
+class Due(NamedTuple):
+    """Messages of one grant that are looked at when its time is over."""
+
+    due_ms: int
+    serial: int
+    """Those that are due in the same millisecond go by age."""
+    key: QueueKey
+    offsets: tuple[int, ...]
+    grant: Grant
+
+
+class LeaseTable:
+    """All group queues of a broker, and which lease is due next."""
+
+    def __init__(self) -> None:
+        self.queues: dict[QueueKey, GroupQueue] = {}
+        self.live_count = 0
+        self.renewals = Renewals()
+        self._due: list[Due] = []
+        self._due_offsets = 0
+        self._serials = count()
+
+    def add(self, queue: GroupQueue, leases: Mapping[int, Lease]) -> None:
+        """Leases by queue offset, all of one grant; each takes the place of an older one."""
+        if not leases:
+            return
+        live = len(queue.leases)
+        for offset in leases.keys() & queue.leases.keys():
+            self.renewals.drop(queue.leases[offset].grant, offset)
+        queue.leases.update(leases)
+        self.live_count += len(queue.leases) - live
+        grant = next(iter(leases.values())).grant
+        self.renewals.add(queue.key, grant, leases)
+        self._push(Due(grant.due_ms, next(self._serials), queue.key, tuple(leases), grant))
+        if self._due_offsets > 4 * self.live_count + STALE_DUE_MIN:
+            self._sweep()
+
+    def _push(self, due: Due) -> None:
+        heapq.heappush(self._due, due)
+        self._due_offsets += len(due.offsets)
+
+    def _pop(self) -> Due:
+        due = heapq.heappop(self._due)
+        self._due_offsets -= len(due.offsets)
+        return due
+
+    def _sweep(self) -> None:
+        live = [(due, tuple(self._live(due))) for due in self._due]
+        self._due = [due._replace(offsets=offsets) for due, offsets in live if offsets]
+        self._due_offsets = sum(len(due.offsets) for due in self._due)
+        heapq.heapify(self._due)
+
+    def end(self, queue: GroupQueue, queue_offset: int, outcome: Outcome) -> Lease:
+        self.live_count -= 1
+        lease = queue.end(queue_offset, outcome)
+        self.renewals.drop(lease.grant, queue_offset)
+        return lease
+
+    def fence(self, queue: GroupQueue, to: int) -> list[Lease]:
+        """Move a queue's position; its leases are dropped, those that were needed returned."""
+        self._void(queue)
+        return queue.fence(to)
+
+    def forget(self, key: QueueKey) -> list[Lease]:
+        """Drop all that is known of a queue; leases that were needed are returned.
+
+        A pop that is still to be answered may have the queue in its hands, so it is emptied too.
+        """
+        queue = self.queues.pop(key, None)
+        return [] if queue is None else self.fence(queue, queue.position)
+
+    def _void(self, queue: GroupQueue) -> None:
+        self.live_count -= len(queue.leases)
+        for offset, lease in queue.leases.items():
+            self.renewals.drop(lease.grant, offset)
+
+    def next_due_ms(self) -> int | None:
+        while self._due and next(self._live(self._due[0]), None) is None:
+            self._pop()
+        return self._due[0].due_ms if self._due else None
+
+    def late_ms(self, now_ms: int) -> int:
+        """How long the oldest due lease has waited for its revival."""
+        next_ms = self.next_due_ms()
+        return 0 if next_ms is None else max(0, now_ms - next_ms)
+
+    def overdue_count(self, now_ms: int) -> int:
+        """Live leases whose time is over and that wait for their revival."""
+        return sum(len(list(self._live(due))) for due in self._due if due.due_ms <= now_ms)
+
+    def take_due(self, now_ms: int, count_max: int, bytes_max: int = NO_BOUND) -> list[Due]:
+        """Live leases whose time is over, oldest first: `count_max` at most, and no further ones
+        when their messages have `bytes_max` together.
+
+        The caller ends each, or puts them back.
+        """
+        taken: list[Due] = []
+        room, room_bytes = count_max, bytes_max
+        while self._due and self._due[0].due_ms <= now_ms and room and room_bytes > 0:
+            due = self._pop()
+            offsets = tuple(self._live(due))
+            fits = 0
+            while fits < min(len(offsets), room) and room_bytes > 0:
+                room_bytes -= self.queues[due.key].leases[offsets[fits]].size_bytes
+                fits += 1
+            if len(offsets) > fits:
+                self._push(due._replace(offsets=offsets[fits:]))
+            if fits:
+                taken.append(due._replace(offsets=offsets[:fits]))
+                room -= fits
+        return taken
+
+    def put_back(self, taken: list[Due], due_ms: int) -> None:
+        """Look at these again at `due_ms`; the leases themselves do not change."""
+        for due in taken:
+            self._push(due._replace(due_ms=due_ms))
+
+    def _live(self, due: Due) -> Iterator[int]:
+        queue = self.queues.get(due.key)
+        if queue is None:
+            return
+        for offset in due.offsets:
+            lease = queue.leases.get(offset)
+            if lease is not None and lease.grant is due.grant:  # else changed, or renewed
+                yield offset
+
+
+class ReviveProgress:
+    """Per revive queue: from which revive offset on checkpoints are still needed."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, dict[int, int]] = {}
+        self._moves: deque[tuple[int, int]] = deque()
+
+    def opened(self, revive_queue: int, revive_offset: int, lease_count: int) -> None:
+        if lease_count:
+            self._open.setdefault(revive_queue, {})[revive_offset] = lease_count
+
+    def closed(self, lease: Lease) -> None:
+        counts = self._open[lease.grant.revive_queue]
+        revive_offset = lease.grant.revive_offset
+        left = counts[revive_offset] - 1
+        if left:
+            counts[revive_offset] = left
+        else:
+            del counts[revive_offset]
+
+    def first_needed(self, revive_queue: int, end: int) -> int:
+        """The smallest revive offset a lease rests on; `end` when there is none.
+
+        Checkpoints are opened in the order of their offsets, and a dict keeps that order.
+        """
+        return next(iter(self._open.get(revive_queue, ())), end)
+
+    def moved(self, revive_offset: int, log_offset: int) -> None:
+        """A position was moved: a record in revive queue 0."""
+        self._moves.append((revive_offset, log_offset))
+
+    def first_move(self, needed_from: int) -> int | None:
+        """The revive offset of the first move behind the log offset `needed_from`, where the first
+        checkpoint is that a start will read: older checkpoints mean nothing without the move."""
+        while self._moves and self._moves[0][1] < needed_from:
+            self._moves.popleft()
+        return self._moves[0][0] if self._moves else None

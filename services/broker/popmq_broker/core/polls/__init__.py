@@ -1,0 +1,1 @@
+"""Receives that wait for messages, and counts of what was asked for."""

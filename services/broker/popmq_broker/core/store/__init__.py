@@ -1,0 +1,1 @@
+"""Formats of the store's files, and what recovery and retention decide."""

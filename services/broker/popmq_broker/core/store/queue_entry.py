@@ -1,0 +1,95 @@
+"""The ConsumeQueue entry: where one message of a queue lies in the CommitLog.
+
+Entry number n is the message with queue offset n, so an entry is found by multiplication, never
+by search. Big-endian, 20 bytes:
+
+    0 .. 8    i64   log_offset   first byte of the record
+    8 .. 12   i32   size_bytes   length of the record; 0 marks an unused slot
+    12 .. 20  i64   tags_code    Java's hash of the tag, compared before the record is read
+
+There is no checksum: the record has one, and a lost queue file is rebuilt from the log.
+
+Source: RocketMQ ConsumeQueue (CQ_STORE_UNIT_SIZE), MessageExtBrokerInner.tagsString2tagsCode.
+"""
+
+from functools import lru_cache
+from struct import Struct
+from typing import Final, NamedTuple
+
+from popmq_common.records import properties as names
+from popmq_common.units import LogOffset
+
+ENTRY_BYTES: Final = 20
+_LAYOUT: Final = Struct(">qiq")
+assert _LAYOUT.size == ENTRY_BYTES
+
+
+class QueueEntry(NamedTuple):
+    log_offset: LogOffset
+    size_bytes: int
+    tags_code: int
+
+
+DAMAGED: Final = QueueEntry(LogOffset(1 << 62), 0, 0)
+"""In the place of an entry that is not the one of its message: no record is there."""
+
+
+def encode(entry: QueueEntry) -> bytes:
+    return _LAYOUT.pack(*entry)
+
+
+def pack(log_offset: int, size_bytes: int, tags_code: int) -> bytes:
+    """`encode` without a `QueueEntry`, for the append path."""
+    return _LAYOUT.pack(log_offset, size_bytes, tags_code)
+
+
+def decode_at(slots: bytes | bytearray, at: int) -> QueueEntry | None:
+    """The slot that begins there; None: it was never written."""
+    log_offset, size_bytes, tags_code = _LAYOUT.unpack_from(slots, at)
+    if size_bytes <= 0 or log_offset < 0:
+        return None
+    return QueueEntry(LogOffset(log_offset), size_bytes, tags_code)
+
+
+def decode_all(slots: bytes) -> list[QueueEntry]:
+    """Consecutive slots; stops before the first that was never written."""
+    assert len(slots) % ENTRY_BYTES == 0
+    entries = []
+    for slot in _LAYOUT.iter_unpack(slots):
+        entry = tuple.__new__(QueueEntry, slot)  # half the time of QueueEntry(*slot)
+        if entry.size_bytes <= 0 or entry.log_offset < 0:
+            break
+        entries.append(entry)
+    return entries
+
+
+def decode_each(slots: bytes) -> list[QueueEntry]:
+    """Consecutive slots that all were written; `DAMAGED` for what cannot have been."""
+    found = decode_all(slots)
+    while len(found) < len(slots) // ENTRY_BYTES:
+        found.append(DAMAGED)
+        found += decode_all(slots[len(found) * ENTRY_BYTES :])
+    return found
+
+
+@lru_cache(maxsize=4096)
+def tags_code(tag: str) -> int:
+    """Java's `String.hashCode`: over UTF-16 units, 32 bits with sign. 0 without a tag."""
+    value = 0
+    units = tag.encode("utf-16-be", "surrogatepass")
+    for i in range(0, len(units), 2):
+        value = (value * 31 + (units[i] << 8 | units[i + 1])) & 0xFFFFFFFF
+    return value - (1 << 32) if value & 0x80000000 else value
+
+
+def tag_of(properties: bytes) -> str | None:
+    return names.value_of(properties, _TAG)
+
+
+def tags_code_of(properties: bytes) -> int:
+    """Of the tag in a property string; 0 without one."""
+    tag = tag_of(properties)
+    return tags_code(tag) if tag else 0
+
+
+_TAG = (names.TAGS + names.NAME_END).encode()

@@ -1,0 +1,1 @@
+"""Topics and groups are made, changed, deleted; the broker tells the nameservers."""

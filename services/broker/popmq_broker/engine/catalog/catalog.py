@@ -1,0 +1,163 @@
+"""Topics, groups, floors and the permission change here, and only here: a record of the log first
+(core/catalog/catalog.py). The files of config/ are written behind, every few seconds.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar
+
+from popmq_broker.core.catalog import tables
+from popmq_broker.core.catalog.catalog import CATALOG_FILE, Change, Kind, encode, encode_end
+from popmq_broker.core.catalog.tables import GroupConfig, TopicConfig
+from popmq_broker.core.groups.offsets import QueueKey
+from popmq_broker.core.groups.starts import StartKey
+from popmq_broker.core.store.queue_entry import tags_code
+from popmq_broker.engine.journal import journal
+from popmq_broker.engine.journal.moves import apply_moves, position_drafts
+from popmq_broker.engine.journal.pop_buffer import append_behind
+from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.store.store import Draft
+from popmq_common.records import hosts
+from popmq_common.records import properties as names
+from popmq_common.records.names import CATALOG_TOPIC, is_user_topic
+
+TOPICS_FILE: Final = "topics.json"
+GROUPS_FILE: Final = "subscriptionGroup.json"
+FLOORS_FILE: Final = "topicFloors.json"
+PERMISSION_FILE: Final = "permission.json"
+PEERS_FILE: Final = "peers.json"
+Row = TypeVar("Row")
+_CODES: Final = {kind: tags_code(kind) for kind in Kind}
+
+
+class Catalog:
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+        self._being_saved: dict[Kind, int] = {}
+        self._saving = asyncio.Lock()
+        state.needs["catalog"] = self._needed_from
+
+    def change(
+        self,
+        *changes: Change,
+        moves: Mapping[QueueKey, int] | None = None,
+        forgotten: Sequence[StartKey] = (),
+    ) -> None:
+        """Append the changes and then `moves`, all or none, and apply them. Raises `DiskFull`,
+        `TooManyRequests`, `StoreClosed`; then nothing has changed.
+
+        `moves`: positions that change with it. `forgotten`: starts of a group that is deleted.
+        Whoever answers for it awaits the log's end first.
+        """
+        state = self._state
+        now_ms, log_end = state.clock.now_ms(), state.store.log_end
+        drafts = [_draft(one, now_ms) for one in changes]
+        drafts += position_drafts(state, moves or {}, now_ms)
+        drafts += [journal.start(state, key, None, now_ms) for key in forgotten]
+        appended = append_behind(state, [], drafts, now_ms)
+        for one in changes:
+            state.unsaved.setdefault(one.kind, log_end)
+            apply(state, one)
+        apply_moves(state, moves or {}, appended[len(changes) :])
+        for start in forgotten:
+            del state.starts[start]
+
+    def write_all(self) -> None:
+        """The files are not what is in memory: all of them are written with the next `save`."""
+        for kind in Kind:
+            self._state.unsaved.setdefault(kind, 0)
+
+    async def save(self) -> None:
+        """Write the files of what changed since the last time.
+
+        Raises `DiskFull`; the next call tries again, every few seconds.
+        """
+        async with self._saving:
+            state = self._state
+            if not state.unsaved:
+                return
+            self._being_saved, state.unsaved = state.unsaved, {}
+            try:
+                await self._save(set(self._being_saved))
+            except BaseException:
+                state.unsaved |= self._being_saved
+                raise
+            finally:
+                self._being_saved = {}
+
+    def _needed_from(self) -> int | None:
+        """The oldest change that is in the log alone."""
+        unsaved = (*self._state.unsaved.values(), *self._being_saved.values())
+        return min(unsaved, default=None)
+
+    async def _save(self, kinds: set[Kind]) -> None:
+        """Files of one moment, and then up to where in the log they go."""
+        store, log_end = self._state.store, self._state.store.log_end
+        texts = self._texts(kinds)
+        await store.durable(log_end)
+        for name, text in texts:
+            await store.save_config(name, await text)
+        await store.save_config(CATALOG_FILE, encode_end(log_end))
+
+    def _texts(self, kinds: set[Kind]) -> "list[tuple[str, asyncio.Task[str]]]":
+        """Large tables take their time, so a thread writes them; of copies, made now."""
+        state, now_ms = self._state, self._state.clock.now_ms()
+        found = []
+        if Kind.FLOORS in kinds:
+            floors = {topic: dict(queues) for topic, queues in state.floors.items()}
+            found.append((FLOORS_FILE, asyncio.to_thread(json.dumps, floors)))
+        if Kind.TOPIC in kinds:
+            topics = dict(state.topics), state.topic_versions.current, now_ms
+            found.append((TOPICS_FILE, asyncio.to_thread(tables.encode_topics, *topics)))
+        if Kind.GROUP in kinds:
+            groups = dict(state.groups), state.groups_version, now_ms
+            found.append((GROUPS_FILE, asyncio.to_thread(tables.encode_groups, *groups)))
+        if Kind.PERM in kinds:
+            perm = {"perm": state.perm}
+            found.append((PERMISSION_FILE, asyncio.to_thread(json.dumps, perm)))
+        if Kind.PEER in kinds:
+            found.append((PEERS_FILE, asyncio.to_thread(json.dumps, dict(state.peers))))
+        return [(name, asyncio.ensure_future(text)) for name, text in found]
+
+
+def apply(state: BrokerState, change: Change) -> None:
+    """What a record says holds from now on."""
+    value = change.value
+    if change.kind is Kind.TOPIC:
+        before = change.name in state.topics
+        _put(state.topics, change.name, value if isinstance(value, TopicConfig) else None)
+        if is_user_topic(change.name):
+            state.user_topic_count += (change.name in state.topics) - before
+        state.topic_versions.changed(change.name)
+    elif change.kind is Kind.GROUP:
+        _put(state.groups, change.name, value if isinstance(value, GroupConfig) else None)
+        state.groups_version += 1
+    elif change.kind is Kind.FLOORS:
+        _put(state.floors, change.name, value if isinstance(value, dict) else None)
+    elif change.kind is Kind.PEER:
+        _put(state.peers, change.name, value if isinstance(value, str) else None)
+    elif isinstance(value, int):
+        state.perm = value
+        state.topic_versions.all_changed()
+
+
+def _put(rows: dict[str, Row], name: str, row: Row | None) -> None:
+    if row is None:
+        rows.pop(name, None)
+    else:
+        rows[name] = row
+
+
+def _draft(change: Change, now_ms: int) -> Draft:
+    return Draft(
+        topic=CATALOG_TOPIC,
+        queue_id=0,
+        body=encode(change),
+        properties=names.encode({names.TAGS: change.kind}),
+        tags_code=_CODES[change.kind],
+        sys_flag=0,
+        flag=0,
+        born_timestamp_ms=now_ms,
+        born_host=hosts.LOCAL,
+    )

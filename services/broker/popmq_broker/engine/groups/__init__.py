@@ -1,0 +1,1 @@
+"""Consumer groups: pulls, offsets, resets, starts, queue locks."""

@@ -1,0 +1,97 @@
+"""Committed offsets on disk: written now and then, completed by the revive topic at start.
+
+A snapshot is taken in one go: positions of all groups, and for each revive queue the first
+checkpoint a live lease rests on. It is written only after everything it relies on is durable, so
+the file never knows of a position or an ack that a crash could still undo.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from popmq_broker.core.groups import offsets
+from popmq_broker.core.groups.offsets import OffsetTable, QueueKey
+from popmq_broker.core.store.queue_entry import DAMAGED
+from popmq_broker.engine.catalog.catalog import Catalog
+from popmq_broker.engine.journal.state import BrokerState
+from popmq_common.errors import DiskFull
+from popmq_common.records.names import (
+    HALF_GROUP,
+    HALF_OP_TOPIC,
+    HALF_TOPIC,
+    REVIVE_GROUP,
+    TIMER_TOPIC,
+    WHEEL_GROUP,
+)
+
+OFFSETS_FILE = "consumerOffset.json"
+TIMER_TOPIC_SEEN = QueueKey(WHEEL_GROUP, TIMER_TOPIC, 0)
+"""The file's entry that says how far engine/startup/parked_leases.py has looked."""
+
+
+class Offsets:
+    def __init__(self, state: BrokerState, catalog: Catalog) -> None:
+        self._state = state
+        self._catalog = catalog
+        self._written: tuple[Mapping[Any, Any], ...] = ()
+
+    async def run(self) -> None:
+        """Write the offsets each interval, for ever."""
+        while True:
+            await asyncio.sleep(self._state.config.offsets_interval_ms / 1000)
+            try:
+                await self.write()
+            except DiskFull as full:
+                self._state.log.warning("offsets.postponed", reason=str(full))
+
+    async def write(self) -> None:
+        await self._state.damage.saved_quietly()
+        await self._catalog.save()
+        table = self.table()
+        snapshot = (table.offsets, table.expired, table.starts)
+        if snapshot == self._written:
+            return
+        await self._state.store.durable(table.log_end)
+        text = offsets.encode(table, self._state.clock.now_ms())
+        await self._state.store.save_config(OFFSETS_FILE, text)
+        self._written = snapshot
+
+    def table(self) -> OffsetTable:
+        """Positions at this moment; they rest on what is in the log, on disk or not yet."""
+        queues = self._state.leases.queues
+        expired = {key: queue.expired for key, queue in queues.items() if queue.expired}
+        starts = dict(self._state.starts)
+        return OffsetTable(self._state.store.log_end, self._snapshot(), expired, starts)
+
+    def _snapshot(self) -> dict[QueueKey, int]:
+        state = self._state
+        found = {key: queue.needed_from for key, queue in state.leases.queues.items()}
+        found[TIMER_TOPIC_SEEN] = state.timer_topic_seen
+        needed_from = state.store.durable_end
+        for i in range(state.config.revive_queues):
+            end = state.store.max_offset(state.revive_topic, i)
+            oldest = state.store.min_offset(state.revive_topic, i)
+            first = max(oldest, state.progress.first_needed(i, end))
+            found[QueueKey(REVIVE_GROUP, state.revive_topic, i)] = first - 1
+            for entry in state.store.entries(state.revive_topic, i, first, 1):
+                found_at = state.store.log_start if entry is DAMAGED else entry.log_offset
+                needed_from = min(needed_from, found_at)
+        for key, position in self._half_positions().items():
+            found[key] = position
+        move = state.progress.first_move(needed_from)
+        if move is not None:
+            key = QueueKey(REVIVE_GROUP, state.revive_topic, 0)
+            found[key] = min(found[key], move - 1)
+        return found
+
+    def _half_positions(self) -> dict[QueueKey, int]:
+        """From where half messages and their op records are needed."""
+        state = self._state
+        if HALF_TOPIC not in state.topics:
+            return {}
+        ends = [state.store.end_offset(topic, 0) for topic in (HALF_TOPIC, HALF_OP_TOPIC)]
+        half, op = state.halves.positions(*ends)
+        return {
+            QueueKey(HALF_GROUP, HALF_TOPIC, 0): half,
+            QueueKey(HALF_GROUP, HALF_OP_TOPIC, 0): op,
+        }

@@ -1,0 +1,1 @@
+"""Answers to operators: explain, find, figures, inspection, export."""

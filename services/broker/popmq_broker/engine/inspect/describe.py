@@ -1,0 +1,73 @@
+"""What the broker holds, as its operators see it: topics with their queues, groups with theirs."""
+
+from collections.abc import Iterable
+
+from popmq_broker.core.catalog import tables
+from popmq_broker.core.groups.offsets import QueueKey
+from popmq_broker.core.leases.leases import GroupQueue
+from popmq_broker.engine.catalog.topics import topic_message
+from popmq_broker.engine.groups.groups import group_message
+from popmq_broker.engine.journal.counts import known_queues, of_queue
+from popmq_broker.engine.journal.state import BrokerState
+from popmq_internal.v1 import link_pb2 as link
+
+
+class Describe:
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+
+    async def describe(self, request: link.Describe) -> link.DescribeReply:
+        """One topic, one group, or everything. Raises `TopicNotFound`, `GroupNotFound`."""
+        state = self._state
+        topics: Iterable[tables.TopicConfig] = ()
+        groups: Iterable[tables.GroupConfig] = ()
+        if request.topic:
+            topics = [state.topic(request.topic)]
+        if request.group:
+            groups = [state.group(request.group)]
+        if not request.topic and not request.group:
+            topics, groups = state.topics.values(), state.groups.values()
+        return link.DescribeReply(
+            broker_name=state.config.name,
+            topics=[self._topic_status(topic, request) for topic in topics],
+            groups=self._group_statuses(groups, request),
+        )
+
+    def _topic_status(self, topic: tables.TopicConfig, request: link.Describe) -> link.TopicStatus:
+        queue_count = max(topic.read_queues, topic.write_queues)
+        return link.TopicStatus(
+            config=topic_message(topic),
+            queues=[
+                link.QueueStatus(
+                    queue_id=i,
+                    min_offset=self._state.min_offset(topic.name, i),
+                    max_offset=self._state.store.max_offset(topic.name, i),
+                )
+                for i in range(0 if request.settings_only else queue_count)
+            ],
+        )
+
+    def _group_statuses(
+        self, groups: Iterable[tables.GroupConfig], request: link.Describe
+    ) -> list[link.GroupStatus]:
+        found = {group.name: link.GroupStatus(config=group_message(group)) for group in groups}
+        if request.settings_only:
+            return list(found.values())
+        for key, queue in sorted(known_queues(self._state).items()):
+            if key.group in found:
+                found[key.group].queues.append(self._queue_status(key, queue))
+        return list(found.values())
+
+    def _queue_status(self, key: QueueKey, queue: GroupQueue) -> link.GroupQueueStatus:
+        state, now_ms = self._state, self._state.clock.now_ms()
+        return link.GroupQueueStatus(
+            topic=key.topic,
+            queue_id=key.queue_id,
+            committed_offset=queue.committed,
+            max_offset=state.store.max_offset(key.topic, key.queue_id),
+            in_flight=len(queue.leases),
+            lag=of_queue(state, queue).lag,
+            expired=queue.expired,
+            min_offset=state.min_offset(key.topic, key.queue_id),
+            locked_by=state.queue_locks.holder(key, now_ms) or state.locks.owner(key),
+        )

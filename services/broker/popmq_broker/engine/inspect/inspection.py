@@ -1,0 +1,171 @@
+"""How a broker is: clock, disk, whose files it has, who consumes. For `popmq doctor`."""
+
+import asyncio
+import os
+import pwd
+from collections import Counter
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from popmq_broker.core.catalog.tables import TopicConfig
+from popmq_broker.core.groups.starts import GroupStart, StartKey
+from popmq_broker.core.store.retention import DiskState
+from popmq_broker.engine.catalog.peers import Peers
+from popmq_broker.engine.journal.counts import Counts, counts, known_queues, of_queue
+from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.wait import WaitKey
+from popmq_common.records.names import RETRY_PREFIX, retry_topic
+from popmq_internal.v1 import link_pb2 as link
+
+FILES_LOOKED_AT: Final = 64
+"""Of each folder; who copies a directory as another user does so with all of it."""
+NO_START: Final = GroupStart(0, 0)
+TOPICS_MAX: Final = 1_000
+"""Topics told that are read in more queues than they take messages in."""
+GROUPS_MAX: Final = 1_000
+"""Groups and topics told, those with the most messages left."""
+
+PLACES_MAX: Final = 100
+"""Damaged places told, and groups that went over some."""
+
+
+class Inspection:
+    def __init__(self, state: BrokerState, peers: Peers) -> None:
+        self._state = state
+        self._peers = peers
+        self._started_ms = state.clock.now_ms()
+
+    async def inspect(self, request: link.Inspect) -> link.InspectReply:
+        state, config = self._state, self._state.config
+        owner = await asyncio.to_thread(foreign_owner, config.data_dir)
+        state.store.disk.look(state.clock.now_ms())
+        disk, index = state.store.disk.disk, state.store.index
+        return link.InspectReply(
+            broker=config.name,
+            version=version("popmq"),
+            now_ms=state.clock.now_ms(),
+            started_ms=self._started_ms,
+            data_dir=str(config.data_dir.absolute()),
+            disk_total_bytes=disk.total_bytes,
+            disk_free_bytes=disk.free_bytes,
+            disk_clean_percent=config.disk_clean_percent,
+            disk_refuse_percent=config.disk_refuse_percent,
+            disk_reserve_bytes=config.disk_reserve_bytes,
+            data_dir_owner=owner,
+            groups=self._uses(),
+            index_failed="" if index is None or index.failed is None else str(index.failed),
+            refusing=state.store.disk.state is DiskState.REFUSING,
+            replaced_peers=sorted(self._peers.replaced),
+            damaged=self._damaged(),
+            passed=self._passed(),
+            damaged_count=state.damage.table.count,
+            draining=self._draining(),
+        )
+
+    def _damaged(self) -> list[link.DamagedPlace]:
+        found = [
+            link.DamagedPlace(
+                topic=topic, queue_id=queue_id, from_offset=run.start, until_offset=run.end
+            )
+            for (topic, queue_id), ranges in sorted(self._state.damage.table.places.items())
+            for run in ranges
+        ]
+        return found[:PLACES_MAX]
+
+    def _passed(self) -> list[link.PassedOver]:
+        found = [
+            link.PassedOver(
+                group=passer.group,
+                topic=passer.topic,
+                queue_id=passer.queue_id,
+                count=ranges.count,
+                pulls=passer.pulls,
+            )
+            for passer, ranges in sorted(self._state.damage.table.passed.items())
+        ]
+        return found[:PLACES_MAX]
+
+    def _draining(self) -> list[link.DrainingTopic]:
+        """By name, the first `TOPICS_MAX`."""
+        state = self._state
+        topics = sorted(name for name, topic in state.topics.items() if topic.drains)[:TOPICS_MAX]
+        told = {name: _drained(state, state.topics[name]) for name in topics}
+        left: Counter[tuple[str, str]] = Counter()
+        for key, queue in known_queues(state).items() if told else ():
+            if key.topic in told and key.queue_id >= state.topics[key.topic].write_queues:
+                left[key.topic, key.group] += of_queue(state, queue).lag
+        for (topic, group), count in sorted(left.items()):
+            if count and group in state.groups:
+                told[topic].left.add(group=group, count=count)
+        return list(told.values())
+
+    def _uses(self) -> list[link.GroupUse]:
+        """One of each group and topic, retries counted with the topic."""
+        state = self._state
+        found, oldest_ms = counts(state), _oldest_ms(state)
+        uses = [
+            self._use(group, topic, row, found.get((retry_topic(group, topic), group)), oldest_ms)
+            for (topic, group), row in found.items()
+            if not topic.startswith(RETRY_PREFIX)
+        ]
+        return sorted(uses, key=lambda use: -use.lag)[:GROUPS_MAX]
+
+    def _use(
+        self, group: str, topic: str, row: Counts, retries: Counts | None, oldest_ms: int
+    ) -> link.GroupUse:
+        last = self._state.receives.of(group, topic)
+        start = self._state.starts.get(StartKey(group, topic))
+        if start is None or start.at_ms < oldest_ms:  # retention has deleted what was skipped
+            start = NO_START
+        rows = [row] if retries is None else [row, retries]
+        return link.GroupUse(
+            skipped=start.skipped,
+            skipped_at_ms=start.at_ms if start.skipped else 0,
+            group=group,
+            topic=topic,
+            lag=sum(one.lag for one in rows),
+            in_flight=sum(one.in_flight + one.delayed for one in rows),
+            waiting_polls=self._state.waiters.waiting(WaitKey(group, topic)),
+            last_receive_ms=0 if last is None else last.at_ms,
+        )
+
+
+def _oldest_ms(state: BrokerState) -> int:
+    """When the oldest record that is left was stored; 0: nothing was deleted yet."""
+    return (state.store.oldest.oldest_ms() or 0) if state.store.log_start else 0
+
+
+def _drained(state: BrokerState, topic: TopicConfig) -> link.DrainingTopic:
+    ids = range(topic.write_queues, topic.read_queues)
+    return link.DrainingTopic(
+        topic=topic.name,
+        write_queues=topic.write_queues,
+        read_queues=topic.read_queues,
+        stored=sum(
+            state.store.max_offset(topic.name, i) - state.min_offset(topic.name, i) for i in ids
+        ),
+    )
+
+
+def foreign_owner(folder: Path) -> str:
+    """Who else than this process's user owns something in the data directory; empty: nobody."""
+    own = os.geteuid()
+    for place in (folder, *(folder / name for name in ("commitlog", "config", "consumequeue"))):
+        try:
+            paths = [place, *sorted(place.iterdir())[:FILES_LOOKED_AT]]
+            owners = {path.stat().st_uid for path in paths} - {own}
+        except FileNotFoundError:
+            continue
+        except PermissionError:
+            return "somebody who does not let this broker read it"
+        if owners:
+            return _name(min(owners))
+    return ""
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"

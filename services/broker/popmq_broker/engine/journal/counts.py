@@ -1,0 +1,129 @@
+"""Where a group's messages are, counted from offsets and leases at one moment.
+
+    stored = settled + ready + in flight + delayed + blocked + expired
+
+holds for each group and topic at any time, over restarts too: all but `expired` is read from
+offsets, and that stands beside them in consumerOffset.json. Stored is all that ever was, deleted by
+retention or not: from the topic's first message on, or from its floor if it was made anew.
+Retry topics are rows of their own: a message that failed is settled in its topic and stored again
+in the retry topic. So what a group has acked, put into the dead letters or filtered out is
+
+    settled of the topic + settled of its retry topic - stored in its retry topic
+"""
+
+from typing import NamedTuple
+
+from popmq_broker.core.groups.offsets import QueueKey
+from popmq_broker.core.leases.leases import GroupQueue
+from popmq_broker.core.leases.order import Order
+from popmq_broker.engine.journal.state import BrokerState
+from popmq_common.records.names import (
+    DEAD_LETTER_PREFIX,
+    RETRY_PREFIX,
+    dead_letter_topic,
+    retry_topic,
+)
+
+
+class Counts(NamedTuple):
+    stored: int
+    settled: int
+    """Acked, dead-lettered, filtered out, or copied to the retry topic."""
+    ready: int
+    in_flight: int
+    delayed: int
+    """Given back by their consumer, and waiting for their delay."""
+    blocked: int
+    """Waiting for an earlier message of their message group."""
+    expired: int
+    """Deleted by retention before the group was done with them."""
+
+    @property
+    def lag(self) -> int:
+        """What the group is not done with."""
+        return self.ready + self.in_flight + self.delayed + self.blocked
+
+    @property
+    def unaccounted(self) -> int:
+        """Anything but 0 is a bug."""
+        return self.stored - self.settled - self.lag - self.expired
+
+
+def counts(state: BrokerState) -> dict[tuple[str, str], Counts]:
+    """By topic as stored, and group."""
+    found: dict[tuple[str, str], Counts] = {}
+    for key, queue in known_queues(state).items():
+        _add(found, key, of_queue(state, queue))
+    return found
+
+
+def known_queues(state: BrokerState) -> dict[QueueKey, GroupQueue]:
+    """All queues of the topics a group has popped, its retry topics too, looked at or not yet.
+
+    Of a group that has never popped a topic nothing is known, and nothing is said.
+    """
+    found = dict(state.leases.queues)
+    pairs = {(key.group, key.topic) for key in found} | set(state.starts)
+    for group, topic in {pair for pair in pairs if pair[0] in state.groups}:
+        for name in (topic, retry_topic(group, topic)):
+            config = state.topics.get(name)
+            for i in range(config.read_queues if config else 0):
+                key = QueueKey(group, name, i)
+                if key not in found:
+                    found[key] = state.new_group_queue(key, state.first_offset(key))
+    return found
+
+
+def dead_letters(state: BrokerState) -> dict[str, int]:
+    """Stored dead letters by group; 0 for a group that has none."""
+    found = dict.fromkeys(state.groups, 0)
+    for group in state.groups:
+        topic = dead_letter_topic(group)
+        if topic in state.topics:
+            key = QueueKey(group, topic, 0)
+            found[group] = _end(state, key) - state.min_offset(topic, 0)
+    return found
+
+
+def _add(found: dict[tuple[str, str], Counts], key: QueueKey, more: Counts) -> None:
+    row = (key.topic, key.group)
+    before = found.get(row)
+    found[row] = more if before is None else Counts(*map(sum, zip(before, more, strict=True)))
+
+
+def of_queue(state: BrokerState, queue: GroupQueue) -> Counts:
+    key = queue.key
+    first = state.floor(key.topic, key.queue_id)
+    position = max(first, queue.position)
+    end = max(position, _end(state, key))
+    leased = len(queue.leases)
+    delayed = sum(lease.grant.nack is not None for lease in queue.leases.values())
+    held = leased - delayed
+    if queue.order is None:
+        settled = position - first - leased - queue.expired
+        return Counts(end - first, settled, end - position, held, delayed, 0, queue.expired)
+    settled, ready = _in_order(queue.order, first, position, end)
+    blocked = queue.order.blocked_count()
+    settled -= queue.expired
+    return Counts(end - first, settled, ready, held, delayed, blocked, queue.expired)
+
+
+def _in_order(order: Order, first: int, position: int, end: int) -> tuple[int, int]:
+    """(settled or expired, ready). After a start the journal may know of messages behind the
+    position."""
+    known_ahead = settled_ahead = open_before = 0
+    for offset, entry in order.entries.items():
+        if offset >= position:
+            known_ahead += 1
+            settled_ahead += entry.settled
+        else:
+            open_before += not entry.settled
+    settled = position - first - open_before + settled_ahead
+    return settled, end - position - known_ahead + order.ready_count()
+
+
+def _end(state: BrokerState, key: QueueKey) -> int:
+    """Copies count from when they are appended: then what they are copies of is settled."""
+    if key.topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
+        return state.store.end_offset(key.topic, key.queue_id)
+    return state.store.max_offset(key.topic, key.queue_id)

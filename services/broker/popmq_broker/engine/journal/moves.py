@@ -1,0 +1,70 @@
+"""Moves: a group's position in a queue is set outright, and journaled as a checkpoint without
+offsets. What the group holds of the queue is fenced."""
+
+from collections.abc import Mapping, Sequence
+
+from popmq_broker.core.groups.offsets import QueueKey
+from popmq_broker.core.leases import checkpoint as ck
+from popmq_broker.core.leases.pop_buffer import Step
+from popmq_broker.engine.journal import journal
+from popmq_broker.engine.journal.pop_buffer import append_behind
+from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.store.store import Appended, Draft
+from popmq_common.units import QueueOffset
+
+FORGET = -1
+"""Nothing is known of the group in that queue any more."""
+
+
+def move(state: BrokerState, positions: Mapping[QueueKey, int], ahead: Sequence[Step] = ()) -> None:
+    """Journal new positions, void the leases before them, then apply. Raises `DiskFull`.
+
+    `ahead`: what of the pop buffer is stored before them.
+    """
+    apply_moves(state, positions, journal_positions(state, positions, ahead))
+
+
+def apply_moves(
+    state: BrokerState, positions: Mapping[QueueKey, int], appended: Sequence[Appended]
+) -> None:
+    """They are in the journal."""
+    for place in appended:
+        state.progress.moved(place.queue_offset, place.log_offset)
+    for key, to in positions.items():
+        if to == FORGET:
+            dropped = state.leases.forget(key)
+        else:
+            dropped = state.fence(state.leases.queues[key], to)
+        state.close(dropped)
+        state.damage.moved(key)
+
+
+def journal_positions(
+    state: BrokerState, positions: Mapping[QueueKey, int], ahead: Sequence[Step] = ()
+) -> list[Appended]:
+    """One record each. Raises `DiskFull`."""
+    now_ms = state.clock.now_ms()
+    drafts = position_drafts(state, positions, now_ms)
+    return append_behind(state, ahead, drafts, now_ms) if drafts else []
+
+
+def position_drafts(
+    state: BrokerState, positions: Mapping[QueueKey, int], now_ms: int
+) -> list[Draft]:
+    return [
+        journal.checkpoint(state, _record(state, key, to, now_ms), 0, now_ms)
+        for key, to in positions.items()
+    ]
+
+
+def _record(state: BrokerState, key: QueueKey, to: int, now_ms: int) -> ck.Checkpoint:
+    return ck.Checkpoint(
+        topic=key.topic,
+        group=key.group,
+        queue_id=key.queue_id,
+        start_offset=QueueOffset(to),
+        offsets=(),
+        pop_time_ms=now_ms,
+        invisible_ms=0,
+        broker=state.config.name,
+    )

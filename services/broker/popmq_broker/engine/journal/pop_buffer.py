@@ -1,0 +1,162 @@
+"""The pop buffer's shell: store what stays too long, and what must precede another record.
+
+Whoever journals something about a queue of a normal group appends through `append_behind`, with
+what `GroupQueue.unstored` says has to go first: one append, so all of it is refused or none, and
+a crash keeps a first part of it, which is in order.
+
+The decisions are in core/leases/pop_buffer.py.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from popmq_broker.config import PopBuffer
+from popmq_broker.core.leases.grant import Grant, Lease
+from popmq_broker.core.leases.leases import GroupQueue
+from popmq_broker.core.leases.pop_buffer import Buffered, Step
+from popmq_broker.engine.journal import journal
+from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.store.store import Appended, Draft
+from popmq_common.errors import DiskFull
+
+BATCH_MAX = 128  # grants stored before other work gets its turn; those before them come along
+PUT_BACK_MS = 1_000  # next look at grants that could not be stored
+IDLE_S_MAX = 1.0  # the wall clock may be set; look at it at least this often
+
+
+def before_pop(queue: GroupQueue) -> list[Step]:
+    """What is stored before a checkpoint of what is handed out next."""
+    return queue.unstored.everything(queue.position)
+
+
+def before_end(queue: GroupQueue, leases: Iterable[Lease]) -> list[Step]:
+    """What is stored before a record about these leases, their own checkpoints included."""
+    wanted = {lease.grant for lease in leases if not lease.grant.stored}
+    return queue.unstored.through(wanted, queue.position) if wanted else []
+
+
+def append_behind(
+    state: BrokerState, ahead: Sequence[Step], drafts: Sequence[Draft], now_ms: int
+) -> list[Appended]:
+    """Append `drafts` behind the checkpoints of `ahead`, all or none. Raises `DiskFull`.
+
+    Leases of these grants are stored from here on; whoever looked one up before looks again.
+    """
+    live = [_live(state, step.entry) for step in ahead]
+    checkpoints = [
+        _draft(state, step, offsets, now_ms) for step, offsets in zip(ahead, live, strict=True)
+    ]
+    appended = state.store.append([*checkpoints, *drafts], now_ms, system=True)
+    state.buffer.serving = True
+    for step, offsets, at in zip(ahead, live, appended, strict=False):
+        _stored(state, step.entry, offsets, at)
+    return appended[len(ahead) :]
+
+
+def _live(state: BrokerState, entry: Buffered) -> tuple[int, ...]:
+    """Offsets of the grant that are still held."""
+    leases = state.leases.queues[entry.key].leases
+    return tuple(
+        offset
+        for offset in entry.offsets
+        if (lease := leases.get(offset)) is not None and lease.grant is entry.grant
+    )
+
+
+def _draft(state: BrokerState, step: Step, offsets: tuple[int, ...], now_ms: int) -> Draft:
+    key, grant = step.entry.key, step.entry.grant
+    moves_to = step.moves_to if step.moves_to != offsets[-1] + 1 else None
+    record = journal.grant_record(state, key, grant, offsets, moves_to=moves_to)
+    return journal.checkpoint(state, record, grant.revive_queue, now_ms)
+
+
+def _stored(state: BrokerState, entry: Buffered, offsets: tuple[int, ...], at: Appended) -> None:
+    grant = entry.grant
+    grant.revive_offset = at.queue_offset
+    state.progress.opened(grant.revive_queue, grant.revive_offset, len(offsets))
+    state.buffer.was_stored(entry)
+
+
+class Storing:
+    """The task that stores what stays too long; it rests while nothing is buffered."""
+
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+        self._added = asyncio.Event()
+
+    @property
+    def on(self) -> bool:
+        return self._state.config.pop_buffer is PopBuffer.MEMORY
+
+    def takes(self, queue: GroupQueue, lease_count: int, invisible_ms: int) -> bool:
+        """Whether a pop of this queue goes without a checkpoint for now."""
+        if not self.on or queue.order is not None:
+            return False
+        buffer = self._state.buffer
+        takes = buffer.takes(queue.unstored, lease_count, invisible_ms)
+        buffer.bypassed += not takes
+        return takes
+
+    def add(
+        self, queue: GroupQueue, grant: Grant, offsets: tuple[int, ...], from_offset: int
+    ) -> None:
+        self._state.buffer.add(queue.key, queue.unstored, grant, offsets, from_offset)
+        self._added.set()
+
+    async def run(self) -> None:
+        """Store what is due, for ever."""
+        while True:
+            self._added.clear()
+            if not await self.store_due():
+                await self._idle()
+
+    async def store_due(self) -> int:
+        """One batch; returns how many grants it looked at, after they are durable."""
+        state = self._state
+        now_ms = state.clock.now_ms()
+        taken = state.buffer.take_due(now_ms, BATCH_MAX)
+        if not taken:
+            return 0
+        try:
+            await self._store(taken, now_ms)
+        except DiskFull as full:
+            state.buffer.serving = False
+            state.buffer.put_back(taken, now_ms + PUT_BACK_MS)
+            state.log.warning("pop_buffer.postponed", grants=len(taken), reason=str(full))
+            return 0
+        return len(taken)
+
+    async def store_all(self) -> None:
+        """Before a clean stop. What a full disk refuses is sent again after the next start."""
+        state = self._state
+        try:
+            while some := list(islice(state.buffer.buffered(), BATCH_MAX)):
+                await self._store(some, state.clock.now_ms())
+        except DiskFull as full:
+            state.log.warning("pop_buffer.not_stored", grants=len(state.buffer), reason=str(full))
+
+    async def _store(self, wanted: Iterable[Buffered], now_ms: int) -> None:
+        state = self._state
+        by_queue: dict[GroupQueue, list[Buffered]] = {}
+        for entry in wanted:
+            by_queue.setdefault(state.leases.queues[entry.key], []).append(entry)
+        steps: list[Step] = []
+        for queue, entries in by_queue.items():
+            if len(steps) >= BATCH_MAX:
+                state.buffer.put_back(entries, now_ms)
+            else:
+                grants = {entry.grant for entry in entries}
+                steps += queue.unstored.through(grants, queue.position)
+        append_behind(state, steps, [], now_ms)
+        await state.store.durable(state.store.log_end)
+        for queue in by_queue:
+            queue.advance(queue.needed_from)
+
+    async def _idle(self) -> None:
+        next_ms = self._state.buffer.next_store_ms()
+        if next_ms is None:
+            await self._added.wait()
+            return
+        wait_s = min(IDLE_S_MAX, (next_ms - self._state.clock.now_ms()) / 1000)
+        await asyncio.sleep(max(wait_s, self._state.config.pop_buffer_scan_ms / 1000))

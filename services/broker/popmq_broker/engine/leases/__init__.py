@@ -1,0 +1,1 @@
+"""Pop, ack, renew, nack, and the revive of leases that have expired."""

@@ -1,0 +1,242 @@
+"""Ack and change: what a consumer says of messages it holds.
+
+An ack ends a lease, a change gives the message a new lease one generation higher and voids the
+old handle. Both are journaled in the revive queue of the lease's checkpoint, and answered when
+the records are on disk; an ack that only repeats one waits for that one's record too. An ack of
+what waits in the pop buffer is merged: no record, nothing to wait for.
+
+Source: RocketMQ AckMessageProcessor, ChangeInvisibleTimeProcessor.
+Differs: the outcome is typed, and an ack that cannot be stored is an error, not OK.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from popmq_broker.core.groups.offsets import QueueKey
+from popmq_broker.core.leases.grant import NOT_STORED, Grant, Lease
+from popmq_broker.core.leases.leases import GroupQueue, Outcome
+from popmq_broker.core.leases.nack import Nack
+from popmq_broker.engine.journal import journal
+from popmq_broker.engine.journal.pop_buffer import append_behind, before_end
+from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.leases.prolong import prolong, prolonging
+from popmq_broker.engine.leases.revive import Revive
+from popmq_common.errors import Corrupt
+from popmq_common.records import properties as names
+from popmq_common.records import receipt
+from popmq_common.records.names import retry_topic
+from popmq_common.records.receipt import Receipt
+from popmq_internal.v1 import link_pb2 as link
+
+Held = tuple[GroupQueue, int, Lease]
+
+OUTCOMES = {
+    Outcome.DONE: link.LEASE_OUTCOME_DONE,
+    Outcome.ALREADY_ACKED: link.LEASE_OUTCOME_ALREADY_ACKED,
+    Outcome.EXPIRED: link.LEASE_OUTCOME_EXPIRED,
+    Outcome.SUPERSEDED: link.LEASE_OUTCOME_SUPERSEDED,
+    Outcome.UNKNOWN: link.LEASE_OUTCOME_UNKNOWN,
+}
+
+
+class Ack:
+    def __init__(self, state: BrokerState, revive: Revive) -> None:
+        self._state = state
+        self._revive = revive
+        self._releasing = asyncio.Lock()
+
+    async def ack(self, request: link.Ack) -> link.AckReply:
+        """One outcome per lease, in order. Raises `DiskFull`: then nothing was acked."""
+        state = self._state
+        now_ms = state.clock.now_ms()
+        outcomes: list[Outcome] = []
+        done: dict[tuple[QueueKey, int], Held] = {}
+        for handle in request.handles:
+            ref = receipt.decode(handle)
+            queue, outcome = self.judge(request.group, request.topic, ref, now_ms)
+            if outcome is Outcome.DONE and queue is not None:
+                spot = (queue.key, ref.queue_offset)
+                if spot in done:
+                    outcome = Outcome.ALREADY_ACKED
+                else:
+                    done[spot] = (queue, ref.queue_offset, queue.leases[ref.queue_offset])
+            outcomes.append(outcome)
+        for outcome, count in Counter(outcomes).items():
+            state.stats.acked[request.topic, request.group, outcome.value] += count
+        wrote = self._journal_acks(list(done.values()), now_ms)
+        if wrote or Outcome.ALREADY_ACKED in outcomes:
+            await state.store.durable(state.store.log_end)
+        return link.AckReply(outcomes=[OUTCOMES[outcome] for outcome in outcomes])
+
+    async def change(self, request: link.ChangeInvisible) -> link.ChangeInvisibleReply:
+        """A new lease from now for `invisible_ms`; 0: due at once. Asked again with the same
+        handle, because the answer was lost, it answers the same new one. Raises `DiskFull`."""
+        state = self._state
+        now_ms = state.clock.now_ms()
+        old = receipt.decode(request.handle)
+        queue, outcome = self.judge(request.group, request.topic, old, now_ms)
+        repeated = queue is not None and queue.repeats_change(old, now_ms)
+        outcome = Outcome.DONE if repeated else outcome
+        state.stats.changed[request.topic, request.group, outcome.value] += 1
+        if outcome is not Outcome.DONE or queue is None:
+            return link.ChangeInvisibleReply(outcome=OUTCOMES[outcome])
+        change = self._change_again if repeated else self.renew
+        new = change(queue, old.queue_offset, request.invisible_ms, now_ms)
+        await state.store.durable(state.store.log_end)
+        fresh = old._replace(
+            start_offset=new.start_offset,
+            pop_time_ms=new.pop_time_ms,
+            invisible_ms=new.invisible_ms,
+            generation=new.generation,
+        )
+        handle = receipt.encode(fresh, request.group, request.topic)
+        return link.ChangeInvisibleReply(outcome=link.LEASE_OUTCOME_DONE, handle=handle)
+
+    async def release(self, request: link.Release) -> link.Done:
+        """Visible again at once, not counted; leases that are gone are passed over. In slices, one
+        call after the other: each message is copied, and they may be large."""
+        async with self._releasing:
+            for handle in request.handles:
+                await self._state.portions.wait()
+                self._state.portions.use(self._release(request, receipt.decode(handle)))
+        await self._state.store.durable(self._state.store.log_end)
+        return link.Done()
+
+    def _release(self, request: link.Release, ref: Receipt) -> int:
+        """Bytes of the message, if it was held."""
+        now_ms = self._state.clock.now_ms()
+        queue, outcome = self.judge(request.group, request.topic, ref, now_ms)
+        if outcome is not Outcome.DONE or queue is None:
+            return 0
+        size_bytes = queue.leases[ref.queue_offset].size_bytes
+        self._revive.give_back(queue, [ref.queue_offset], ref.pop_time_ms)
+        return size_bytes
+
+    async def forward(self, request: link.ForwardDeadLetter) -> link.Done:
+        """To the dead letters; done as well when the message is no longer held."""
+        state = self._state
+        reason = request.reason or "forwarded by the consumer"
+        held = self._find(request)
+        if held is not None:
+            queue, offset = held
+            self._revive.forward(queue, offset, reason)
+        await state.store.durable(state.store.log_end)
+        return link.Done()
+
+    def _find(self, request: link.ForwardDeadLetter) -> tuple[GroupQueue, int] | None:
+        if request.handle:
+            now_ms = self._state.clock.now_ms()
+            ref = receipt.decode(request.handle)
+            queue, outcome = self.judge(request.group, request.topic, ref, now_ms)
+            if outcome is Outcome.DONE and queue is not None:
+                return queue, ref.queue_offset
+            return None
+        wanted = f"{names.UNIQ_KEY}{names.NAME_END}{request.message_id}{names.VALUE_END}".encode()
+        topics = {request.topic, retry_topic(request.group, request.topic)}
+        for key, queue in self._state.leases.queues.items():
+            if key.group != request.group or key.topic not in topics:
+                continue
+            for offset, lease in queue.leases.items():
+                try:
+                    record = self._state.store.read(lease.log_offset, lease.size_bytes)
+                except Corrupt:  # told when its lease ends
+                    continue
+                if record is not None and wanted in record.properties:
+                    return queue, offset
+        return None
+
+    def judge(
+        self, group: str, topic: str, ref: Receipt, now_ms: int
+    ) -> tuple[GroupQueue | None, Outcome]:
+        stored = retry_topic(group, topic) if ref.retry_mark else topic
+        queue = self._state.group_queue(QueueKey(group, stored, ref.queue_id))
+        if queue is None:
+            return None, Outcome.UNKNOWN
+        return queue, queue.judge(ref, now_ms)
+
+    def _journal_acks(self, held: Sequence[Held], now_ms: int) -> bool:
+        """One record per checkpoint, if that was stored, then the leases end; True: it wrote."""
+        state = self._state
+        by_grant: dict[tuple[QueueKey, Grant], list[int]] = {}
+        for queue, offset, lease in held:
+            if lease.grant.stored:
+                by_grant.setdefault((queue.key, lease.grant), []).append(offset)
+        drafts = [
+            journal.ack(state, key, grant, tuple(offsets), now_ms=now_ms)
+            for (key, grant), offsets in by_grant.items()
+        ]
+        if drafts:
+            state.store.append(drafts, now_ms, system=True)
+        for queue, offset, _ in held:
+            state.settle(queue, offset, Outcome.ALREADY_ACKED)
+        for queue in dict.fromkeys(queue for queue, _, _ in held):
+            state.wake_for_order(queue)
+        return bool(drafts)
+
+    def _change_again(
+        self, queue: GroupQueue, offset: int, invisible_ms: int, now_ms: int
+    ) -> Grant:
+        """The lease that the first change made gets the time that is asked for now. It keeps its
+        handle when that is longer: one that is answered late after all stays true."""
+        state, old = self._state, queue.leases[offset].grant
+        if now_ms + invisible_ms < old.due_ms:
+            shorter = self.renew(queue, offset, invisible_ms, now_ms)
+            shorter.changed_from = old.changed_from
+            return shorter
+        longer = replace(old, invisible_ms=now_ms + invisible_ms - old.pop_time_ms)
+        draft = prolonging(state, queue, longer, [offset], now_ms)
+        (place,) = state.store.append([draft], now_ms, system=True)
+        longer.revive_offset = place.queue_offset
+        prolong(state, queue, longer, [offset])
+        self._revive.look_again()
+        return longer
+
+    def renew(
+        self,
+        queue: GroupQueue,
+        offset: int,
+        invisible_ms: int,
+        now_ms: int,
+        nack: Nack | None = None,
+    ) -> Grant:
+        """The new lease first, then the old one's end: a crash between them loses nothing."""
+        state = self._state
+        old = queue.leases[offset]
+        now_ms = max(now_ms, old.grant.pop_time_ms)
+        entry = None if queue.order is None else queue.order.entries[offset]
+        new = Grant(
+            start_offset=offset,
+            pop_time_ms=now_ms,
+            invisible_ms=invisible_ms,
+            revive_queue=old.grant.revive_queue,
+            revive_offset=NOT_STORED,
+            generation=old.grant.generation + 1,
+            changed_from=None if nack else (old.grant.generation, old.grant.pop_time_ms),
+            nack=nack,
+        )
+        checkpoint = journal.grant_record(
+            state,
+            queue.key,
+            new,
+            (offset,),
+            attempts=() if entry is None else (entry.attempts,),
+            handed_out=() if entry is None else (entry.handed_out,),
+            attempt_id="" if entry is None or nack else entry.attempt_id,
+            reasons=() if entry is None else (entry.reason,),
+        )
+        drafts = [
+            journal.checkpoint(state, checkpoint, new.revive_queue, now_ms),
+            journal.ack(state, queue.key, old.grant, (offset,), now_ms=now_ms),
+        ]
+        appended = append_behind(state, before_end(queue, [old]), drafts, now_ms)
+        new.revive_offset = appended[0].queue_offset
+        state.progress.opened(new.revive_queue, new.revive_offset, 1)
+        state.close([queue.leases[offset]])
+        lease = old._replace(grant=new)
+        state.leases.add(queue, {offset: lease})
+        if queue.order is not None and entry is not None:
+            queue.order.hold(entry, lease, attempt_id=checkpoint.attempt_id, counted=False)
+        self._revive.look_again()
+        return new

@@ -1,0 +1,75 @@
+"""Nack: a consumer gives messages back, or up.
+
+A nack that waits for its delay is a new lease one generation higher, of which nobody gets a handle:
+journaled as a change is, with the kind and the reason in the checkpoint. When it is due the revival
+does what the kind says. A fatal one, a counted one after the last attempt, and an uncounted one
+after the last hand-out, goes to the dead letters at once.
+"""
+
+from popmq_broker.core.leases.leases import GroupQueue, Outcome
+from popmq_broker.core.leases.nack import Nack, NackKind, clean_reason
+from popmq_broker.core.retries.hand_outs import why_dead
+from popmq_broker.core.retries.retry_policy import DELAY_MS_MAX
+from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.leases.ack import OUTCOMES, Ack
+from popmq_broker.engine.leases.revive import Revive
+from popmq_common.errors import BadRequest
+from popmq_common.records import receipt
+from popmq_internal.v1 import link_pb2 as link
+
+AS_THE_POLICY_SAYS = -1
+REASON_FATAL = "rejected by the consumer"
+
+
+class Nacks:
+    def __init__(self, state: BrokerState, ack: Ack, revive: Revive) -> None:
+        self._state = state
+        self._ack = ack
+        self._revive = revive
+
+    async def nack(self, request: link.Nack) -> link.NackReply:
+        """One outcome per handle, in order. Raises `BadRequest`, `GroupNotFound`, `DiskFull`:
+        then of the handles behind the failing one nothing was done."""
+        state = self._state
+        state.group(request.group)
+        if request.kind not in (kind.value for kind in NackKind):
+            raise BadRequest(
+                reason="a nack is counted, uncounted or fatal; this one is none of them"
+            )
+        if not AS_THE_POLICY_SAYS <= request.delay_ms <= DELAY_MS_MAX:
+            raise BadRequest(
+                reason=f"nack delay {request.delay_ms} ms, 0 to {DELAY_MS_MAX} allowed"
+            )
+        nack = Nack(NackKind(request.kind), clean_reason(request.reason))
+        now_ms = state.clock.now_ms()
+        outcomes: list[Outcome] = []
+        for handle in request.handles:
+            ref = receipt.decode(handle)
+            queue, outcome = self._ack.judge(request.group, request.topic, ref, now_ms)
+            if outcome is Outcome.DONE and queue is not None:
+                self._apply(queue, ref.queue_offset, nack, request.delay_ms, now_ms)
+                state.stats.nacked[request.topic, request.group, nack.kind.name.lower()] += 1
+            outcomes.append(outcome)
+        if Outcome.DONE in outcomes:
+            await state.store.durable(state.store.log_end)
+        return link.NackReply(outcomes=[OUTCOMES[outcome] for outcome in outcomes])
+
+    def _apply(
+        self, queue: GroupQueue, offset: int, nack: Nack, delay_ms: int, now_ms: int
+    ) -> None:
+        group = self._state.group(queue.key.group)
+        attempts, handed_out = self._revive.deliveries(queue, offset)
+        reason: str | None = None
+        match nack.kind:
+            case NackKind.FATAL:
+                reason = nack.reason or REASON_FATAL
+            case NackKind.COUNTED if attempts >= group.max_attempts:
+                reason = nack.reason
+            case NackKind.UNCOUNTED if handed_out >= group.max_hand_outs:
+                reason = why_dead(handed_out, attempts, nack.reason)
+        if reason is not None:
+            self._revive.forward(queue, offset, reason)
+            return
+        if delay_ms == AS_THE_POLICY_SAYS:
+            delay_ms = group.retry_policy.delay_ms(attempts)
+        self._ack.renew(queue, offset, delay_ms, now_ms, nack)

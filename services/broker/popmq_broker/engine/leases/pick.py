@@ -1,0 +1,231 @@
+"""What one queue gives to a pop: ready messages that the filter lets through.
+
+Nothing changes here but what is known of an order; the pop journals and applies what is picked.
+What cannot be read is gone over when that is noted on disk; until then the pick ends before it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from popmq_broker.core.filters.filter import Filter
+from popmq_broker.core.filters.sql_filter import SqlFilter
+from popmq_broker.core.leases.leases import GroupQueue
+from popmq_broker.core.leases.order import Entry, Order
+from popmq_broker.core.store.damage import Passer
+from popmq_broker.core.store.queue_entry import DAMAGED, QueueEntry
+from popmq_broker.engine.journal.state import BrokerState
+from popmq_common.errors import Corrupt
+from popmq_common.records import properties as names
+from popmq_common.records.record import Record
+
+SCAN_ENTRIES: Final = 1024
+"""Read from a queue at a time when a filter has to look at messages."""
+ORDER_ENTRIES: Final = 64
+"""The same for an order, which reads every message."""
+SCAN_ENTRIES_MAX: Final = 16_384
+"""Looked at in one queue before other work gets its turn."""
+SCAN_RECORDS_MAX: Final = 512
+"""The same for an SQL filter, which reads every record. 4.3 µs each, of 1 KiB."""
+_MESSAGE_GROUP: Final = (names.SHARDING_KEY + names.NAME_END).encode()
+
+
+@dataclass(slots=True)
+class Pick:
+    """What one queue gives: parallel lists, and where the queue is popped next."""
+
+    queue: GroupQueue
+    is_new: bool
+    start: int
+    places: list[tuple[int, int]] = field(default_factory=list)
+    """(log offset, size in bytes)"""
+    records: list[bytes] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    next_offset: int = 0
+    more: bool = False
+    marks_start: bool = False
+    """Nothing handed out, but where a new group begins must outlive a crash."""
+    generation: int = 1
+    attempts: list[int] = field(default_factory=list)
+    """Of a FIFO group, of each: this one included."""
+    handed_out: list[int] = field(default_factory=list)
+    """The same, with the times that did not count."""
+    buffered: bool = False
+    """Its grant waits in the pop buffer; nothing is journaled now."""
+    reasons: list[str] = field(default_factory=list)
+    """Of a FIFO group: why the attempt before failed."""
+    again: bool = False
+    """An answer that was lost is given once more; it does not count."""
+    damaged: bool = False
+    """It met messages that cannot be read: more is there when `Damage.saved` returns."""
+
+    def add(self, offset: int, log_offset: int, size_bytes: int, record: bytes) -> None:
+        self.offsets.append(offset)
+        self.places.append((log_offset, size_bytes))
+        self.records.append(record)
+
+    @property
+    def bytes_taken(self) -> int:
+        return sum(size_bytes for _, size_bytes in self.places)
+
+
+def scan(
+    state: BrokerState,
+    queue: GroupQueue,
+    is_new: bool,
+    want: int,
+    room_bytes: int,
+    wanted: Filter,
+    *,
+    pulls: bool = False,
+) -> Pick:
+    """Up to `want` messages and until `room_bytes` are used up; the first always fits.
+
+    `pulls`: the consumer keeps its own place.
+    """
+    _, topic, queue_id = queue.key
+    at = max(queue.position, state.min_offset(topic, queue_id))
+    end = state.store.max_offset(topic, queue_id)
+    pick = Pick(queue, is_new, at, next_offset=at, more=at < end)
+    if want <= 0:
+        return pick
+    scan_end = at + _scan_max(wanted)
+    chunk = want if wanted is None else min(SCAN_ENTRIES, _scan_max(wanted))
+    while at < min(end, scan_end) and len(pick.offsets) < want and room_bytes > 0:
+        entries = state.store.entries(topic, queue_id, at, min(chunk, end - at))
+        if not entries:
+            end = at
+            break
+        for entry in entries:
+            if len(pick.offsets) == want or room_bytes <= 0:
+                break
+            try:
+                record = _matching(state, entry, wanted)
+            except Corrupt as wrong:
+                if not state.damage.look(Passer(*queue.key, pulls), at, wrong):
+                    pick.damaged, end = True, at
+                    break
+                record = None
+            if record is not None:
+                pick.add(at, entry.log_offset, entry.size_bytes, record)
+                room_bytes -= entry.size_bytes
+            at += 1
+    pick.next_offset = at
+    pick.more = at < end
+    return pick
+
+
+def _scan_max(wanted: Filter) -> int:
+    return SCAN_RECORDS_MAX if isinstance(wanted, SqlFilter) else SCAN_ENTRIES_MAX
+
+
+def _matching(state: BrokerState, entry: QueueEntry, wanted: Filter) -> bytes | None:
+    """The record's bytes, unless it is filtered out or retention has deleted it."""
+    if wanted is not None and _read_matching(state, entry, wanted) is None:
+        return None
+    return state.store.read_bytes(entry.log_offset, entry.size_bytes)
+
+
+def _read_matching(state: BrokerState, entry: QueueEntry, wanted: Filter) -> Record | None:
+    """The record, unless it is filtered out or retention has deleted it."""
+    if wanted is not None and not wanted.may_match(entry.tags_code) and entry is not DAMAGED:
+        return None
+    record = state.store.read(entry.log_offset, entry.size_bytes)
+    if record is None or (wanted is not None and not wanted.matches(record.properties)):
+        return None
+    return record
+
+
+def scan_in_order(
+    state: BrokerState,
+    queue: GroupQueue,
+    order: Order,
+    *,
+    is_new: bool,
+    want: int,
+    room_bytes: int,
+    wanted: Filter,
+    single: bool,
+) -> Pick:
+    """Up to `want` messages whose turn it is; the first always fits.
+
+    `single`: one of each message group.
+    """
+    pick = Pick(queue, is_new, order.first)
+    at, end = _find(state, pick, order, want, wanted, single=single)
+    pick.next_offset = at
+    if want > 0:
+        for entry in order.next_entries(want, room_bytes, single=single):
+            if _give(state, pick, order, entry):
+                pick.attempts.append(entry.attempts + 1)
+                pick.handed_out.append(entry.handed_out + 1)
+                pick.reasons.append(entry.reason)
+    pick.more = at < end and not order.full
+    return pick
+
+
+def again(state: BrokerState, queue: GroupQueue, order: Order, held: list[Entry]) -> Pick:
+    """What a receive whose answer was lost had got, for new handles."""
+    pick = Pick(queue, False, order.first, next_offset=queue.position, again=True)
+    for entry in held:
+        if _give(state, pick, order, entry):
+            pick.attempts.append(entry.attempts)
+            pick.handed_out.append(entry.handed_out)
+            pick.reasons.append(entry.reason)
+    return pick
+
+
+def _find(
+    state: BrokerState, pick: Pick, order: Order, want: int, wanted: Filter, *, single: bool
+) -> tuple[int, int]:
+    """Look ahead until enough messages have their turn; (where it stopped, the queue's end)."""
+    queue = pick.queue
+    _, topic, queue_id = queue.key
+    at = max(queue.position, state.min_offset(topic, queue_id))
+    at = order.end_of_known(at)  # a pop that was refused has looked further
+    end = state.store.max_offset(topic, queue_id)
+    scan_end = at + _scan_max(wanted)
+    while at < min(end, scan_end) and not order.full:
+        if order.has_ready_for(want, single=single):
+            break
+        entries = state.store.entries(topic, queue_id, at, min(ORDER_ENTRIES, end - at))
+        if not entries:
+            return at, at
+        for entry in entries:
+            if at not in order.entries:
+                try:
+                    record = _read_matching(state, entry, wanted)
+                except Corrupt as wrong:
+                    if not state.damage.look(Passer(*queue.key), at, wrong):
+                        pick.damaged = True
+                        return at, at
+                    record = None
+                if record is not None:
+                    name = message_group_of(record)
+                    order.found(Entry(at, name, entry.log_offset, entry.size_bytes))
+            at += 1
+    return at, end
+
+
+def _give(state: BrokerState, pick: Pick, order: Order, entry: Entry) -> bool:
+    """False: retention has deleted it, or it cannot be read."""
+    try:
+        record = state.store.read_bytes(entry.log_offset, entry.size_bytes)
+    except Corrupt as wrong:
+        if not state.damage.look(Passer(*pick.queue.key), entry.offset, wrong):
+            pick.damaged = True
+        elif not entry.held:
+            order.settle(entry.offset)
+        return False
+    if record is None:
+        if not entry.held:
+            order.settle(entry.offset)
+            pick.queue.expired += 1
+        return False
+    pick.add(entry.offset, entry.log_offset, entry.size_bytes, record)
+    if entry.lease is not None:
+        pick.generation = max(pick.generation, entry.lease.grant.generation + 1)
+    return True
+
+
+def message_group_of(record: Record) -> str:
+    return names.value_of(record.properties, _MESSAGE_GROUP) or ""

@@ -1,0 +1,314 @@
+"""Pop: hand out ready messages of a topic and hide them for a while.
+
+One pop looks at the group's retry topic and at every queue of the topic, starting at another
+queue each time. Every fifth pop of a group looks at the retry topic first; the others look there
+last, so neither a busy topic nor a full retry topic starves the other.
+
+Per queue that gave something one checkpoint goes to the revive topic; the answer waits until all
+are on disk (engine/leases/poll.py). With pop_buffer=memory it does not: see
+core/leases/pop_buffer.py.
+
+Source: RocketMQ PopMessageProcessor.
+"""
+
+from dataclasses import dataclass
+
+from popmq_broker.core.filters.filter import Filter, parse_tags
+from popmq_broker.core.filters.sql_filter import parse_sql
+from popmq_broker.core.groups.offsets import QueueKey
+from popmq_broker.core.leases import checkpoint as ck
+from popmq_broker.core.leases.grant import NOT_STORED, Grant, Lease
+from popmq_broker.core.leases.leases import GroupQueue
+from popmq_broker.core.leases.order import Order
+from popmq_broker.engine.journal import journal
+from popmq_broker.engine.journal.pop_buffer import Storing, append_behind, before_pop
+from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.leases.pick import Pick, again, scan, scan_in_order
+from popmq_broker.engine.leases.revive import Revive
+from popmq_broker.store.store import Appended, Draft
+from popmq_common.errors import TooManyInFlight
+from popmq_common.records import receipt
+from popmq_common.records.names import retry_topic
+from popmq_common.records.receipt import Receipt
+from popmq_common.units import QueueOffset
+from popmq_internal.v1 import link_pb2 as link
+
+RETRY_FIRST_EVERY = 5
+REPLY_BYTES_MAX = 16 << 20  # stored bytes of one pop, so that its reply fits into a frame
+UNDURABLE_BYTES_MAX = 32 << 20  # of all that wait for the disk; then each gets a message
+
+
+@dataclass(slots=True)
+class Taken:
+    picks: list[Pick]
+    pop_time_ms: int
+    revive_queue: int
+    end_offset: int | None  # of the journal's records; None: nothing was journaled
+    more: bool  # ready messages were left behind
+    damaged: bool = False  # some cannot be read: look again when `Damage.saved` returns
+
+    @property
+    def count(self) -> int:
+        return sum(len(pick.offsets) for pick in self.picks)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(pick.bytes_taken for pick in self.picks)
+
+
+class Pop:
+    def __init__(self, state: BrokerState, revive: Revive, storing: Storing) -> None:
+        self._state = state
+        self._revive = revive
+        self._storing = storing
+        self._turn = 0
+        self.undurable_bytes = 0
+        """Read for pops that wait for the disk."""
+
+    def take(self, request: link.Pop, wanted: Filter) -> Taken:
+        """Decide, append, apply; nothing is awaited in here."""
+        state = self._state
+        now_ms = state.clock.now_ms()
+        revive_queue = self._turn % state.config.revive_queues
+        self._turn += 1
+        picks, capped = self._pick(request, wanted)
+        got = sum(len(pick.offsets) for pick in picks)
+        if capped and not got:
+            raise TooManyInFlight(
+                group=request.group,
+                topic=request.topic,
+                count=capped,
+                limit=state.config.in_flight_max,
+            )
+        # Pops before a queue's fence are void; one of the same moment must not be taken for such.
+        now_ms = max([now_ms, *(pick.queue.fenced_ms for pick in picks)])
+        appended = self._journal(picks, request, now_ms, revive_queue)
+        self._apply(picks, appended, request, now_ms, revive_queue)
+        end_offset = appended[-1].end_offset if appended else None
+        more = any(pick.more for pick in picks)
+        damaged = any(pick.damaged for pick in picks)
+        return Taken(picks, now_ms, revive_queue, end_offset, more, damaged)
+
+    def give_back(self, taken: Taken) -> None:
+        """Nobody will get these: visible again at once."""
+        for pick in taken.picks:
+            self._revive.give_back(pick.queue, pick.offsets, taken.pop_time_ms)
+
+    def _room_bytes(self, request: link.Pop) -> int:
+        """Of what one pop gives; the first message always fits."""
+        asked = request.bytes_max or REPLY_BYTES_MAX
+        return max(1, min(asked, REPLY_BYTES_MAX, UNDURABLE_BYTES_MAX - self.undurable_bytes))
+
+    def _pick(self, request: link.Pop, wanted: Filter) -> tuple[list[Pick], int]:
+        """Picks by queue, and how many messages are in flight where the cap was reached."""
+        state = self._state
+        answered = self._answered(request)
+        if answered or request.held_only:
+            return answered, 0
+        capped = 0
+        picks: list[Pick] = []
+        missing = request.batch_size
+        room_bytes = self._room_bytes(request)
+        for key in self._keys(request):
+            queue = state.group_queue(key)
+            is_new = queue is None
+            if queue is None:
+                queue = state.new_group_queue(key, state.first_offset(key))
+            room = state.config.in_flight_max - len(queue.leases)
+            if room <= 0:
+                capped = max(capped, len(queue.leases))
+                continue
+            if not is_new and queue.is_done_to(state.store.max_offset(key.topic, key.queue_id)):
+                continue
+            single = request.one_per_message_group
+            found = self._look(queue, is_new, min(missing, room), room_bytes, wanted, single=single)
+            found.marks_start = is_new and not found.offsets and state.begins_last(key)
+            missing -= len(found.offsets)
+            room_bytes -= found.bytes_taken
+            if room_bytes <= 0:
+                missing = 0
+            picks.append(found)
+        return picks, capped
+
+    def _look(
+        self,
+        queue: GroupQueue,
+        is_new: bool,
+        want: int,
+        room_bytes: int,
+        wanted: Filter,
+        *,
+        single: bool,
+    ) -> Pick:
+        if queue.order is None:
+            return scan(self._state, queue, is_new, want, room_bytes, wanted)
+        return scan_in_order(
+            self._state,
+            queue,
+            queue.order,
+            is_new=is_new,
+            want=want,
+            room_bytes=room_bytes,
+            wanted=wanted,
+            single=single,
+        )
+
+    def _answered(self, request: link.Pop) -> list[Pick]:
+        """What this very receive got before, when its answer was lost: only orders remember."""
+        if not request.attempt_id or not self._state.group(request.group).fifo:
+            return []
+        picks = []
+        for key in self._keys(request):
+            queue = self._state.group_queue(key)
+            if queue is not None and queue.order is not None:
+                held = queue.order.held_by(request.attempt_id)
+                if held:
+                    picks.append(again(self._state, queue, queue.order, held))
+        return picks
+
+    def _keys(self, request: link.Pop) -> list[QueueKey]:
+        topic = self._state.topic(request.topic)
+        first = self._state.group_queue(QueueKey(request.group, topic.name, 0))
+        turn = 0
+        if first is not None:
+            turn = first.pops = first.pops + 1
+        count = topic.read_queues
+        keys = [QueueKey(request.group, topic.name, (turn + i) % count) for i in range(count)]
+        retry_name = retry_topic(request.group, request.topic)
+        if retry_name in self._state.topics and not self._state.group(request.group).fifo:
+            retry = QueueKey(request.group, retry_name, 0)
+            keys.insert(0 if turn % RETRY_FIRST_EVERY == 0 else count, retry)
+        return keys
+
+    def _journal(
+        self, picks: list[Pick], request: link.Pop, now_ms: int, revive_queue: int
+    ) -> list[Appended]:
+        """One checkpoint of each queue that gave something and is not buffered."""
+        drafts, ahead = [], []
+        buffering = 0
+        for pick in picks:
+            count = len(pick.offsets)
+            # What a client's signs of life renew is journaled: it may be held for long.
+            may_wait = count > 0 and not request.auto_renew
+            if may_wait and self._storing.takes(
+                pick.queue, buffering + count, request.invisible_ms
+            ):
+                pick.buffered = True
+                buffering += count
+            elif count or pick.marks_start:
+                ahead += before_pop(pick.queue)
+                drafts.append(self._draft(pick, request, now_ms, revive_queue))
+        return append_behind(self._state, ahead, drafts, now_ms) if drafts else []
+
+    def _draft(
+        self,
+        pick: Pick,
+        request: link.Pop,
+        now_ms: int,
+        revive_queue: int,
+    ) -> Draft:
+        record = ck.Checkpoint(
+            topic=pick.queue.key.topic,
+            group=pick.queue.key.group,
+            queue_id=pick.queue.key.queue_id,
+            start_offset=QueueOffset(pick.start),
+            offsets=tuple(pick.offsets),
+            pop_time_ms=now_ms,
+            invisible_ms=request.invisible_ms,
+            broker=self._state.config.name,
+            generation=pick.generation,
+            attempts=tuple(pick.attempts),
+            handed_out=tuple(pick.handed_out),
+            attempt_id=request.attempt_id if pick.attempts else "",
+            reasons=tuple(pick.reasons),
+            client_id=request.client_id if request.auto_renew else "",
+            renew_ms=request.invisible_ms if request.auto_renew else 0,
+        )
+        return journal.checkpoint(self._state, record, revive_queue, now_ms)
+
+    def _apply(
+        self,
+        picks: list[Pick],
+        appended: list[Appended],
+        request: link.Pop,
+        now_ms: int,
+        revive_queue: int,
+    ) -> None:
+        state = self._state
+        places = iter(appended)
+        for pick in picks:
+            queue = pick.queue
+            if pick.is_new:
+                state.leases.queues[queue.key] = queue
+            queue.position = pick.next_offset
+            state.close(queue.pass_settled())
+            if pick.marks_start:
+                next(places)
+            if not pick.offsets:
+                continue
+            revive_offset = NOT_STORED if pick.buffered else next(places).queue_offset
+            grant = Grant(
+                start_offset=pick.start,
+                pop_time_ms=now_ms,
+                invisible_ms=request.invisible_ms,
+                revive_queue=revive_queue,
+                revive_offset=revive_offset,
+                generation=pick.generation,
+                client_id=request.client_id if request.auto_renew else "",
+                renew_ms=request.invisible_ms if request.auto_renew else 0,
+            )
+            if pick.buffered:
+                self._storing.add(queue, grant, tuple(pick.offsets), pick.start)
+            else:
+                state.progress.opened(revive_queue, revive_offset, len(pick.offsets))
+            leases = {
+                offset: Lease(grant, log_offset, size_bytes)
+                for offset, (log_offset, size_bytes) in zip(pick.offsets, pick.places, strict=True)
+            }
+            state.leases.add(queue, leases)
+            if queue.order is not None:
+                self._hold(queue.order, pick, leases, request.attempt_id)
+                pick.more = pick.more or queue.order.has_ready
+        self._revive.look_again()
+
+    def _hold(self, order: Order, pick: Pick, leases: dict[int, Lease], attempt_id: str) -> None:
+        for offset, lease in leases.items():
+            entry = order.entries[offset]
+            older = order.hold(entry, lease, attempt_id=attempt_id, counted=not pick.again)
+            if older is not None:
+                self._state.progress.closed(older)
+
+
+def wanted_by(kind: "link.FilterKind.ValueType", expression: str) -> Filter:
+    """Raises `IllegalFilter`."""
+    if kind == link.FILTER_KIND_SQL:
+        return parse_sql(expression)
+    return parse_tags(expression) if kind else None
+
+
+def reply_of(taken: Taken, request: link.Pop, broker: str) -> link.PopReply:
+    reply = link.PopReply()
+    for pick in taken.picks:
+        if not pick.offsets:
+            continue
+        first = Receipt(
+            start_offset=pick.start,
+            pop_time_ms=taken.pop_time_ms,
+            invisible_ms=request.invisible_ms,
+            revive_queue=taken.revive_queue,
+            retry_mark=0 if pick.queue.key.topic == request.topic else 1,
+            broker=broker,
+            queue_id=pick.queue.key.queue_id,
+            queue_offset=0,
+            log_offset=0,
+            generation=pick.generation,
+        )
+        log_offsets = [log_offset for log_offset, _ in pick.places]
+        places = list(zip(pick.offsets, log_offsets, strict=True))
+        handles = receipt.encode_all(first, places, request.group, request.topic)
+        for handle, record in zip(handles, pick.records, strict=True):
+            reply.messages.add(handle=handle, record=record)
+        given = reply.messages[-len(handles) :]
+        for message, attempt in zip(given, pick.attempts, strict=False):  # none: not in order
+            message.delivery_attempt = attempt
+    return reply

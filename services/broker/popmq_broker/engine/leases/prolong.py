@@ -1,0 +1,44 @@
+"""Prolong: a lease gets a longer time and stays the same lease.
+
+One checkpoint says so, with the same pop time and generation as the one before, whose place it
+takes. Receipt handles go on as they are.
+"""
+
+from collections.abc import Sequence
+
+from popmq_broker.core.leases.grant import Grant, Lease
+from popmq_broker.core.leases.leases import GroupQueue
+from popmq_broker.engine.journal import journal
+from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.store.store import Draft
+
+
+def prolonging(
+    state: BrokerState, queue: GroupQueue, grant: Grant, offsets: Sequence[int], now_ms: int
+) -> Draft:
+    """What is appended before `prolong`."""
+    entries = [] if queue.order is None else [queue.order.entries[i] for i in offsets]
+    record = journal.grant_record(
+        state,
+        queue.key,
+        grant,
+        tuple(offsets),
+        attempts=tuple(entry.attempts for entry in entries),
+        handed_out=tuple(entry.handed_out for entry in entries),
+        attempt_id=entries[0].attempt_id if entries else "",
+        reasons=tuple(entry.reason for entry in entries),
+    )
+    return journal.checkpoint(state, record, grant.revive_queue, now_ms)
+
+
+def prolong(state: BrokerState, queue: GroupQueue, grant: Grant, offsets: Sequence[int]) -> None:
+    """`grant`: with its place in the revive queue, instead of the one these leases have."""
+    older: list[Lease] = [queue.leases[offset] for offset in offsets]
+    leases = {
+        offset: lease._replace(grant=grant) for offset, lease in zip(offsets, older, strict=True)
+    }
+    state.progress.opened(grant.revive_queue, grant.revive_offset, len(leases))
+    state.leases.add(queue, leases)
+    if queue.order is not None:
+        queue.order.regrant(leases)
+    state.close(older)

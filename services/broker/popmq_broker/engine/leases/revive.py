@@ -1,0 +1,342 @@
+"""Revive: what was handed out and not acked in time goes back to its group.
+
+For each lease that ended a copy of the message is appended to the group's retry topic, or after
+the last attempt to its dead letters, and directly behind it the ack record that ends the lease:
+a pair that recovery keeps or drops as one. The arrival of the copy wakes a waiting poll.
+
+Nothing is lost when the disk is full: the leases stay and are looked at again later.
+
+Source: RocketMQ PopReviveService. Differs: the lease table says what is due, the revive topic is
+not read back; see decision 6 of docs/decisions.
+"""
+
+import asyncio
+from collections.abc import Iterable
+
+from popmq_broker.core.leases.grant import Lease
+from popmq_broker.core.leases.leases import Due, GroupQueue, Outcome
+from popmq_broker.core.leases.nack import NackKind
+from popmq_broker.core.leases.order import Entry, Order
+from popmq_broker.core.retries.hand_outs import handed_out, why_dead
+from popmq_broker.core.retries.retry import Copy, dead_letter, retry_or_dead_letter
+from popmq_broker.core.store.damage import Passer
+from popmq_broker.engine.catalog.topics import Topics
+from popmq_broker.engine.journal import journal
+from popmq_broker.engine.journal.pop_buffer import append_behind, before_end
+from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.retries.copies import consumed_topic, copy_draft, tell_often
+from popmq_broker.store.store import Draft
+from popmq_common.errors import Corrupt, DiskFull
+from popmq_common.records.record import Record
+
+BATCH_MAX = 128  # leases revived before other work gets its turn
+BATCH_BYTES_MAX = 2 << 20  # of their messages, each of which is copied
+PAUSE_MS = 1_000  # after a copy could not be written; doubled each time it fails again
+PAUSE_MS_MAX = 30_000
+IDLE_S_MAX = 1.0  # the wall clock may be set; look at it at least this often
+
+
+class Revive:
+    def __init__(self, state: BrokerState, topics: Topics) -> None:
+        self._state = state
+        self._topics = topics
+        self._changed = asyncio.Event()
+        self._pause_ms = PAUSE_MS
+        self._paused_until_ms: int | None = None
+        """The disk took nothing; looking at all that is due again and again would not help."""
+
+    async def run(self) -> None:
+        """Revive what is due, for ever."""
+        while True:
+            self._changed.clear()
+            if not await self.revive_due():
+                await self._idle()
+
+    async def revive_due(self) -> int:
+        """One batch; returns how many leases it looked at, after their copies are durable."""
+        state = self._state
+        now_ms = state.clock.now_ms()
+        if self._pause_left_ms(now_ms):
+            return 0
+        due = state.leases.take_due(now_ms, BATCH_MAX, BATCH_BYTES_MAX)
+        if not due:
+            return 0
+        lease_count = sum(len(item.offsets) for item in due)
+        try:
+            left = self._copy_and_end(due)
+        except DiskFull as full:
+            for item in due:
+                state.leases.put_back([item], item.due_ms)
+            self._pause(now_ms)
+            state.log.warning("revive.postponed", lease_count=lease_count, reason=str(full))
+            return 0
+        self._pause_ms, self._paused_until_ms = PAUSE_MS, None
+        await state.store.durable(state.store.log_end)
+        if left:  # their notes first
+            await state.damage.saved_quietly()
+            if not state.damage.is_saved:
+                self._pause(now_ms)
+        return lease_count
+
+    def _pause(self, now_ms: int) -> None:
+        self._paused_until_ms = now_ms + self._pause_ms
+        self._pause_ms = min(2 * self._pause_ms, PAUSE_MS_MAX)
+
+    def _pause_left_ms(self, now_ms: int) -> int:
+        left_ms = 0 if self._paused_until_ms is None else self._paused_until_ms - now_ms
+        return max(0, left_ms) if left_ms <= PAUSE_MS_MAX else 0  # the wall clock was set back
+
+    def look_again(self) -> None:
+        """A lease was added or changed: the next due time may be nearer."""
+        self._changed.set()
+
+    def give_back(self, queue: GroupQueue, offsets: Iterable[int], pop_time_ms: int) -> None:
+        """End leases whose messages reached nobody; the attempt is not counted."""
+        live = [
+            (offset, lease)
+            for offset in offsets
+            if (lease := queue.leases.get(offset)) is not None
+            and lease.grant.pop_time_ms == pop_time_ms
+        ]
+        self._end_readable(queue, live, counted=False)  # the others end when their time is over
+
+    def deliveries(self, queue: GroupQueue, queue_offset: int) -> tuple[int, int]:
+        """Of a leased message: (attempts, how often it was handed out), this time included."""
+        if queue.order is not None:
+            entry = queue.order.entries[queue_offset]
+            return entry.attempts, entry.handed_out
+        lease = queue.leases[queue_offset]
+        try:
+            record = self._state.store.read(lease.log_offset, lease.size_bytes)
+        except Corrupt:  # told when its lease ends
+            record = None
+        return (1, 1) if record is None else (record.reconsume_times + 1, handed_out(record))
+
+    def forward(self, queue: GroupQueue, queue_offset: int, reason: str) -> int:
+        """Move one leased message to the dead letters; returns the log's end behind it."""
+        lease = queue.leases[queue_offset]
+        state = self._state
+        drafts = self._dead_letter(queue, queue_offset, lease, reason)
+        ahead = before_end(queue, [lease])
+        appended = append_behind(state, ahead, drafts, state.clock.now_ms())
+        self._settle(queue, [(queue_offset, lease)])
+        state.wake_for_order(queue)
+        return appended[-1].end_offset
+
+    def _dead_letter(
+        self, queue: GroupQueue, queue_offset: int, lease: Lease, reason: str
+    ) -> list[Draft]:
+        """The pair that ends the lease; the ack record alone when the message is gone."""
+        state = self._state
+        drafts = []
+        entry = None if queue.order is None else queue.order.entries[queue_offset]
+        record = self._read(queue, queue_offset, lease)
+        if record is not None:
+            group, topic = queue.key.group, consumed_topic(queue.key)
+            copy = dead_letter(
+                record,
+                group=group,
+                topic=topic,
+                pop_time_ms=lease.grant.pop_time_ms,
+                attempts=None if entry is None else entry.attempts,
+                uncounted=0 if entry is None else entry.handed_out - entry.attempts,
+                reason=reason or ("" if entry is None else entry.reason),
+            )
+            self._topics.ensure_system_copy_target(copy.topic)
+            drafts.append(copy_draft(record, copy))
+            state.stats.dead[topic, group] += 1
+        drafts.append(self._ack_draft(queue, queue_offset, lease))
+        return drafts
+
+    def _copy_and_end(self, due: list[Due]) -> int:
+        """How many are left: they cannot be read, and that is to be saved first."""
+        by_queue: dict[tuple[GroupQueue, bool], list[tuple[int, Lease]]] = {}
+        for item in due:
+            queue = self._state.leases.queues[item.key]
+            for offset in item.offsets:
+                lease = queue.leases[offset]
+                by_queue.setdefault((queue, lease.grant.counted), []).append((offset, lease))
+        left = 0
+        for (queue, counted), leases in by_queue.items():
+            unread = self._end_readable(queue, leases, counted=counted)
+            for offset, lease in unread:
+                grant = lease.grant
+                self._state.leases.put_back([Due(grant.due_ms, 0, queue.key, (offset,), grant)], 0)
+            left += len(unread)
+        return left
+
+    def _end_readable(
+        self, queue: GroupQueue, leases: list[tuple[int, Lease]], *, counted: bool
+    ) -> list[tuple[int, Lease]]:
+        """End those that can be read, or of which it is noted on disk that they cannot; the others
+        are returned."""
+        try:
+            self._end(queue, leases, counted=counted)
+        except Corrupt:
+            ready = [one for one in leases if self._is_ready(queue, *one)]
+            self._end(queue, ready, counted=counted)
+            return [one for one in leases if one not in ready]
+        return []
+
+    def _is_ready(self, queue: GroupQueue, offset: int, lease: Lease) -> bool:
+        try:
+            self._read(queue, offset, lease)
+        except Corrupt:
+            return False
+        return True
+
+    def _read(self, queue: GroupQueue, offset: int, lease: Lease) -> Record | None:
+        """None: retention has deleted the message, or it cannot be read, which is noted on disk.
+
+        Raises `Corrupt`: it is not noted yet.
+        """
+        try:
+            return self._state.store.read(lease.log_offset, lease.size_bytes)
+        except Corrupt as wrong:
+            if not self._state.damage.look(Passer(*queue.key), offset, wrong):
+                raise
+            return None
+
+    def _end(self, queue: GroupQueue, leases: list[tuple[int, Lease]], *, counted: bool) -> None:
+        """Append the pairs of these leases in one go, then end them. Raises `DiskFull`."""
+        if not leases:
+            return
+        if queue.order is not None:
+            self._end_in_order(queue, queue.order, leases, counted=counted)
+            return
+        state = self._state
+        drafts: list[Draft] = []
+        copies: list[tuple[Lease, Record, Copy]] = []
+        for offset, lease in leases:
+            made = self._copy(queue, offset, lease, counted=counted and _counts(lease))
+            if made is not None:
+                record, copy = made
+                self._topics.ensure_system_copy_target(copy.topic)
+                drafts.append(copy_draft(record, copy))
+                copies.append((lease, record, copy))
+            drafts.append(self._ack_draft(queue, offset, lease))
+        ahead = before_end(queue, (lease for _, lease in leases))
+        append_behind(state, ahead, drafts, state.clock.now_ms())
+        for lease, record, copy in copies:
+            counts = state.stats.dead if copy.dead else state.stats.revived
+            counts[consumed_topic(queue.key), queue.key.group] += 1
+            if not copy.dead and not (counted and _counts(lease)):
+                tell_often(state, queue.key, lease, handed_out(record))
+        self._settle(queue, leases)
+
+    def end_gone(self, queue: GroupQueue) -> None:
+        """End the leases of messages that retention has deleted: nothing can come again.
+
+        Raises `DiskFull`; then they end when their time is over.
+        """
+        gone = [(offset, lease) for offset, lease in queue.leases.items() if self._is_gone(lease)]
+        self._end(queue, gone, counted=False)
+
+    def _is_gone(self, lease: Lease) -> bool:
+        return lease.log_offset < self._state.store.log_start
+
+    def _settle(self, queue: GroupQueue, leases: Iterable[tuple[int, Lease]]) -> None:
+        """Copied, or lost because retention was faster."""
+        for offset, lease in leases:
+            if self._is_gone(lease):
+                self._state.lose(queue, offset)
+            else:
+                self._state.settle(queue, offset, Outcome.EXPIRED)
+
+    def _end_in_order(
+        self,
+        queue: GroupQueue,
+        order: Order,
+        leases: list[tuple[int, Lease]],
+        *,
+        counted: bool,
+    ) -> None:
+        """A FIFO group gets them again where they are; only dead letters are copied.
+
+        What retention has deleted ends as a dead letter does, without a copy.
+        """
+        state = self._state
+        dead = {
+            offset: reason
+            for offset, lease in leases
+            if (reason := self._why_dead(queue, order.entries[offset], lease, counted)) is not None
+        }
+        drafts: list[Draft] = []
+        for offset, lease in leases:
+            if offset in dead:
+                drafts += self._dead_letter(queue, offset, lease, dead[offset])
+        if drafts:
+            state.store.append(drafts, state.clock.now_ms(), system=True)
+        for offset, lease in leases:
+            if offset in dead:
+                self._settle(queue, [(offset, lease)])
+            else:
+                again_counted = counted and _counts(lease)
+                state.leases.end(queue, offset, Outcome.EXPIRED)
+                reason = _reason(lease) if again_counted else ""
+                order.give_back(offset, counted=again_counted, reason=reason)
+                state.stats.revived[queue.key.topic, queue.key.group] += again_counted
+                if not again_counted:
+                    tell_often(state, queue.key, lease, order.entries[offset].handed_out)
+        state.wake_for_order(queue)
+
+    def _why_dead(self, queue: GroupQueue, entry: Entry, lease: Lease, counted: bool) -> str | None:
+        """Why a FIFO group gives up a message whose lease ends; None: it comes again."""
+        group = self._state.groups[queue.key.group]
+        if self._is_gone(lease):
+            return ""
+        if counted and _counts(lease):
+            return _reason(lease) if entry.attempts >= group.max_attempts else None
+        if entry.handed_out < group.max_hand_outs:
+            return None
+        return why_dead(entry.handed_out, entry.attempts, _reason(lease))
+
+    def _copy(
+        self, queue: GroupQueue, offset: int, lease: Lease, *, counted: bool
+    ) -> tuple[Record, Copy] | None:
+        """None: retention has deleted the message, it cannot be read, or its group is gone."""
+        group = self._state.groups.get(queue.key.group)
+        record = self._read(queue, offset, lease)
+        if record is None or group is None:
+            return None
+        topic = consumed_topic(queue.key)
+        return record, retry_or_dead_letter(
+            record,
+            group=group.name,
+            topic=topic,
+            pop_time_ms=lease.grant.pop_time_ms,
+            max_attempts=group.max_attempts,
+            max_hand_outs=group.max_hand_outs,
+            counted=counted,
+            reason=_reason(lease),
+        )
+
+    def _ack_draft(self, queue: GroupQueue, offset: int, lease: Lease) -> Draft:
+        now_ms = self._state.clock.now_ms()
+        return journal.ack(
+            self._state, queue.key, lease.grant, (offset,), now_ms=now_ms, expired=True
+        )
+
+    async def _idle(self) -> None:
+        now_ms = self._state.clock.now_ms()
+        next_ms = self._state.leases.next_due_ms()
+        wait_s = IDLE_S_MAX
+        if next_ms is not None:
+            wait_ms = max(0, next_ms - now_ms, self._pause_left_ms(now_ms))
+            wait_s = min(wait_s, wait_ms / 1000)
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+
+def _counts(lease: Lease) -> bool:
+    nack = lease.grant.nack
+    return nack is None or nack.kind is not NackKind.UNCOUNTED
+
+
+def _reason(lease: Lease) -> str:
+    """What its consumer said when it gave it back."""
+    nack = lease.grant.nack
+    return "" if nack is None else nack.reason

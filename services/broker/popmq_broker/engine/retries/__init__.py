@@ -1,0 +1,1 @@
+"""What a group has failed on: sent back, copied, dead; dead letters sent again or purged."""

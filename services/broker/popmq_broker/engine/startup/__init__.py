@@ -1,0 +1,1 @@
+"""The state is made again from the log."""

@@ -1,0 +1,79 @@
+"""Start: topics, groups, floors and the permission, as the files of config/ and the log behind them
+say (core/catalog/catalog.py)."""
+
+import json
+from functools import partial
+
+from popmq_broker.core.catalog import tables
+from popmq_broker.core.catalog.catalog import CATALOG_FILE, decode, decode_end
+from popmq_broker.core.catalog.tables import PERM_BOTH
+from popmq_broker.core.catalog.topic_versions import TopicVersions
+from popmq_broker.engine.catalog.catalog import (
+    FLOORS_FILE,
+    GROUPS_FILE,
+    PEERS_FILE,
+    PERMISSION_FILE,
+    TOPICS_FILE,
+    apply,
+)
+from popmq_broker.engine.catalog.permission import decode_permission
+from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.store.seek import entries_from
+from popmq_common.errors import Corrupt
+from popmq_common.records.names import CATALOG_TOPIC, is_user_topic
+
+
+def load(state: BrokerState) -> bool:
+    """Raises `Corrupt` naming the file, or the place in the log.
+
+    True: the log ends before what the files speak of. They must be written before anything is
+    appended, for its offsets are used again.
+    """
+    load_config = state.store.load_config
+    topics = load_config(TOPICS_FILE, partial(tables.decode_topics, where=TOPICS_FILE))
+    if topics is not None:
+        state.topics, version = topics
+        state.topic_versions = TopicVersions(version)
+        state.user_topic_count = sum(map(is_user_topic, state.topics))
+    groups = load_config(GROUPS_FILE, partial(tables.decode_groups, where=GROUPS_FILE))
+    if groups is not None:
+        state.groups, state.groups_version = groups
+    state.floors = load_config(FLOORS_FILE, _decode_floors) or {}
+    state.perm = load_config(PERMISSION_FILE, decode_permission) or PERM_BOTH
+    state.peers = load_config(PEERS_FILE, _decode_peers) or {}
+    known_to = load_config(CATALOG_FILE, decode_end) or 0
+    count = _read_changes(state, known_to)
+    state.log.info("catalog.read", topics=len(state.topics), groups=len(state.groups), count=count)
+    return known_to > state.store.log_end
+
+
+def _read_changes(state: BrokerState, known_to: int) -> int:
+    """How many there are behind `known_to`."""
+    count = 0
+    first = state.store.first_behind(CATALOG_TOPIC, 0, known_to)
+    for _, entry in entries_from(state.store, CATALOG_TOPIC, 0, first):
+        record = state.store.read(entry.log_offset, entry.size_bytes)
+        if record is not None:
+            change = decode(record.body, where=f"catalog, log offset {entry.log_offset}")
+            apply(state, change)
+            state.unsaved.setdefault(change.kind, known_to)
+            count += 1
+    return count
+
+
+def _decode_floors(text: str) -> dict[str, dict[int, int]]:
+    try:
+        return {
+            topic: {int(i): int(floor) for i, floor in queues.items()}
+            for topic, queues in json.loads(text).items()
+        }
+    except (ValueError, TypeError, AttributeError) as wrong:
+        reason = f"no table of floors: {wrong!r}"
+        raise Corrupt(path=FLOORS_FILE, offset=0, reason=reason) from wrong
+
+
+def _decode_peers(text: str) -> dict[str, str]:
+    try:
+        return {str(name): str(identity) for name, identity in json.loads(text).items()}
+    except (ValueError, AttributeError) as wrong:
+        raise Corrupt(path=PEERS_FILE, offset=0, reason=f"no brokers: {wrong!r}") from wrong

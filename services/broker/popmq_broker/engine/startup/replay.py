@@ -1,0 +1,248 @@
+"""Start: what the files say about topics, groups, positions and leases.
+
+The offsets file gives the positions as they were when it was written. The revive topic, read from
+where that file says, adds everything since: checkpoints make leases and move positions, acks end
+leases. The records of all revive queues are taken in the order of the log, so what happened later
+wins.
+"""
+
+import heapq
+from collections.abc import Iterator
+from functools import partial
+
+from popmq_broker.core.groups import offsets, starts
+from popmq_broker.core.groups.offsets import OffsetTable, QueueKey
+from popmq_broker.core.groups.starts import GroupStart, StartKey
+from popmq_broker.core.leases import checkpoint as ck
+from popmq_broker.core.leases.grant import Grant, Lease
+from popmq_broker.core.leases.leases import GroupQueue, Outcome
+from popmq_broker.core.leases.order import Entry, Order
+from popmq_broker.core.store.damage import Passer
+from popmq_broker.core.store.queue_entry import QueueEntry, tag_of
+from popmq_broker.engine.groups.offsets import OFFSETS_FILE
+from popmq_broker.engine.journal.moves import FORGET
+from popmq_broker.engine.journal.state import LOG_END, BrokerState
+from popmq_broker.engine.leases.pick import message_group_of
+from popmq_broker.engine.startup import catalog_replay
+from popmq_broker.engine.transactions import transaction_replay
+from popmq_broker.store.seek import entries_from
+from popmq_common.errors import Corrupt
+from popmq_common.records.names import REVIVE_GROUP, SYSTEM_GROUP_PREFIX
+
+
+def load(state: BrokerState) -> bool:
+    """Fill the state from its files. Raises `Corrupt` naming the file.
+
+    True: the log ends before what the files speak of (flush=async, or it was truncated). Then they
+    must be written before anything is appended: its offsets are used again.
+    """
+    catalog_is_ahead = catalog_replay.load(state)
+    ahead = _lower_floors(state) or catalog_is_ahead
+    state.store.oldest.begin_at(state.floors)
+    state.damage.load()
+    saved = state.store.load_config(OFFSETS_FILE, partial(offsets.decode, where=OFFSETS_FILE))
+    table = saved or OffsetTable(0, {})
+    for key, position in table.offsets.items():
+        if not key.group.startswith(SYSTEM_GROUP_PREFIX):
+            end = state.store.max_offset(key.topic, key.queue_id)
+            # Beyond the end: flush=async has lost what was there, and its offsets are used again.
+            queue = state.new_group_queue(key, min(position, end))
+            queue.expired = table.expired.get(key, 0)
+            state.leases.queues[key] = queue
+    state.starts.update(table.starts)
+    replayed = _replay(state, table)
+    _leave_deleted_topics(state)
+    for queue in state.leases.queues.values():
+        _begin_at_oldest(state, queue)
+        queue.committed = queue.position
+        if queue.order is not None:
+            queue.position = queue.order.end_of_known(queue.position)
+            state.close(queue.pass_settled())
+    transaction_replay.load(state, table)
+    state.log.info("leases.replayed", records=replayed, live=state.leases.live_count)
+    return ahead or table.log_end > state.store.log_end
+
+
+def _lower_floors(state: BrokerState) -> bool:
+    """A floor above its queue's end would hide what comes; True: there was one."""
+    lowered, log_end = False, state.store.log_end
+    for topic, floors in state.floors.items():
+        is_ahead = floors.get(LOG_END, 0) > log_end
+        for queue_id, floor in floors.items():
+            end = log_end if queue_id == LOG_END else state.store.max_offset(topic, queue_id)
+            if floor > end and (end or is_ahead):  # else the queue was forgotten
+                floors[queue_id] = end
+                lowered = True
+    return lowered
+
+
+def _leave_deleted_topics(state: BrokerState) -> None:
+    """A crash may have kept the end of a topic and not the moves behind it."""
+    for queue in state.leases.queues.values():
+        floor = state.floor(queue.key.topic, queue.key.queue_id)
+        if queue.position < floor:
+            state.close(state.fence(queue, floor))
+
+
+def _begin_at_oldest(state: BrokerState, queue: GroupQueue) -> None:
+    """What was deleted while the offsets could not be written has expired."""
+    _, topic, queue_id = queue.key
+    oldest = state.store.min_offset(topic, queue_id)
+    if queue.position < oldest:
+        _, over = queue.expire_below(oldest)
+        state.close(over)
+
+
+def _replay(state: BrokerState, table: OffsetTable) -> int:
+    revive_key = QueueKey(REVIVE_GROUP, state.revive_topic, 0)
+    streams = [
+        _entries(state, i, table.offsets.get(revive_key._replace(queue_id=i), -1) + 1)
+        for i in range(state.config.revive_queues)
+    ]
+    count = 0
+    for entry, revive_queue, revive_offset in heapq.merge(*streams):
+        record = state.store.read(entry.log_offset, entry.size_bytes)
+        if record is None:
+            continue
+        where = f"revive topic, log offset {entry.log_offset}"
+        tag = tag_of(record.properties)
+        if tag == ck.CHECKPOINT_TAG:
+            checkpoint = ck.decode_checkpoint(record.body, where=where)
+            if checkpoint.offsets:
+                _apply_checkpoint(state, checkpoint, revive_queue, revive_offset)
+            else:
+                if revive_queue == 0:
+                    state.progress.moved(revive_offset, entry.log_offset)
+                _apply_move(state, checkpoint, table if entry.log_offset < table.log_end else None)
+        elif tag in (ck.ACK_TAG, ck.BATCH_ACK_TAG):
+            _apply_ack(state, ck.decode_ack(record.body, where=where))
+        elif tag == starts.START_TAG and entry.log_offset >= table.log_end:
+            _apply_start(state, *starts.decode(record.body, where=where))
+        count += 1
+    return count
+
+
+def _entries(
+    state: BrokerState, revive_queue: int, start: int
+) -> Iterator[tuple[QueueEntry, int, int]]:
+    for offset, entry in entries_from(state.store, state.revive_topic, revive_queue, start):
+        yield entry, revive_queue, offset
+
+
+def _apply_checkpoint(
+    state: BrokerState, checkpoint: ck.Checkpoint, revive_queue: int, revive_offset: int
+) -> None:
+    key = QueueKey(checkpoint.group, checkpoint.topic, checkpoint.queue_id)
+    queue = state.leases.queues.get(key)
+    if queue is None:
+        queue = state.new_group_queue(key, checkpoint.start_offset)
+        state.leases.queues[key] = queue
+    if queue.order is None:
+        queue.position = max(queue.position, checkpoint.next_offset)
+    grant = Grant(
+        start_offset=checkpoint.start_offset,
+        pop_time_ms=checkpoint.pop_time_ms,
+        invisible_ms=checkpoint.invisible_ms,
+        revive_queue=revive_queue,
+        revive_offset=revive_offset,
+        generation=checkpoint.generation,
+        nack=checkpoint.nack,
+        client_id=checkpoint.client_id,
+        renew_ms=checkpoint.renew_ms,
+    )
+    leases = {}
+    for offset in checkpoint.offsets:
+        if queue.order is not None and offset < queue.position:
+            continue  # settled before the offsets were written
+        entries = state.store.entries(key.topic, key.queue_id, offset, 1)
+        if not entries:  # retention has deleted it: as good as done
+            continue
+        leases[offset] = Lease(grant, entries[0].log_offset, entries[0].size_bytes)
+    if queue.order is not None:
+        _hold_in_order(state, queue, queue.order, checkpoint, leases)
+    state.progress.opened(revive_queue, revive_offset, len(leases))
+    for offset in leases:
+        older = queue.leases.get(offset)
+        if older is not None:
+            state.progress.closed(older)
+            grant.changed_from = _changed_from(queue, older.grant, grant)
+    state.leases.add(queue, leases)
+
+
+def _changed_from(queue: GroupQueue, older: Grant, newer: Grant) -> tuple[int, int] | None:
+    """In a FIFO group the next delivery is a generation of the same place, not a change alone."""
+    if newer.nack is not None or queue.order is not None:
+        return None
+    if newer.generation == older.generation:
+        return older.changed_from
+    if newer.generation != older.generation + 1:
+        return None
+    return older.generation, older.pop_time_ms
+
+
+def _hold_in_order(
+    state: BrokerState,
+    queue: GroupQueue,
+    order: Order,
+    checkpoint: ck.Checkpoint,
+    leases: dict[int, Lease],
+) -> None:
+    """Takes out of `leases` what retention has deleted."""
+    attempts = dict(zip(checkpoint.offsets, checkpoint.attempts, strict=False))
+    handed_out = dict(zip(checkpoint.offsets, checkpoint.handed_out, strict=False))
+    reasons = dict(zip(checkpoint.offsets, checkpoint.reasons, strict=False))
+    for offset, lease in list(leases.items()):
+        entry = order.entries.get(offset)
+        if entry is None:
+            try:
+                record = state.store.read(lease.log_offset, lease.size_bytes)
+            except Corrupt as wrong:  # the note is on disk before anything is served
+                state.damage.look(Passer(*queue.key), offset, wrong)
+                record = None
+            if record is None:
+                del leases[offset]
+                continue
+            name = message_group_of(record)
+            entry = Entry(offset, name, lease.log_offset, lease.size_bytes)
+            order.found(entry)
+        order.hold(entry, lease, attempt_id=checkpoint.attempt_id, counted=False)
+        entry.attempts = attempts.get(offset, 1)
+        entry.handed_out = handed_out.get(offset, 1)
+        entry.reason = reasons.get(offset, "")
+
+
+def _apply_move(state: BrokerState, move: ck.Checkpoint, saved: OffsetTable | None) -> None:
+    """Void the leases before the move and take its position.
+
+    `saved`: the offsets file is younger and knows better; a queue that is not in it was forgotten.
+    """
+    key = QueueKey(move.group, move.topic, move.queue_id)
+    to: int | None = move.start_offset
+    if saved is not None:
+        to = saved.offsets.get(key)
+    queue = state.leases.queues.get(key)
+    if to is None or to == FORGET:
+        dropped = state.leases.forget(key)
+    elif queue is not None:
+        dropped = state.fence(queue, to)
+    else:
+        state.leases.queues[key] = state.new_group_queue(key, to)
+        dropped = []
+    state.close(dropped)
+
+
+def _apply_start(state: BrokerState, key: StartKey, start: GroupStart | None) -> None:
+    if start is None:
+        state.starts.pop(key, None)
+    else:
+        state.starts[key] = start
+
+
+def _apply_ack(state: BrokerState, ack: ck.AckRecord) -> None:
+    queue = state.leases.queues.get(QueueKey(ack.group, ack.topic, ack.queue_id))
+    outcome = Outcome.EXPIRED if ack.expired else Outcome.ALREADY_ACKED
+    for offset in ack.offsets:
+        lease = queue.leases.get(offset) if queue is not None else None
+        if queue is None or lease is None or lease.grant.generation != ack.generation:
+            continue  # replaced by a newer lease, or ended before
+        state.settle(queue, offset, outcome)

@@ -1,0 +1,1 @@
+"""Delayed messages are parked, delivered in time, and recalled."""

@@ -1,0 +1,1 @@
+"""Half messages are committed, rolled back, or asked about."""

@@ -1,0 +1,1 @@
+"""Beside the calls: retention, and queues that are made again after damage."""

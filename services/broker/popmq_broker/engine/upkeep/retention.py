@@ -1,0 +1,164 @@
+"""Retention beside the calls: every few seconds the oldest files of the log may go.
+
+Whether one does is decided in core/store/retention.py, how it is removed in store/retention.py.
+Here, in one go between decision and removal, its messages are taken from those who count on them:
+
+    a group that has not read them     goes on behind them; they are counted as expired
+    a lease of one of them             only when the disk is too full to ask: it ends, nothing
+                                       comes again, and it is counted as expired
+    a FIFO group                       what was not settled of them is; those behind them go on
+
+The positions are written before the files go, so that a crash in between counts nothing twice.
+What a deleted topic leaves behind is forgotten when the last of its records has gone; of its
+queues only the next offset is kept, so that no old handle ever means a new message.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import partial
+
+from popmq_broker.core.leases.leases import GroupQueue
+from popmq_broker.core.store.retention import Decision, Keep, Policy, Reason, judge
+from popmq_broker.engine.catalog.topics import Topics
+from popmq_broker.engine.groups.offsets import Offsets
+from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.leases.revive import Revive
+from popmq_broker.store.queues.queues import QueueId
+from popmq_common.errors import DiskFull
+
+
+class Retention:
+    def __init__(
+        self, state: BrokerState, revive: Revive, offsets: Offsets, topics: Topics
+    ) -> None:
+        self._state = state
+        self._topics = topics
+        self._revive = revive
+        self._offsets = offsets
+        config = state.config
+        hours = frozenset(config.retention_hours_utc)
+        self._policy = Policy(retention_ms=config.retention_ms, hours=hours)
+        self.deleted: Counter[Reason] = Counter()
+        """Files of the log, since the start."""
+        self.kept_for: tuple[str, ...] = ()
+        """Who needs the oldest file, when it would go otherwise."""
+        state.needs["leases"] = self._leases_need
+
+    async def run(self) -> None:
+        """A round each interval, for ever."""
+        self._state.store.disk.look(self._state.clock.now_ms())
+        while True:
+            await asyncio.sleep(self._state.config.retention_interval_ms / 1000)
+            await self.round()
+
+    async def round(self) -> int:
+        """Delete what may go, a bounded number of files; returns how many."""
+        state = self._state
+        state.store.disk.look(state.clock.now_ms())
+        count = 0
+        while count < state.config.retention_files_max and await self._delete_oldest():
+            count += 1
+        await self._forget_deleted_topics()
+        await self._topics.drain()
+        return count
+
+    async def _delete_oldest(self) -> bool:
+        """Decide; look where the queues would begin; decide again, as time has passed; act."""
+        state = self._state
+        oldest = state.store.look_at_oldest()
+        if oldest is None or self._decide().reason is None:
+            return False
+        minimums = await state.store.oldest.new_minimums(oldest.end)
+        decision = self._decide()
+        if decision.reason is None:
+            return False
+        where = {"log_offset": state.store.log_start, "until": oldest.end}
+        if decision.reason is Reason.FORCED:
+            state.log.error("retention.forced", **where, lost_by=", ".join(decision.needed_by))
+        state.store.oldest.forget(minimums)
+        self._expire(minimums)
+        self.deleted[decision.reason] += 1
+        try:
+            await self._offsets.write()
+        except DiskFull as full:  # more so if nothing went
+            state.log.warning("offsets.postponed", reason=str(full))
+        await state.store.remove_forgotten()
+        state.log.info("retention.deleted", **where, reason=decision.reason.value)
+        return True
+
+    def _decide(self) -> Decision:
+        state = self._state
+        oldest = state.store.look_at_oldest()
+        assert oldest is not None
+        now_ms = state.clock.now_ms()
+        hour = datetime.fromtimestamp(now_ms / 1000, UTC).hour
+        decide = partial(
+            judge,
+            oldest,
+            policy=self._policy,
+            pressure=state.store.disk.look(now_ms),
+            now_ms=now_ms,
+            hour=hour,
+        )
+        found = decide(needs={})
+        if found.reason is not None:  # asking all leases is dear
+            found = decide(needs={name: need() for name, need in state.needs.items()})
+        if found.needed_by != self.kept_for and found.keep is Keep.NEEDED:
+            needed_by = ", ".join(found.needed_by)
+            state.log.info("retention.kept", log_offset=state.store.log_start, needed_by=needed_by)
+        self.kept_for = found.needed_by if found.keep is Keep.NEEDED else ()
+        return found
+
+    def _expire(self, minimums: Mapping[QueueId, int]) -> None:
+        """Groups go on behind what is gone; nothing is awaited in here."""
+        state = self._state
+        for queue in list(state.leases.queues.values()):
+            _, topic, queue_id = queue.key
+            oldest = minimums.get((topic, queue_id))
+            if oldest is not None:
+                self._expire_in(queue, oldest)
+        for place, oldest in minimums.items():
+            state.damage.begins_at(place, oldest)
+
+    def _expire_in(self, queue: GroupQueue, oldest: int) -> None:
+        state = self._state
+        before = queue.expired
+        try:
+            self._revive.end_gone(queue)
+        except DiskFull as full:
+            state.log.warning("retention.leases_stay", queue=repr(queue), reason=str(full))
+        _, over = queue.expire_below(oldest)
+        state.close(over)
+        if queue.expired > before:
+            group, topic, queue_id = queue.key
+            state.log.warning(
+                "messages.expired",
+                group=group,
+                topic=topic,
+                queue_id=queue_id,
+                count=queue.expired - before,
+                goes_on_at=queue.position,
+            )
+        state.wake_for_order(queue)
+
+    def _leases_need(self) -> int | None:
+        """The oldest message that is held. Its checkpoint is younger, and goes after it.
+
+        Checkpoints of what a FIFO group has settled are needed only while the messages are there.
+        """
+        held = (
+            lease.log_offset
+            for queue in self._state.leases.queues.values()
+            for lease in queue.leases.values()
+        )
+        return min(held, default=None)
+
+    async def _forget_deleted_topics(self) -> None:
+        """Their queues, when nothing of them is left in the log. The floors stay."""
+        state = self._state
+        for topic in state.floors.keys() - state.topics.keys():
+            if state.store.oldest.forget_topic(topic, state.floors[topic]):
+                state.log.info("topic.forgotten", topic=topic)
+                await state.store.remove_forgotten()

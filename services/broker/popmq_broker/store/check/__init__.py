@@ -1,0 +1,1 @@
+"""popmq store check: a stopped directory is read and judged."""

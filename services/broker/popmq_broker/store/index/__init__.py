@@ -1,0 +1,1 @@
+"""The key index: RocketMQ's index files, written, opened and repaired."""

@@ -1,0 +1,1 @@
+"""The commit log: batches are appended and flushed."""

@@ -1,0 +1,1 @@
+"""Consume queues: entries, where they end, their repair."""

@@ -1,0 +1,1 @@
+"""popmq topic, popmq group, popmq permission."""

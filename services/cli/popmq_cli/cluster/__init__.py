@@ -1,0 +1,1 @@
+"""popmq cluster, popmq top, popmq health."""

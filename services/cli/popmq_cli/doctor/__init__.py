@@ -1,0 +1,1 @@
+"""popmq doctor: its checks and what it says."""

@@ -1,0 +1,1 @@
+"""Commands about messages: send, receive, tail, find, explain, dlq, transaction, bench, run."""

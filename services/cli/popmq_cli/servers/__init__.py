@@ -1,0 +1,1 @@
+"""Commands that run services: standalone, nameserver, broker, proxy, quickstart."""

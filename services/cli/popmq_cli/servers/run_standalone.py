@@ -1,0 +1,166 @@
+"""popmq standalone: run all services in one process."""
+
+import os
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from popmq_broker.config import BrokerConfig, Flush, PopBuffer
+from popmq_cli.servers.front_option import FRONT
+from popmq_cli.servers.serving import configured, run
+from popmq_cli.shell.commands import Command
+from popmq_cli.shell.output import document
+from popmq_cli.shell.parameters import PORT
+from popmq_common.process import logs
+from popmq_common.process.clock import SystemClock
+from popmq_common.process.config import to_env
+from popmq_proxy.config import Front, ProxyConfig
+from popmq_proxy.front.envoy import EnvoyFront, envoy_front
+from popmq_standalone.app import METRICS_PORT_VARIABLE, Standalone, standalone
+
+
+def standalone_configs(
+    *,
+    host: str,
+    port: int,
+    tls_port: int,
+    data_dir: Path,
+    create_topics: bool,
+    flush: str,
+    front: str = Front.HTTP2.value,
+) -> tuple[BrokerConfig, ProxyConfig]:
+    """Both configurations: the environment's, overridden by what the command line says."""
+    environ = dict(os.environ)
+    environ["POPMQ_BROKER_DATA_DIR"] = str(data_dir)
+    environ["POPMQ_BROKER_FLUSH"] = flush
+    environ["POPMQ_PROXY_HOST"] = host
+    environ["POPMQ_PROXY_PORT"] = str(port)
+    environ["POPMQ_PROXY_TLS_PORT"] = str(tls_port)
+    environ["POPMQ_PROXY_CREATE_TOPICS"] = str(create_topics)
+    environ["POPMQ_PROXY_FRONT"] = front
+    return (
+        configured(BrokerConfig, "POPMQ_BROKER_", environ),
+        configured(ProxyConfig, "POPMQ_PROXY_", environ),
+    )
+
+
+@click.command("standalone", cls=Command)
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, metavar="HOST", help="Address to listen on."
+)
+@click.option(
+    "--port", type=PORT, default=8081, show_default=True, help="Port for clients; 0: any free one."
+)
+@click.option(
+    "--tls-port",
+    type=PORT,
+    default=0,
+    help="Port for clients with TLS; only the front grpcio needs one.  [default: none]",
+)
+@FRONT
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("popmq-data"),
+    show_default=True,
+    help="Directory of all files; created if it does not exist.",
+)
+@click.option(
+    "--no-create-topics", is_flag=True, help="Refuse unknown topics instead of creating them."
+)
+@click.option(
+    "--flush",
+    type=click.Choice([mode.value for mode in Flush]),
+    default="sync",
+    show_default=True,
+    help="With sync OK means on disk; with async a crash loses the last half second.",
+)
+@click.option(
+    "--metrics-port",
+    type=PORT,
+    default=0,
+    help="Port of the page /metrics for Prometheus.  [default: none]",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(logs.LEVELS),
+    default="warning",
+    show_default=True,
+    help="Log this and what is more severe.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the endpoints as one JSON line.")
+def run_standalone(
+    host: str,
+    port: int,
+    tls_port: int,
+    front: str | None,
+    data_dir: Path,
+    no_create_topics: bool,
+    flush: str,
+    metrics_port: int,
+    log_level: str,
+    as_json: bool,
+) -> None:
+    """Run nameserver, broker and proxy in one process, on one port."""
+    broker_config, proxy_config = standalone_configs(
+        host=host,
+        port=port,
+        tls_port=tls_port,
+        data_dir=data_dir,
+        create_topics=not no_create_topics,
+        flush=flush,
+        front=front or os.environ.get("POPMQ_PROXY_FRONT", Front.HTTP2.value),
+    )
+
+    def start() -> AbstractAsyncContextManager[object]:
+        if proxy_config.front is not Front.ENVOY:
+            return standalone(broker_config, proxy_config, SystemClock(), metrics_port=metrics_port)
+        environ = {**to_env(broker_config, "POPMQ_BROKER_"), **to_env(proxy_config, "POPMQ_PROXY_")}
+        environ[METRICS_PORT_VARIABLE] = str(metrics_port)
+        environ["POPMQ_PROXY_LOG_LEVEL"] = log_level
+        one = replace(proxy_config, workers=1)  # the broker is in there, and there is one of it
+        return envoy_front(one, "popmq_standalone.app:envoy_application", environ)
+
+    def ready(serving: object) -> None:
+        if isinstance(serving, EnvoyFront):
+            port = tls_port = serving.port
+        else:
+            assert isinstance(serving, Standalone)
+            port, tls_port = serving.proxy.port, serving.proxy.tls_port
+        _announce(_facts(host, port, tls_port, metrics_port, broker_config), as_json)
+
+    run(start, log_level, ready)
+
+
+def _facts(
+    host: str, port: int, tls_port: int, metrics_port: int, broker: BrokerConfig
+) -> dict[str, str | None]:
+    return {
+        "endpoint": f"{host}:{port}",
+        "tlsEndpoint": f"{host}:{tls_port}" if tls_port else None,
+        "metrics": f"http://{host}:{metrics_port}/metrics" if metrics_port else None,
+        "dataDir": str(broker.data_dir.resolve()),
+        "flush": broker.flush.value,
+        "popBuffer": broker.pop_buffer.value,
+    }
+
+
+def _announce(facts: dict[str, str | None], as_json: bool) -> None:
+    if as_json:
+        document(facts)
+        return
+    durable = facts["flush"] == Flush.SYNC.value
+    promise = "OK means on disk" if durable else "a crash loses the last half second"
+    click.echo("PopMQ standalone: any RocketMQ 5 client can talk to it.")
+    click.echo(f"  clients    {facts['endpoint']}")
+    if facts["tlsEndpoint"]:
+        click.echo(f"  with TLS   {facts['tlsEndpoint']}")
+    if facts["metrics"]:
+        click.echo(f"  metrics    {facts['metrics']}")
+    click.echo(f"  data       {facts['dataDir']}")
+    click.echo(f"  flush      {facts['flush']}: {promise}")
+    if facts["popBuffer"] == PopBuffer.MEMORY.value:
+        click.echo("  pop buffer memory: a crash repeats what was received or acked just before")
+    click.echo("Try: popmq send hello world   and   popmq receive hello --group g --ack")

@@ -1,0 +1,55 @@
+"""What all commands have in common that run a service: configuration, log, the end.
+
+Each service is a command's own module: a broker that starts again loads a broker alone.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import TypeVar
+
+import click
+
+from popmq_cli.shell.output import fail
+from popmq_common.errors import PopMQError
+from popmq_common.process import logs
+from popmq_common.process.config import ConfigError, from_env, unknown_variables
+from popmq_common.process.serve import run_until_stopped
+
+T = TypeVar("T")
+Start = Callable[[], AbstractAsyncContextManager[object]]
+
+
+def serve(config: object, start: Start, log_level: str, prefix: str, *, check_config: bool) -> None:
+    """Until SIGTERM; `prefix` is of the variables that `config` was read from."""
+    for name in unknown_variables(type(config), prefix, os.environ):
+        click.echo(f"popmq: warning: {name} means nothing here", err=True)
+    if check_config:
+        click.echo("The configuration is complete.")
+        return
+    run(start, log_level)
+
+
+def run(start: Start, log_level: str, ready: Callable[[object], None] | None = None) -> None:
+    """Until SIGTERM; `ready` is told what serves."""
+    try:
+        logs.configure(log_level, limited=True)
+        run_until_stopped(start, ready)
+    except (PopMQError, ConfigError, RuntimeError, ValueError) as wrong:
+        fail(str(wrong))
+    except OSError as wrong:  # a directory that cannot be made, a port that is in use
+        why = wrong.strerror or str(wrong)
+        fail(
+            f"it cannot start: {why}: {wrong.filename}"
+            if wrong.filename
+            else f"it cannot start: {why}"
+        )
+
+
+def configured(cls: type[T], prefix: str, environ: Mapping[str, str]) -> T:
+    """From the environment; what is wrong with it ends the process, with exit code 2."""
+    try:
+        return from_env(cls, prefix, environ)
+    except ConfigError as wrong:
+        fail(str(wrong), 2)
+        raise AssertionError("fail ends the process") from wrong

@@ -1,0 +1,1 @@
+"""What all commands use: output, parameters, connection, completion."""

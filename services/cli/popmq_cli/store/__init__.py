@@ -1,0 +1,1 @@
+"""popmq store, popmq export: a broker's files and snapshots."""

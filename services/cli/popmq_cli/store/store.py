@@ -1,0 +1,386 @@
+"""popmq store: look into a data directory that no broker runs on, and repair it; or a queue of a
+broker that runs."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from functools import wraps
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+
+from popmq_admin.v1 import admin_pb2 as admin
+from popmq_broker import store_tools as tools
+from popmq_broker.config import BrokerConfig
+from popmq_broker.handover import hand_over
+from popmq_broker.store_tools import Shown
+from popmq_cli.shell.commands import Group, json_option
+from popmq_cli.shell.completion import topic_names
+from popmq_cli.shell.connection import check_text, client_options
+from popmq_cli.shell.output import confirm, document, fail, progress, table
+from popmq_cli.shell.parameters import OFFSET, Number, Queue, QueueType
+from popmq_cli.shell.times import moment
+from popmq_cli.store.backup import backup
+from popmq_cli.store.rebuild_queue import rebuild_queue
+from popmq_common.errors import BadRequest, DirectoryInUse, PopMQError
+from popmq_common.process import logs
+from popmq_common.process.clock import SystemClock
+from popmq_common.process.config import ConfigError, from_env
+from popmq_common.records import properties
+from popmq_common.words import counted
+
+EXIT_SOUND = 0
+EXIT_FINDINGS = 1
+EXIT_USAGE = 2
+BODY_SHOWN = 60
+ANY_QUEUE = -1
+
+_DIR = click.argument(
+    "data_dir", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False)
+)
+_WRITE = click.option(
+    "--write", is_flag=True, help="Write the changes; without it they are only described."
+)
+
+
+def _errors(command: Callable[..., None]) -> Callable[..., None]:
+    """What is refused is usage, what is damaged is a finding."""
+
+    @wraps(command)
+    def run(*args: Any, **named: Any) -> None:
+        try:
+            logs.configure("warning")
+            command(*args, **named)
+        except (BadRequest, DirectoryInUse, ConfigError) as wrong:
+            fail(str(wrong), EXIT_USAGE)
+        except PopMQError as wrong:
+            fail(str(wrong), EXIT_FINDINGS)
+
+    return run
+
+
+@click.group(cls=Group)
+def store() -> None:
+    """Check, show, copy and repair the files of a broker.
+
+    The broker must be stopped, except for `backup` and for `rebuild` of one queue. Exit codes: 0
+    everything is sound, 1 damage was found, 2 the command was refused.
+    """
+
+
+@store.command()
+@_DIR
+@json_option
+@_errors
+def check(data_dir: Path, as_json: bool) -> None:
+    """Check all files of the data directory DIR against each other.
+
+    Nothing is changed.
+    """
+    with progress("Reading the log") as tell:
+        checked = tools.check(data_dir, tell)
+    findings = checked.findings
+    if as_json:
+        document(
+            {
+                "logStart": checked.log_start,
+                "logEnd": checked.log_end,
+                "records": checked.records,
+                "queues": len(checked.queues),
+                "journalRecords": checked.journal_records,
+                "findingCount": findings.wrong_count,
+                "findings": [finding._asdict() for finding in findings.wrong],
+                "notes": [finding._asdict() for finding in findings.notes],
+            }
+        )
+    else:
+        for finding in findings.wrong:
+            click.echo(f"{finding.path} at {finding.offset}: {finding.reason}")
+        for finding in findings.notes:
+            click.echo(f"note: {finding.path} at {finding.offset}: {finding.reason}")
+        verdict = counted(findings.wrong_count, "finding") if findings.wrong_count else "sound"
+        click.echo(
+            f"{counted(checked.records, 'record')} between {checked.log_start} and "
+            f"{checked.log_end} in {counted(len(checked.queues), 'queue')}, "
+            f"{checked.journal_records} of the journal: {verdict}"
+        )
+    sys.exit(EXIT_FINDINGS if findings.wrong_count else EXIT_SOUND)
+
+
+@store.command()
+@_DIR
+@click.option("--topic", default="", metavar="TOPIC", help="Only records of this topic.")
+@click.option(
+    "--queue", type=Number(), help="Only this queue of --topic, in the order of its entries."
+)
+@click.option(
+    "--from",
+    "start",
+    type=OFFSET,
+    default=0,
+    show_default=True,
+    help="Start at this log offset, or with --queue at this queue offset.",
+)
+@click.option(
+    "--limit",
+    type=Number(),
+    default=20,
+    show_default=True,
+    help="Show at most this many records; 0: all.",
+)
+@click.option("--checkpoint", is_flag=True, help="Show what the last checkpoint wrote instead.")
+@json_option
+@_errors
+def dump(
+    data_dir: Path,
+    topic: str,
+    queue: int | None,
+    start: int,
+    limit: int,
+    checkpoint: bool,
+    as_json: bool,
+) -> None:
+    """Show records of the log in the data directory DIR."""
+    if checkpoint:
+        _show_checkpoint(data_dir, as_json)
+        return
+    if queue is not None and not topic:
+        raise click.UsageError("--queue needs --topic")
+    if queue is not None:
+        lines = tools.dump_queue(data_dir, (topic, queue), start)
+    else:
+        lines = tools.dump_log(data_dir, start, topic, ANY_QUEUE)
+    wrong = 0
+    with closing(lines):
+        for shown in islice(lines, limit or None):
+            wrong += bool(shown.wrong)
+            if as_json:
+                document(_fields(shown))
+            else:
+                click.echo(shown.wrong or _line(shown))
+    sys.exit(EXIT_FINDINGS if wrong else EXIT_SOUND)
+
+
+def _show_checkpoint(data_dir: Path, as_json: bool) -> None:
+    marks, ends = tools.checkpoints(data_dir)
+    if as_json:
+        queues = ends.queues if ends else {}
+        document(
+            {
+                "logEnd": marks.log_end if marks else None,
+                "logMs": marks.log_ms if marks else None,
+                "queuesEnd": ends.log_end if ends else None,
+                "queues": [
+                    {"topic": topic, "queueId": i, "first": place.first, "next": place.next}
+                    for (topic, i), place in queues.items()
+                ],
+            }
+        )
+        return
+    if marks is None:
+        click.echo("checkpoint: none of PopMQ's; a start reads the whole log")
+    else:
+        click.echo(f"log on disk up to {marks.log_end}, stored {moment(marks.log_ms)}")
+    if ends is None:
+        click.echo("queues: nothing says where they end; a start makes them again")
+        return
+    click.echo(f"queues on disk for all records before {ends.log_end}")
+    rows = [(topic, i, place.first, place.next) for (topic, i), place in ends.queues.items()]
+    table(["TOPIC", "QUEUE", "FIRST", "NEXT"], rows)
+
+
+@store.command()
+@click.argument(
+    "data_dir",
+    metavar="[DIR]",
+    required=False,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+)
+@click.option("--offsets", is_flag=True, help="Also rebuild the groups' offsets from the journal.")
+@click.option(
+    "--topic",
+    default="",
+    metavar="TOPIC",
+    shell_complete=topic_names,
+    help="Of a running broker: the topic, by the name it is stored under.",
+)
+@click.option(
+    "--queue",
+    type=QueueType(),
+    help="Of running brokers: the queue of --topic, at each that has it, or at one: broker-a:0.",
+)
+@click.option(
+    "--broker",
+    default="",
+    metavar="BROKER",
+    help="Of a running broker: the same as --queue BROKER:QUEUE.",
+)
+@_WRITE
+@client_options
+def rebuild(
+    data_dir: Path | None,
+    offsets: bool,
+    topic: str,
+    queue: Queue | None,
+    broker: str,
+    write: bool,
+    endpoint: str,
+    as_json: bool,
+) -> None:
+    """Rebuild files that are derived from the log.
+
+    Of a stopped broker: all queues in its directory DIR. With --offsets consumerOffset.json is set
+    aside, and offsets are read from the journal. The offsets of a group whose journal records were
+    deleted by retention are lost.
+
+    Of running brokers: one queue, named by --topic and --queue. Its damaged entries are written
+    anew, and messages that groups went over are delivered to them.
+    """
+    if data_dir is not None and not topic and queue is None:
+        _rebuild_all(data_dir, offsets, write, as_json)
+    elif data_dir is None and topic and queue is not None:
+        if broker and queue.broker and broker != queue.broker:
+            raise click.UsageError(f"two brokers are named: {broker} and {queue.broker}")
+        broker = queue.broker or broker
+        check_text({"topic": topic, "broker": broker})
+        request = admin.RebuildQueueRequest(
+            broker=broker, topic=topic, queue_id=queue.queue_id, begin=True
+        )
+        rebuild_queue(request, endpoint=endpoint, as_json=as_json)
+    else:
+        raise click.UsageError("name a directory, or --topic and --queue of a running broker")
+
+
+@_errors
+def _rebuild_all(data_dir: Path, offsets: bool, write: bool, as_json: bool) -> None:
+    with tools.held(data_dir):
+        count = tools.queue_count(data_dir)
+    if as_json:
+        if write:
+            asyncio.run(tools.rebuild(_config(data_dir), offsets=offsets))
+        document({"queues": count, "offsets": offsets, "written": write})
+        return
+    if not write:
+        more = ", and the groups' positions from the journal" if offsets else ""
+        queues = counted(count, "queue")
+        click.echo(f"Would rebuild {queues} from the log{more}. Add --write to do it.")
+        return
+    asyncio.run(tools.rebuild(_config(data_dir), offsets=offsets))
+    click.echo(f"Rebuilt {counted(count, 'queue')}. Now: popmq store check {data_dir}")
+
+
+@store.command()
+@_DIR
+@click.option("--at", required=True, type=OFFSET, help="Log offset of the first record to delete.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@_WRITE
+@json_option
+@_errors
+def truncate(data_dir: Path, at: int, yes: bool, write: bool, as_json: bool) -> None:
+    """Delete the end of the log in DIR, from one record on.
+
+    The derived files are rebuilt from what is left.
+    """
+    lost = tools.behind(data_dir, at)
+    count = lost.records.total()
+    if as_json:
+        _truncate_as_json(data_dir, lost, at, write=write and yes)
+        return
+    records = counted(count, "record")
+    click.echo(f"{records} between {at} and {lost.log_end} would be lost.")
+    if count:
+        click.echo(f"Stored {moment(lost.first_ms)} to {moment(lost.last_ms)}.")
+        rows = [(topic, queue, n) for (topic, queue), n in sorted(lost.records.items())]
+        table(["TOPIC", "QUEUE", "RECORDS"], rows)
+    if not write:
+        click.echo("Nothing was changed. Add --write to do it.")
+        return
+    confirm(f"Delete {records}?", yes=yes)
+    tools.cut_log(data_dir, at)
+    asyncio.run(tools.rebuild(_config(data_dir), offsets=False))
+    click.echo(f"The log ends at {at}. Now: popmq store check {data_dir}")
+
+
+def _truncate_as_json(data_dir: Path, lost: tools.Behind, at: int, *, write: bool) -> None:
+    if write:
+        tools.cut_log(data_dir, at)
+        asyncio.run(tools.rebuild(_config(data_dir), offsets=False))
+    queues = [
+        {"topic": topic, "queueId": queue, "records": count}
+        for (topic, queue), count in sorted(lost.records.items())
+    ]
+    document({"at": at, "logEnd": lost.log_end, "lost": queues, "written": write})
+
+
+@store.command()
+@_DIR
+@_WRITE
+@json_option
+@_errors
+def handover(data_dir: Path, write: bool, as_json: bool) -> None:
+    """Prepare DIR for a broker of Apache RocketMQ.
+
+    Writes delayed messages that are not due yet to timerlog and config/timercheck. Without it
+    RocketMQ redelivers messages that were delayed once and are still in the log. Run it each time
+    after PopMQ has used the directory.
+    """
+    with tools.held(data_dir):
+        pass
+    count = asyncio.run(hand_over(_config(data_dir), SystemClock())) if write else None
+    if as_json:
+        document({"written": write, "waiting": count})
+    elif count is None:
+        click.echo("Would write timerlog and config/timercheck. Add --write to do it.")
+    else:
+        messages = counted(count, "delayed message")
+        click.echo(f"{messages} written; RocketMQ will deliver them.")
+
+
+store.add_command(backup)
+
+
+def _config(data_dir: Path) -> BrokerConfig:
+    """The broker's own: the cluster's name and the number of revive queues matter."""
+    return from_env(
+        BrokerConfig, "POPMQ_BROKER_", {**os.environ, "POPMQ_BROKER_DATA_DIR": str(data_dir)}
+    )
+
+
+def _line(shown: Shown) -> str:
+    record = shown.record
+    assert record is not None
+    body = record.body[:BODY_SHOWN].decode("utf-8", "backslashreplace")
+    named = properties.decode(record.properties)
+    return (
+        f"{record.log_offset} {record.topic}/{record.queue_id} offset {record.queue_offset} "
+        f"{moment(record.store_timestamp_ms)} {counted(shown.size_bytes, 'byte')} "
+        f"tag={named.get(properties.TAGS, '')} id={named.get(properties.UNIQ_KEY, '')} {body!r}"
+    )
+
+
+def _fields(shown: Shown) -> dict[str, Any]:
+    record, entry = shown.record, shown.entry
+    found: dict[str, Any] = {}
+    if shown.wrong:
+        found["wrong"] = shown.wrong
+    if entry is not None:
+        found["entry"] = entry._asdict()
+    if record is not None:
+        found |= {
+            "logOffset": record.log_offset,
+            "sizeBytes": shown.size_bytes,
+            "topic": record.topic,
+            "queueId": record.queue_id,
+            "queueOffset": record.queue_offset,
+            "storeTimestampMs": record.store_timestamp_ms,
+            "bornTimestampMs": record.born_timestamp_ms,
+            "reconsumeTimes": record.reconsume_times,
+            "sysFlag": record.sys_flag,
+            "properties": properties.decode(record.properties),
+            "body": record.body.decode("utf-8", "backslashreplace"),
+        }
+    return found

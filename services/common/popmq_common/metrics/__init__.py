@@ -1,0 +1,1 @@
+"""Metrics: their names and help, histograms, the page /metrics."""

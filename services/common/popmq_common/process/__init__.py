@@ -1,0 +1,1 @@
+"""What every process needs: clock, settings from the environment, logs, memory, serving."""

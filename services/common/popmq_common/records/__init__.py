@@ -1,0 +1,1 @@
+"""What services say of a message: its record in the log, properties, names, receipt handles."""

@@ -1,0 +1,1 @@
+"""One message's timeline, and the verdict on it."""

@@ -1,0 +1,1 @@
+"""Messages and statuses between the public protocol and the broker's records."""

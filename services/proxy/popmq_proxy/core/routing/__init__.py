@@ -1,0 +1,1 @@
+"""Which queue of which broker: routes, turns, allocation, where groups start."""

@@ -1,0 +1,1 @@
+"""What one client may take: streams, time, memory, pings."""

@@ -1,0 +1,1 @@
+"""Bytes in and out of streams, within the windows of both ends."""

@@ -1,0 +1,1 @@
+"""HPACK: header blocks decoded and encoded, with bounds."""

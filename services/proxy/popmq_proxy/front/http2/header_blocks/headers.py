@@ -1,0 +1,301 @@
+"""Header blocks as requests have them, fast where clients are plain.
+
+The first blocks of a connection are read to the last bit (fields.py), so that a client whose
+encoder is wrong is told soon. A client that fills its table is asked then to do without: a block
+says all by itself afterwards, and what nobody looks at need not even be decoded. One that goes on
+with its table is read as before; so is one that never had any.
+
+Source: RFC 7541; RFC 9113, 8.2 and 8.3.
+"""
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from hpack import HPACKError
+
+from popmq_proxy.front.http2.header_blocks.fields import (
+    STATIC,
+    STATIC_MAX,
+    FieldReader,
+    Header,
+    TooLong,
+)
+from popmq_proxy.front.http2.header_blocks.huffman import decode_huffman
+from popmq_proxy.front.http2.wire import ConnectionBroken, Error
+
+LOOKED_AT: Final = frozenset(
+    (
+        b":method",
+        b":path",
+        b":scheme",
+        b":authority",
+        b"te",
+        b"content-type",
+        b"content-length",
+        b"grpc-timeout",
+        b"grpc-encoding",
+        b"x-mq-client-id",
+        b"x-mq-namespace",
+        b"x-mq-language",
+        b"x-popmq-admin-secret",
+    )
+)
+"""The others are skipped where that is possible."""
+_PSEUDO, _REGULAR, _SKIPPED, _FORBIDDEN = range(4)
+_USUAL: Final = (
+    *(b"user-agent", b"accept-encoding", b"grpc-accept-encoding", b"authorization"),
+    *(b"x-mq-request-id", b"x-mq-date-time", b"x-mq-client-version", b"x-mq-protocol"),
+    *(b"x-mq-session-token", b"traceparent", b"tracestate"),
+)
+_WRONG: Final = (
+    *(b":status", b"connection", b"keep-alive", b"proxy-connection"),
+    *(b"transfer-encoding", b"upgrade"),
+)
+_KINDS: Final[dict[bytes, int]] = {
+    **dict.fromkeys(_USUAL, _SKIPPED),
+    **dict.fromkeys(_WRONG, _FORBIDDEN),
+    **{name: _PSEUDO if name.startswith(b":") else _REGULAR for name in LOOKED_AT},
+}
+_NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+")
+SAME_BYTES_MAX: Final = 2_048
+"""Remembered of a connection's blocks, in all."""
+PART_BYTES: Final = 64
+"""What a part counts for besides."""
+SAME_MAX: Final = 8
+"""Ways in which a part of its blocks was written: one for each method, say."""
+PLACES_MAX: Final = 8
+"""Of such parts in a block."""
+_DIFFER: Final = frozenset((b"grpc-timeout", b"x-mq-request-id", b"x-mq-date-time"))
+"""No two requests have the same; what clients write before, between and behind them is mostly
+alike."""
+_CACHED_MAX: Final = 4_096
+_CACHED_BYTES_MAX: Final = 64
+"""Longer strings are not remembered."""
+LONG_BYTES: Final = 1_024
+"""Blocks that are longer cost time."""
+PLAIN_FIELDS_MAX: Final = 64
+"""Of a block whose fields that nobody looks at are skipped."""
+PLAIN_SHARE: Final = 3 / 8
+"""Of the bound, for such a block. With so few fields it cannot mean more than the bound, though a
+byte of it may mean 1.6 and a field is 32 larger than what it says; so that needs no counting."""
+CHECKED_BLOCKS: Final = 8
+"""Of a connection, read whole before anything is skipped."""
+
+
+class Part(NamedTuple):
+    """What stood in a block up to the first field that differs each time, between two of them, or
+    behind the last one."""
+
+    data: bytes
+    fields: list[Header]
+    field_count: int
+    """Of all fields, those too that nobody looks at."""
+    regular: bool
+    """It ends behind the pseudo-headers."""
+
+
+class HeaderReader:
+    """The blocks of one connection, in order."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.malformed = ""
+        """Why the last block is no good request, though it could be read."""
+        self.long_bytes = 0
+        """What it has beyond `LONG_BYTES`."""
+        self._bytes_max = bytes_max
+        self._short_max = min(LONG_BYTES, bytes_max)
+        self._plain_max = int(bytes_max * PLAIN_SHARE)
+        self._count = 0
+        self._fields = FieldReader(bytes_max)
+        self._parts: list[list[Part]] = []
+        """Of the last blocks, by place."""
+        self._parts_bytes = 0
+
+    @property
+    def wants_no_table(self) -> bool:
+        """Once in a connection: its client should write what says all by itself."""
+        return self._count == CHECKED_BLOCKS and bool(self._fields.table)
+
+    def read(self, block: bytes) -> list[Header]:
+        """What is looked at. Raises `ConnectionBroken`."""
+        size = len(block)
+        self.malformed = ""
+        self.long_bytes = 0
+        self._count += 1
+        if size > self._short_max:
+            self.long_bytes = size - self._short_max
+            if size > self._bytes_max:
+                text = f"a header block of {size} bytes, the limit is {self._bytes_max}"
+                raise ConnectionBroken(Error.ENHANCE_YOUR_CALM, text)
+        try:
+            plain = size <= self._plain_max and not self._fields.table
+            if plain and self._count > CHECKED_BLOCKS:
+                found = self._read_plain(block)
+                if found is not None:
+                    return found
+            self._parts, self._parts_bytes = [], 0  # written with a table they would say more
+            fields = self._fields.read(block)
+        except TooLong as much:  # mypyc knows one type of each name
+            raise ConnectionBroken(Error.ENHANCE_YOUR_CALM, str(much)) from much
+        except (HPACKError, IndexError) as wrong:
+            text = f"a header block that cannot be read: {wrong}"
+            raise ConnectionBroken(Error.COMPRESSION_ERROR, text) from wrong
+        self.malformed = _wrong_with(fields)
+        return [field for field in fields if field[0] in LOOKED_AT]
+
+    def _read_plain(self, block: bytes) -> list[Header] | None:
+        """None: it has something unusual, or much. Raises as `FieldReader.read` does."""
+        found: list[Header] = []
+        at, end, left, place, regular = 0, len(block), PLAIN_FIELDS_MAX, 0, False
+        while at < end:
+            begin, first, left_before = at, len(found), left
+            known = self._known(block, at, place)
+            if known is not None:
+                found += known.fields
+                left -= known.field_count
+                at += len(known.data)
+                regular = known.regular
+            differs = False
+            while at < end and not differs:
+                field = self._field(block, at)
+                if field is None:
+                    return None
+                name, value, coded, stop = field
+                differs = name in _DIFFER
+                if differs and known is None:
+                    part = block[begin:at], found[first:], left_before - left, regular
+                    self._remember(place, Part(*part))
+                left -= 1
+                if left <= 0:
+                    return None
+                at = stop
+                kind = _KINDS.get(name, -1)
+                if not 0 <= kind <= _SKIPPED or (kind == _PSEUDO and regular):
+                    self.malformed = self.malformed or _wrong_with([(name, b"")], regular=regular)
+                regular = regular or kind != _PSEUDO
+                if 0 <= kind <= _REGULAR:
+                    found.append((name, _text(value) if coded else value))
+            if not differs and known is None:
+                part = block[begin:], found[first:], left_before - left, regular
+                self._remember(place, Part(*part))
+            place += 1
+        return found
+
+    def _field(self, block: bytes, at: int) -> tuple[bytes, bytes, int, int] | None:
+        """(name, value, whether the value is Huffman coded, where the field ends)"""
+        first = block[at]
+        if first & 0x80:  # both from the static table
+            index = first & 0x7F
+            if not 0 < index <= STATIC_MAX:
+                return None
+            name, value = STATIC[index]
+            return name, value, 0, at + 1
+        if first & 0x60 and (not first & 0x40 or self._fields.table_bytes_max):
+            return None
+        at += 1
+        index = first & (0x3F if first & 0x40 else 0x0F)
+        if index:
+            if index == (0x3F if first & 0x40 else 0x0F):  # a longer number
+                index += block[at]
+                at += 1
+                if index > STATIC_MAX:
+                    return None
+            name = STATIC[index][0]
+        else:
+            size = block[at]
+            if size & 0x7F == 0x7F:
+                return None
+            stop = at + 1 + (size & 0x7F)
+            name = block[at + 1 : stop]
+            at = stop
+            if size & 0x80:
+                name = _text(name)
+        size = block[at]
+        at += 1
+        stop = at + (size & 0x7F)
+        if size & 0x7F == 0x7F:
+            length, at = _more(block, at)
+            stop = at + length
+        if stop > len(block):
+            raise IndexError("a string beyond the block")
+        return name, block[at:stop], size & 0x80, stop
+
+    def _known(self, block: bytes, at: int, place: int) -> Part | None:
+        if place < len(self._parts):
+            for part in self._parts[place]:
+                if block.startswith(part.data, at):
+                    return part
+        return None
+
+    def _remember(self, place: int, part: Part) -> None:
+        if self.malformed or place >= PLACES_MAX:
+            return
+        size = len(part.data) + PART_BYTES
+        same = self._parts[place] if place < len(self._parts) else []
+        if self._parts_bytes + size > SAME_BYTES_MAX or len(same) == SAME_MAX:
+            self._parts, self._parts_bytes = [], 0
+        while len(self._parts) <= place:
+            self._parts.append([])
+        self._parts[place].append(part)
+        self._parts[place].sort(key=_longest_first)
+        self._parts_bytes += size
+
+
+def _longest_first(part: Part) -> int:
+    return -len(part.data)
+
+
+def _wrong_with(fields: list[Header], *, regular: bool = False) -> str:
+    """Nothing, or what makes fields malformed; `regular`: there were others than pseudo-headers."""
+    for name, _ in fields:
+        kind = _KINDS.get(name, -1)
+        if kind == _PSEUDO and regular:
+            return "a pseudo-header behind others"
+        if kind == _FORBIDDEN or (kind < 0 and not _NAME.fullmatch(name)):
+            return f"the field {name!r}"
+        regular = regular or kind != _PSEUDO
+    return ""
+
+
+def _text(coded: bytes) -> bytes:
+    return _remembered(coded) if len(coded) <= _CACHED_BYTES_MAX else decode_huffman(coded)
+
+
+def _more(block: bytes, at: int) -> tuple[int, int]:
+    """(length, where it ends) of a string of 127 bytes and more; the first bits have been read."""
+    size, shift = 0x7F, 0
+    while block[at] & 0x80 and shift < 14:
+        size += (block[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+    return size + (block[at] << shift), at + 1
+
+
+_remembered = lru_cache(maxsize=_CACHED_MAX)(decode_huffman)
+
+
+@lru_cache(maxsize=256)
+def block_of(headers: tuple[Header, ...], status: int) -> bytes:
+    """A block for a response; `status` 0: trailers, which have none."""
+    parts = []
+    if status == 200:
+        parts.append(b"\x88")
+    elif status:
+        parts.append(b"\x08\x03%d" % status)
+    for name, value in headers:
+        parts += (b"\x00", _length(name), name, _length(value), value)
+    return b"".join(parts)
+
+
+def _length(text: bytes) -> bytes:
+    """A string's length, which is not Huffman coded."""
+    size = len(text)
+    if size < 0x7F:
+        return bytes((size,))
+    size -= 0x7F
+    out = bytearray((0x7F,))
+    while size > 0x7F:
+        out.append(size & 0x7F | 0x80)
+        size >>= 7
+    out.append(size)
+    return bytes(out)

@@ -1,0 +1,1 @@
+"""popmq.admin.v1: what operators ask and change."""

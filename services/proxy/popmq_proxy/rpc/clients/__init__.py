@@ -1,0 +1,1 @@
+"""Clients and their groups: routes, settings, offsets, pulls, queue locks."""

@@ -1,0 +1,1 @@
+"""Send, receive, ack, recall, and transactions."""

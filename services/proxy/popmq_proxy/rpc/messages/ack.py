@@ -1,0 +1,156 @@
+"""AckMessage, ChangeInvisibleDuration, ForwardMessageToDeadLetterQueue: by receipt handle."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+from popmq_common.errors import BadRequest, IllegalInvisibleTime, InvalidReceiptHandle, PopMQError
+from popmq_common.records import receipt
+from popmq_common.words import counted
+from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.core.messages.convert import duration_ms
+from popmq_proxy.core.messages.status import OK, common, ok, status_of
+from popmq_proxy.rpc.shared.context import CallContext, Upstream
+
+ENTRIES_MAX = 1_024
+
+_REFUSALS = {
+    link.LEASE_OUTCOME_EXPIRED: "its invisible time is over",
+    link.LEASE_OUTCOME_SUPERSEDED: (
+        "a newer handle of the message has taken its place, or its group was moved elsewhere"
+    ),
+    link.LEASE_OUTCOME_UNKNOWN: "the broker knows no such lease",
+}
+
+
+class Ack:
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+
+    async def ack_message(
+        self, ctx: CallContext, request: service.AckMessageRequest
+    ) -> service.AckMessageResponse:
+        """One entry per handle, in order; all handles of a broker go there in one call."""
+        if not 1 <= len(request.entries) <= ENTRIES_MAX:
+            raise BadRequest(reason=f"{len(request.entries)} entries, 1 to {ENTRIES_MAX} allowed")
+        group, topic = ctx.stored(request.group), ctx.stored(request.topic)
+
+        async def ask(broker: str, handles: list[str], alone: bool) -> list[v2.Status]:
+            ack = link.Ack(group=group, topic=topic, handles=handles)
+            return await self._ack_at(ctx if alone else None, broker, ack)
+
+        handles = [entry.receipt_handle for entry in request.entries]
+        done = await at_their_brokers(handles, group, topic, ask)
+        return service.AckMessageResponse(
+            status=common(done),
+            entries=[
+                service.AckMessageResultEntry(
+                    message_id=entry.message_id, receipt_handle=entry.receipt_handle, status=status
+                )
+                for entry, status in zip(request.entries, done, strict=True)
+            ],
+        )
+
+    async def _ack_at(
+        self, waits: CallContext | None, broker: str, ack: link.Ack
+    ) -> list[v2.Status]:
+        """One status per handle. `waits`: the call, if it may wait for this broker."""
+        call = link.Call(ack=ack)
+        try:
+            if waits is None:
+                reply = await self._upstream.call(broker, call)
+            else:
+                reply = await self._upstream.call_there(waits, broker, call, handles=ack.handles)
+        except PopMQError as error:
+            return [status_of(error)] * len(ack.handles)
+        return [lease_status(outcome) for outcome in reply.ack.outcomes]
+
+    async def change_invisible_duration(
+        self, ctx: CallContext, request: service.ChangeInvisibleDurationRequest
+    ) -> service.ChangeInvisibleDurationResponse:
+        """The new handle, or the old one beside a status that is not OK."""
+        group, topic = ctx.stored(request.group), ctx.stored(request.topic)
+        try:
+            handle, status = await self._change(ctx, group, topic, request)
+        except PopMQError as error:
+            handle, status = request.receipt_handle, status_of(error)
+        return service.ChangeInvisibleDurationResponse(status=status, receipt_handle=handle)
+
+    async def _change(
+        self,
+        ctx: CallContext,
+        group: str,
+        topic: str,
+        request: service.ChangeInvisibleDurationRequest,
+    ) -> tuple[str, v2.Status]:
+        invisible_ms = duration_ms(request.invisible_duration)
+        limit_ms = self._upstream.config.invisible_ms_max
+        if not 0 <= invisible_ms <= limit_ms:
+            what = "small" if invisible_ms < 0 else "large"
+            reason = f"the invisibleTime is too {what}: {invisible_ms} ms, 0 to {limit_ms} ms"
+            raise IllegalInvisibleTime(reason=reason)
+        broker = receipt.broker_of(request.receipt_handle, group, topic)
+        change = link.ChangeInvisible(
+            group=group, topic=topic, handle=request.receipt_handle, invisible_ms=invisible_ms
+        )
+        call = link.Call(change_invisible=change)
+        reply = await self._upstream.call_there(ctx, broker, call, handles=[change.handle])
+        status = lease_status(reply.change_invisible.outcome)
+        if reply.change_invisible.outcome != link.LEASE_OUTCOME_DONE:
+            if status.code == v2.OK:  # acked meanwhile: nothing is left to change
+                error = InvalidReceiptHandle(reason="the message has been acknowledged")
+                status = status_of(error)
+            return request.receipt_handle, status
+        return reply.change_invisible.handle, status
+
+    async def forward(
+        self, ctx: CallContext, request: service.ForwardMessageToDeadLetterQueueRequest
+    ) -> service.ForwardMessageToDeadLetterQueueResponse:
+        """OK also when the message is gone: clients repeat anything else for ever."""
+        group, topic = ctx.stored(request.group), ctx.stored(request.topic)
+        forward = link.ForwardDeadLetter(
+            group=group,
+            topic=topic,
+            message_id=request.message_id,
+            reason="forwarded by the consumer after "
+            + counted(request.delivery_attempt, "attempt"),
+        )
+        if request.receipt_handle:
+            broker = receipt.broker_of(request.receipt_handle, group, topic)
+            forward.handle = request.receipt_handle
+            call = link.Call(forward_dead_letter=forward)
+            await self._upstream.call_there(ctx, broker, call, handles=[forward.handle])
+        else:
+            for broker in (await self._upstream.topic_routes(topic)).readable_brokers:
+                await self._upstream.call(broker, link.Call(forward_dead_letter=forward))
+        return service.ForwardMessageToDeadLetterQueueResponse(status=ok())
+
+
+async def at_their_brokers(
+    handles: Sequence[str],
+    group: str,
+    topic: str,
+    ask: Callable[[str, list[str], bool], Awaitable[list[v2.Status]]],
+) -> list[v2.Status]:
+    """One status per handle, in order; `ask` gets all handles of a broker in one call, and whether
+    that is the only one: then nobody else is held up by it."""
+    statuses: list[v2.Status | None] = [None] * len(handles)
+    by_broker: dict[str, list[int]] = {}
+    for i, handle in enumerate(handles):
+        try:
+            by_broker.setdefault(receipt.broker_of(handle, group, topic), []).append(i)
+        except InvalidReceiptHandle as error:
+            statuses[i] = status_of(error)
+    for broker, numbers in by_broker.items():
+        found = await ask(broker, [handles[i] for i in numbers], len(by_broker) == 1)
+        for i, status in zip(numbers, found, strict=True):
+            statuses[i] = status
+    return [status for status in statuses if status is not None]
+
+
+def lease_status(outcome: "link.LeaseOutcome.ValueType") -> v2.Status:
+    if outcome == link.LEASE_OUTCOME_DONE:
+        return OK
+    if outcome == link.LEASE_OUTCOME_ALREADY_ACKED:
+        return ok("already acked")
+    return status_of(InvalidReceiptHandle(reason=_REFUSALS[outcome]))

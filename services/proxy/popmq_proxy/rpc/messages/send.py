@@ -1,0 +1,296 @@
+"""SendMessage: check, choose a queue, store, answer per message."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+from popmq_common.errors import (
+    BrokerUnreachable,
+    DiskFull,
+    IllegalDeliveryTime,
+    MessagesCorrupted,
+    NoPermission,
+    PopMQError,
+    TopicNotFound,
+)
+from popmq_common.link.sends import OutgoingRecord
+from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.clients.broker_link import Outcome
+from popmq_proxy.core.messages import convert, message_types, outgoing, validate
+from popmq_proxy.core.messages.outgoing import Result
+from popmq_proxy.core.messages.plain import PlainReader, PlainSend
+from popmq_proxy.core.messages.request_shape import LOOKED_AT_BYTES, check_shape
+from popmq_proxy.core.messages.status import OK, status_of
+from popmq_proxy.core.messages.validate import Limits
+from popmq_proxy.core.routing import routes
+from popmq_proxy.core.routing.routes import TopicRoutes
+from popmq_proxy.core.routing.turns import Turns
+from popmq_proxy.rpc.shared.answer import Encoded
+from popmq_proxy.rpc.shared.context import CallContext, Upstream
+
+Place = tuple[str, int]
+"""(broker, queue id)"""
+Kind: TypeAlias = link.SendKind.ValueType
+More: TypeAlias = Callable[[str, link.SendReply], list[bytes]]
+"""(broker, its answer) → further fields of each record's entry."""
+Request: TypeAlias = service.SendMessageRequest | PlainSend
+Responded = Callable[["Encoded | None"], None]
+NOT_HERE = (BrokerUnreachable, DiskFull, NoPermission, TopicNotFound)
+"""Errors of a broker that say: nothing was stored, and another one may take it."""
+NOT_SENT: Result = (0, v2.Status(), b"")
+_KINDS: dict[str, Kind] = {
+    "DELAY": link.SEND_KIND_DELAY,
+    "TRANSACTION": link.SEND_KIND_HALF,
+}
+
+
+class Batch(NamedTuple):
+    """Messages of one request and one kind that go to one queue: parallel lists."""
+
+    numbers: list[int]
+    """Their places in the request."""
+    records: list[OutgoingRecord]
+
+
+class Plan(NamedTuple):
+    """A request that has been checked: what goes where, and what is wrong with the rest."""
+
+    topic: str
+    found: TopicRoutes
+    message_ids: list[bytes]
+    results: list[Result]
+    free: dict[Kind, Batch]
+    """By kind; any queue will do."""
+    bound: dict[Place, Batch]
+
+
+class Send:
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+        config = upstream.config
+        self._limits = Limits(
+            body_bytes=config.body_bytes_max,
+            properties_bytes=config.properties_bytes_max,
+            properties_count=config.properties_count_max,
+        )
+        self._turns = Turns()
+        self._plain = PlainReader(self._type_of, config.body_bytes_max)
+
+    def decode(self, data: bytes) -> Request:
+        """Raises `DecodeError`, `MessagesCorrupted`."""
+        if len(data) > LOOKED_AT_BYTES:
+            check_shape(data, self._upstream.config.send_messages_max)
+        return self._plain.read(data) or service.SendMessageRequest.FromString(data)
+
+    async def send_message(self, ctx: CallContext, request: Request) -> service.SendMessageResponse:
+        """One entry per message, in order, each with its own status."""
+        topic = self._topic(ctx, request)
+        plan = self._plan(topic, await self._upstream.topic_routes(topic), request, ctx.peer)
+        _, found, message_ids, results, free, bound = plan
+        for to_send, batch in free.items():
+            place = self._next_place(topic, found)
+            more = None
+            if to_send == link.SEND_KIND_DELAY and not isinstance(request, PlainSend):
+                delayed = [request.messages[i] for i in batch.numbers]
+                more = partial(self._recall_handles, topic, delayed)
+            others = [other for other in found.writable if other[0] != place[0]]
+            stored = await self._store(ctx, topic, place, batch.records, others, to_send, more)
+            _enter(results, batch, stored)
+        for place, batch in bound.items():
+            _enter(results, batch, await self._store(ctx, topic, place, batch.records, []))
+        return service.SendMessageResponse.FromString(outgoing.response(message_ids, results)[1])
+
+    def begin(self, ctx: CallContext, request: Request, told: Responded) -> bool:
+        """`send_message` without a coroutine, for what nearly all requests are: one batch for a
+        broker that is connected. `told` gets the response later, or None when nothing is stored
+        and `send_message` is to try it.
+
+        False: this is no such request, and nothing was done.
+        """
+        upstream = self._upstream
+        try:
+            topic = self._topic(ctx, request)
+            found = upstream.routes.known(topic)
+            if found is None:
+                return False
+            plan = self._plan(topic, found, request, ctx.peer)
+            if len(plan.free) + len(plan.bound) != 1:
+                return False
+            if plan.free:
+                ((kind, batch),) = plan.free.items()
+                if kind != link.SEND_KIND_NORMAL:
+                    return False
+                broker, queue_id = self._next_place(topic, found)
+            else:
+                (((broker, queue_id), batch),) = plan.bound.items()
+            call = outgoing.call(topic, queue_id, batch.records)
+            timeout_ms = upstream.config.call_timeout_ms
+            return upstream.brokers.send(
+                broker, call, timeout_ms, lambda outcome: told(_response(plan, batch, outcome))
+            )
+        except PopMQError:
+            return False  # it is raised again where it can be told
+
+    def _topic(self, ctx: CallContext, request: Request) -> str:
+        """Raises `MessagesCorrupted`."""
+        messages = request.records if isinstance(request, PlainSend) else request.messages
+        limit = self._upstream.config.send_messages_max
+        if len(messages) > limit:
+            raise MessagesCorrupted(reason=f"{len(messages)} messages, the limit is {limit}")
+        if isinstance(request, PlainSend):
+            return ctx.stored(request.topic)
+        return ctx.stored(validate.check_one_topic(request.messages))
+
+    def _plan(self, topic: str, found: TopicRoutes, request: Request, peer: str) -> Plan:
+        if isinstance(request, PlainSend):
+            return self._plain_plan(topic, found, request)
+        messages = list(request.messages)
+        results: list[Result] = [NOT_SENT] * len(messages)
+        free: dict[Kind, Batch] = {}
+        bound: dict[Place, Batch] = {}
+        for i, message in enumerate(messages):
+            try:
+                kind = self._check(topic, found, message)
+                record = outgoing.record(message, peer)
+                if kind == "FIFO":
+                    place = self._bound_place(found, message)
+                    batch = bound.setdefault(place, Batch([], []))
+                else:
+                    batch = free.setdefault(_KINDS.get(kind, link.SEND_KIND_NORMAL), Batch([], []))
+            except PopMQError as error:
+                results[i] = 0, status_of(error), b""
+                continue
+            batch.numbers.append(i)
+            batch.records.append(record)
+        message_ids = [message.system_properties.message_id.encode() for message in messages]
+        return Plan(topic, found, message_ids, results, free, bound)
+
+    def _plain_plan(self, topic: str, found: TopicRoutes, request: PlainSend) -> Plan:
+        """What all messages share is checked once; what each has, `PlainReader` has checked."""
+        number = len(request.records)
+        results: list[Result] = [NOT_SENT] * number
+        free: dict[Kind, Batch] = {}
+        try:
+            message_types.check_type(topic, found.topic_type, "NORMAL")
+            free[link.SEND_KIND_NORMAL] = Batch(list(range(number)), request.records)
+        except PopMQError as error:
+            results = [(0, status_of(error), b"")] * number
+        return Plan(topic, found, request.message_ids, results, free, {})
+
+    def _type_of(self, message: v2.Message) -> str:
+        validate.check_message(message, self._limits)
+        return message_types.message_type(message.system_properties)
+
+    def _check(self, topic: str, found: TopicRoutes, message: v2.Message) -> str:
+        """The message's type. Raises what is wrong with it."""
+        kind = self._type_of(message)
+        message_types.check_type(topic, found.topic_type, kind)
+        if kind == "TRANSACTION":
+            validate.check_recovery_time(message, self._upstream.config.transaction_recovery_ms_max)
+        if kind == "DELAY":
+            due = message.system_properties.delivery_timestamp
+            if not convert.is_valid(due):
+                raise IllegalDeliveryTime(reason="it is no point in time")
+            limit_ms, ahead_ms = self._upstream.config.delay_ms_max, self._ahead_ms(message)
+            if ahead_ms > limit_ms:
+                reason = f"{ahead_ms} ms ahead, the limit is {limit_ms} ms"
+                raise IllegalDeliveryTime(reason=reason)
+        return kind
+
+    def _recall_handles(
+        self, topic: str, messages: list[v2.Message], broker: str, _: link.SendReply
+    ) -> list[bytes]:
+        """Of what that broker has stored: the field of each entry, empty when its time has come."""
+        return [
+            outgoing.recall_handle(topic, broker, message) if self._ahead_ms(message) > 0 else b""
+            for message in messages
+        ]
+
+    def _ahead_ms(self, message: v2.Message) -> int:
+        """How long a message of type DELAY is to wait."""
+        due_ms = convert.due_ms(message.system_properties.delivery_timestamp)
+        return due_ms - self._upstream.clock.now_ms()
+
+    def _bound_place(self, found: TopicRoutes, message: v2.Message) -> Place:
+        """Where all messages of its group are, whether that broker answers or not."""
+        if not found.writable:
+            raise NoPermission(topic=found[0].topic.name, action="writable")
+        return routes.place_of_group(found.group_places, message.system_properties.message_group)
+
+    def _next_place(self, topic: str, found: TopicRoutes) -> Place:
+        """Round robin over the queues of all brokers that answer; the messages of one request stay
+        together."""
+        queues = found.writable
+        if not queues:
+            raise NoPermission(topic=topic, action="writable")
+        turn = self._turns.next(topic)
+        place = queues[turn % len(queues)]
+        return place if self._upstream.brokers.answers(place[0]) else self._answering(queues, turn)
+
+    def _answering(self, queues: list[Place], turn: int) -> Place:
+        """Of a broker that answers, if there is one."""
+        answers = self._upstream.brokers.answers
+        better = [place for place in queues if answers(place[0])] or queues
+        return better[turn % len(better)]
+
+    async def _store(
+        self,
+        ctx: CallContext,
+        topic: str,
+        place: Place,
+        records: list[OutgoingRecord],
+        others: list[Place],
+        kind: Kind = link.SEND_KIND_NORMAL,
+        more: More | None = None,
+    ) -> list[Result]:
+        """What became of each record. `more` tells what else their entries hold.
+
+        A broker that cannot be reached has got nothing, nor has one that takes nothing: the records
+        go to the next of the `others`, places of other brokers. The last one is waited for. One
+        whose answer is lost may have them, so they are not sent again.
+        """
+        broker, queue_id = place
+        upstream = self._upstream
+        try:
+            call = outgoing.call(topic, queue_id, records, kind)
+            if others:
+                reply = await upstream.call(broker, call)
+            else:
+                reply = await upstream.call_there(ctx, broker, call)
+        except PopMQError as error:
+            if isinstance(error, NoPermission | TopicNotFound):
+                upstream.routes.make_stale(topic)
+            if not others or not isinstance(error, NOT_HERE):
+                return [(0, status_of(error), b"")] * len(records)
+            place = self._answering(others, self._turns.next(topic))
+            rest = [other for other in others if other[0] != place[0]]
+            return await self._store(ctx, topic, place, records, rest, kind, more)
+        if kind == link.SEND_KIND_HALF:
+            return outgoing.half_results(broker, reply.send)
+        first = reply.send.queue_offset
+        fields = more(broker, reply.send) if more else [b""] * len(records)
+        return [(first + i, OK, field) for i, field in enumerate(fields)]
+
+
+def _response(plan: Plan, batch: Batch, outcome: Outcome) -> Encoded | None:
+    """None: the broker has got nothing, another one may."""
+    if isinstance(outcome, NOT_HERE):
+        return None
+    number = len(batch.records)
+    if isinstance(outcome, PopMQError):
+        stored: list[Result] = [(0, status_of(outcome), b"")] * number
+    else:
+        first = outcome.send.queue_offset
+        stored = [(offset, OK, b"") for offset in range(first, first + number)]
+    results = stored
+    if number < len(plan.results):
+        results = plan.results
+        _enter(results, batch, stored)
+    return Encoded(*outgoing.response(plan.message_ids, results))
+
+
+def _enter(results: list[Result], batch: Batch, stored: list[Result]) -> None:
+    for i, result in zip(batch.numbers, stored, strict=True):
+        results[i] = result

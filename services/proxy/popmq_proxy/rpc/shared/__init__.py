@@ -1,0 +1,1 @@
+"""What all handlers use: the context, waiting polls, heartbeats, groups' starts."""

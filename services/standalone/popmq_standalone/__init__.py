@@ -1,0 +1,1 @@
+"""Nameserver, broker and proxy in one process."""

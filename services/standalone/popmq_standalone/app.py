@@ -1,0 +1,109 @@
+"""Nameserver, broker and proxy in one process, on one port: the same code, joined by calls."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from popmq_broker import metrics as broker_metrics
+from popmq_broker.app import engine, registered
+from popmq_broker.config import BrokerConfig
+from popmq_common.metrics.metrics_http import MetricsServer
+from popmq_common.process import logs
+from popmq_common.process.clock import Clock, SystemClock
+from popmq_common.process.config import from_env
+from popmq_internal.v1 import nameserver_pb2 as ns
+from popmq_nameserver.core.route_table import RouteTable
+from popmq_proxy.app import Proxy, application, handlers, proxy
+from popmq_proxy.clients.local_brokers import LocalBroker, LocalBrokers
+from popmq_proxy.clients.nameservers import LocalNameservers
+from popmq_proxy.config import ProxyConfig
+from popmq_proxy.front.lifespan import Built, LifespanApp
+
+NEVER_MS = 1 << 62  # the one broker of this process cannot be gone while the process lives
+METRICS_PORT_VARIABLE = "POPMQ_STANDALONE_METRICS_PORT"
+
+
+class LocalAnnouncer:
+    """Registers with the route table of the same process."""
+
+    def __init__(self, table: RouteTable, clock: Clock) -> None:
+        self._table = table
+        self._clock = clock
+
+    async def register(self, request: ns.RegisterRequest) -> bool:
+        return self._table.register(request.broker, list(request.topics), self._clock.now_ms())
+
+    async def update(self, request: ns.UpdateRequest) -> bool:
+        return self._table.update(request, self._clock.now_ms())
+
+    async def heartbeat(self, broker: ns.BrokerInfo) -> bool:
+        return self._table.heartbeat(broker, self._clock.now_ms())
+
+    async def unregister(self, broker: ns.BrokerInfo) -> None:
+        self._table.unregister(broker)
+
+
+@dataclass(frozen=True, slots=True)
+class Standalone:
+    proxy: Proxy
+    metrics_port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a proxy of the same process talks to."""
+
+    nameservers: LocalNameservers
+    brokers: LocalBrokers
+    metrics_port: int
+
+
+@asynccontextmanager
+async def broker_beside(
+    config: BrokerConfig, proxy_config: ProxyConfig, clock: Clock, *, metrics_port: int = 0
+) -> AsyncIterator[Beside]:
+    """A nameserver and a broker in the process of the proxy. Raises `DirectoryInUse`, `Corrupt`."""
+    table = RouteTable(NEVER_MS)
+    async with engine(config, clock) as broker:
+        pages = MetricsServer(broker_metrics.registry(broker), proxy_config.host, metrics_port)
+        announcer = LocalAnnouncer(table, clock)
+        async with registered(broker, "in-process", [announcer], clock), pages:
+            await broker.topics.announce()
+            nameservers = LocalNameservers(table.lookup, table.brokers)
+            brokers = {broker.name: LocalBroker(broker.handle, broker.handle_sends)}
+            links = LocalBrokers(brokers, proxy_config.gather_ms_max)
+            yield Beside(nameservers, links, pages.port)
+
+
+@asynccontextmanager
+async def standalone(
+    broker_config: BrokerConfig, proxy_config: ProxyConfig, clock: Clock, *, metrics_port: int = 0
+) -> AsyncIterator[Standalone]:
+    """Serve until the context is left. Raises `DirectoryInUse`, `Corrupt`, `RuntimeError`."""
+    async with (
+        broker_beside(broker_config, proxy_config, clock, metrics_port=metrics_port) as beside,
+        proxy(proxy_config, clock, nameservers=beside.nameservers, brokers=beside.brokers) as front,
+    ):
+        yield Standalone(front, beside.metrics_port)
+
+
+@asynccontextmanager
+async def _in_envoy() -> AsyncIterator[Built]:
+    broker_config = from_env(BrokerConfig, "POPMQ_BROKER_", os.environ)
+    proxy_config = from_env(ProxyConfig, "POPMQ_PROXY_", os.environ)
+    logs.configure(proxy_config.log_level, limited=True)
+    metrics_port = int(os.environ.get(METRICS_PORT_VARIABLE, "0"))
+    clock = SystemClock()
+    async with (
+        broker_beside(broker_config, proxy_config, clock, metrics_port=metrics_port) as beside,
+        handlers(
+            proxy_config, clock, nameservers=beside.nameservers, brokers=beside.brokers
+        ) as inner,
+        application(proxy_config, inner) as app,
+    ):
+        yield Built(app, inner.drain)
+
+
+envoy_application = LifespanApp(_in_envoy)
+"""What Envoy runs, configured by the environment."""
