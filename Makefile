@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := services sdk pipelines bench/compare deploy/monitoring deploy/requirements proto/generate.py docs/generate_configuration.py docs/generate_metrics.py docs/generate_pop.py
+SOURCES := services sdk pipelines bench/compare deploy/monitoring deploy/requirements proto/generate.py docs/generate_configuration.py docs/generate_metrics.py docs/generate_pop.py docs/generate_errors.py docs/generate_cli.py docs/site_pages.py
 FAST := tests/unit tests/property tests/scenarios tests/traps tests/tidy tests/sim/test_simulation.py
 .DEFAULT_GOAL := help
 .PHONY: help setup quickstart fmt check test hunt sim faults soak lock-demo it crash disk compat pipelines compose test-all bench proto docs clean
@@ -283,6 +283,18 @@ docs: setup ## write docs/configuration.md, docs/metrics.md and the states in do
 	$(BIN)/python docs/generate_configuration.py > docs/configuration.md
 	$(BIN)/python docs/generate_metrics.py > docs/metrics.md
 	$(BIN)/python docs/generate_pop.py --write
+	$(BIN)/python docs/generate_errors.py > docs/errors.md
+	$(BIN)/python docs/generate_cli.py > docs/cli.md
+
+.venv-site/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv-site
+	.venv-site/bin/pip install --quiet --upgrade pip
+	.venv-site/bin/pip install --quiet --group site
+	touch $@
+
+.PHONY: docs-site
+docs-site: .venv-site/.ready ## the documentation as a site, in build/site; fails on a broken link
+	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --quiet
 
 clean: ## remove what the other commands made
 	rm -rf .server-python .venv .venv-bench .venv-proto .venv-compiled .venv-quickstart .venv-compat-python .rocketmq-e2e .mypy_cache .pytest_cache .ruff_cache build dist tests/compat/node/node_modules

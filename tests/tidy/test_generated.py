@@ -77,6 +77,16 @@ def test_the_page_of_metrics_is_fresh() -> None:
     assert run("docs/generate_metrics.py") == (ROOT / "docs/metrics.md").read_text()
 
 
+def test_the_page_of_errors_is_fresh() -> None:
+    """Mend it with: make docs."""
+    assert run("docs/generate_errors.py") == (ROOT / "docs/errors.md").read_text()
+
+
+def test_the_page_of_commands_is_fresh() -> None:
+    """But for where lines break, which versions of click decide. Mend it with: make docs."""
+    assert run("docs/generate_cli.py").split() == (ROOT / "docs/cli.md").read_text().split()
+
+
 def test_the_states_in_the_page_of_pop_are_fresh() -> None:
     """Mend it with: make docs."""
     assert run("docs/generate_pop.py") == (ROOT / "docs/pop.md").read_text()

@@ -1,0 +1,90 @@
+"""Hooks of the documentation site: files outside docs/ that pages link to become pages of it.
+
+Pages link as they do in the repository (`../CONTRIBUTING.md`, `../examples/tasks.py`), so that they
+can be read there too. Such a file becomes `project/CONTRIBUTING.md`, a program or a folder a page
+that shows it, and links follow. Read by MkDocs; see mkdocs.yml.
+"""
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT_PAGES = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
+LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
+_LANGUAGES = {".py": "python", ".yml": "yaml", ".yaml": "yaml", ".proto": "protobuf"}
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Adds the pages of files outside docs/, and of those that they link to in turn."""
+    todo = [*PROJECT_PAGES]
+    for page in files.documentation_pages():
+        todo += _outside(f"docs/{page.src_uri}", page.content_string)
+    known: set[str] = set()
+    while todo:
+        name = todo.pop()
+        if name in known:
+            continue
+        known.add(name)
+        text = _content(name)
+        files.append(File.generated(config, _page_of(name), content=text))
+        if name.endswith(".md") or (ROOT / name).is_dir():
+            todo += _outside(name, text)
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Links to files of the repository → links to pages of the site."""
+    source = page.file.src_uri
+    name = _name_of(source)
+
+    def follow(found: re.Match[str]) -> str:
+        target = _target(name, found[2])
+        if target is None or target.startswith("docs/"):
+            if target is None or not source.startswith("project/"):
+                return found[0]
+            uri = target.removeprefix("docs/")
+        else:
+            uri = _page_of(target)
+        return found[1] + posixpath.relpath(uri, posixpath.dirname(source) or ".") + found[3]
+
+    return LINK.sub(follow, markdown)
+
+
+def _outside(name: str, text: str) -> list[str]:
+    targets = [_target(name, found[2]) for found in LINK.finditer(text)]
+    return [one for one in targets if one and not one.startswith("docs/")]
+
+
+def _target(name: str, link: str) -> str | None:
+    """The path in the repository that a link of file `name` leads to; None: not one of ours."""
+    if re.match(r"[a-z]+:|/", link):
+        return None
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(name), link))
+    return path if (ROOT / path).exists() else None
+
+
+def _page_of(name: str) -> str:
+    return f"project/{name}" if name.endswith(".md") else f"project/{name}.md"
+
+
+def _name_of(uri: str) -> str:
+    if not uri.startswith("project/"):
+        return f"docs/{uri}"
+    name = uri.removeprefix("project/")
+    return name if (ROOT / name).exists() else name.removesuffix(".md")
+
+
+def _content(name: str) -> str:
+    path = ROOT / name
+    if path.is_dir():
+        inside = (one for one in sorted(path.iterdir()) if not one.name.startswith(("_", ".")))
+        links = [f"- [{one.name}]({path.name}/{one.name})" for one in inside]
+        return f"# {name}\n\n" + "\n".join(links) + "\n"
+    text = path.read_text()
+    if name.endswith(".md"):
+        return text
+    return f"# {name}\n\n```{_LANGUAGES.get(path.suffix, 'text')}\n{text}```\n"
