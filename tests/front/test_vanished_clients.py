@@ -31,10 +31,9 @@ async def poll(
     *,
     poll_s: float = 15,
     timeout: str = "20S",
-    invisible_s: int = INVISIBLE_S,
 ) -> Stream:
     """Open a long poll."""
-    body = receive(name, name, poll_s=poll_s, invisible_s=invisible_s)
+    body = receive(name, name, poll_s=poll_s, invisible_s=INVISIBLE_S)
     stream = await connection.open(headers("ReceiveMessage", grpc_timeout=timeout))
     await connection.send(stream, frame(body), end=True)
     return stream
@@ -90,18 +89,15 @@ async def test_message_sent_at_the_moment_a_polling_client_leaves_reaches_anothe
     server: Server, neighbour: Raw, name: str, how: str
 ) -> None:
     """The client leaves while its answer is made; what it has not read by then may be in its
-    socket, so its window is shut: nothing can have reached it. What has left for Envoy comes
-    back when its invisible time is over (docs/open-ends.md)."""
-    is_envoy = server.front == "envoy"
-    invisible_s, within_s = (10, 20.0) if is_envoy else (INVISIBLE_S, BACK_WITHIN_S)
+    socket, so its window is shut: nothing can have reached it."""
     await neighbour.receive(name, name)  # makes the group, which starts here
     for i in range(ROUNDS):
         async with connect(server.endpoint, window_bytes=0) as connection:
-            stream = await poll(connection, name, invisible_s=invisible_s)
+            stream = await poll(connection, name)
             await server.until_rpcs("ReceiveMessage", 1)
             body = f"message {i}".encode()
             await asyncio.gather(neighbour.send(name, body), leave(how, connection, stream))
-            assert await bodies(neighbour, name, 1, within_s) == [body]
+            assert await bodies(neighbour, name, 1) == [body]
         await server.until_rpcs("ReceiveMessage", 0)
 
 
@@ -166,9 +162,6 @@ async def test_batch_on_its_way_to_a_client_that_vanishes_is_visible_again(
         assert others[0].status.code == v2.MESSAGE_NOT_FOUND, "the batch is leased"
         assert stream.data == b""
         await leave(how, connection, stream)
-        if server.front == "envoy":  # the answer has left for Envoy's memory: only time ends it
-            assert await bodies(neighbour, name, BATCH) == []
-            return
         assert sorted(await bodies(neighbour, name, BATCH)) == sent
 
 

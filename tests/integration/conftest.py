@@ -17,9 +17,7 @@ from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq import Client
 from popmq_broker.config import BrokerConfig
 from popmq_common.process.clock import SystemClock
-from popmq_common.process.config import to_env
 from popmq_proxy.config import Front, ProxyConfig
-from popmq_proxy.front.envoy import envoy_front
 from popmq_standalone.app import standalone
 
 
@@ -88,18 +86,11 @@ async def _through_grpcio(broker: BrokerConfig, proxy: ProxyConfig) -> AsyncIter
         yield serving.proxy.port
 
 
-@asynccontextmanager
-async def _through_envoy(broker: BrokerConfig, proxy: ProxyConfig) -> AsyncIterator[int]:
-    environ = {**to_env(broker, "POPMQ_BROKER_"), **to_env(proxy, "POPMQ_PROXY_")}
-    async with envoy_front(proxy, "popmq_standalone.app:envoy_application", environ) as serving:
-        yield serving.port
-
-
-SERVERS = [_through_http2, _through_grpcio, _through_envoy]
+SERVERS = [_through_http2, _through_grpcio]
 """(broker's configuration, proxy's) → a context whose value is the port."""
 
 
-@pytest.fixture(params=SERVERS, ids=["http2", "grpcio", "envoy"])
+@pytest.fixture(params=SERVERS, ids=["http2", "grpcio"])
 async def raw(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Raw]:
     broker = BrokerConfig(data_dir=tmp_path / "data", disk_reserve_bytes=0)
     proxy = ProxyConfig(port=0, invisible_ms_min=50, log_level="error")

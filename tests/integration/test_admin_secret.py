@@ -39,7 +39,7 @@ REQUESTS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(params=SERVERS, ids=["http2", "grpcio", "envoy"])
+@pytest.fixture(params=SERVERS, ids=["http2", "grpcio"])
 async def endpoint(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[str]:
     """Of a server with a secret."""
     path = tmp_path / "secret"

@@ -159,28 +159,28 @@ async def _grpcio(config: ProxyConfig, inner: Handlers) -> AsyncIterator[tuple[i
 @asynccontextmanager
 async def _http2(config: ProxyConfig, inner: Handlers) -> AsyncIterator[tuple[int, int]]:
     """(port, port for TLS: the same unless the configuration names one)"""
-    async with application(config, inner) as app:
-        front = Http2Server(
-            app,
-            limits(config),
-            app.rooms,
-            inner.upstream.log,
-            connections_max=config.connections_max,
-            tls=tls.context(config),
-        )
-        inner.metrics.show(m.CONNECTIONS, lambda: {(): front.connection_count})
-        inner.metrics.show(m.ARRIVING, lambda: {(): front.arriving_count})
-        inner.metrics.show(m.UNREAD_BYTES, lambda: {(): app.rooms.unread.taken})
-        try:
-            port = inner.upstream.port = front.bind(config.host, config.port)
-            tls_port = port
-            if config.tls_port not in (0, port):
-                tls_port = front.bind(config.host, config.tls_port)
-            front.start()
-            yield port, tls_port
-        finally:
-            inner.drain()
-            await front.stop(DRAIN_S)
+    app = application(config, inner)
+    front = Http2Server(
+        app,
+        limits(config),
+        app.rooms,
+        inner.upstream.log,
+        connections_max=config.connections_max,
+        tls=tls.context(config),
+    )
+    inner.metrics.show(m.CONNECTIONS, lambda: {(): front.connection_count})
+    inner.metrics.show(m.ARRIVING, lambda: {(): front.arriving_count})
+    inner.metrics.show(m.UNREAD_BYTES, lambda: {(): app.rooms.unread.taken})
+    try:
+        port = inner.upstream.port = front.bind(config.host, config.port)
+        tls_port = port
+        if config.tls_port not in (0, port):
+            tls_port = front.bind(config.host, config.tls_port)
+        front.start()
+        yield port, tls_port
+    finally:
+        inner.drain()
+        await front.stop(DRAIN_S)
 
 
 def limits(config: ProxyConfig) -> Limits:
@@ -196,9 +196,8 @@ def limits(config: ProxyConfig) -> Limits:
     )
 
 
-@asynccontextmanager
-async def application(config: ProxyConfig, inner: Handlers) -> AsyncIterator[GrpcApp]:
-    """What the HTTP/2 front and Envoy serve."""
+def application(config: ProxyConfig, inner: Handlers) -> GrpcApp:
+    """What the HTTP/2 front serves."""
     rooms = Rooms(
         calls_max=config.rpcs_max,
         received_bytes_max=config.received_bytes_max,
@@ -206,9 +205,4 @@ async def application(config: ProxyConfig, inner: Handlers) -> AsyncIterator[Grp
     )
     app = GrpcApp(inner.rpcs, inner.upstream.log, rooms, request_bytes_max=config.request_bytes_max)
     inner.metrics.show(m.RECEIVED_BYTES, lambda: {(): rooms.received.taken})
-    watching = asyncio.create_task(app.watch_clients())
-    try:
-        yield app
-    finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+    return app

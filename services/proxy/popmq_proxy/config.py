@@ -3,14 +3,25 @@
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Final
 
 from popmq_common.units import KiB, MiB
+
+NO_ENVOY_FRONT: Final = (
+    "the proxy does not run inside Envoy any more; the fronts are http2 and grpcio, and "
+    "docs/edge-proxy.md tells how Envoy stands before a proxy"
+)
 
 
 class Front(Enum):
     GRPCIO = "grpcio"
     HTTP2 = "http2"
-    ENVOY = "envoy"
+
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        """Who had the front that is gone is told what to do. Raises `ValueError`."""
+        if str(value).lower() == "envoy":
+            raise ValueError(NO_ENVOY_FRONT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,10 +29,7 @@ class ProxyConfig:
     name: str = ""
     """What operators call it, in popmq cluster status and popmq top. Empty: its address."""
     front: Front = Front.HTTP2
-    """What speaks HTTP/2: http2, our own; envoy, with this proxy inside it; or grpcio, which takes
-    several times the CPU time."""
-    workers: int = 1
-    """Processes that share the port; envoy only."""
+    """What speaks HTTP/2: http2, our own; or grpcio, which takes several times the CPU time."""
     host: str = "127.0.0.1"
     """Address the gRPC server listens on."""
     port: int = 8081
@@ -46,10 +54,7 @@ class ProxyConfig:
     link_tls_ca: Path | None = None
     """Authority that signed the brokers' link certificates, PEM; none: the link has no TLS."""
     metrics_port: int = 0
-    """Port of /metrics; 0: none. Worker n of envoy's uses the port n above."""
-    envoy_admin_port: int = 0
-    """Port of Envoy's own statistics, on 127.0.0.1; 0: any free one. Worker n uses the port n
-    above."""
+    """Port of /metrics; 0: none."""
     log_level: str = "info"
     """debug, info, warning or error."""
     create_topics: bool = True

@@ -1,6 +1,5 @@
 """Nameserver, broker and proxy in one process, on one port: the same code, joined by calls."""
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -9,19 +8,15 @@ from popmq_broker import metrics as broker_metrics
 from popmq_broker.app import engine, registered
 from popmq_broker.config import BrokerConfig
 from popmq_common.metrics.metrics_http import MetricsServer
-from popmq_common.process import logs
-from popmq_common.process.clock import Clock, SystemClock
-from popmq_common.process.config import from_env
+from popmq_common.process.clock import Clock
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_nameserver.core.route_table import RouteTable
-from popmq_proxy.app import Proxy, application, handlers, proxy
+from popmq_proxy.app import Proxy, proxy
 from popmq_proxy.clients.local_brokers import LocalBroker, LocalBrokers
 from popmq_proxy.clients.nameservers import LocalNameservers
 from popmq_proxy.config import ProxyConfig
-from popmq_proxy.front.lifespan import Built, LifespanApp
 
 NEVER_MS = 1 << 62  # the one broker of this process cannot be gone while the process lives
-METRICS_PORT_VARIABLE = "POPMQ_STANDALONE_METRICS_PORT"
 
 
 class LocalAnnouncer:
@@ -86,24 +81,3 @@ async def standalone(
         proxy(proxy_config, clock, nameservers=beside.nameservers, brokers=beside.brokers) as front,
     ):
         yield Standalone(front, beside.metrics_port)
-
-
-@asynccontextmanager
-async def _in_envoy() -> AsyncIterator[Built]:
-    broker_config = from_env(BrokerConfig, "POPMQ_BROKER_", os.environ)
-    proxy_config = from_env(ProxyConfig, "POPMQ_PROXY_", os.environ)
-    logs.configure(proxy_config.log_level, limited=True)
-    metrics_port = int(os.environ.get(METRICS_PORT_VARIABLE, "0"))
-    clock = SystemClock()
-    async with (
-        broker_beside(broker_config, proxy_config, clock, metrics_port=metrics_port) as beside,
-        handlers(
-            proxy_config, clock, nameservers=beside.nameservers, brokers=beside.brokers
-        ) as inner,
-        application(proxy_config, inner) as app,
-    ):
-        yield Built(app, inner.drain)
-
-
-envoy_application = LifespanApp(_in_envoy)
-"""What Envoy runs, configured by the environment."""

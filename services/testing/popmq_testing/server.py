@@ -171,7 +171,7 @@ class Server:
         )
         rpcs = [in_test_time(self.drops.on(rpc), self.clock.now_ms) for rpc in inner.rpcs]
         inner = replace(inner, rpcs=rpcs)
-        app = await stack.enter_async_context(application(config, inner))
+        app = application(config, inner)
         front = Http2Server(
             app,
             limits(config),

@@ -9,7 +9,7 @@ LOADED = "import sys, popmq_cli.servers.run_{name}; print(*sys.modules, sep='\\n
 OTHERS = {
     "broker": {"popmq_proxy", "popmq_nameserver", "apache", "cryptography", "pyarrow"},
     "nameserver": {"popmq_proxy", "popmq_broker", "apache", "cryptography", "lark"},
-    "proxy": {"popmq_broker", "popmq_nameserver", "lark", "pyvoy", "pyarrow"},
+    "proxy": {"popmq_broker", "popmq_nameserver", "lark", "pyarrow"},
 }
 
 

@@ -2,7 +2,6 @@
 
 import os
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -15,10 +14,8 @@ from popmq_cli.shell.output import document
 from popmq_cli.shell.parameters import PORT
 from popmq_common.process import logs
 from popmq_common.process.clock import SystemClock
-from popmq_common.process.config import to_env
 from popmq_proxy.config import Front, ProxyConfig
-from popmq_proxy.front.envoy import EnvoyFront, envoy_front
-from popmq_standalone.app import METRICS_PORT_VARIABLE, Standalone, standalone
+from popmq_standalone.app import Standalone, standalone
 
 
 def standalone_configs(
@@ -115,20 +112,11 @@ def run_standalone(
     )
 
     def start() -> AbstractAsyncContextManager[object]:
-        if proxy_config.front is not Front.ENVOY:
-            return standalone(broker_config, proxy_config, SystemClock(), metrics_port=metrics_port)
-        environ = {**to_env(broker_config, "POPMQ_BROKER_"), **to_env(proxy_config, "POPMQ_PROXY_")}
-        environ[METRICS_PORT_VARIABLE] = str(metrics_port)
-        environ["POPMQ_PROXY_LOG_LEVEL"] = log_level
-        one = replace(proxy_config, workers=1)  # the broker is in there, and there is one of it
-        return envoy_front(one, "popmq_standalone.app:envoy_application", environ)
+        return standalone(broker_config, proxy_config, SystemClock(), metrics_port=metrics_port)
 
     def ready(serving: object) -> None:
-        if isinstance(serving, EnvoyFront):
-            port = tls_port = serving.port
-        else:
-            assert isinstance(serving, Standalone)
-            port, tls_port = serving.proxy.port, serving.proxy.tls_port
+        assert isinstance(serving, Standalone)
+        port, tls_port = serving.proxy.port, serving.proxy.tls_port
         _announce(_facts(host, port, tls_port, metrics_port, broker_config), as_json)
 
     run(start, log_level, ready)

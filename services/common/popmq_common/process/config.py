@@ -52,20 +52,6 @@ def check_port(number: int) -> None:
         raise ValueError(f"a port is a number from 0 to {PORT_MAX}")
 
 
-def to_env(values: Any, prefix: str) -> dict[str, str]:
-    """The variables that `from_env` reads as `values`; what is None has none."""
-    environ = {}
-    for field in dataclasses.fields(values):
-        value = getattr(values, field.name)
-        if value is None:
-            continue
-        if isinstance(value, Enum):
-            value = value.value
-        text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-        environ[prefix + field.name.upper()] = text
-    return environ
-
-
 def unknown_variables(cls: type, prefix: str, environ: Mapping[str, str]) -> list[str]:
     """Variables with our prefix that mean nothing; worth a warning, not an error."""
     known = {prefix + field.name.upper() for field in dataclasses.fields(cls)}
@@ -124,4 +110,5 @@ def _parse_enum(kind: type[Enum], text: str) -> Enum:
     for choice in kind:
         if str(choice.value).lower() == text.lower():
             return choice
+    kind._missing_(text)  # it may know more about this text, and raise that
     raise ValueError("one of " + ", ".join(str(choice.value) for choice in kind))

@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any
 
 import uvloop
 
@@ -19,8 +18,6 @@ def run_until_stopped(
 ) -> None:
     """Enter the service's context, wait for SIGTERM or SIGINT, leave it.
 
-    A service with a future `ended` may end by itself; then `RuntimeError` is raised.
-
     Leaving the context is the drain: the service stops accepting, finishes, flushes. A second
     signal changes nothing; kill -9 does not wait.
     """
@@ -28,7 +25,7 @@ def run_until_stopped(
     uvloop.run(_serve(start, ready))
 
 
-def spare_collector() -> None:
+def _spare_collector() -> None:
     """Look for garbage in cycles rarely, and never among what was there at start.
 
     Messages make no cycles; the default looks after every 700 objects, which took 9 % of a busy
@@ -56,17 +53,9 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked)
     async with start() as service:
-        spare_collector()
+        _spare_collector()
         if ready is not None:
             waiting = ready(service)
             if waiting is not None:
                 await waiting
-        stopping = asyncio.create_task(stop.wait())
-        ended: asyncio.Future[int] | None = getattr(service, "ended", None)
-        waited: set[asyncio.Future[Any]] = {stopping} if ended is None else {stopping, ended}
-        try:
-            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            stopping.cancel()
-        if ended is not None and ended.done():
-            raise RuntimeError(f"a process of this service ended with status {ended.result()}")
+        await stop.wait()

@@ -1,10 +1,8 @@
-"""The Envoy front's application: gRPC as ASGI, one coroutine per RPC.
+"""What the HTTP/2 front serves: gRPC as an ASGI application, one coroutine per RPC.
 
-pyvoy runs it inside Envoy. What is special about it (pyvoy 1.3, seen in tests):
+What is special about our own front:
 
-- `receive()` waits for request data; once the request has ended it answers at once, with an empty
-  `http.request` while the client is there and `http.disconnect` when it is gone. So a waiting poll
-  cannot await the client's going: `Vigil` asks now and then.
+- It cancels the task of a call whose client is gone, so a waiting poll ends at once.
 - `send()` raises when the client is gone, so an answer that could not leave is noticed.
 - Several gRPC messages in one body event cost one event: an `Answer` leaves as one.
 """
@@ -20,14 +18,22 @@ from popmq_common.errors import PopMQError, TooManyRequests
 from popmq_common.process.logs import Log
 from popmq_common.units import KiB
 from popmq_proxy.front.direct import DirectCalls
-from popmq_proxy.front.events import END, HEADERS, START, Event, Receive, Send, SendWhole
+from popmq_proxy.front.events import (
+    END,
+    HEADERS,
+    START,
+    ClientDisconnectedError,
+    Event,
+    Receive,
+    Send,
+    SendWhole,
+)
 from popmq_proxy.front.grpc_wire import Code, GrpcError, framed, only_message, percent_encoded
 from popmq_proxy.front.messages import Call, ClientGone, Messages
 from popmq_proxy.front.request_head import context_of, is_grpc
 from popmq_proxy.front.room import Accounts, Room, Rooms
 from popmq_proxy.front.rpcs import Kind, Rpc, grpc_code
 from popmq_proxy.front.steps import Steps
-from popmq_proxy.front.vigil import Vigil
 from popmq_proxy.rpc.shared.context import ANSWER_BYTES_MAX
 
 ROOM_WAIT_S: Final = 5.0
@@ -54,7 +60,6 @@ class GrpcApp:
         self._log = log
         self.rooms = rooms
         self._request_bytes_max = request_bytes_max
-        self._vigil = Vigil()
         self._unpacking = Steps()
         serve = {
             Kind.UNARY: self._unary,
@@ -70,13 +75,9 @@ class GrpcApp:
         direct = {path: rpc for path, rpc in by_path.items() if rpc.begin}
         self.direct = DirectCalls(direct, request_bytes_max, rooms.calls)
 
-    async def watch_clients(self) -> None:
-        """End waiting polls whose clients are gone, for ever."""
-        await self._vigil.run()
-
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
-        accounts: Accounts | None = scope.get("accounts")
-        account = None if accounts is None else accounts.calls
+        accounts: Accounts = scope["accounts"]
+        account = accounts.calls
         room = self.rooms.calls
         if not room.admits(account):
             text = f"too many RPCs at a time, the limit is {room.limit}"
@@ -99,11 +100,9 @@ class GrpcApp:
             await _refuse(send, grpc_code(error), str(error))
         except DecodeError as error:
             await _refuse(send, Code.INTERNAL, f"the request cannot be read: {error}")
-        except (ClientGone, asyncio.CancelledError):
+        except (ClientGone, ClientDisconnectedError, asyncio.CancelledError):
             return  # nobody is there to be told; what it held has been given back
-        except Exception as error:
-            if type(error).__name__ == "ClientDisconnectedError":  # pyvoy's, it has no public name
-                return
+        except Exception:
             self._log.exception("rpc.crashed", path=path)
             await _refuse(send, Code.INTERNAL, "internal error")
         finally:
@@ -111,7 +110,7 @@ class GrpcApp:
 
     def _call(self, scope: Event, receive: Receive, send: Send) -> tuple[Rpc, Serve, Call]:
         """Raises `NoGrpc`, `GrpcError`."""
-        headers: dict[bytes, bytes] = scope.get("named") or dict(scope["headers"])
+        headers: dict[bytes, bytes] = scope["named"]
         if scope["method"] != "POST" or not is_grpc(headers):
             raise NoGrpc(405 if scope["method"] != "POST" else 415)
         if headers.get(b"te") != b"trailers":
@@ -138,9 +137,8 @@ class GrpcApp:
         if len(message) <= POLL_BYTES:
             call.hold(0)  # as nearly all are, and there are only so many calls
         del message
-        with self._vigil.over(call.receive):
-            await self._until_room(call)
-            answer = await rpc.handler(call.context, request)
+        await self._until_room(call)
+        answer = await rpc.handler(call.context, request)
         undo, responses = answer.undo, answer.responses
         del answer
         try:
@@ -151,8 +149,7 @@ class GrpcApp:
 
     async def _stream(self, rpc: Rpc, call: Call) -> None:
         request = rpc.decode(await self._request(rpc, call))
-        with self._vigil.over(call.receive):
-            await _respond(call, rpc.handler(call.context, request))
+        await _respond(call, rpc.handler(call.context, request))
 
     async def _bidi(self, rpc: Rpc, call: Call) -> None:
         await _respond(call, rpc.handler(call.context, self._requests(rpc, call)))
@@ -186,8 +183,6 @@ class GrpcApp:
     async def _until_room(self, call: Call) -> None:
         """Before messages are asked for: those that nobody reads wait in the broker, not here.
         Raises `TooManyRequests`."""
-        if call.accounts is None:
-            return
         unread, account = self.rooms.unread, call.accounts.unread
         if not unread.has_room(account) and not await unread.wait(account, ROOM_WAIT_S):
             raise _unread_refused(unread)
@@ -204,7 +199,7 @@ class GrpcApp:
         responses.clear()
         if whole is not None and whole(START, body[0], END):
             return
-        if refusable and call.accounts is not None:
+        if refusable:
             unread = self.rooms.unread
             if not unread.fits(call.accounts.unread, len(body[0])):
                 body.clear()  # the error would hold it while it is given back
@@ -222,7 +217,7 @@ def _unread_refused(unread: Room) -> TooManyRequests:
 async def _respond(call: Call, responses: Any) -> None:
     """Headers at once, for clients wait for them before all else; then what comes.
 
-    pyvoy holds the headers back until there is a body event, be it empty.
+    The front holds the headers back until there is a body event, be it empty.
     """
     send = call.send
     await send(START)

@@ -28,8 +28,8 @@ class Caller(Protocol):
     """Nobody wants one any more."""
 
     @property
-    def accounts(self) -> Accounts | None:
-        """The client's, if it has any."""
+    def accounts(self) -> Accounts:
+        """The client's."""
         ...
 
     def answer(self, response: bytes) -> None:
@@ -59,7 +59,7 @@ class DirectRpc:
 
     __slots__ = ("_account", "_began_s", "_begin", "_caller", "_room", "_stats")
 
-    def __init__(self, rpc: Rpc, caller: Caller, room: Room, account: Account | None) -> None:
+    def __init__(self, rpc: Rpc, caller: Caller, room: Room, account: Account) -> None:
         """It has its place in the room, until it is over or goes the long way."""
         assert rpc.begin is not None
         assert rpc.stats is not None
@@ -105,11 +105,10 @@ class DirectCalls:
         message = only_message(body)
         if rpc is None or message is None or len(message) > self._request_bytes_max:
             return False
-        headers: dict[bytes, bytes] = scope.get("named") or dict(scope["headers"])
+        headers: dict[bytes, bytes] = scope["named"]
         if scope["method"] != "POST" or not is_grpc(headers) or headers.get(b"te") != b"trailers":
             return False
-        room, accounts = self._room, caller.accounts
-        account = None if accounts is None else accounts.calls
+        room, account = self._room, caller.accounts.calls
         try:
             context = context_of(scope, headers)
             late = context.deadline_s is not None and time.monotonic() >= context.deadline_s

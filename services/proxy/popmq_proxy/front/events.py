@@ -13,6 +13,11 @@ False: the client's windows do not allow that."""
 # Beside ASGI's keys our own front's scope has `named`, the headers by name, and `accounts`, what
 # the client has of the rooms that all share (room.py).
 
+
+class ClientDisconnectedError(Exception):
+    """The client went before it had its answer."""
+
+
 HEADERS = [(b"content-type", b"application/grpc"), (b"grpc-accept-encoding", b"identity,gzip")]
 START: Event = {
     "type": "http.response.start",

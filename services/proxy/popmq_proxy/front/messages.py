@@ -23,15 +23,15 @@ class Call:
         self.context = context
         self.receive = receive
         self.send = send
-        self.accounts: Accounts | None = scope.get("accounts")
-        """The client's, from our own front; the calls from Envoy are bounded all together."""
+        self.accounts: Accounts = scope["accounts"]
+        """The client's."""
         self._room = room
         self._held_bytes = 0
 
     def hold(self, size_bytes: int) -> None:
         """So much now. Raises `GrpcError` when all of them hold too much."""
         grown_bytes = size_bytes - self._held_bytes
-        account = None if self.accounts is None else self.accounts.received
+        account = self.accounts.received
         if grown_bytes > 0 and not self._room.admits(account, grown_bytes):
             text = f"requests hold nearly all of {self._room.limit} bytes"
             raise GrpcError(Code.RESOURCE_EXHAUSTED, text)

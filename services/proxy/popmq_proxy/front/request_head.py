@@ -32,11 +32,7 @@ def context_of(scope: Event, headers: dict[bytes, bytes]) -> CallContext:
     if timeout is not None:
         remaining_s = timeout_s(timeout.decode("latin-1"))
         deadline_s = None if remaining_s is None else time.monotonic() + remaining_s
-    peer = scope.get("peer")  # our own front makes it once for a connection
-    if peer is None:
-        client = scope.get("client")
-        peer = "" if client is None else f"{client[0]}:{client[1]}"
-    return CallContext(metadata, peer, deadline_s)
+    return CallContext(metadata, scope["peer"], deadline_s)
 
 
 @lru_cache(maxsize=_CLIENTS_MAX)

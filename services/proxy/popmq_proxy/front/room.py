@@ -53,18 +53,16 @@ class Room:
         """What it still has, it gives back as what took it ends."""
         self._accounts.discard(account)
 
-    def admits(self, account: Account | None, size: int = 1) -> bool:
-        """Whether so much more may be taken; without an account, by somebody who is trusted."""
+    def admits(self, account: Account, size: int = 1) -> bool:
+        """Whether so much more may be taken."""
         return self.taken + size <= self._first_come or size <= self._share_left(account)
 
-    def left(self, account: Account | None) -> int:
+    def left(self, account: Account) -> int:
         """How much more may be taken."""
         return max(0, self._first_come - self.taken, self._share_left(account))
 
-    def _share_left(self, account: Account | None) -> int:
+    def _share_left(self, account: Account) -> int:
         all_left = self.limit - self.taken
-        if account is None:
-            return all_left
         if self._asked % COUNTED_EVERY == 0:
             self._count_shares()
         self._asked += 1
@@ -73,21 +71,19 @@ class Room:
             left = max(left, min(self._of_address - account.address.taken, all_left))
         return left
 
-    def take(self, account: Account | None, size: int = 1) -> None:
+    def take(self, account: Account, size: int = 1) -> None:
         self.taken += size
         if self.taken > self._most:
             self._most = self.taken
-        if account is not None:
-            account.taken += size
-            if account.address is not None:
-                account.address.taken += size
+        account.taken += size
+        if account.address is not None:
+            account.address.taken += size
 
-    def give(self, account: Account | None, size: int = 1) -> None:
+    def give(self, account: Account, size: int = 1) -> None:
         self.taken -= size
-        if account is not None:
-            account.taken -= size
-            if account.address is not None:
-                account.address.taken -= size
+        account.taken -= size
+        if account.address is not None:
+            account.address.taken -= size
 
     def most_since(self) -> int:
         """The most that was taken at a time since this was asked last."""
@@ -106,9 +102,9 @@ class AnswerRoom(Room):
 
     def __init__(self, limit: int) -> None:
         super().__init__(limit)
-        self._waiting: OrderedDict[asyncio.Future[None], Account | None] = OrderedDict()
+        self._waiting: OrderedDict[asyncio.Future[None], Account] = OrderedDict()
 
-    def give(self, account: Account | None, size: int = 1) -> None:
+    def give(self, account: Account, size: int = 1) -> None:
         super().give(account, size)
         for _ in range(min(WOKEN_MAX, len(self._waiting))):
             woken, who = self._waiting.popitem(last=False)
@@ -117,10 +113,10 @@ class AnswerRoom(Room):
             else:
                 self._waiting[woken] = who
 
-    def has_room(self, account: Account | None) -> bool:
+    def has_room(self, account: Account) -> bool:
         """For another answer like the last one that found none: an answer that does not fit must
         be given back, which costs much."""
-        return self.admits(account, 1 if account is None else account.needs)
+        return self.admits(account, account.needs)
 
     def fits(self, account: Account, size: int) -> bool:
         """Whether an answer may wait for its client."""
@@ -128,7 +124,7 @@ class AnswerRoom(Room):
         account.needs = 1 if fits else size
         return fits
 
-    async def wait(self, account: Account | None, seconds: float) -> bool:
+    async def wait(self, account: Account, seconds: float) -> bool:
         """Until it has room; False: it had none in that time."""
         try:
             async with asyncio.timeout(seconds):
@@ -138,7 +134,7 @@ class AnswerRoom(Room):
             return False
         return True
 
-    async def _wait(self, account: Account | None) -> None:
+    async def _wait(self, account: Account) -> None:
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[woken] = account
         try:

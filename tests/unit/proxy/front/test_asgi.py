@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 from popmq_common.errors import TopicNotFound
 from popmq_common.process import logs
 from popmq_proxy.front.asgi import POLL_BYTES, GrpcApp
+from popmq_proxy.front.events import ClientDisconnectedError
 from popmq_proxy.front.grpc_wire import PREFIX, Code, framed
 from popmq_proxy.front.room import Account, Accounts, Rooms
 from popmq_proxy.front.rpcs import Kind, Rpc
@@ -35,10 +36,6 @@ def decode(data: bytes) -> Text:
     return Text(data)
 
 
-class ClientDisconnectedError(Exception):
-    """pyvoy raises one of this name."""
-
-
 class Exchange:
     """One RPC: events to the application, events from it."""
 
@@ -53,7 +50,11 @@ class Exchange:
         body = self._bodies.pop(0)
         return {"type": "http.request", "body": body, "more_body": bool(self._bodies)}
 
-    async def send(self, event: Any) -> None:
+    def whole(self, *_: Any) -> bool:
+        """The client takes no answer in one go."""
+        return False
+
+    async def __call__(self, event: Any) -> None:
         if self._gone_at == len(self.sent):
             raise ClientDisconnectedError()
         self.sent.append(event)
@@ -66,6 +67,12 @@ class Exchange:
     def status(self) -> int:
         headers = [pair for event in self.sent for pair in event.get("headers", [])]
         return int(dict(headers)[b"grpc-status"])
+
+
+def account(rooms: Rooms) -> Accounts:
+    """Of a connection."""
+    address = Account()
+    return rooms.open(Accounts(address, address, address))
 
 
 class Service:
@@ -88,7 +95,8 @@ class Service:
         ):
             rpcs.append(Rpc("test.Service", name, kind, decode, handler, request_bytes_max=100))
         room = bytes_max * 3 // 2
-        self.rooms = Rooms(calls_max=2, received_bytes_max=room, unread_bytes_max=1_000)
+        self.rooms = Rooms(calls_max=8, received_bytes_max=room, unread_bytes_max=1_000)
+        self.accounts = account(self.rooms)
         self.app = GrpcApp(rpcs, logs.get("test"), self.rooms, request_bytes_max=bytes_max)
 
     async def unary(self, ctx: Any, request: Text) -> Text:
@@ -120,9 +128,15 @@ class Service:
 
     async def run(self, name: str, exchange: Exchange, **scope: Any) -> Exchange:
         usual = [(b"content-type", b"application/grpc"), (b"te", b"trailers")]
-        headers = [*usual, *scope.pop("headers", [])]
-        full = {"type": "http", "method": "POST", "path": PATH + name, "headers": headers, **scope}
-        await self.app(full, exchange.receive, exchange.send)
+        full = {
+            "method": "POST",
+            "path": PATH + name,
+            "named": dict([*usual, *scope.pop("headers", [])]),
+            "peer": "192.0.2.7:4711",
+            "accounts": self.accounts,
+            **scope,
+        }
+        await self.app(full, exchange.receive, exchange)
         return exchange
 
 
@@ -288,48 +302,29 @@ async def test_what_a_message_is_unpacked_counts(service: Service) -> None:
     assert service.rooms.received.taken == 0
 
 
-class Front(Exchange):
-    """Our own front's end of a call, whose client takes nothing."""
-
-    def __init__(self, rooms: Rooms, *bodies: bytes) -> None:
-        super().__init__(*bodies)
-        account = Account()
-        self.accounts = rooms.open(Accounts(account, account, account))
-
-    async def __call__(self, event: Any) -> None:
-        await self.send(event)
-
-    def whole(self, *_: Any) -> bool:
-        return False
-
-    async def run(self, service: Service, name: str) -> "Front":
-        usual = [(b"content-type", b"application/grpc"), (b"te", b"trailers")]
-        scope = {"method": "POST", "path": PATH + name, "headers": usual, "accounts": self.accounts}
-        await service.app(scope, self.receive, self)
-        return self
-
-
 async def test_an_answer_that_finds_no_room_is_given_back(service: Service) -> None:
-    service.rooms.unread.take(None, 990)
-    refused = await Front(service.rooms, framed([b"x"])).run(service, "Answer")
+    others = account(service.rooms).unread
+    service.rooms.unread.take(others, 990)
+    refused = await service.run("Answer", Exchange(framed([b"x"])))
     assert (refused.status, service.undone) == (Code.RESOURCE_EXHAUSTED, 1)
-    service.rooms.unread.give(None, 700)
-    taken = await Front(service.rooms, framed([b"x"])).run(service, "Answer")
+    service.rooms.unread.give(others, 700)
+    taken = await service.run("Answer", Exchange(framed([b"x"])))
     assert (taken.status, service.undone) == (0, 1)
 
 
 async def test_nothing_is_asked_for_while_there_is_no_room(service: Service) -> None:
-    service.rooms.unread.take(None, 1_000)
-    call = Front(service.rooms, framed([b"x"]))
-    waiting = asyncio.create_task(call.run(service, "Answer"))
+    others = account(service.rooms).unread
+    service.rooms.unread.take(others, 1_000)
+    call = Exchange(framed([b"x"]))
+    waiting = asyncio.create_task(service.run("Answer", call))
     for _ in range(5):
         await asyncio.sleep(0)
     assert service.asked == 0
-    service.rooms.unread.give(None, 1_000)
+    service.rooms.unread.give(others, 1_000)
     await waiting
     assert (call.status, service.asked) == (0, 1)
 
 
 async def test_rpcs_are_bounded(service: Service) -> None:
-    service.rooms.calls.taken = 2
+    service.rooms.calls.taken = 8
     assert (await service.run("Unary", Exchange(framed([b"x"])))).status == Code.RESOURCE_EXHAUSTED

@@ -129,7 +129,7 @@ async def test_without_room_only_who_reads_gets_a_small_answer() -> None:
     rig.outgoing.change_stream_window(1 << 20)
     rig.outgoing.grow(1 << 20)
     assert rig.outgoing.takes(rig.stream(1), 200_000)
-    rig.shared.rooms.unread.take(None, 300_000)
+    rig.shared.rooms.unread.take(Account(), 300_000)
     assert not rig.outgoing.takes(rig.stream(1), 200_000)
     assert rig.outgoing.takes(rig.stream(1), FREE_BYTES)
     rig.transport.held_bytes = 1

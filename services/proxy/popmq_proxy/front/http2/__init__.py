@@ -1,1 +1,1 @@
-"""The HTTP/2 front: an ASGI server for gRPC in this process, without Envoy and without threads."""
+"""The HTTP/2 front: an ASGI server for gRPC in this process, without threads."""

@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from popmq_proxy.front.events import END, START, Event
+from popmq_proxy.front.events import END, START, ClientDisconnectedError, Event
 from popmq_proxy.front.grpc_wire import framed
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.budgets.idle import CALL
@@ -20,10 +20,6 @@ _GONE: Event = {"type": "http.disconnect"}
 _FORGOTTEN: Final[Event] = {}
 _HEAD: Final = block_of(tuple(START["headers"]), START["status"])
 _TAIL: Final = block_of(tuple(END["headers"]), 0)
-
-
-class ClientDisconnectedError(Exception):
-    """The client went before it had its answer."""
 
 
 class Stream:

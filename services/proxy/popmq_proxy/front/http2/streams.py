@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from popmq_common.units import KiB
 from popmq_proxy.front.direct import Direct
-from popmq_proxy.front.events import Event, Receive, Send
+from popmq_proxy.front.events import ClientDisconnectedError, Event, Receive, Send
 from popmq_proxy.front.grpc_wire import PREFIX, PREFIX_BYTES
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.budgets import idle
@@ -22,7 +22,7 @@ from popmq_proxy.front.http2.header_blocks.fields import Header
 from popmq_proxy.front.http2.header_blocks.headers import HeaderReader
 from popmq_proxy.front.http2.header_blocks.request import wrong_request, wrong_trailers
 from popmq_proxy.front.http2.shared import Member, Shared
-from popmq_proxy.front.http2.stream import ClientDisconnectedError, Stream
+from popmq_proxy.front.http2.stream import Stream
 from popmq_proxy.front.http2.wire import ConnectionBroken, Error, Setting, StreamBroken
 
 App = Callable[[Event, Receive, Send], Coroutine[Any, Any, None]]
