@@ -7,8 +7,8 @@ from typing import Any
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.budgets.limits import Limits
 from popmq_proxy.front.http2.connection import Connection
+from popmq_proxy.front.http2.open_streams import App
 from popmq_proxy.front.http2.shared import Shared
-from popmq_proxy.front.http2.streams import App
 from popmq_proxy.front.room import Rooms
 
 Frame = tuple[int, int, int, bytes]

@@ -7,8 +7,8 @@ from hpack import Encoder
 
 from popmq_proxy.front.events import Event, Receive, Send
 from popmq_proxy.front.http2 import wire
+from popmq_proxy.front.http2.open_streams import App
 from popmq_proxy.front.http2.shared import Shared
-from popmq_proxy.front.http2.streams import App
 
 START: Event = {"type": "http.response.start", "status": 200, "headers": [], "trailers": True}
 END: Event = {"type": "http.response.trailers", "headers": [(b"grpc-status", b"0")]}

@@ -26,7 +26,6 @@ from popmq_proxy.front.events import (
     Event,
     Receive,
     Send,
-    SendWhole,
 )
 from popmq_proxy.front.grpc_wire import Code, GrpcError, framed, only_message, percent_encoded
 from popmq_proxy.front.messages import Call, ClientGone, Messages
@@ -194,7 +193,7 @@ class GrpcApp:
     async def _reply(self, call: Call, responses: list[bytes], *, refusable: bool) -> None:
         """All there is to say, in one piece. Raises `TooManyRequests` if it is `refusable`, has to
         wait for its client, and there is no room for that."""
-        whole: SendWhole | None = getattr(call.send, "whole", None)
+        whole = call.whole
         body = [framed(responses)]
         responses.clear()
         if whole is not None and whole(START, body[0], END):

@@ -7,11 +7,10 @@ Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
 SendWhole = Callable[[Event, bytes, Event], bool]
-"""What our own front's `send` has as its attribute `whole`: head, body and trailers in one go.
-False: the client's windows do not allow that."""
+"""Head, body and trailers in one go. False: the client's windows do not allow that."""
 
-# Beside ASGI's keys our own front's scope has `named`, the headers by name, and `accounts`, what
-# the client has of the rooms that all share (room.py).
+# Beside ASGI's keys our own front's scope has `named`, the headers by name, `accounts`, what the
+# client has of the rooms that all share (room.py), and `whole`, a `SendWhole`.
 
 
 class ClientDisconnectedError(Exception):

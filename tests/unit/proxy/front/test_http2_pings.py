@@ -8,8 +8,8 @@ from harness.http2 import shared
 from harness.transport import Writes
 
 from popmq_proxy.front.http2 import wire
-from popmq_proxy.front.http2.budgets.pings import ANSWER_GAP_S, LITTLE_BYTES, WAITING_MAX, Pings
 from popmq_proxy.front.http2.flow_control.outgoing import Outgoing
+from popmq_proxy.front.http2.pings import ANSWER_GAP_S, LITTLE_BYTES, WAITING_MAX, Pings
 from popmq_proxy.front.http2.shared import Address, Member
 from popmq_proxy.front.room import Account
 

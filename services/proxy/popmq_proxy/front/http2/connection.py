@@ -14,12 +14,13 @@ from typing import Final, cast
 from popmq_common.units import KiB, MiB
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.budgets.idle import LONG_BYTES, REFUSED_STREAM
-from popmq_proxy.front.http2.budgets.pings import Pings
 from popmq_proxy.front.http2.budgets.turns import SLICE_S, Worker
 from popmq_proxy.front.http2.control import Control
 from popmq_proxy.front.http2.flow_control.outgoing import Outgoing
+from popmq_proxy.front.http2.open_streams import App
+from popmq_proxy.front.http2.pings import Pings
 from popmq_proxy.front.http2.shared import Address, Member, Shared
-from popmq_proxy.front.http2.streams import App, Streams
+from popmq_proxy.front.http2.streams import Streams
 from popmq_proxy.front.http2.wire import ConnectionBroken, Error, Setting, StreamBroken
 
 WRITE_BUFFER_BYTES: Final = 256 * KiB

@@ -5,8 +5,8 @@ from typing import Final
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.budgets import idle
 from popmq_proxy.front.http2.budgets.idle import IdleFrames
-from popmq_proxy.front.http2.budgets.pings import Pings
 from popmq_proxy.front.http2.flow_control.outgoing import Outgoing
+from popmq_proxy.front.http2.pings import Pings
 from popmq_proxy.front.http2.streams import Streams
 from popmq_proxy.front.http2.wire import ConnectionBroken, Error, Setting, StreamBroken
 

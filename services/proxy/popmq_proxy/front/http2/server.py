@@ -11,8 +11,8 @@ from popmq_common.process.memory import Peak, give_back
 from popmq_proxy.front.http2.budgets.deadlines import TICK_S
 from popmq_proxy.front.http2.budgets.limits import Limits
 from popmq_proxy.front.http2.connection import Connection
+from popmq_proxy.front.http2.open_streams import App
 from popmq_proxy.front.http2.shared import Address, Shared
-from popmq_proxy.front.http2.streams import App
 from popmq_proxy.front.room import Rooms
 
 TLS_HANDSHAKE: Final = 0x16

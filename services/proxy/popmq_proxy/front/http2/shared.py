@@ -11,7 +11,7 @@ from popmq_proxy.front.http2.budgets.deadlines import Arrivals, Stalls
 from popmq_proxy.front.http2.budgets.idle import AddressFrames, IdleFrames
 from popmq_proxy.front.http2.budgets.limits import Limits
 from popmq_proxy.front.http2.budgets.turns import Turns, Use, Worker
-from popmq_proxy.front.http2.flow_control.unsent import Backlogs
+from popmq_proxy.front.http2.budgets.unsent import Backlogs
 from popmq_proxy.front.http2.wire import Error
 from popmq_proxy.front.room import Account, Accounts, Room, Rooms
 

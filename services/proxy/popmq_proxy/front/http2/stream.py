@@ -1,17 +1,16 @@
 """One RPC: what the application receives and sends, within what the client lets go."""
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from popmq_proxy.front.events import END, START, ClientDisconnectedError, Event
 from popmq_proxy.front.grpc_wire import framed
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.budgets.idle import CALL
 from popmq_proxy.front.http2.header_blocks.headers import block_of
+from popmq_proxy.front.http2.open_streams import OpenStreams
+from popmq_proxy.front.http2.stream_state import StreamState
 from popmq_proxy.front.room import Accounts
-
-if TYPE_CHECKING:
-    from popmq_proxy.front.http2.streams import Streams
 
 WAKE_S: Final = 0.000_05
 """What a turn is charged with for a task that goes on, before it has run."""
@@ -22,7 +21,7 @@ _HEAD: Final = block_of(tuple(START["headers"]), START["status"])
 _TAIL: Final = block_of(tuple(END["headers"]), 0)
 
 
-class Stream:
+class Stream(StreamState):
     __slots__ = (
         "_body",
         "_came",
@@ -33,58 +32,34 @@ class Stream:
         "_more",
         "_start",
         "_streams",
-        "arrives",
         "begun",
-        "born_tick",
-        "closed",
-        "counted_bytes",
-        "ended",
         "first_bytes",
-        "id",
         "missing_bytes",
-        "outgoing",
-        "outgoing_at",
-        "owed_bytes",
-        "receive_window",
         "scope",
-        "send_window",
-        "streams",
-        "task",
-        "untaken_bytes",
-        "worth",
     )
 
-    def __init__(self, streams: "Streams", stream_id: int, scope: Event) -> None:
+    def __init__(self, streams: OpenStreams, stream_id: int, scope: Event) -> None:
         self.id = stream_id
         self.scope = scope
         self.born_tick = streams.shared.tick
         self.worth = CALL
-        """In frames that begin nothing, when it has been answered."""
         self.arrives = False
-        """It counts among the requests that are not whole."""
         self.begun = False
         """Somebody works on it."""
         self.streams = False
-        """Its messages are served one by one, as they come, and the first one is whole."""
         self.first_bytes = 0
         """Missing of that one."""
-        self.task: asyncio.Task[None] | None = None
+        self.task = None
         self.ended = False
-        """The client has sent its last byte."""
         self.closed = False
         self.send_window = 0
-        """What the client has let go beyond the window of each stream, less what was sent."""
         self.receive_window = streams.limits.stream_window_bytes
         self.missing_bytes = -1
         """Of the length that the request names, if it names one."""
         self.owed_bytes = 0
-        """Taken by the application, and not yet given back to the client's window."""
         self.untaken_bytes = 0
-        """Come, and not given back to the client's windows."""
         self.counted_bytes = 0
-        """In the room for requests."""
         self.outgoing = b""
-        """What the client does not let go yet, from `outgoing_at` on."""
         self.outgoing_at = 0
         self._streams = streams
         self._body = b""
@@ -160,7 +135,9 @@ class Stream:
     def begin_task(self) -> None:
         """Have the application serve it."""
         self.begun = True
-        self._streams.run(self, self._streams.app(self.scope, self.receive, self))
+        scope = self.scope
+        scope["whole"] = self.whole
+        self._streams.run(self, self._streams.app(scope, self.receive, self.send))
         self.scope = _FORGOTTEN  # a waiting poll needs it no more
 
     def begin_response(self) -> None:
@@ -190,10 +167,6 @@ class Stream:
         self._streams.outgoing.whole(self, head, body, tail)
         self._streams.answered(self)
         return True
-
-    async def __call__(self, event: Event) -> None:
-        """ASGI's send."""
-        await self.send(event)
 
     async def send(self, event: Event) -> None:
         """Waits while the client takes nothing. Takes the body out of the event, so that what waits

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from typing import Final
 
-from popmq_proxy.front.http2.stream import Stream
+from popmq_proxy.front.http2.stream_state import StreamState
 from popmq_proxy.front.room import Account, Room
 
 TICK_S: Final = 0.5
@@ -18,9 +18,9 @@ class Arrivals:
     def __init__(self, count_max: int, seconds: float) -> None:
         self.room = Room(count_max)
         self._ticks = int(seconds / TICK_S)
-        self._streams: OrderedDict[Stream, Account] = OrderedDict()
+        self._streams: OrderedDict[StreamState, Account] = OrderedDict()
 
-    def begin(self, stream: Stream, account: Account) -> bool:
+    def begin(self, stream: StreamState, account: Account) -> bool:
         """False: there is no room."""
         if not self.room.admits(account):
             return False
@@ -29,15 +29,15 @@ class Arrivals:
         stream.arrives = True
         return True
 
-    def end(self, stream: Stream) -> None:
+    def end(self, stream: StreamState) -> None:
         """It is whole, or gone."""
         stream.arrives = False
         self.room.give(self._streams.pop(stream))
         if not self._streams:
             self._streams.clear()  # a table for thousands would stay as large as it was
 
-    def overdue(self, tick: int) -> list[Stream]:
-        found: list[Stream] = []
+    def overdue(self, tick: int) -> list[StreamState]:
+        found: list[StreamState] = []
         for stream in self._streams:
             if tick - stream.born_tick <= self._ticks or len(found) == OVERDUE_MAX:
                 break
@@ -50,20 +50,20 @@ class Stalls:
 
     def __init__(self, seconds: float) -> None:
         self._ticks = int(seconds / TICK_S)
-        self._streams: OrderedDict[Stream, int] = OrderedDict()
+        self._streams: OrderedDict[StreamState, int] = OrderedDict()
 
-    def goes_on(self, stream: Stream, tick: int) -> None:
+    def goes_on(self, stream: StreamState, tick: int) -> None:
         """It begins to wait, or something has left."""
         self._streams[stream] = tick
         self._streams.move_to_end(stream)
 
-    def end(self, stream: Stream) -> None:
+    def end(self, stream: StreamState) -> None:
         self._streams.pop(stream, None)
         if not self._streams:
             self._streams.clear()  # a table for thousands would stay as large as it was
 
-    def overdue(self, tick: int) -> list[Stream]:
-        found: list[Stream] = []
+    def overdue(self, tick: int) -> list[StreamState]:
+        found: list[StreamState] = []
         for stream, since_tick in self._streams.items():
             if tick - since_tick <= self._ticks or len(found) == OVERDUE_MAX:
                 break

@@ -3,7 +3,7 @@ application takes what came."""
 
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.flow_control.outgoing import Outgoing
-from popmq_proxy.front.http2.stream import Stream
+from popmq_proxy.front.http2.stream_state import StreamState
 from popmq_proxy.front.http2.wire import ConnectionBroken, Error
 
 
@@ -21,13 +21,13 @@ class Incoming:
         if self._window < 0:
             raise ConnectionBroken(Error.FLOW_CONTROL_ERROR, "more than the connection's window")
 
-    def came_on(self, stream: Stream, size: int) -> None:
+    def came_on(self, stream: StreamState, size: int) -> None:
         stream.receive_window -= size
         if stream.receive_window < 0:
             text = f"more than the window of stream {stream.id}"
             raise ConnectionBroken(Error.FLOW_CONTROL_ERROR, text)
 
-    def consumed(self, stream: Stream, size: int) -> None:
+    def consumed(self, stream: StreamState, size: int) -> None:
         """The application has taken so many bytes of a request, or they were padding."""
         self.give_back(size)
         if stream.ended:

@@ -18,10 +18,10 @@ from popmq_proxy.front.events import END, START
 from popmq_proxy.front.grpc_wire import PREFIX_BYTES
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.budgets import idle
-from popmq_proxy.front.http2.flow_control.unsent import Unsent
+from popmq_proxy.front.http2.budgets.unsent import Unsent
 from popmq_proxy.front.http2.header_blocks.headers import block_of
 from popmq_proxy.front.http2.shared import Member, Shared
-from popmq_proxy.front.http2.stream import Stream
+from popmq_proxy.front.http2.stream_state import StreamState
 from popmq_proxy.front.http2.wire import ConnectionBroken, Error, StreamBroken
 
 EAGER_BYTES: Final = 32 * KiB
@@ -81,11 +81,11 @@ class Outgoing:
         self._slow = False
         """That, or our next header block begins with something unusual."""
         self._table_changed = False
-        self._waiting: OrderedDict[Stream, None] = OrderedDict()
+        self._waiting: OrderedDict[StreamState, None] = OrderedDict()
         """Streams that may send when the connection may."""
-        self._blocked: dict[Stream, None] = {}
+        self._blocked: dict[StreamState, None] = {}
         """Those that may not."""
-        self._unlooked: list[Stream] = []
+        self._unlooked: list[StreamState] = []
         """The blocked ones that are to be looked at."""
         self._looks_again = False
         """At all of them."""
@@ -106,14 +106,14 @@ class Outgoing:
             self._scheduled = True
             self._loop.call_soon(self._flush_turn)
 
-    def headers(self, stream: Stream, block: bytes, *, end: bool) -> None:
+    def headers(self, stream: StreamState, block: bytes, *, end: bool) -> None:
         flags = wire.END_STREAM if end else 0
         if self._table_changed:
             self._table_changed, self._slow = False, self._jammed
             block = _NO_TABLE + block
         self.put(wire.header_frames(stream.id, block, flags, self.frame_bytes_max))
 
-    def end(self, stream: Stream) -> None:
+    def end(self, stream: StreamState) -> None:
         self.put(wire.frame(wire.DATA, wire.END_STREAM, stream.id))
 
     def close(self) -> None:
@@ -143,7 +143,7 @@ class Outgoing:
 
     # --- answers that leave at once ---
 
-    def takes(self, stream: Stream, size: int) -> bool:
+    def takes(self, stream: StreamState, size: int) -> bool:
         """The client takes so many bytes at once."""
         return (
             size <= self._stream_window + stream.send_window
@@ -158,7 +158,7 @@ class Outgoing:
         """There is room for so much that the client does not read."""
         return self._room.admits(self._account, size)
 
-    def whole(self, stream: Stream, head: bytes, body: bytes, tail: bytes) -> None:
+    def whole(self, stream: StreamState, head: bytes, body: bytes, tail: bytes) -> None:
         """A response of which the client `takes` all: header block, body, block of trailers. One
         piece, so that the end of a large one does not stay behind until the turn is over."""
         frame_bytes_max = self.frame_bytes_max
@@ -167,7 +167,7 @@ class Outgoing:
         pieces.append(wire.header_frames(stream.id, tail, wire.END_STREAM, frame_bytes_max))
         self.put(b"".join(pieces))
 
-    def answer(self, stream: Stream, response: bytes) -> bool:
+    def answer(self, stream: StreamState, response: bytes) -> bool:
         """One message, and that all is well. False: it cannot leave at once; nothing was done."""
         size = PREFIX_BYTES + len(response)
         room = min(self._stream_window + stream.send_window, self._window, self.frame_bytes_max)
@@ -184,7 +184,7 @@ class Outgoing:
 
     # --- what waits ---
 
-    def data(self, stream: Stream, data: bytes) -> bool:
+    def data(self, stream: StreamState, data: bytes) -> bool:
         """At once if the client takes it, else later. False: there is no room for what waits."""
         if self.takes(stream, len(data)):
             self._put_data(stream, data)
@@ -199,7 +199,7 @@ class Outgoing:
         self._go_on_later()
         return True
 
-    def forget(self, stream: Stream) -> None:
+    def forget(self, stream: StreamState) -> None:
         if stream.outgoing:
             self._end_wait(stream)
             self._waiting.pop(stream, None)
@@ -232,7 +232,7 @@ class Outgoing:
         if self._waiting:
             self.goes_on = True
 
-    def grow_stream(self, stream: Stream, increment: int) -> None:
+    def grow_stream(self, stream: StreamState, increment: int) -> None:
         """Of one stream. Raises."""
         stream.send_window += increment
         if self._stream_window + stream.send_window > wire.WINDOW_MAX:
@@ -253,7 +253,7 @@ class Outgoing:
         """The client's table for our header blocks is smaller now, which a block must tell."""
         self._table_changed = self._slow = True
 
-    def _look_at(self, stream: Stream) -> None:
+    def _look_at(self, stream: StreamState) -> None:
         if self._stream_window + stream.send_window > 0:
             del self._blocked[stream]
             self._waiting[stream] = None
@@ -291,7 +291,7 @@ class Outgoing:
                 return not self._waiting
         return True
 
-    def _send_piece(self, stream: Stream) -> None:
+    def _send_piece(self, stream: StreamState) -> None:
         at, end = stream.outgoing_at, len(stream.outgoing)
         own_window = self._stream_window + stream.send_window
         size = min(own_window, self._window, PIECE_BYTES, end - at)
@@ -310,26 +310,26 @@ class Outgoing:
         else:
             self._blocked[stream] = None
 
-    def _trim(self, stream: Stream) -> None:
+    def _trim(self, stream: StreamState) -> None:
         """What has left is not held for long."""
         at = stream.outgoing_at
         if at * 2 >= len(stream.outgoing):
             stream.outgoing, stream.outgoing_at = stream.outgoing[at:], 0
             self._room.give(self._account, at)
 
-    def _end_wait(self, stream: Stream) -> None:
+    def _end_wait(self, stream: StreamState) -> None:
         self._room.give(self._account, len(stream.outgoing) + WAITING_BYTES)
         stream.outgoing, stream.outgoing_at = b"", 0
         self._shared.stalls.end(stream)
 
-    def _data_frames(self, stream: Stream, data: bytes) -> list[bytes]:
+    def _data_frames(self, stream: StreamState, data: bytes) -> list[bytes]:
         """They count as sent."""
         self._idle.earn(len(data) >> idle.ANSWER_SHIFT)
         stream.send_window -= len(data)
         self._window -= len(data)
         return wire.data_frames(stream.id, data, self.frame_bytes_max)
 
-    def _put_data(self, stream: Stream, data: bytes) -> None:
+    def _put_data(self, stream: StreamState, data: bytes) -> None:
         for one in self._data_frames(stream, data):
             self.put(one)
 
