@@ -17,7 +17,7 @@ from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig
 from popmq_broker.engine.broker import Broker
 from popmq_broker.engine.catalog.topics import Announced
-from popmq_broker.rpc.link import Connection as BrokerConnection
+from popmq_broker.rpc.link import LinkConnection as BrokerConnection
 from popmq_common.link.frames import FrameConnection, encode_frame
 from popmq_common.process import logs
 from popmq_common.process.clock import SystemClock

@@ -9,7 +9,7 @@ import pytest
 from harness.crash_world import CrashWorld
 
 from popmq_broker.core.store import recovery
-from popmq_broker.core.store.recovery import Decision, Scan, Verdict
+from popmq_broker.core.store.recovery import RecoveryAction, RecoveryDecision, Scan
 from popmq_broker.store.files import checkpoint_file
 from popmq_broker.store.files.segments import Segments
 from popmq_broker.store.log.commit_log import CommitLog
@@ -36,7 +36,7 @@ def kept_but_not_synced(patch: pytest.MonkeyPatch) -> None:
 
 
 def half_a_pair_is_kept(patch: pytest.MonkeyPatch) -> None:
-    def judge(scan: Scan) -> Decision:
+    def judge(scan: Scan) -> RecoveryDecision:
         return recovery.judge_scan(replace(scan, half_pair_at=None))
 
     patch.setattr(recover, "judge_scan", judge)
@@ -47,8 +47,8 @@ def torn_bytes_are_left(patch: pytest.MonkeyPatch) -> None:
 
 
 def damage_is_kept(patch: pytest.MonkeyPatch) -> None:
-    def judge(scan: Scan) -> Decision:
-        return Decision(Verdict.KEEP, scan.end)
+    def judge(scan: Scan) -> RecoveryDecision:
+        return RecoveryDecision(RecoveryAction.KEEP, scan.end)
 
     patch.setattr(recover, "judge_scan", judge)
 

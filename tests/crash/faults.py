@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from popmq_broker.core.leases.pop_buffer import Unstored
 from popmq_broker.core.timers import timer
-from popmq_broker.core.timers.timer_snapshot import Snapshot
+from popmq_broker.core.timers.timer_snapshot import TimerSnapshot
 from popmq_broker.core.timers.timer_wheel import Wheel
 from popmq_broker.engine.startup import replay
 from popmq_broker.engine.timers import timer_load
@@ -39,7 +39,7 @@ def a_start_forgets_recalls() -> Iterator[None]:
 def a_start_forgets_what_waits() -> Iterator[None]:
     with (
         patch.object(timer_load, "_load_parked", _nothing),
-        patch.object(Snapshot, "entries", lambda _: ()),
+        patch.object(TimerSnapshot, "entries", lambda _: ()),
     ):
         yield
 

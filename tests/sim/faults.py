@@ -8,13 +8,19 @@ from unittest.mock import patch
 
 from popmq_broker import app
 from popmq_broker.core.leases.checkpoint import Checkpoint
-from popmq_broker.core.leases.leases import Due, GroupQueue, LeaseTable, Outcome, ReviveProgress
-from popmq_broker.core.leases.order import Entry, Order
+from popmq_broker.core.leases.leases import (
+    Due,
+    GroupQueueState,
+    LeaseOutcome,
+    LeaseTable,
+    ReviveProgress,
+)
+from popmq_broker.core.leases.order import FifoEntry, FifoQueue
 from popmq_broker.core.retries import retry
 from popmq_broker.engine.catalog.catalog import Catalog
 from popmq_broker.engine.catalog.topics import Topics
 from popmq_broker.engine.journal import journal
-from popmq_broker.engine.journal.wait import Waiters
+from popmq_broker.engine.journal.wait import LongPolls
 from popmq_broker.engine.leases import pick, pop, revive
 from popmq_broker.engine.leases.ack import Ack
 from popmq_broker.engine.leases.poll import Polls
@@ -56,7 +62,7 @@ def position_goes_one_too_far() -> Iterator[None]:
 
 @fault
 def arrivals_wake_nobody() -> Iterator[None]:
-    with patch.object(Waiters, "arrived", _nothing):
+    with patch.object(LongPolls, "arrived", _nothing):
         yield
 
 
@@ -88,7 +94,7 @@ def a_checkpoint_leaves_out_a_message() -> Iterator[None]:
 def a_message_is_revived_twice() -> Iterator[None]:
     real = Revive._end
 
-    def end(self: Revive, queue: GroupQueue, leases: Any, *, counted: bool) -> None:
+    def end(self: Revive, queue: GroupQueueState, leases: Any, *, counted: bool) -> None:
         leases = list(leases)
         if queue.order is None and leases:
             made = self._copy(queue, *leases[0], counted=counted)
@@ -105,7 +111,7 @@ def a_message_is_revived_twice() -> Iterator[None]:
 def an_ack_is_not_journaled() -> Iterator[None]:
     def journal_acks(self: Ack, held: Sequence[Any], _: int) -> None:
         for queue, offset, _lease in held:
-            self._state.settle(queue, offset, Outcome.ALREADY_ACKED)
+            self._state.settle(queue, offset, LeaseOutcome.ALREADY_ACKED)
             self._state.wake_for_order(queue)
 
     with patch.object(Ack, "_journal_acks", journal_acks):
@@ -126,39 +132,39 @@ def pops_do_not_wait_for_their_checkpoint() -> Iterator[None]:
 
 @fault
 def generations_are_not_compared() -> Iterator[None]:
-    real = GroupQueue.judge
+    real = GroupQueueState.judge
 
-    def judge(self: GroupQueue, ref: Any, now_ms: int) -> Outcome:
+    def judge(self: GroupQueueState, ref: Any, now_ms: int) -> LeaseOutcome:
         lease = self.leases.get(ref.queue_offset)
         if lease is not None:
             grant = lease.grant
             ref = ref._replace(generation=grant.generation, pop_time_ms=grant.pop_time_ms)
         return real(self, ref, now_ms)
 
-    with patch.object(GroupQueue, "judge", judge):
+    with patch.object(GroupQueueState, "judge", judge):
         yield
 
 
 @fault
 def late_acks_are_taken() -> Iterator[None]:
-    real = GroupQueue.judge
+    real = GroupQueueState.judge
 
-    def judge(self: GroupQueue, ref: Any, now_ms: int) -> Outcome:
+    def judge(self: GroupQueueState, ref: Any, now_ms: int) -> LeaseOutcome:
         return real(self, ref, 0 if ref.queue_offset in self.leases else now_ms)
 
-    with patch.object(GroupQueue, "judge", judge):
+    with patch.object(GroupQueueState, "judge", judge):
         yield
 
 
 @fault
 def fifo_lets_the_next_one_go_early() -> Iterator[None]:
-    real = Order.next_entries
+    real = FifoQueue.next_entries
 
-    def next_entries(self: Order, count: int, room_bytes: int) -> list[Entry]:
+    def next_entries(self: FifoQueue, count: int, room_bytes: int) -> list[FifoEntry]:
         waiting = [e for e in self.entries.values() if not e.held and not e.settled]
         return real(self, count, room_bytes) or waiting[:1]
 
-    with patch.object(Order, "next_entries", next_entries):
+    with patch.object(FifoQueue, "next_entries", next_entries):
         yield
 
 
@@ -190,7 +196,7 @@ def a_start_ignores_moves() -> Iterator[None]:
 def what_is_given_back_is_counted() -> Iterator[None]:
     real = Revive._end
 
-    def end(self: Revive, queue: GroupQueue, leases: Any, *, counted: bool) -> None:
+    def end(self: Revive, queue: GroupQueueState, leases: Any, *, counted: bool) -> None:
         real(self, queue, leases, counted=True)
 
     with patch.object(Revive, "_end", end):

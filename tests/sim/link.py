@@ -13,7 +13,7 @@ from typing import Any
 from sim.violation import Violation
 
 from popmq_broker.engine.broker import Broker
-from popmq_broker.rpc.link import Connection
+from popmq_broker.rpc.link import LinkConnection
 from popmq_common.link.frames import encode_entry
 from popmq_common.link.sends import SendDone
 from popmq_internal.v1 import link_pb2 as link
@@ -36,7 +36,7 @@ class Refused(Exception):
 
 
 class Wire:
-    """What `Connection` asks of a `FrameConnection`; frames keep their order."""
+    """What `LinkConnection` asks of a `FrameConnection`; frames keep their order."""
 
     def __init__(self, random: Random, answered: Callable[[link.Reply], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -137,7 +137,7 @@ class Proxy:
 
     def _open(self, broker: Broker) -> None:
         wire = self._wire = Wire(self._random, self._answered)
-        connection = Connection(
+        connection = LinkConnection(
             broker.handle,
             broker.handle_sends,
             wire,  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_broker import metrics
-from popmq_broker.core.timers.timer_wheel import Entry
+from popmq_broker.core.timers.timer_wheel import WheelEntry
 from popmq_broker.engine.timers.timer_load import TIMERS_FILE
 from popmq_broker.store.store import Appended, Draft
 from popmq_common.errors import BadRequest, DiskFull, RecallTooLate
@@ -79,7 +79,7 @@ def test_t57_a_stale_entry_does_not_deliver_another_message(
     due_ms = driver.send_later("later", 50_000)
     driver.send_later("soon", 2_000)
     offset, code = stale
-    driver.broker.timers.wheel.add(Entry(due_ms - 49_000, offset, code))
+    driver.broker.timers.wheel.add(WheelEntry(due_ms - 49_000, offset, code))
     driver.advance(2_000)
     assert bodies(driver) == ["soon"]
     driver.advance(48_000)

@@ -18,7 +18,7 @@ from popmq_broker.engine.catalog.peers import identify
 from popmq_broker.engine.catalog.register import Announcer, GrpcAnnouncer, Registrar
 from popmq_broker.engine.catalog.topics import Announced
 from popmq_broker.engine.journal.state import BrokerState
-from popmq_broker.engine.journal.wait import Waiters
+from popmq_broker.engine.journal.wait import LongPolls
 from popmq_broker.engine.startup import parked_leases, replay
 from popmq_broker.rpc.health import health
 from popmq_broker.rpc.link import LinkServer
@@ -187,7 +187,7 @@ async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
 
 async def _load(store: Store, config: BrokerConfig, clock: Clock, log: logs.Log) -> Broker:
     """Tables and leases, as the files of the store say."""
-    waiters = Waiters(
+    waiters = LongPolls(
         config.waiting_polls_max,
         config.wake_gap_ms,
         gap_ms_max=config.wake_gap_ms_max,

@@ -99,7 +99,7 @@ PASSED = gauge(
     *_GROUP,
 )
 STANDING = (STORED, SETTLED, READY, IN_FLIGHT, DELAYED, BLOCKED, EXPIRED)
-"""In the order of `Counts`."""
+"""In the order of `MessageCounts`."""
 LAG = gauge(
     "popmq_consumer_lag_messages",
     "Ready, leased, delayed and blocked",

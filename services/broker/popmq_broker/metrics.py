@@ -15,9 +15,9 @@ from prometheus_client.registry import Collector
 from popmq_broker import metric_table as m
 from popmq_broker.config import Flush, PopBuffer
 from popmq_broker.core.store.retention import Reason
-from popmq_broker.core.transactions.transaction import Outcome
+from popmq_broker.core.transactions.transaction import TransactionOutcome
 from popmq_broker.engine.broker import Broker
-from popmq_broker.engine.journal.counts import Counts, counts, dead_letters
+from popmq_broker.engine.journal.counts import MessageCounts, counts, dead_letters
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_common.metrics.metric import Definition, by_name
 from popmq_common.metrics.metric_rows import Rows
@@ -78,7 +78,7 @@ class BrokerCollector(Collector):
     def _replaced(self) -> list[str]:
         return sorted(self._broker.peers.replaced)
 
-    def _counters(self, standing: Mapping[tuple[str, str], Counts]) -> Iterable[Metric]:
+    def _counters(self, standing: Mapping[tuple[str, str], MessageCounts]) -> Iterable[Metric]:
         state, stats = self._broker.state, self._broker.state.stats
         by_topic: dict[Definition, Mapping[Any, float]] = {
             m.MESSAGES_IN: by_name(stats.sent),
@@ -101,7 +101,7 @@ class BrokerCollector(Collector):
             for definition, found in kinds.items():
                 yield definition.many(rows.counters(definition, found))
 
-    def _standing(self, standing: Mapping[tuple[str, str], Counts]) -> Iterable[Metric]:
+    def _standing(self, standing: Mapping[tuple[str, str], MessageCounts]) -> Iterable[Metric]:
         """Read together, so that they add up at each scrape."""
         state = self._broker.state
         for place, definition in enumerate(m.STANDING):
@@ -200,7 +200,7 @@ class BrokerCollector(Collector):
 
 
 def _no_dead_letters(
-    state: BrokerState, standing: Mapping[tuple[str, str], Counts]
+    state: BrokerState, standing: Mapping[tuple[str, str], MessageCounts]
 ) -> dict[tuple[str, str], int]:
     """Of each topic and group that consumes it."""
     popped = {(topic, group) for topic, group in standing if not topic.startswith(RETRY_PREFIX)}
@@ -212,4 +212,6 @@ def _no_transactions(state: BrokerState) -> dict[tuple[str, str], int]:
     made = {topic.name for topic in state.topics.values() if topic.message_type == TRANSACTION}
     ended = {topic for topic, _ in state.stats.settled}
     topics = made | ended | state.halves.counts().keys()
-    return dict.fromkeys(product(sorted(topics), [outcome.value for outcome in Outcome]), 0)
+    return dict.fromkeys(
+        product(sorted(topics), [outcome.value for outcome in TransactionOutcome]), 0
+    )

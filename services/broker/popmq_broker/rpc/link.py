@@ -58,7 +58,7 @@ class LinkServer:
         self._log = log
         self._tls = tls
         self._server: asyncio.Server | None = None
-        self._connections: dict[asyncio.Task[None], Connection | None] = {}
+        self._connections: dict[asyncio.Task[None], LinkConnection | None] = {}
         self.port = 0
 
     @property
@@ -118,7 +118,9 @@ class LinkServer:
             async with asyncio.timeout(GREETING_S):
                 if not await greet(frames, self._name, self._secret, self._log):
                     return
-            connection = Connection(self._handle, self._handle_sends, frames, self._name, self._log)
+            connection = LinkConnection(
+                self._handle, self._handle_sends, frames, self._name, self._log
+            )
             task = asyncio.current_task()
             assert task is not None
             self._connections[task] = connection
@@ -127,7 +129,7 @@ class LinkServer:
             self._log.info("link.broken", reason=str(broken))
 
 
-class Connection:
+class LinkConnection:
     """One proxy's connection: sends frame by frame, and a task per other call under way."""
 
     def __init__(

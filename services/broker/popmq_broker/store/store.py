@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from popmq_broker.core.store.queue_entry import pack as pack_entry
-from popmq_broker.core.store.retention import Limits, Oldest
+from popmq_broker.core.store.retention import DiskLimits, Oldest
 from popmq_broker.store.files.checkpoint_file import Marks
 from popmq_broker.store.files.config import StoreConfig
 from popmq_broker.store.files.config_files import ConfigFiles
@@ -90,7 +90,7 @@ class Store(Reads):
         self._closed = self._failed = False
         self._kick: asyncio.Handle | None = None
         self._flusher = Flusher(commit_log, self._on_synced, self._fail)
-        limits = Limits(
+        limits = DiskLimits(
             clean_percent=config.disk_clean_percent,
             refuse_percent=config.disk_refuse_percent,
             reserve_bytes=config.disk_reserve_bytes,

@@ -11,7 +11,7 @@ from harness.broker import EngineDriver
 from harness.call_bodies import pop_body
 from harness.names import GROUP, TOPIC
 
-from popmq_broker.core.leases.leases import GroupQueue
+from popmq_broker.core.leases.leases import GroupQueueState
 from popmq_broker.engine.leases import pick
 from popmq_broker.engine.leases import pop as pop_module
 from popmq_common.errors import TooManyRequests
@@ -188,7 +188,7 @@ def test_queues_with_nothing_new_are_not_looked_at(
     assert len(driver.pop(32)) == 8
     looked_at: list[int] = []
 
-    def scan(state: Any, queue: GroupQueue, *rest: Any) -> pick.Pick:
+    def scan(state: Any, queue: GroupQueueState, *rest: Any) -> pick.Pick:
         looked_at.append(queue.key.queue_id)
         return pick.scan(state, queue, *rest)
 

@@ -9,7 +9,7 @@ from harness.names import GROUP, TOPIC
 
 from popmq_broker.config import PopBuffer
 from popmq_broker.core.groups.offsets import QueueKey
-from popmq_broker.core.leases.states import ARROWS, Arrow, Groups, State
+from popmq_broker.core.leases.states import ARROWS, Arrow, GroupKinds, MessageState
 from popmq_broker.core.store.queue_entry import tag_of
 from popmq_common.records.names import CATALOG_TOPIC, dead_letter_topic, retry_topic
 from popmq_internal.v1 import link_pb2 as link
@@ -18,10 +18,10 @@ LONG_MS = 60_000
 
 
 class Stage:
-    def __init__(self, folder: Path, groups: Groups) -> None:
-        mode = PopBuffer.MEMORY if groups is Groups.MEMORY else PopBuffer.DURABLE
+    def __init__(self, folder: Path, groups: GroupKinds) -> None:
+        mode = PopBuffer.MEMORY if groups is GroupKinds.MEMORY else PopBuffer.DURABLE
         self.driver = EngineDriver(folder, pop_buffer=mode)
-        self.fifo = groups is Groups.FIFO
+        self.fifo = groups is GroupKinds.FIFO
         self.driver.make(queues=1, max_attempts=2, fifo=self.fifo)
         self.handles: list[str] = []
 
@@ -57,26 +57,26 @@ class Stage:
     def delete(self) -> None:
         self.driver.call(delete_topic=link.DeleteTopic(topic=TOPIC))
 
-    def state(self) -> State:
+    def state(self) -> MessageState:
         """Of the newest message sent, or of its copy."""
         broker = self.driver.broker.state
         queue = broker.group_queue(QueueKey(GROUP, TOPIC, 0))
         at = broker.store.max_offset(TOPIC, 0) - 1
         if TOPIC not in broker.topics:
-            return State.DROPPED
+            return MessageState.DROPPED
         if broker.store.max_offset(dead_letter_topic(GROUP), 0):
-            return State.DEAD
+            return MessageState.DEAD
         if broker.store.max_offset(retry_topic(GROUP, TOPIC), 0):
-            return State.READY
+            return MessageState.READY
         if queue is None or (queue.order is None and at >= queue.position):
-            return State.READY
+            return MessageState.READY
         lease = queue.leases.get(at)
         if lease is not None:
-            return State.LEASED if lease.grant.stored else State.BUFFERED
+            return MessageState.LEASED if lease.grant.stored else MessageState.BUFFERED
         if queue.order is None or at < queue.order.first:
-            return State.ACKED
+            return MessageState.ACKED
         ready = queue.order.ready_count() or at not in queue.order.entries
-        return State.READY if ready else State.BLOCKED
+        return MessageState.READY if ready else MessageState.BLOCKED
 
     def written(self) -> list[str]:
         """Tags of the revive topic's records and copies, in the order of the log."""
@@ -114,19 +114,19 @@ BESIDES = {"i": ["ck", "ack"], "n": ["ck"], "o": ["ack"]}
 """What is written about another message, or by what made it move: a change, the first's pop."""
 
 
-def cases() -> list[tuple[Arrow, Groups]]:
+def cases() -> list[tuple[Arrow, GroupKinds]]:
     """An arrow of all groups is walked by a normal one and by a FIFO one."""
-    both = (Groups.NORMAL, Groups.FIFO)
+    both = (GroupKinds.NORMAL, GroupKinds.FIFO)
     return [
         (arrow, groups)
         for arrow in ARROWS
-        for groups in (both if arrow.groups is Groups.ALL else (arrow.groups,))
+        for groups in (both if arrow.groups is GroupKinds.ALL else (arrow.groups,))
     ]
 
 
 @pytest.mark.parametrize(("arrow", "groups"), cases(), ids=lambda value: str(value)[:20])
 def test_an_arrow_leads_where_the_page_says_and_writes_that(
-    tmp_path: Path, arrow: Arrow, groups: Groups
+    tmp_path: Path, arrow: Arrow, groups: GroupKinds
 ) -> None:
     stage = Stage(tmp_path, groups)
     stage.send("first")

@@ -32,7 +32,7 @@ CATALOG_FILE: Final = "catalog.json"
 Floors = dict[int, int]
 
 
-class Kind(StrEnum):
+class CatalogKind(StrEnum):
     TOPIC = "topic"
     GROUP = "group"
     FLOORS = "floors"
@@ -41,18 +41,18 @@ class Kind(StrEnum):
 
 
 class Change(NamedTuple):
-    kind: Kind
+    kind: CatalogKind
     name: str
     value: TopicConfig | GroupConfig | Floors | int | str | None
     """None: it is gone."""
 
 
 def topic(config: TopicConfig) -> Change:
-    return Change(Kind.TOPIC, config.name, config)
+    return Change(CatalogKind.TOPIC, config.name, config)
 
 
 def group(config: GroupConfig) -> Change:
-    return Change(Kind.GROUP, config.name, config)
+    return Change(CatalogKind.GROUP, config.name, config)
 
 
 def encode(change: Change) -> bytes:
@@ -71,20 +71,20 @@ def decode(body: bytes, *, where: str) -> Change:
     """Raises `Corrupt` naming `where`."""
     try:
         fields = json.loads(body)
-        kind, name = Kind(fields["k"]), str(fields["n"])
+        kind, name = CatalogKind(fields["k"]), str(fields["n"])
         return Change(kind, name, _value(kind, fields["v"]) if "v" in fields else None)
     except (KeyError, TypeError, ValueError, AttributeError) as wrong:
         raise Corrupt(path=where, offset="?", reason=f"no change: {wrong!r}") from wrong
 
 
-def _value(kind: Kind, raw: Any) -> TopicConfig | GroupConfig | Floors | int | str:
-    if kind is Kind.TOPIC:
+def _value(kind: CatalogKind, raw: Any) -> TopicConfig | GroupConfig | Floors | int | str:
+    if kind is CatalogKind.TOPIC:
         return topic_of(raw)
-    if kind is Kind.GROUP:
+    if kind is CatalogKind.GROUP:
         return group_of(raw)
-    if kind is Kind.FLOORS:
+    if kind is CatalogKind.FLOORS:
         return {int(queue_id): int(floor) for queue_id, floor in raw.items()}
-    return str(raw) if kind is Kind.PEER else int(raw)
+    return str(raw) if kind is CatalogKind.PEER else int(raw)
 
 
 def encode_end(log_end: int) -> str:

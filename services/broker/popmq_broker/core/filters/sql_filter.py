@@ -14,7 +14,7 @@ from typing import Final
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 
-from popmq_broker.core.filters.sql_grammar import WORDS, Refused, parser
+from popmq_broker.core.filters.sql_grammar import WORDS, SqlRefused, parser
 from popmq_broker.core.filters.sql_tree import DEPTH_MAX, Evaluate, Node, TooDeep, function
 from popmq_broker.core.filters.sql_values import NotComparable
 from popmq_common.errors import IllegalFilter
@@ -50,11 +50,11 @@ def parse_sql(expression: str) -> SqlFilter:
     """Raises `IllegalFilter`, which says at which column and what was expected there."""
     try:
         if len(expression) > CHARACTERS_MAX:
-            raise Refused(CHARACTERS_MAX + 1, f"more than {CHARACTERS_MAX:,} characters")
+            raise SqlRefused(CHARACTERS_MAX + 1, f"more than {CHARACTERS_MAX:,} characters")
         return SqlFilter(expression, function(_parse(expression)))
     except TooDeep as deep:
         column, reason = deep.column, f"more than {DEPTH_MAX} levels within each other"
-    except Refused as refused:
+    except SqlRefused as refused:
         column, reason = refused.column, refused.reason
     shown = expression
     if len(shown) > _SHOWN_CHARACTERS_MAX:
@@ -70,18 +70,18 @@ def _parse(expression: str) -> Node:
             terms += token.type in _TERMS
             if count > TOKENS_MAX or terms > TERMS_MAX:
                 what = f"{TOKENS_MAX:,} words" if count > TOKENS_MAX else f"{TERMS_MAX} terms"
-                raise Refused((token.start_pos or 0) + 1, f"more than {what}")
+                raise SqlRefused((token.start_pos or 0) + 1, f"more than {what}")
         node: Node = parsing.feed_eof()  # type: ignore[no-untyped-call]
     except UnexpectedToken as wrong:
         token = wrong.token
         if token.type == "$END":
-            raise Refused(len(expression) + 1, f"it ends here, {_expected(parsing)}") from None
-        raise Refused((token.start_pos or 0) + 1, _found(str(token), parsing)) from None
+            raise SqlRefused(len(expression) + 1, f"it ends here, {_expected(parsing)}") from None
+        raise SqlRefused((token.start_pos or 0) + 1, _found(str(token), parsing)) from None
     except UnexpectedCharacters as wrong:
         at = wrong.pos_in_stream or 0
         if expression[at] == "'":
-            raise Refused(at + 1, "the text that begins here has no end") from None
-        raise Refused(at + 1, _found(expression[at], parsing)) from None
+            raise SqlRefused(at + 1, "the text that begins here has no end") from None
+        raise SqlRefused(at + 1, _found(expression[at], parsing)) from None
     return node
 
 

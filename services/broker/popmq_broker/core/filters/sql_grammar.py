@@ -95,7 +95,7 @@ WORDS: Final = {
 """What an error may name as expected, in this order; the others go with one of these."""
 
 
-class Refused(Exception):
+class SqlRefused(Exception):
     """What is wrong, and at which column."""
 
     def __init__(self, column: int, reason: str) -> None:
@@ -104,7 +104,7 @@ class Refused(Exception):
 
 
 class _Builder(Transformer[Token, Node]):
-    """Called with the parts of each rule as soon as it is complete; raises `Refused`."""
+    """Called with the parts of each rule as soon as it is complete; raises `SqlRefused`."""
 
     def start(self, parts: list[Node]) -> Node:
         return _condition(parts[0])
@@ -119,9 +119,9 @@ class _Builder(Transformer[Token, Node]):
         left, sign, right = parts
         for side in (left, right):
             if isinstance(side, Constant) and side.value is None:
-                raise Refused(side.column, "NULL cannot be compared, write IS NULL")
+                raise SqlRefused(side.column, "NULL cannot be compared, write IS NULL")
         if _is_truth(left) and isinstance(right, Constant) and not _is_truth(right):
-            raise Refused(right.column, "this cannot be compared with TRUE or FALSE")
+            raise SqlRefused(right.column, "this cannot be compared with TRUE or FALSE")
         column = _column(sign)
         equal = tree.Equal(column, left, right)
         return equal if sign == "=" else tree.Not(column, equal)
@@ -147,19 +147,21 @@ class _Builder(Transformer[Token, Node]):
         if negation is not None:
             return tree.Any(column, sides)
         if isinstance(low, Constant) and isinstance(high, Constant) and _above(low, high):
-            raise Refused(low.column, "BETWEEN needs the smaller number first")
+            raise SqlRefused(low.column, "BETWEEN needs the smaller number first")
         return tree.All(column, sides)
 
     def is_in(self, parts: list[Any]) -> Node:
         operand, negation, word, *texts = parts
         if not isinstance(operand, Property):
-            raise Refused(operand.column, "expected a property before IN")
+            raise SqlRefused(operand.column, "expected a property before IN")
         found = frozenset(_text(text) for text in texts)
         return tree.In(_column(word), operand, found, negation is not None)
 
     def part(self, parts: list[Any]) -> Node:
         operand, negation, word, text = parts
-        return tree.Part(_column(word), word.upper(), operand, _text(text), negation is not None)
+        return tree.SubstringTest(
+            _column(word), word.upper(), operand, _text(text), negation is not None
+        )
 
     def negated(self, parts: list[Any]) -> Node:
         word, operand = parts
@@ -182,7 +184,7 @@ class _Builder(Transformer[Token, Node]):
         try:
             return Constant(column, constant(token))
         except NotComparable:
-            raise Refused(column, "the number is out of range") from None
+            raise SqlRefused(column, "the number is out of range") from None
 
 
 def _column(token: Token) -> int:
@@ -214,14 +216,16 @@ def _condition(node: Node) -> Node:
     if isinstance(node, Property):
         return tree.Truth(node.column, node)
     if _is_value(node):
-        raise Refused(node.column, "expected a condition, a value is none")
+        raise SqlRefused(node.column, "expected a condition, a value is none")
     return node
 
 
 def _ordered(column: int, sign: str, left: Node, right: Node) -> Node:
     for side in (left, right):
         if not _is_value(side) or (isinstance(side, Constant) and isinstance(side.value, str)):
-            raise Refused(side.column, "expected a number or a property, only these have an order")
+            raise SqlRefused(
+                side.column, "expected a number or a property, only these have an order"
+            )
     return tree.Ordered(column, sign, left, right)
 
 

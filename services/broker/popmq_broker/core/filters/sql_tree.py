@@ -97,7 +97,7 @@ class In(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Node):
+class SubstringTest(Node):
     """CONTAINS, STARTSWITH or ENDSWITH."""
 
     word: str
@@ -138,7 +138,7 @@ def function(node: Node, depth: int = 1) -> Evaluate:
             return lambda properties: known(properties) is None
         case In(_, operand, texts, negated):
             return _in(inner(operand), texts, negated)
-        case Part(_, word, operand, text, negated):
+        case SubstringTest(_, word, operand, text, negated):
             return _part(word, inner(operand), text, negated)
     raise AssertionError(node)
 

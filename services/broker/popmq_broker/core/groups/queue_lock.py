@@ -24,7 +24,7 @@ from popmq_broker.core.groups.offsets import QueueKey
 
 
 @dataclass(slots=True)
-class Holder:
+class LockHolder:
     client_id: str
     until_ms: int
 
@@ -34,13 +34,13 @@ class QueueLocks:
 
     def __init__(self, life_ms: int) -> None:
         self.life_ms = life_ms
-        self._holders: dict[QueueKey, Holder] = {}
+        self._holders: dict[QueueKey, LockHolder] = {}
 
     def lock(self, key: QueueKey, client_id: str, now_ms: int) -> bool:
         """True: the queue is the client's until `now_ms` + `life_ms`."""
         if self.holder(key, now_ms) not in ("", client_id):
             return False
-        self._holders[key] = Holder(client_id, now_ms + self.life_ms)
+        self._holders[key] = LockHolder(client_id, now_ms + self.life_ms)
         return True
 
     def unlock(self, key: QueueKey, client_id: str) -> bool:

@@ -1,7 +1,7 @@
 """Leases: which messages a group holds, until when, and what an ack or a change finds out.
 
-One `GroupQueue` per group and queue holds the position (the next offset to hand out) and the live
-leases. States of one message for one group, and what moves it:
+One `GroupQueueState` per group and queue holds the position (the next offset to hand out) and the
+live leases. States of one message for one group, and what moves it:
 
     ready ──pop──► leased ──ack──► acked
       ▲              │ ├──change──► leased again, one generation higher; old handles superseded,
@@ -26,9 +26,9 @@ from typing import Final, NamedTuple
 
 from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.leases.grant import Grant, Lease
-from popmq_broker.core.leases.order import Order
+from popmq_broker.core.leases.order import FifoQueue
 from popmq_broker.core.leases.pop_buffer import Unstored
-from popmq_broker.core.leases.renewal import Renewals
+from popmq_broker.core.leases.renewal import RenewableLeases
 from popmq_common.records.receipt import Receipt
 
 RESOLVED_KEPT_MAX: Final = 1024
@@ -38,7 +38,7 @@ STALE_DUE_MIN: Final = 1024
 """Entries of ended leases stay in the heap until they are a multiple of the live ones."""
 
 
-class Outcome(Enum):
+class LeaseOutcome(Enum):
     DONE = "done"
     ALREADY_ACKED = "already acked"
     EXPIRED = "expired"
@@ -48,16 +48,16 @@ class Outcome(Enum):
 
 class Ended(NamedTuple):
     generation: int
-    outcome: Outcome  # what a later ack of that generation is told
+    outcome: LeaseOutcome  # what a later ack of that generation is told
 
 
-class GroupQueue:
+class GroupQueueState:
     """One group's standing in one queue."""
 
     def __init__(self, key: QueueKey, position: int, *, fifo: bool = False) -> None:
         self.key = key
         self.position = position
-        self.order = Order(position) if fifo else None
+        self.order = FifoQueue(position) if fifo else None
         """Of a FIFO group: which message may go next."""
         self.unstored = Unstored()
         """What was handed out and is in no journal: only with pop_buffer=memory."""
@@ -78,19 +78,23 @@ class GroupQueue:
             f"committed {self.committed}, {len(self.leases)} leased>"
         )
 
-    def judge(self, ref: Receipt, now_ms: int) -> Outcome:
+    def judge(self, ref: Receipt, now_ms: int) -> LeaseOutcome:
         """What an ack or change through `ref` finds; DONE: it holds the newest live lease."""
         if ref.pop_time_ms < self.fenced_ms:
-            return Outcome.SUPERSEDED
+            return LeaseOutcome.SUPERSEDED
         lease = self.leases.get(ref.queue_offset)
         if lease is None:
             return self._judge_ended(ref, now_ms)
         grant = lease.grant
         if ref.generation < grant.generation:
-            return Outcome.SUPERSEDED
+            return LeaseOutcome.SUPERSEDED
         if ref.generation > grant.generation or ref.pop_time_ms != grant.pop_time_ms:
-            return Outcome.UNKNOWN
-        return Outcome.DONE if now_ms < grant.pop_time_ms + grant.invisible_ms else Outcome.EXPIRED
+            return LeaseOutcome.UNKNOWN
+        return (
+            LeaseOutcome.DONE
+            if now_ms < grant.pop_time_ms + grant.invisible_ms
+            else LeaseOutcome.EXPIRED
+        )
 
     def repeats_change(self, ref: Receipt, now_ms: int) -> bool:
         """`ref` is the handle by which the newest live lease was made, in a change. So its answer
@@ -100,23 +104,23 @@ class GroupQueue:
             return False
         return lease.grant.changed_from == (ref.generation, ref.pop_time_ms)
 
-    def _judge_ended(self, ref: Receipt, now_ms: int) -> Outcome:
+    def _judge_ended(self, ref: Receipt, now_ms: int) -> LeaseOutcome:
         if ref.queue_offset >= self.position:
-            return Outcome.UNKNOWN
+            return LeaseOutcome.UNKNOWN
         ended = self._ended.get(ref.queue_offset)
         if ended is None:
             due = ref.pop_time_ms + ref.invisible_ms <= now_ms
-            return Outcome.EXPIRED if due else Outcome.UNKNOWN
+            return LeaseOutcome.EXPIRED if due else LeaseOutcome.UNKNOWN
         if ref.generation < ended.generation:
-            return Outcome.SUPERSEDED
-        return ended.outcome if ref.generation == ended.generation else Outcome.UNKNOWN
+            return LeaseOutcome.SUPERSEDED
+        return ended.outcome if ref.generation == ended.generation else LeaseOutcome.UNKNOWN
 
-    def ended(self, queue_offset: int) -> Outcome | None:
+    def ended(self, queue_offset: int) -> LeaseOutcome | None:
         """How the last lease of a message ended; None: none has, or it is not remembered."""
         found = self._ended.get(queue_offset)
         return None if found is None else found.outcome
 
-    def end(self, queue_offset: int, outcome: Outcome) -> Lease:
+    def end(self, queue_offset: int, outcome: LeaseOutcome) -> Lease:
         """Remove a live lease and remember why. Called by the table, which counts."""
         lease = self.leases.pop(queue_offset)
         self._ended[queue_offset] = Ended(lease.grant.generation, outcome)
@@ -171,7 +175,7 @@ class GroupQueue:
         """From now on a FIFO group's, or no longer; nothing is `in_use`."""
         if self.order is not None:
             self.position = self.order.first
-        self.order = Order(self.position) if fifo else None
+        self.order = FifoQueue(self.position) if fifo else None
 
     def expire_below(self, offset: int) -> tuple[int, list[Lease]]:
         """Messages before `offset` are gone from the log: the group goes on behind them.
@@ -204,7 +208,7 @@ class GroupQueue:
         self._ended.clear()
         self.position = self.committed = to
         if self.order is not None:
-            self.order = Order(to)
+            self.order = FifoQueue(to)
         return dropped
 
 
@@ -223,14 +227,14 @@ class LeaseTable:
     """All group queues of a broker, and which lease is due next."""
 
     def __init__(self) -> None:
-        self.queues: dict[QueueKey, GroupQueue] = {}
+        self.queues: dict[QueueKey, GroupQueueState] = {}
         self.live_count = 0
-        self.renewals = Renewals()
+        self.renewals = RenewableLeases()
         self._due: list[Due] = []
         self._due_offsets = 0
         self._serials = count()
 
-    def add(self, queue: GroupQueue, leases: Mapping[int, Lease]) -> None:
+    def add(self, queue: GroupQueueState, leases: Mapping[int, Lease]) -> None:
         """Leases by queue offset, all of one grant; each takes the place of an older one."""
         if not leases:
             return
@@ -260,13 +264,13 @@ class LeaseTable:
         self._due_offsets = sum(len(due.offsets) for due in self._due)
         heapq.heapify(self._due)
 
-    def end(self, queue: GroupQueue, queue_offset: int, outcome: Outcome) -> Lease:
+    def end(self, queue: GroupQueueState, queue_offset: int, outcome: LeaseOutcome) -> Lease:
         self.live_count -= 1
         lease = queue.end(queue_offset, outcome)
         self.renewals.drop(lease.grant, queue_offset)
         return lease
 
-    def fence(self, queue: GroupQueue, to: int) -> list[Lease]:
+    def fence(self, queue: GroupQueueState, to: int) -> list[Lease]:
         """Move a queue's position; its leases are dropped, those that were needed returned."""
         self._void(queue)
         return queue.fence(to)
@@ -279,7 +283,7 @@ class LeaseTable:
         queue = self.queues.pop(key, None)
         return [] if queue is None else self.fence(queue, queue.position)
 
-    def _void(self, queue: GroupQueue) -> None:
+    def _void(self, queue: GroupQueueState) -> None:
         self.live_count -= len(queue.leases)
         for offset, lease in queue.leases.items():
             self.renewals.drop(lease.grant, offset)

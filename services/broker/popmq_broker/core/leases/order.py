@@ -28,7 +28,7 @@ ENTRIES_MAX: Final = 20_000
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class FifoEntry:
     """A message at or behind `first` that the group wants."""
 
     offset: int
@@ -50,21 +50,21 @@ class Entry:
 
 
 @dataclass(slots=True, eq=False)
-class Line:
+class MessageGroup:
     """One message group: its offsets that are not settled, growing."""
 
     offsets: list[int] = field(default_factory=list)
     held: int = 0
 
 
-class Order:
+class FifoQueue:
     def __init__(self, first: int) -> None:
         self.first = first
-        self.entries: dict[int, Entry] = {}
-        self._lines: dict[str, Line] = {}
+        self.entries: dict[int, FifoEntry] = {}
+        self._lines: dict[str, MessageGroup] = {}
         self._turns: dict[str, None] = {}
         """Message groups of which nothing is held and something is left; the next one first."""
-        self._attempts: dict[str, dict[int, Entry]] = {}
+        self._attempts: dict[str, dict[int, FifoEntry]] = {}
 
     @property
     def full(self) -> bool:
@@ -90,7 +90,7 @@ class Order:
     def ready_count(self) -> int:
         return sum(len(self._lines[name].offsets) for name in self._turns)
 
-    def blocker(self, message_group: str, offset: int) -> Entry | None:
+    def blocker(self, message_group: str, offset: int) -> FifoEntry | None:
         """The first message of the group before `offset` that has to be settled first: one that
         is held, or one that has failed and comes alone."""
         line = self._lines.get(message_group)
@@ -106,28 +106,28 @@ class Order:
         """Messages that wait for an earlier one of their message group."""
         return sum(len(line.offsets) - line.held for line in self._lines.values() if line.held)
 
-    def found(self, entry: Entry) -> None:
+    def found(self, entry: FifoEntry) -> None:
         """A message that the group wants and that is not known yet."""
         self.entries[entry.offset] = entry
         line = self._lines.get(entry.message_group)
         if line is None:
-            line = self._lines[entry.message_group] = Line()
+            line = self._lines[entry.message_group] = MessageGroup()
         insort(line.offsets, entry.offset)
         line.held += entry.held
         self._queue_up(entry.message_group)
 
-    def held_by(self, attempt_id: str) -> list[Entry]:
+    def held_by(self, attempt_id: str) -> list[FifoEntry]:
         """What an earlier receive with this attempt id got and still holds: its answer was lost."""
         return list(self._attempts.get(attempt_id, {}).values())
 
-    def next_entries(self, count: int, room_bytes: int, *, single: bool = False) -> list[Entry]:
+    def next_entries(self, count: int, room_bytes: int, *, single: bool = False) -> list[FifoEntry]:
         """Up to `count` messages whose turn it is, and until `room_bytes` are used up.
 
         One message group after the other, each in order from its first message that is left.
         What failed comes alone: new messages of the group only when it is settled. `single`: one
         message of each message group.
         """
-        chosen: list[Entry] = []
+        chosen: list[FifoEntry] = []
         for name in self._turns:
             offsets = self._lines[name].offsets
             failed = self.entries[offsets[0]].attempts > 0
@@ -143,7 +143,9 @@ class Order:
                     break
         return chosen
 
-    def hold(self, entry: Entry, lease: Lease, *, attempt_id: str, counted: bool) -> Lease | None:
+    def hold(
+        self, entry: FifoEntry, lease: Lease, *, attempt_id: str, counted: bool
+    ) -> Lease | None:
         """Handed out, or its lease renewed; returns the lease that this one takes the place of."""
         older, entry.lease = entry.lease, lease
         entry.attempts += counted
@@ -226,13 +228,13 @@ class Order:
         """Every lease whose checkpoint is still needed."""
         return [entry.lease for entry in self.entries.values() if entry.lease is not None]
 
-    def _let_go(self, entry: Entry) -> None:
+    def _let_go(self, entry: FifoEntry) -> None:
         if entry.held:
             entry.held = False
             self._lines[entry.message_group].held -= 1
         self._name_attempt(entry, "")
 
-    def _name_attempt(self, entry: Entry, attempt_id: str) -> None:
+    def _name_attempt(self, entry: FifoEntry, attempt_id: str) -> None:
         if entry.attempt_id:
             entries = self._attempts[entry.attempt_id]
             del entries[entry.offset]

@@ -38,7 +38,7 @@ class Renewable(NamedTuple):
     """Growing."""
 
 
-class Renewals:
+class RenewableLeases:
     """The live leases that can be renewed, by client. Bounded by the leases themselves."""
 
     def __init__(self) -> None:

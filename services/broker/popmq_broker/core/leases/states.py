@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 
-class State(StrEnum):
+class MessageState(StrEnum):
     READY = "ready"
     BLOCKED = "blocked"
     BUFFERED = "buffered"
@@ -19,17 +19,19 @@ class State(StrEnum):
 
 
 MEANING: Final = {
-    State.READY: "the next pop may hand it out",
-    State.BLOCKED: "FIFO: an earlier message of its message group is held",
-    State.BUFFERED: "handed out, and nothing of it is written",
-    State.LEASED: "handed out, its checkpoint is in the journal",
-    State.ACKED: "done with",
-    State.DEAD: "a copy is in the group's dead letters",
-    State.DROPPED: "the group's position was moved, or the topic deleted: handles mean nothing",
+    MessageState.READY: "the next pop may hand it out",
+    MessageState.BLOCKED: "FIFO: an earlier message of its message group is held",
+    MessageState.BUFFERED: "handed out, and nothing of it is written",
+    MessageState.LEASED: "handed out, its checkpoint is in the journal",
+    MessageState.ACKED: "done with",
+    MessageState.DEAD: "a copy is in the group's dead letters",
+    MessageState.DROPPED: (
+        "the group's position was moved, or the topic deleted: handles mean nothing"
+    ),
 }
 
 
-class Groups(StrEnum):
+class GroupKinds(StrEnum):
     """For which groups an arrow holds."""
 
     ALL = "all"
@@ -40,51 +42,74 @@ class Groups(StrEnum):
 
 class Arrow(NamedTuple):
     letter: str
-    start: State
-    end: State
+    start: MessageState
+    end: MessageState
     event: str
-    groups: Groups
+    groups: GroupKinds
     writes: tuple[str, ...]
     """Records, in order: tags of the revive topic, `copy` for one of the message."""
 
 
 ARROWS: Final = (
-    Arrow("a", State.READY, State.LEASED, "pop", Groups.ALL, ("ck",)),
-    Arrow("b", State.LEASED, State.ACKED, "ack", Groups.ALL, ("ack",)),
-    Arrow("c", State.LEASED, State.LEASED, "change: a new handle", Groups.ALL, ("ck", "ack")),
+    Arrow("a", MessageState.READY, MessageState.LEASED, "pop", GroupKinds.ALL, ("ck",)),
+    Arrow("b", MessageState.LEASED, MessageState.ACKED, "ack", GroupKinds.ALL, ("ack",)),
+    Arrow(
+        "c",
+        MessageState.LEASED,
+        MessageState.LEASED,
+        "change: a new handle",
+        GroupKinds.ALL,
+        ("ck", "ack"),
+    ),
     Arrow(
         "d",
-        State.LEASED,
-        State.READY,
+        MessageState.LEASED,
+        MessageState.READY,
         "time runs out, or given back: as a copy in the retry topic",
-        Groups.NORMAL,
+        GroupKinds.NORMAL,
         ("copy", "ack"),
     ),
     Arrow(
         "e",
-        State.LEASED,
-        State.DEAD,
+        MessageState.LEASED,
+        MessageState.DEAD,
         "time of the last attempt runs out, or forwarded",
-        Groups.ALL,
+        GroupKinds.ALL,
         ("copy", "ack"),
     ),
-    Arrow("f", State.LEASED, State.DROPPED, "topic deleted, position moved", Groups.ALL, ("ck",)),
-    Arrow("g", State.READY, State.BUFFERED, "pop", Groups.MEMORY, ()),
-    Arrow("h", State.BUFFERED, State.ACKED, "ack", Groups.MEMORY, ()),
     Arrow(
-        "i",
-        State.BUFFERED,
-        State.LEASED,
-        "stays too long, nearly due, before another record, clean stop",
-        Groups.MEMORY,
+        "f",
+        MessageState.LEASED,
+        MessageState.DROPPED,
+        "topic deleted, position moved",
+        GroupKinds.ALL,
         ("ck",),
     ),
-    Arrow("j", State.BUFFERED, State.READY, "crash", Groups.MEMORY, ()),
-    Arrow("k", State.ACKED, State.READY, "crash soon after h", Groups.MEMORY, ()),
-    Arrow("l", State.BUFFERED, State.DROPPED, "as f", Groups.MEMORY, ("ck",)),
+    Arrow("g", MessageState.READY, MessageState.BUFFERED, "pop", GroupKinds.MEMORY, ()),
+    Arrow("h", MessageState.BUFFERED, MessageState.ACKED, "ack", GroupKinds.MEMORY, ()),
     Arrow(
-        "m", State.LEASED, State.READY, "time runs out, or given back: in place", Groups.FIFO, ()
+        "i",
+        MessageState.BUFFERED,
+        MessageState.LEASED,
+        "stays too long, nearly due, before another record, clean stop",
+        GroupKinds.MEMORY,
+        ("ck",),
     ),
-    Arrow("n", State.READY, State.BLOCKED, "an earlier one is held", Groups.FIFO, ()),
-    Arrow("o", State.BLOCKED, State.READY, "that one is settled", Groups.FIFO, ()),
+    Arrow("j", MessageState.BUFFERED, MessageState.READY, "crash", GroupKinds.MEMORY, ()),
+    Arrow("k", MessageState.ACKED, MessageState.READY, "crash soon after h", GroupKinds.MEMORY, ()),
+    Arrow("l", MessageState.BUFFERED, MessageState.DROPPED, "as f", GroupKinds.MEMORY, ("ck",)),
+    Arrow(
+        "m",
+        MessageState.LEASED,
+        MessageState.READY,
+        "time runs out, or given back: in place",
+        GroupKinds.FIFO,
+        (),
+    ),
+    Arrow(
+        "n", MessageState.READY, MessageState.BLOCKED, "an earlier one is held", GroupKinds.FIFO, ()
+    ),
+    Arrow(
+        "o", MessageState.BLOCKED, MessageState.READY, "that one is settled", GroupKinds.FIFO, ()
+    ),
 )

@@ -12,7 +12,7 @@ from popmq_broker.core.filters.filter import Filter, TagFilter
 _Line = OrderedDict[int, None]
 
 
-class Parked:
+class PollQueue:
     def __init__(self) -> None:
         self._all: _Line = OrderedDict()
         self._any: _Line = OrderedDict()

@@ -13,7 +13,7 @@ PAIRS_MAX: Final = 20_000
 """Groups and topics that are remembered; who was silent longest is forgotten first."""
 
 
-class Receive(NamedTuple):
+class LastReceive(NamedTuple):
     at_ms: int
     wanted: Filter
     expression: str
@@ -23,12 +23,12 @@ class Receive(NamedTuple):
 class LastReceives:
     def __init__(self, pairs_max: int = PAIRS_MAX) -> None:
         self._pairs_max = pairs_max
-        self._last: OrderedDict[tuple[str, str], Receive] = OrderedDict()
+        self._last: OrderedDict[tuple[str, str], LastReceive] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._last)
 
-    def note(self, group: str, topic: str, receive: Receive) -> None:
+    def note(self, group: str, topic: str, receive: LastReceive) -> None:
         """0.3 µs."""
         key = (group, topic)
         self._last[key] = receive
@@ -36,6 +36,6 @@ class LastReceives:
         if len(self._last) > self._pairs_max:
             self._last.popitem(last=False)
 
-    def of(self, group: str, topic: str) -> Receive | None:
+    def of(self, group: str, topic: str) -> LastReceive | None:
         """`topic` is the one the group consumes, never the retry topic."""
         return self._last.get((group, topic))

@@ -16,8 +16,6 @@ A dead letter whose offset is marked is not sent again. A crash keeps both or dr
 """
 
 import json
-from bisect import bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -59,7 +57,7 @@ class Selection(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter:
+class StoredDeadLetter:
     topic: str
     """Of origin; empty: somebody has sent the record to the dead letters by himself."""
     message_id: str
@@ -80,11 +78,11 @@ class DeadLetter:
         )
 
 
-def read(record: Record) -> DeadLetter:
+def read(record: Record) -> StoredDeadLetter:
     properties = names.decode(record.properties)
     queue_id = names.number_of(properties.get(names.ORIGIN_QUEUE))
     attempts = count_of(properties.get(DLQ_ATTEMPTS))
-    return DeadLetter(
+    return StoredDeadLetter(
         topic=properties.get(names.DLQ_ORIGIN_TOPIC, ""),
         message_id=properties.get(names.DLQ_ORIGIN_MESSAGE_ID, ""),
         attempts=attempts,
@@ -96,7 +94,7 @@ def read(record: Record) -> DeadLetter:
     )
 
 
-def retries_of(letter: DeadLetter, group: str, *, fifo: bool) -> str | None:
+def retries_of(letter: StoredDeadLetter, group: str, *, fifo: bool) -> str | None:
     """The topic from which the group alone gets it again; None: its consumers take messages in
     order, and read no retries."""
     if fifo or names.RETRIED_IN_PLACE in letter.properties:
@@ -106,7 +104,7 @@ def retries_of(letter: DeadLetter, group: str, *, fifo: bool) -> str | None:
     return retry_topic(group, letter.topic)
 
 
-def second_life(letter: DeadLetter, group: str, *, to_topic: bool) -> bytes:
+def second_life(letter: StoredDeadLetter, group: str, *, to_topic: bool) -> bytes:
     """The property string of the message that is sent again."""
     left_out = _LEFT_OUT if to_topic else _LEFT_OUT - _OF_RETRIES
     kept = {name: value for name, value in letter.properties.items() if name not in left_out}
@@ -132,45 +130,3 @@ def decode_mark(body: bytes, *, where: str) -> int:
         return int(json.loads(body)["o"])
     except (ValueError, TypeError, KeyError) as wrong:
         raise Corrupt(path=where, offset="?", reason=f"no mark: {wrong!r}") from wrong
-
-
-class Offsets:
-    """A set of offsets as runs without gaps: what is sent in order costs nothing."""
-
-    def __init__(self) -> None:
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-
-    def __contains__(self, offset: int) -> bool:
-        at = bisect_right(self._starts, offset) - 1
-        return at >= 0 and offset < self._ends[at]
-
-    def __iter__(self) -> Iterator[int]:
-        for start, end in zip(self._starts, self._ends, strict=True):
-            yield from range(start, end)
-
-    @property
-    def run_count(self) -> int:
-        return len(self._starts)
-
-    def count_between(self, start: int, end: int) -> int:
-        """Of those in `start` … `end` − 1."""
-        runs = zip(self._starts, self._ends, strict=True)
-        return sum(max(0, min(end, last) - max(start, first)) for first, last in runs)
-
-    def add(self, offset: int) -> None:
-        if offset in self:
-            return
-        at = bisect_right(self._starts, offset)
-        joins_before = at > 0 and self._ends[at - 1] == offset
-        joins_after = at < len(self._starts) and self._starts[at] == offset + 1
-        if joins_before and joins_after:
-            self._ends[at - 1] = self._ends.pop(at)
-            del self._starts[at]
-        elif joins_before:
-            self._ends[at - 1] += 1
-        elif joins_after:
-            self._starts[at] -= 1
-        else:
-            self._starts.insert(at, offset)
-            self._ends.insert(at, offset + 1)

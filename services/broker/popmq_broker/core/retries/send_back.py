@@ -44,7 +44,7 @@ REASON_REJECTED: Final = "rejected by the consumer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class ConsumerFailure:
     """What a consumer says of a message."""
 
     level: int = AS_ATTEMPTS_SAY
@@ -74,7 +74,7 @@ class Back:
 
 def decide(
     record: Record,
-    failure: Failure,
+    failure: ConsumerFailure,
     group: str,
     *,
     max_attempts: int,
@@ -107,7 +107,7 @@ def decide(
     )
 
 
-def _level(failure: Failure, failed_before: int, delays_ms: Sequence[int]) -> int:
+def _level(failure: ConsumerFailure, failed_before: int, delays_ms: Sequence[int]) -> int:
     level = failure.level or RETRY_FIRST + failed_before
     if failure.level == AS_ATTEMPTS_SAY and failure.delay_ms is not None:
         level = next(
@@ -127,7 +127,7 @@ def _kept(record: Record) -> dict[str, str]:
     return kept
 
 
-def _dead(kept: dict[str, str], record: Record, failure: Failure, group: str) -> Back:
+def _dead(kept: dict[str, str], record: Record, failure: ConsumerFailure, group: str) -> Back:
     before = kept.pop(names.RETRY_REASON, "")
     default = REASON_REJECTED if failure.level < 0 else before or REASON_ATTEMPTS
     kept[names.DLQ_ORIGIN_TOPIC] = kept[names.RETRY_TOPIC]

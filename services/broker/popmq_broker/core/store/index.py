@@ -86,7 +86,7 @@ class Header(NamedTuple):
     next_number: int
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     key_hash: int
     log_offset: int
     seconds: int
@@ -101,8 +101,8 @@ def decode_header(data: bytes) -> Header:
     return Header(*_HEADER.unpack(data))
 
 
-def decode_entries(data: bytes) -> list[Entry]:
-    return [Entry(*fields) for fields in _ENTRY.iter_unpack(data)]
+def decode_entries(data: bytes) -> list[IndexEntry]:
+    return [IndexEntry(*fields) for fields in _ENTRY.iter_unpack(data)]
 
 
 def flaw(header: Header, sizes: Sizes) -> str:

@@ -57,6 +57,10 @@ class Ranges:
             yield Range(max(start, self._starts[at]), min(end, self._ends[at]))
             at += 1
 
+    def count_between(self, start: int, end: int) -> int:
+        """Of offsets in `start` … `end` − 1."""
+        return sum(last - first for first, last in self.within(start, end))
+
     def add(self, start: int, end: int) -> None:
         if start >= end:
             return

@@ -37,15 +37,15 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Verdict(Enum):
+class RecoveryAction(Enum):
     KEEP = "keep"
     TRUNCATE = "truncate"
     REFUSE = "refuse"
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    verdict: Verdict
+class RecoveryDecision:
+    verdict: RecoveryAction
     log_end: int
     """Where the log ends from now on; for REFUSE, the bad place."""
     reason: str = ""
@@ -66,37 +66,45 @@ class Scan:
     """Where the last record begins, if it is the first half of a pair."""
 
 
-def judge_files(found: Sequence[tuple[int, int]], segment_bytes: int, mark: int | None) -> Decision:
+def judge_files(
+    found: Sequence[tuple[int, int]], segment_bytes: int, mark: int | None
+) -> RecoveryDecision:
     """The log's files, (first offset, size in bytes) in order; TRUNCATE drops from `log_end` on."""
     expected = found[0][0] if found else 0
     for base, size_bytes in found:
         wrong_size = f"the file has {size_bytes} bytes, not the {segment_bytes} of segment_bytes"
         if base % segment_bytes or size_bytes > segment_bytes:
-            return Decision(Verdict.REFUSE, base, wrong_size)
+            return RecoveryDecision(RecoveryAction.REFUSE, base, wrong_size)
         if base != expected:
             refuse = mark is None or expected < mark
             reason = f"the file before {base} is missing"
-            return Decision(Verdict.REFUSE if refuse else Verdict.TRUNCATE, expected, reason)
+            return RecoveryDecision(
+                RecoveryAction.REFUSE if refuse else RecoveryAction.TRUNCATE, expected, reason
+            )
         if size_bytes < segment_bytes and (mark is None or base + size_bytes < mark):
             empty = mark is None and not any(size for start, size in found if start >= base)
-            return Decision(Verdict.TRUNCATE if empty else Verdict.REFUSE, base, wrong_size)
+            return RecoveryDecision(
+                RecoveryAction.TRUNCATE if empty else RecoveryAction.REFUSE, base, wrong_size
+            )
         expected += segment_bytes
     if mark is not None and mark > expected:
-        return Decision(Verdict.REFUSE, expected, f"the log was on disk up to {mark}")
-    return Decision(Verdict.KEEP, expected)
+        return RecoveryDecision(
+            RecoveryAction.REFUSE, expected, f"the log was on disk up to {mark}"
+        )
+    return RecoveryDecision(RecoveryAction.KEEP, expected)
 
 
-def judge_scan(scan: Scan) -> Decision:
+def judge_scan(scan: Scan) -> RecoveryDecision:
     if scan.mark is not None and scan.end < scan.mark:
         reason = f"{scan.reason}, but the log was on disk up to {scan.mark}"
-        return Decision(Verdict.REFUSE, scan.end, reason)
+        return RecoveryDecision(RecoveryAction.REFUSE, scan.end, reason)
     if scan.mark is None and scan.later_record_at is not None:
         reason = f"{scan.reason}, but a record follows at {scan.later_record_at}"
-        return Decision(Verdict.REFUSE, scan.end, reason)
+        return RecoveryDecision(RecoveryAction.REFUSE, scan.end, reason)
     half_at = scan.half_pair_at
     if half_at is not None and scan.mark is not None and half_at >= scan.mark:
         reason = "the last record lacks the one that belongs to it"
-        return Decision(Verdict.TRUNCATE, half_at, reason)
+        return RecoveryDecision(RecoveryAction.TRUNCATE, half_at, reason)
     if scan.damaged:
-        return Decision(Verdict.TRUNCATE, scan.end, scan.reason)
-    return Decision(Verdict.KEEP, scan.end)
+        return RecoveryDecision(RecoveryAction.TRUNCATE, scan.end, scan.reason)
+    return RecoveryDecision(RecoveryAction.KEEP, scan.end)

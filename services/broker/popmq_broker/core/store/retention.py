@@ -68,7 +68,7 @@ class Keep(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class DiskLimits:
     """Of a disk. 100 percent: never."""
 
     clean_percent: int = 100
@@ -103,14 +103,14 @@ class Oldest(NamedTuple):
     """Another file follows, and the queues are on disk up to its end."""
 
 
-class Decision(NamedTuple):
+class RetentionDecision(NamedTuple):
     reason: Reason | None
     """None: it is kept."""
     keep: Keep | None = None
     needed_by: tuple[str, ...] = ()
 
 
-def pressure(disk: Disk, limits: Limits) -> Pressure:
+def pressure(disk: Disk, limits: DiskLimits) -> Pressure:
     used_percent = 100 * disk.used_ratio
     if disk.free_bytes <= limits.reserve_bytes or used_percent > limits.refuse_percent:
         return Pressure.OVER
@@ -133,22 +133,22 @@ def judge(
     needs: Mapping[str, int | None],
     now_ms: int,
     hour: int,
-) -> Decision:
+) -> RetentionDecision:
     """`needs`: the lowest log offset that each still needs, by name."""
     if not oldest.whole:
-        return Decision(None, Keep.IN_USE)
+        return RetentionDecision(None, Keep.IN_USE)
     needed_by = tuple(
         name for name, lowest in sorted(needs.items()) if lowest is not None and lowest < oldest.end
     )
     if needed_by:
         if pressure is Pressure.OVER:
-            return Decision(Reason.FORCED, None, needed_by)
-        return Decision(None, Keep.NEEDED, needed_by)
+            return RetentionDecision(Reason.FORCED, None, needed_by)
+        return RetentionDecision(None, Keep.NEEDED, needed_by)
     is_old = now_ms - oldest.newest_ms > policy.retention_ms
     if not is_old:
         if pressure is Pressure.NONE:
-            return Decision(None, Keep.YOUNG)
-        return Decision(Reason.DISK)
+            return RetentionDecision(None, Keep.YOUNG)
+        return RetentionDecision(Reason.DISK)
     if pressure is Pressure.NONE and policy.hours and hour not in policy.hours:
-        return Decision(None, Keep.HOUR)
-    return Decision(Reason.AGE)
+        return RetentionDecision(None, Keep.HOUR)
+    return RetentionDecision(Reason.AGE)

@@ -29,7 +29,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from popmq_broker.core.timers import timer_bytes
-from popmq_broker.core.timers.timer_wheel import MARK, Entry
+from popmq_broker.core.timers.timer_wheel import MARK, WheelEntry
 from popmq_common.errors import IllegalDeliveryTime
 from popmq_common.records import properties as names
 from popmq_common.records.names import REVIVE_PREFIX
@@ -120,7 +120,7 @@ def real_place(named: Mapping[str, str]) -> tuple[str, int] | None:
     return None if not topic or queue_id is None else (topic, queue_id)
 
 
-def entry_of(named: Mapping[str, str], offset: int) -> Entry | None:
+def entry_of(named: Mapping[str, str], offset: int) -> WheelEntry | None:
     """A parked record's place in the wheel; None: it is none."""
     due_ms = names.number_of(named.get(names.TIMER_OUT_MS))
     topic = named.get(names.REAL_TOPIC)
@@ -130,19 +130,19 @@ def entry_of(named: Mapping[str, str], offset: int) -> Entry | None:
     if key is not None:
         if "+" not in key:  # RocketMQ 5.1 and before: the message id alone
             key = f"{topic}+{key}"
-        return Entry(due_ms, offset, _code(key) | MARK)
-    return Entry(due_ms, offset, code_of(topic, named.get(names.UNIQ_KEY, "")))
+        return WheelEntry(due_ms, offset, _code(key) | MARK)
+    return WheelEntry(due_ms, offset, code_of(topic, named.get(names.UNIQ_KEY, "")))
 
 
-def entry_in(properties: bytes, offset: int) -> Entry | None:
+def entry_in(properties: bytes, offset: int) -> WheelEntry | None:
     """The same of a property string."""
     end = timer_bytes.end_of(properties)
     if end is None:
         return entry_of(names.decode(properties), offset)
-    return Entry(end.due_ms, offset, end.code)
+    return WheelEntry(end.due_ms, offset, end.code)
 
 
-def done_by_rocketmq(record: Record, timer_topic: str) -> Entry | None:
+def done_by_rocketmq(record: Record, timer_topic: str) -> WheelEntry | None:
     """What its timer has dealt with: `record` was delivered, or written again for a later turn.
     The entry's offset is where the parked record must lie before."""
     if record.properties.find(_DEQUEUED) < 0 and record.topic != timer_topic:
@@ -155,7 +155,7 @@ def done_by_rocketmq(record: Record, timer_topic: str) -> Entry | None:
     if again and not named.get(names.TIMER_ROLL_TIMES):
         return None
     before = record.queue_offset if again else _EVERY
-    return Entry(due_ms, before, code_of(topic, named.get(names.UNIQ_KEY, "")))
+    return WheelEntry(due_ms, before, code_of(topic, named.get(names.UNIQ_KEY, "")))
 
 
 def code_of(topic: str, message_id: str) -> int:
@@ -166,7 +166,7 @@ def _code(key: str) -> int:
     return crc32(key.encode()) & (MARK - 1)
 
 
-class Parked(NamedTuple):
+class TimerRecord(NamedTuple):
     """A parked record, and its properties by name."""
 
     record: Record
@@ -177,12 +177,12 @@ class Parked(NamedTuple):
         return self.named.get(names.UNIQ_KEY, "")
 
 
-def parked_as(record: Record, entry: Entry, topic: str) -> Parked | None:
+def parked_as(record: Record, entry: WheelEntry, topic: str) -> TimerRecord | None:
     """The record, if it is what the entry was made of; None: another has taken its place."""
     if record.topic != topic or record.queue_offset != entry.offset:
         return None
     named = names.decode(record.properties)
-    return Parked(record, named) if entry_of(named, entry.offset) == entry else None
+    return TimerRecord(record, named) if entry_of(named, entry.offset) == entry else None
 
 
 def ended_by(properties: bytes) -> str | None:

@@ -22,7 +22,7 @@ from struct import error as StructError
 from typing import Final
 from zlib import crc32
 
-from popmq_broker.core.timers.timer_wheel import GONE, Entry, Wheel
+from popmq_broker.core.timers.timer_wheel import GONE, Wheel, WheelEntry
 from popmq_common.errors import Corrupt
 
 _MAGIC: Final = b"POPMQTM1"
@@ -33,17 +33,17 @@ _BUCKET = Struct("<qI")
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class TimerSnapshot:
     log_end: int
     loaded_to: int
     levels: dict[int, int] = field(default_factory=dict)
     blocks: list[tuple[int, "array[int]", "array[int]", "array[int]"]] = field(default_factory=list)
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[WheelEntry]:
         for start_ms, dues, offsets, codes in self.blocks:
             for due, offset, code in zip(dues, offsets, codes, strict=True):
                 if offset != GONE:
-                    yield Entry(start_ms + due, offset, code)
+                    yield WheelEntry(start_ms + due, offset, code)
 
 
 def encode(wheel: Wheel, log_end: int, loaded_to: int, levels: dict[int, int]) -> bytes:
@@ -60,7 +60,7 @@ def encode(wheel: Wheel, log_end: int, loaded_to: int, levels: dict[int, int]) -
     return bytes(text)
 
 
-def decode(data: bytes, *, where: str) -> Snapshot:
+def decode(data: bytes, *, where: str) -> TimerSnapshot:
     """Raises `Corrupt` naming `where`."""
     try:
         magic, log_end, loaded_to, level_count = _HEAD.unpack_from(data)
@@ -72,7 +72,7 @@ def decode(data: bytes, *, where: str) -> Snapshot:
             level, offset = _LEVEL.unpack_from(data, at)
             levels[level] = offset
             at += _LEVEL.size
-        found = Snapshot(log_end, loaded_to, levels)
+        found = TimerSnapshot(log_end, loaded_to, levels)
         (bucket_count,) = _COUNT.unpack_from(data, at)
         at += _COUNT.size
         for _ in range(bucket_count):

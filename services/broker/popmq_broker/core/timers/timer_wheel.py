@@ -25,7 +25,7 @@ GONE: Final = (1 << 63) - 1
 """In the place of an offset: taken out."""
 
 
-class Entry(NamedTuple):
+class WheelEntry(NamedTuple):
     due_ms: int
     offset: int
     code: int
@@ -46,14 +46,16 @@ class Bucket:
     def __len__(self) -> int:
         return len(self.offsets) - self.at
 
-    def take(self, count: int) -> list[Entry]:
+    def take(self, count: int) -> list[WheelEntry]:
         """The next `count` places, less those that are empty."""
         low, high = self.at, min(self.at + count, len(self.offsets))
         self.at = high
         places = zip(self.dues[low:high], self.offsets[low:high], self.codes[low:high], strict=True)
         start_ms = self.start_ms
         return [
-            Entry(start_ms + due, offset, code) for due, offset, code in places if offset != GONE
+            WheelEntry(start_ms + due, offset, code)
+            for due, offset, code in places
+            if offset != GONE
         ]
 
     def places(self, due_ms: int, code: int) -> Iterator[int]:
@@ -83,14 +85,14 @@ class Wheel:
     def __len__(self) -> int:
         return self.message_count + self.mark_count
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: WheelEntry) -> None:
         self.add_all((entry,))
 
-    def add_all(self, entries: Sequence[Entry]) -> None:
+    def add_all(self, entries: Sequence[WheelEntry]) -> None:
         self._count(entries, 1)
         self._place(entries)
 
-    def _place(self, entries: Sequence[Entry]) -> None:
+    def _place(self, entries: Sequence[WheelEntry]) -> None:
         coarse, fine = self._opened
         for due_ms, offset, code in entries:
             tier = 2
@@ -107,17 +109,17 @@ class Wheel:
             bucket.offsets.append(offset)
             bucket.codes.append(code)
 
-    def _count(self, entries: Sequence[Entry], by: int) -> None:
+    def _count(self, entries: Sequence[WheelEntry], by: int) -> None:
         marks = sum([entry[2] >= MARK for entry in entries])
         self.mark_count += marks * by
         self.message_count += (len(entries) - marks) * by
 
-    def take_due(self, now_ms: int, count: int) -> list[Entry]:
+    def take_due(self, now_ms: int, count: int) -> list[WheelEntry]:
         """At most `count` entries whose time has come, earliest first as far as is known by now.
 
         Call `open_near` before; while that has more to do, more may be due.
         """
-        found: list[Entry] = []
+        found: list[WheelEntry] = []
         buckets, numbers = self._tiers[2], self._numbers[2]
         while numbers and numbers[0] <= now_ms and len(found) < count:
             bucket = buckets[numbers[0]]
@@ -164,7 +166,7 @@ class Wheel:
             for i in bucket.places(due_ms, code)
         ]
 
-    def remove(self, entry: Entry) -> bool:
+    def remove(self, entry: WheelEntry) -> bool:
         """False: it is not there."""
         for bucket in self._buckets_of(entry.due_ms):
             for i in bucket.places(entry.due_ms, entry.code):
@@ -188,9 +190,9 @@ class Wheel:
         found = min((min(b.offsets[b.at :], default=GONE) for b in self.buckets()), default=GONE)
         return None if found == GONE else found
 
-    def before(self, offset: int, count: int) -> list[Entry]:
+    def before(self, offset: int, count: int) -> list[WheelEntry]:
         """At most `count` entries below this offset, in no order."""
-        found: list[Entry] = []
+        found: list[WheelEntry] = []
         for bucket in self.buckets():
             if len(found) >= count:
                 break
@@ -199,7 +201,7 @@ class Wheel:
             for i in range(bucket.at, len(bucket.offsets)):
                 if bucket.offsets[i] < offset and len(found) < count:
                     due_ms = bucket.start_ms + bucket.dues[i]
-                    found.append(Entry(due_ms, bucket.offsets[i], bucket.codes[i]))
+                    found.append(WheelEntry(due_ms, bucket.offsets[i], bucket.codes[i]))
         return found
 
     def overdue_ms(self, now_ms: int) -> int:

@@ -59,7 +59,7 @@ _OF_A_MOVE: Final = (names.HALF_ORIGIN, names.CHECK_COUNT, _PREPARED)
 """Said by who writes a half message again, never by who sends it."""
 
 
-class Outcome(Enum):
+class TransactionOutcome(Enum):
     COMMITTED = "committed"
     ROLLED_BACK = "rolled back"
     GIVEN_UP = "given up"
@@ -99,7 +99,7 @@ class Settled:
 
     offsets: tuple[int, ...]
     """Of half messages as they lie."""
-    outcome: Outcome | None
+    outcome: TransactionOutcome | None
     """None: RocketMQ has written it, or it was only moved."""
     moved: bool
     origin_offset: int
@@ -193,7 +193,7 @@ def given_up_properties(record: Record, half: Half) -> bytes:
     return names.encode(named)
 
 
-def op_properties(half: Half, outcome: Outcome | None) -> bytes:
+def op_properties(half: Half, outcome: TransactionOutcome | None) -> bytes:
     """None: it was only moved."""
     how = MOVED if outcome is None else outcome.name
     return names.encode(
@@ -218,7 +218,7 @@ def read_op(record: Record, *, where: str) -> Settled:
         if said is None:
             return Settled(offsets, None, False, -1, -1)
         how, origin, log_offset = said.split("@")
-        outcome = None if how == MOVED else Outcome[how]
+        outcome = None if how == MOVED else TransactionOutcome[how]
         return Settled(offsets, outcome, how == MOVED, int(origin), int(log_offset))
     except (ValueError, KeyError) as wrong:
         raise Corrupt(path=where, offset="?", reason=f"no op record: {wrong!r}") from wrong

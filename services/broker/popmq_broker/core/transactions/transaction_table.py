@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from popmq_broker.core.transactions.transaction import Half, Outcome
+from popmq_broker.core.transactions.transaction import Half, TransactionOutcome
 
 _STALE_MIN = 64
 Due = tuple[int, int]
@@ -49,7 +49,7 @@ class HalfTable:
         self._agendas: dict[str, Agenda] = {}
         self._last: list[Due] = []
         """Asked about for the last time: when they become hopeless."""
-        self._settled: OrderedDict[int, tuple[int, Outcome]] = OrderedDict()
+        self._settled: OrderedDict[int, tuple[int, TransactionOutcome]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._halves)
@@ -145,7 +145,7 @@ class HalfTable:
             return None
         return first
 
-    def settle(self, half: Half, outcome: Outcome) -> None:
+    def settle(self, half: Half, outcome: TransactionOutcome) -> None:
         self._remove(half)
         self.remember(half.origin_offset, half.origin_log_offset, outcome)
 
@@ -153,12 +153,14 @@ class HalfTable:
         """It is over, nobody knows how."""
         self._remove(half)
 
-    def remember(self, origin_offset: int, origin_log_offset: int, outcome: Outcome) -> None:
+    def remember(
+        self, origin_offset: int, origin_log_offset: int, outcome: TransactionOutcome
+    ) -> None:
         self._settled[origin_offset] = origin_log_offset, outcome
         while len(self._settled) > self._settled_max:
             self._settled.popitem(last=False)
 
-    def outcome_of(self, origin_offset: int, origin_log_offset: int) -> Outcome | None:
+    def outcome_of(self, origin_offset: int, origin_log_offset: int) -> TransactionOutcome | None:
         """None: it is unknown, or not settled, or was settled too long ago."""
         log_offset, outcome = self._settled.get(origin_offset, (None, None))
         return outcome if log_offset == origin_log_offset else None

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
 from popmq_broker.core.catalog import tables
-from popmq_broker.core.catalog.catalog import CATALOG_FILE, Change, Kind, encode, encode_end
+from popmq_broker.core.catalog.catalog import CATALOG_FILE, CatalogKind, Change, encode, encode_end
 from popmq_broker.core.catalog.tables import GroupConfig, TopicConfig
 from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.groups.starts import StartKey
@@ -28,13 +28,13 @@ FLOORS_FILE: Final = "topicFloors.json"
 PERMISSION_FILE: Final = "permission.json"
 PEERS_FILE: Final = "peers.json"
 Row = TypeVar("Row")
-_CODES: Final = {kind: tags_code(kind) for kind in Kind}
+_CODES: Final = {kind: tags_code(kind) for kind in CatalogKind}
 
 
 class Catalog:
     def __init__(self, state: BrokerState) -> None:
         self._state = state
-        self._being_saved: dict[Kind, int] = {}
+        self._being_saved: dict[CatalogKind, int] = {}
         self._saving = asyncio.Lock()
         state.needs["catalog"] = self._needed_from
 
@@ -65,7 +65,7 @@ class Catalog:
 
     def write_all(self) -> None:
         """The files are not what is in memory: all of them are written with the next `save`."""
-        for kind in Kind:
+        for kind in CatalogKind:
             self._state.unsaved.setdefault(kind, 0)
 
     async def save(self) -> None:
@@ -91,7 +91,7 @@ class Catalog:
         unsaved = (*self._state.unsaved.values(), *self._being_saved.values())
         return min(unsaved, default=None)
 
-    async def _save(self, kinds: set[Kind]) -> None:
+    async def _save(self, kinds: set[CatalogKind]) -> None:
         """Files of one moment, and then up to where in the log they go."""
         store, log_end = self._state.store, self._state.store.log_end
         texts = self._texts(kinds)
@@ -100,23 +100,23 @@ class Catalog:
             await store.save_config(name, await text)
         await store.save_config(CATALOG_FILE, encode_end(log_end))
 
-    def _texts(self, kinds: set[Kind]) -> "list[tuple[str, asyncio.Task[str]]]":
+    def _texts(self, kinds: set[CatalogKind]) -> "list[tuple[str, asyncio.Task[str]]]":
         """Large tables take their time, so a thread writes them; of copies, made now."""
         state, now_ms = self._state, self._state.clock.now_ms()
         found = []
-        if Kind.FLOORS in kinds:
+        if CatalogKind.FLOORS in kinds:
             floors = {topic: dict(queues) for topic, queues in state.floors.items()}
             found.append((FLOORS_FILE, asyncio.to_thread(json.dumps, floors)))
-        if Kind.TOPIC in kinds:
+        if CatalogKind.TOPIC in kinds:
             topics = dict(state.topics), state.topic_versions.current, now_ms
             found.append((TOPICS_FILE, asyncio.to_thread(tables.encode_topics, *topics)))
-        if Kind.GROUP in kinds:
+        if CatalogKind.GROUP in kinds:
             groups = dict(state.groups), state.groups_version, now_ms
             found.append((GROUPS_FILE, asyncio.to_thread(tables.encode_groups, *groups)))
-        if Kind.PERM in kinds:
+        if CatalogKind.PERM in kinds:
             perm = {"perm": state.perm}
             found.append((PERMISSION_FILE, asyncio.to_thread(json.dumps, perm)))
-        if Kind.PEER in kinds:
+        if CatalogKind.PEER in kinds:
             found.append((PEERS_FILE, asyncio.to_thread(json.dumps, dict(state.peers))))
         return [(name, asyncio.ensure_future(text)) for name, text in found]
 
@@ -124,18 +124,18 @@ class Catalog:
 def apply(state: BrokerState, change: Change) -> None:
     """What a record says holds from now on."""
     value = change.value
-    if change.kind is Kind.TOPIC:
+    if change.kind is CatalogKind.TOPIC:
         before = change.name in state.topics
         _put(state.topics, change.name, value if isinstance(value, TopicConfig) else None)
         if is_user_topic(change.name):
             state.user_topic_count += (change.name in state.topics) - before
         state.topic_versions.changed(change.name)
-    elif change.kind is Kind.GROUP:
+    elif change.kind is CatalogKind.GROUP:
         _put(state.groups, change.name, value if isinstance(value, GroupConfig) else None)
         state.groups_version += 1
-    elif change.kind is Kind.FLOORS:
+    elif change.kind is CatalogKind.FLOORS:
         _put(state.floors, change.name, value if isinstance(value, dict) else None)
-    elif change.kind is Kind.PEER:
+    elif change.kind is CatalogKind.PEER:
         _put(state.peers, change.name, value if isinstance(value, str) else None)
     elif isinstance(value, int):
         state.perm = value

@@ -8,7 +8,7 @@ which tell it when it registers, as long as they run. All of them tell until tha
 import json
 from typing import Final
 
-from popmq_broker.core.catalog.catalog import Change, Kind
+from popmq_broker.core.catalog.catalog import CatalogKind, Change
 from popmq_broker.engine.catalog.catalog import Catalog
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_broker.store.store import Store
@@ -38,7 +38,7 @@ class Peers:
             if peer.identity and peer.name != state.config.name
         }
         new = [
-            Change(Kind.PEER, name, identity)
+            Change(CatalogKind.PEER, name, identity)
             for name, identity in sorted(told.items())
             if name not in state.peers and len(state.peers) < PEERS_MAX
         ]
@@ -71,7 +71,7 @@ class Peers:
         known = state.peers.get(peer.name)
         is_remembered = known is not None or peer.name == state.config.name
         if is_remembered and known != peer.identity:
-            self._catalog.change(Change(Kind.PEER, peer.name, peer.identity))
+            self._catalog.change(Change(CatalogKind.PEER, peer.name, peer.identity))
         if self.replaced.get(peer.name) == peer.identity:
             del self.replaced[peer.name]
         await state.store.durable(state.store.log_end)

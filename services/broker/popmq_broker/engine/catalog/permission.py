@@ -10,7 +10,7 @@ Source: RocketMQ's brokerPermission. Differs: it is kept in a file of its own, `
 import json
 from typing import Final
 
-from popmq_broker.core.catalog.catalog import Change, Kind
+from popmq_broker.core.catalog.catalog import CatalogKind, Change
 from popmq_broker.core.catalog.tables import PERM_BOTH, PERM_READ
 from popmq_broker.engine.catalog.catalog import PERMISSION_FILE
 from popmq_broker.engine.catalog.topics import Topics
@@ -32,7 +32,7 @@ class Permission:
             raise BadRequest(reason=f"permission {request.perm}, 4 (read) or 6 (read and write)")
         state = self._state
         if request.perm != state.perm:
-            self._topics.catalog.change(Change(Kind.PERM, "", request.perm))
+            self._topics.catalog.change(Change(CatalogKind.PERM, "", request.perm))
         await state.store.durable(state.store.log_end)
         await self._topics.announce()
         return link.Done()

@@ -121,7 +121,7 @@ def _lost() -> Iterator[None]:
         raise ConnectionError(failed.details()) from failed
 
 
-class Topics(Protocol):
+class AnnouncedTopics(Protocol):
     """What is announced."""
 
     @property
@@ -137,7 +137,7 @@ class Registrar:
         self,
         announcer: Announcer,
         broker: ns.BrokerInfo,
-        topics: Topics,
+        topics: AnnouncedTopics,
         log: Log,
         heartbeat_s: float = HEARTBEAT_S,
     ) -> None:

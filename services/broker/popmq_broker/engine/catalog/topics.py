@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from popmq_broker.core.catalog import catalog, tables, topic_change
-from popmq_broker.core.catalog.catalog import Change, Floors, Kind
+from popmq_broker.core.catalog.catalog import CatalogKind, Change, Floors
 from popmq_broker.core.catalog.settings import changed_topic
 from popmq_broker.core.catalog.tables import TopicConfig
 from popmq_broker.engine.catalog.catalog import Catalog
@@ -144,8 +144,8 @@ class Topics:
         """Of those that exist: what they hold belongs to the past."""
         found = []
         for name in sorted(names & self._state.topics.keys()):
-            found.append(Change(Kind.FLOORS, name, self._floors(name)))
-            found.append(Change(Kind.TOPIC, name, None))
+            found.append(Change(CatalogKind.FLOORS, name, self._floors(name)))
+            found.append(Change(CatalogKind.TOPIC, name, None))
         return found
 
     def _floors(self, name: str) -> Floors:

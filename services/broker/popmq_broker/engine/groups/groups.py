@@ -1,11 +1,11 @@
 """Consumer groups: make, change, delete."""
 
 from popmq_broker.core.catalog import catalog, tables
-from popmq_broker.core.catalog.catalog import Change, Kind
+from popmq_broker.core.catalog.catalog import CatalogKind, Change
 from popmq_broker.core.catalog.settings import changed_group
 from popmq_broker.core.catalog.tables import GroupConfig
 from popmq_broker.core.groups.offsets import QueueKey
-from popmq_broker.core.leases.leases import GroupQueue
+from popmq_broker.core.leases.leases import GroupQueueState
 from popmq_broker.core.retries.retry_policy import TABLE, RetryPolicy
 from popmq_broker.engine.catalog.topics import Topics
 from popmq_broker.engine.journal.moves import FORGET
@@ -49,7 +49,7 @@ class Groups:
         state = self._state
         if known is None and len(state.groups) >= state.config.groups_max:
             raise TooManyRequests(what="consumer groups", limit=state.config.groups_max)
-        switched: list[GroupQueue] = []
+        switched: list[GroupQueueState] = []
         if known is not None and known.fifo != wanted.fifo:
             switched = self._switch_order(wanted)
         moves = {
@@ -61,7 +61,7 @@ class Groups:
             queue.keep_order(fifo=wanted.fifo)
             state.pullers.forget(queue.key)
 
-    def _switch_order(self, group: GroupConfig) -> list[GroupQueue]:
+    def _switch_order(self, group: GroupConfig) -> list[GroupQueueState]:
         """Leases and retries of one way of consuming mean nothing in the other."""
         state = self._state
         queues = [queue for key, queue in state.leases.queues.items() if key.group == group.name]
@@ -98,7 +98,7 @@ class Groups:
         # its copies are not for a later group of this name
         retries = {retry_topic(request.group, topic) for topic in state.topics}
         gone = self._topics.removal(retries | {classic_retry_topic(request.group)})
-        gone.append(Change(Kind.GROUP, request.group, None))
+        gone.append(Change(CatalogKind.GROUP, request.group, None))
         self._catalog.change(*gone, moves=dict.fromkeys(keys, FORGET), forgotten=starts)
         for key in keys:
             state.pullers.forget(key)

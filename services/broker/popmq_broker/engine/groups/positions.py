@@ -17,7 +17,7 @@ may go back, a reset leaves leases and retries as they are.
 from popmq_broker.core.catalog.tables import PERM_READ
 from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.groups.starts import StartKey
-from popmq_broker.core.leases.leases import GroupQueue
+from popmq_broker.core.leases.leases import GroupQueueState
 from popmq_broker.engine.groups.pull import queue_name
 from popmq_broker.engine.journal import journal
 from popmq_broker.engine.journal.moves import journal_positions, move
@@ -59,7 +59,7 @@ class Positions:
         await state.store.durable(state.store.log_end)
         return link.OffsetReply(offset=state.leases.queues[key].committed)
 
-    def _commit(self, key: QueueKey, queue: GroupQueue | None, offset: int) -> None:
+    def _commit(self, key: QueueKey, queue: GroupQueueState | None, offset: int) -> None:
         state = self._state
         ahead = [] if queue is None else before_pop(queue)
         journal_positions(state, {key: offset}, ahead)

@@ -15,9 +15,9 @@ from popmq_broker.core.filters.filter import Filter
 from popmq_broker.core.groups.access_lock import Access, AccessLock
 from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.leases import checkpoint as ck
-from popmq_broker.core.leases.leases import GroupQueue
+from popmq_broker.core.leases.leases import GroupQueueState
 from popmq_broker.engine.journal.state import BrokerState
-from popmq_broker.engine.journal.wait import WaitKey
+from popmq_broker.engine.journal.wait import PollKey
 from popmq_broker.engine.leases.pick import Pick, scan
 from popmq_broker.engine.leases.pop import wanted_by
 from popmq_common.errors import BadRequest, NoPermission
@@ -100,7 +100,7 @@ class Pull:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + request.poll_ms / 1000
         # Each waits under a key of its own: an arrival is for all that wait, not for one of them.
-        key = WaitKey(f"{request.group}#{next(self._numbers)}", queue_name(*_queue(request)))
+        key = PollKey(f"{request.group}#{next(self._numbers)}", queue_name(*_queue(request)))
         while True:
             if await self._state.portions.wait():
                 self._check(request)
@@ -155,7 +155,7 @@ class Pull:
         return high if offset > high else None
 
     def _look(self, request: link.Pull, offset: int, wanted: Filter) -> Pick:
-        queue = GroupQueue(_key(request), offset)
+        queue = GroupQueueState(_key(request), offset)
         return scan(
             self._state, queue, True, request.batch_size, PULL_BYTES_MAX, wanted, pulls=True
         )

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from popmq_broker.core.catalog import tables
 from popmq_broker.core.groups.offsets import QueueKey
-from popmq_broker.core.leases.leases import GroupQueue
+from popmq_broker.core.leases.leases import GroupQueueState
 from popmq_broker.engine.catalog.topics import topic_message
 from popmq_broker.engine.groups.groups import group_message
 from popmq_broker.engine.journal.counts import known_queues, of_queue
@@ -58,7 +58,7 @@ class Describe:
                 found[key.group].queues.append(self._queue_status(key, queue))
         return list(found.values())
 
-    def _queue_status(self, key: QueueKey, queue: GroupQueue) -> link.GroupQueueStatus:
+    def _queue_status(self, key: QueueKey, queue: GroupQueueState) -> link.GroupQueueStatus:
         state, now_ms = self._state, self._state.clock.now_ms()
         return link.GroupQueueStatus(
             topic=key.topic,

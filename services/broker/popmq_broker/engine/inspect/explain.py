@@ -11,13 +11,13 @@ from popmq_broker.config import PopBuffer
 from popmq_broker.core.catalog.tables import PERM_READ
 from popmq_broker.core.filters.filter import TagFilter
 from popmq_broker.core.groups.offsets import QueueKey
-from popmq_broker.core.leases.leases import GroupQueue, Outcome
-from popmq_broker.core.leases.order import Order
+from popmq_broker.core.leases.leases import GroupQueueState, LeaseOutcome
+from popmq_broker.core.leases.order import FifoQueue
 from popmq_broker.core.retries.hand_outs import count_of
 from popmq_broker.engine.inspect.explain_copies import Copies
-from popmq_broker.engine.inspect.explain_journal import Place, read_journal
+from popmq_broker.engine.inspect.explain_journal import StoredPlace, read_journal
 from popmq_broker.engine.journal.state import BrokerState
-from popmq_broker.engine.journal.wait import WaitKey
+from popmq_broker.engine.journal.wait import PollKey
 from popmq_broker.engine.retries.dead_letters import DeadLetters
 from popmq_broker.engine.timers.timer import Timers
 from popmq_common.errors import BadRequest, Corrupt, NoIndex
@@ -27,7 +27,7 @@ from popmq_internal.v1 import link_pb2 as link
 
 STANDINGS_MAX: Final = 1_000
 _CONSUMED: Final = (link.COPY_KIND_MESSAGE, link.COPY_KIND_RETRY)
-_ENDED: Final = {Outcome.ALREADY_ACKED: "acked", Outcome.EXPIRED: "expired"}
+_ENDED: Final = {LeaseOutcome.ALREADY_ACKED: "acked", LeaseOutcome.EXPIRED: "expired"}
 
 
 class Explain:
@@ -73,7 +73,7 @@ class Explain:
     async def _read_journal(self, reply: link.ExplainReply) -> None:
         consumed = [copy.stored for copy in reply.copies if copy.kind in _CONSUMED]
         if consumed:
-            places = (Place(one.topic, one.queue_id, one.offset) for one in consumed)
+            places = (StoredPlace(one.topic, one.queue_id, one.offset) for one in consumed)
             since_ms = min(one.stored_ms for one in consumed)
             await read_journal(self._state, places, since_ms, reply)
 
@@ -126,7 +126,7 @@ class Explain:
         standing.position = queue.position
         standing.in_flight = len(queue.leases)
         standing.pulled_by = state.locks.owner(key)
-        standing.ended = _ENDED.get(queue.ended(stored.offset) or Outcome.DONE, "")
+        standing.ended = _ENDED.get(queue.ended(stored.offset) or LeaseOutcome.DONE, "")
         self._tell_lease(standing, queue, stored)
         if queue.order is not None:
             self._tell_order(standing, queue.order)
@@ -134,7 +134,7 @@ class Explain:
 
     def _tell_receives(self, standing: link.Standing, copy: link.KnownCopy) -> None:
         last = self._state.receives.of(standing.group, copy.topic)
-        standing.waiting_polls = self._state.waiters.waiting(WaitKey(standing.group, copy.topic))
+        standing.waiting_polls = self._state.waiters.waiting(PollKey(standing.group, copy.topic))
         if last is None:
             return
         standing.last_receive_ms = last.at_ms
@@ -145,7 +145,7 @@ class Explain:
             standing.filtered = not last.wanted.matches(properties)
 
     def _tell_lease(
-        self, standing: link.Standing, queue: GroupQueue, stored: link.StoredMessage
+        self, standing: link.Standing, queue: GroupQueueState, stored: link.StoredMessage
     ) -> None:
         lease = queue.leases.get(stored.offset)
         if lease is None:
@@ -161,7 +161,7 @@ class Explain:
             standing.held.nack_kind = link.NackKind.ValueType(grant.nack.kind)
             standing.held.reason = grant.nack.reason
 
-    def _tell_order(self, standing: link.Standing, order: Order) -> None:
+    def _tell_order(self, standing: link.Standing, order: FifoQueue) -> None:
         entry = order.entries.get(standing.offset)
         standing.settled = standing.offset < order.first or (entry is not None and entry.settled)
         if entry is not None:

@@ -28,7 +28,7 @@ LINES_MAX: Final = 400
 _TAG: Final = (names.TAGS + names.NAME_END).encode()
 
 
-class Place(NamedTuple):
+class StoredPlace(NamedTuple):
     """Where a message is, as stored."""
 
     topic: str
@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
 
 async def read_journal(
-    state: BrokerState, places: Iterable[Place], since_ms: int, reply: link.ExplainReply
+    state: BrokerState, places: Iterable[StoredPlace], since_ms: int, reply: link.ExplainReply
 ) -> None:
     """The lines about these places into `reply`, oldest first."""
     wanted = frozenset(places)
@@ -85,7 +85,9 @@ def _without_replaced(lines: list[link.JournalLine]) -> list[link.JournalLine]:
     ]
 
 
-def _with_starts(lines: list[link.JournalLine], wanted: frozenset[Place]) -> list[link.JournalLine]:
+def _with_starts(
+    lines: list[link.JournalLine], wanted: frozenset[StoredPlace]
+) -> list[link.JournalLine]:
     """A group's start sets its position in every queue; it matters to what lies before."""
     started = {
         (line.group, line.topic, line.at_ms)
@@ -103,7 +105,7 @@ def _with_starts(lines: list[link.JournalLine], wanted: frozenset[Place]) -> lis
     return found
 
 
-def _lies_before(place: Place, line: link.JournalLine) -> bool:
+def _lies_before(place: StoredPlace, line: link.JournalLine) -> bool:
     in_queue = (place.topic, place.queue_id) == (line.topic, line.queue_id)
     return in_queue and place.offset < line.offset
 
@@ -120,7 +122,7 @@ def _since(state: BrokerState, revive_queue: int, since_ms: int) -> Iterator[Que
         yield entry
 
 
-def _lines(record: Record, wanted: frozenset[Place]) -> Iterator[link.JournalLine]:
+def _lines(record: Record, wanted: frozenset[StoredPlace]) -> Iterator[link.JournalLine]:
     where = f"revive topic, log offset {record.log_offset}"
     tag = names.value_of(record.properties, _TAG)
     at_ms = record.store_timestamp_ms
@@ -144,7 +146,7 @@ def _lines(record: Record, wanted: frozenset[Place]) -> Iterator[link.JournalLin
     elif tag in (ck.ACK_TAG, ck.BATCH_ACK_TAG):
         ack = ck.decode_ack(record.body, where=where)
         for offset in ack.offsets:
-            if Place(ack.topic, ack.queue_id, offset) in wanted:
+            if StoredPlace(ack.topic, ack.queue_id, offset) in wanted:
                 yield link.JournalLine(
                     kind=link.JOURNAL_KIND_ENDED if ack.expired else link.JOURNAL_KIND_ACKED,
                     at_ms=at_ms,
@@ -156,15 +158,15 @@ def _lines(record: Record, wanted: frozenset[Place]) -> Iterator[link.JournalLin
                 )
 
 
-def _is_in(place: Place, checkpoint: ck.Checkpoint) -> bool:
+def _is_in(place: StoredPlace, checkpoint: ck.Checkpoint) -> bool:
     return (place.topic, place.queue_id) == (checkpoint.topic, checkpoint.queue_id)
 
 
 def _of_checkpoint(
-    checkpoint: ck.Checkpoint, wanted: frozenset[Place], at_ms: int
+    checkpoint: ck.Checkpoint, wanted: frozenset[StoredPlace], at_ms: int
 ) -> Iterator[link.JournalLine]:
     for number, offset in enumerate(checkpoint.offsets):
-        if Place(checkpoint.topic, checkpoint.queue_id, offset) not in wanted:
+        if StoredPlace(checkpoint.topic, checkpoint.queue_id, offset) not in wanted:
             continue
         line = link.JournalLine(
             kind=_kind(checkpoint, at_ms),

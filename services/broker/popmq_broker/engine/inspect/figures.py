@@ -11,9 +11,9 @@ from typing import Final
 from popmq_broker.config import Flush, PopBuffer
 from popmq_broker.core.catalog.proxies import Proxies
 from popmq_broker.engine.catalog.peers import Peers
-from popmq_broker.engine.journal.counts import Counts, counts, dead_letters
+from popmq_broker.engine.journal.counts import MessageCounts, counts, dead_letters
 from popmq_broker.engine.journal.state import BrokerState
-from popmq_broker.engine.journal.wait import WaitKey
+from popmq_broker.engine.journal.wait import PollKey
 from popmq_broker.engine.timers.timer import Timers
 from popmq_common.process.process_use import cpu_ms, memory_bytes
 from popmq_common.records.names import RETRY_PREFIX, is_user_topic, retry_topic
@@ -94,7 +94,7 @@ class Figures:
             figures.append(one)
         return sorted(figures, key=lambda one: (-_lag(one), one.group, one.topic))
 
-    def _of_group(self, group: str, topic: str, rows: list[Counts]) -> link.GroupFigures:
+    def _of_group(self, group: str, topic: str, rows: list[MessageCounts]) -> link.GroupFigures:
         last = self._state.receives.of(group, topic)
         return link.GroupFigures(
             group=group,
@@ -104,7 +104,7 @@ class Figures:
             delayed=sum(one.delayed for one in rows),
             blocked=sum(one.blocked for one in rows),
             unaccounted=sum(one.unaccounted for one in rows),
-            waiting_polls=self._state.waiters.waiting(WaitKey(group, topic)),
+            waiting_polls=self._state.waiters.waiting(PollKey(group, topic)),
             last_receive_ms=0 if last is None else last.at_ms,
         )
 

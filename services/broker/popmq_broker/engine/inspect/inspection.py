@@ -12,9 +12,9 @@ from popmq_broker.core.catalog.tables import TopicConfig
 from popmq_broker.core.groups.starts import GroupStart, StartKey
 from popmq_broker.core.store.retention import DiskState
 from popmq_broker.engine.catalog.peers import Peers
-from popmq_broker.engine.journal.counts import Counts, counts, known_queues, of_queue
+from popmq_broker.engine.journal.counts import MessageCounts, counts, known_queues, of_queue
 from popmq_broker.engine.journal.state import BrokerState
-from popmq_broker.engine.journal.wait import WaitKey
+from popmq_broker.engine.journal.wait import PollKey
 from popmq_common.records.names import RETRY_PREFIX, retry_topic
 from popmq_internal.v1 import link_pb2 as link
 
@@ -112,7 +112,12 @@ class Inspection:
         return sorted(uses, key=lambda use: -use.lag)[:GROUPS_MAX]
 
     def _use(
-        self, group: str, topic: str, row: Counts, retries: Counts | None, oldest_ms: int
+        self,
+        group: str,
+        topic: str,
+        row: MessageCounts,
+        retries: MessageCounts | None,
+        oldest_ms: int,
     ) -> link.GroupUse:
         last = self._state.receives.of(group, topic)
         start = self._state.starts.get(StartKey(group, topic))
@@ -126,7 +131,7 @@ class Inspection:
             topic=topic,
             lag=sum(one.lag for one in rows),
             in_flight=sum(one.in_flight + one.delayed for one in rows),
-            waiting_polls=self._state.waiters.waiting(WaitKey(group, topic)),
+            waiting_polls=self._state.waiters.waiting(PollKey(group, topic)),
             last_receive_ms=0 if last is None else last.at_ms,
         )
 

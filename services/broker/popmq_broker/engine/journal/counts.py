@@ -14,8 +14,8 @@ in the retry topic. So what a group has acked, put into the dead letters or filt
 from typing import NamedTuple
 
 from popmq_broker.core.groups.offsets import QueueKey
-from popmq_broker.core.leases.leases import GroupQueue
-from popmq_broker.core.leases.order import Order
+from popmq_broker.core.leases.leases import GroupQueueState
+from popmq_broker.core.leases.order import FifoQueue
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_common.records.names import (
     DEAD_LETTER_PREFIX,
@@ -25,7 +25,7 @@ from popmq_common.records.names import (
 )
 
 
-class Counts(NamedTuple):
+class MessageCounts(NamedTuple):
     stored: int
     settled: int
     """Acked, dead-lettered, filtered out, or copied to the retry topic."""
@@ -49,15 +49,15 @@ class Counts(NamedTuple):
         return self.stored - self.settled - self.lag - self.expired
 
 
-def counts(state: BrokerState) -> dict[tuple[str, str], Counts]:
+def counts(state: BrokerState) -> dict[tuple[str, str], MessageCounts]:
     """By topic as stored, and group."""
-    found: dict[tuple[str, str], Counts] = {}
+    found: dict[tuple[str, str], MessageCounts] = {}
     for key, queue in known_queues(state).items():
         _add(found, key, of_queue(state, queue))
     return found
 
 
-def known_queues(state: BrokerState) -> dict[QueueKey, GroupQueue]:
+def known_queues(state: BrokerState) -> dict[QueueKey, GroupQueueState]:
     """All queues of the topics a group has popped, its retry topics too, looked at or not yet.
 
     Of a group that has never popped a topic nothing is known, and nothing is said.
@@ -85,13 +85,15 @@ def dead_letters(state: BrokerState) -> dict[str, int]:
     return found
 
 
-def _add(found: dict[tuple[str, str], Counts], key: QueueKey, more: Counts) -> None:
+def _add(found: dict[tuple[str, str], MessageCounts], key: QueueKey, more: MessageCounts) -> None:
     row = (key.topic, key.group)
     before = found.get(row)
-    found[row] = more if before is None else Counts(*map(sum, zip(before, more, strict=True)))
+    found[row] = (
+        more if before is None else MessageCounts(*map(sum, zip(before, more, strict=True)))
+    )
 
 
-def of_queue(state: BrokerState, queue: GroupQueue) -> Counts:
+def of_queue(state: BrokerState, queue: GroupQueueState) -> MessageCounts:
     key = queue.key
     first = state.floor(key.topic, key.queue_id)
     position = max(first, queue.position)
@@ -101,14 +103,14 @@ def of_queue(state: BrokerState, queue: GroupQueue) -> Counts:
     held = leased - delayed
     if queue.order is None:
         settled = position - first - leased - queue.expired
-        return Counts(end - first, settled, end - position, held, delayed, 0, queue.expired)
+        return MessageCounts(end - first, settled, end - position, held, delayed, 0, queue.expired)
     settled, ready = _in_order(queue.order, first, position, end)
     blocked = queue.order.blocked_count()
     settled -= queue.expired
-    return Counts(end - first, settled, ready, held, delayed, blocked, queue.expired)
+    return MessageCounts(end - first, settled, ready, held, delayed, blocked, queue.expired)
 
 
-def _in_order(order: Order, first: int, position: int, end: int) -> tuple[int, int]:
+def _in_order(order: FifoQueue, first: int, position: int, end: int) -> tuple[int, int]:
     """(settled or expired, ready). After a start the journal may know of messages behind the
     position."""
     known_ahead = settled_ahead = open_before = 0

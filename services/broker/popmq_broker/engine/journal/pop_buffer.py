@@ -1,8 +1,8 @@
 """The pop buffer's shell: store what stays too long, and what must precede another record.
 
 Whoever journals something about a queue of a normal group appends through `append_behind`, with
-what `GroupQueue.unstored` says has to go first: one append, so all of it is refused or none, and
-a crash keeps a first part of it, which is in order.
+what `GroupQueueState.unstored` says has to go first: one append, so all of it is refused or none,
+and a crash keeps a first part of it, which is in order.
 
 The decisions are in core/leases/pop_buffer.py.
 """
@@ -13,7 +13,7 @@ from itertools import islice
 
 from popmq_broker.config import PopBuffer
 from popmq_broker.core.leases.grant import Grant, Lease
-from popmq_broker.core.leases.leases import GroupQueue
+from popmq_broker.core.leases.leases import GroupQueueState
 from popmq_broker.core.leases.pop_buffer import Buffered, Step
 from popmq_broker.engine.journal import journal
 from popmq_broker.engine.journal.state import BrokerState
@@ -25,12 +25,12 @@ PUT_BACK_MS = 1_000  # next look at grants that could not be stored
 IDLE_S_MAX = 1.0  # the wall clock may be set; look at it at least this often
 
 
-def before_pop(queue: GroupQueue) -> list[Step]:
+def before_pop(queue: GroupQueueState) -> list[Step]:
     """What is stored before a checkpoint of what is handed out next."""
     return queue.unstored.everything(queue.position)
 
 
-def before_end(queue: GroupQueue, leases: Iterable[Lease]) -> list[Step]:
+def before_end(queue: GroupQueueState, leases: Iterable[Lease]) -> list[Step]:
     """What is stored before a record about these leases, their own checkpoints included."""
     wanted = {lease.grant for lease in leases if not lease.grant.stored}
     return queue.unstored.through(wanted, queue.position) if wanted else []
@@ -89,7 +89,7 @@ class Storing:
     def on(self) -> bool:
         return self._state.config.pop_buffer is PopBuffer.MEMORY
 
-    def takes(self, queue: GroupQueue, lease_count: int, invisible_ms: int) -> bool:
+    def takes(self, queue: GroupQueueState, lease_count: int, invisible_ms: int) -> bool:
         """Whether a pop of this queue goes without a checkpoint for now."""
         if not self.on or queue.order is not None:
             return False
@@ -99,7 +99,7 @@ class Storing:
         return takes
 
     def add(
-        self, queue: GroupQueue, grant: Grant, offsets: tuple[int, ...], from_offset: int
+        self, queue: GroupQueueState, grant: Grant, offsets: tuple[int, ...], from_offset: int
     ) -> None:
         self._state.buffer.add(queue.key, queue.unstored, grant, offsets, from_offset)
         self._added.set()
@@ -138,7 +138,7 @@ class Storing:
 
     async def _store(self, wanted: Iterable[Buffered], now_ms: int) -> None:
         state = self._state
-        by_queue: dict[GroupQueue, list[Buffered]] = {}
+        by_queue: dict[GroupQueueState, list[Buffered]] = {}
         for entry in wanted:
             by_queue.setdefault(state.leases.queues[entry.key], []).append(entry)
         steps: list[Step] = []

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from popmq_broker.config import BrokerConfig
-from popmq_broker.core.catalog.catalog import Kind
+from popmq_broker.core.catalog.catalog import CatalogKind
 from popmq_broker.core.catalog.tables import PERM_BOTH, ConsumeFrom, GroupConfig, TopicConfig
 from popmq_broker.core.catalog.topic_versions import TopicVersions
 from popmq_broker.core.groups.access_lock import Locks
@@ -15,13 +15,18 @@ from popmq_broker.core.groups.pullers import Pullers
 from popmq_broker.core.groups.queue_lock import QueueLocks
 from popmq_broker.core.groups.starts import GroupStart, StartKey
 from popmq_broker.core.leases.grant import Lease
-from popmq_broker.core.leases.leases import GroupQueue, LeaseTable, Outcome, ReviveProgress
+from popmq_broker.core.leases.leases import (
+    GroupQueueState,
+    LeaseOutcome,
+    LeaseTable,
+    ReviveProgress,
+)
 from popmq_broker.core.leases.pop_buffer import GrantBuffer
 from popmq_broker.core.polls.receives import LastReceives
 from popmq_broker.core.polls.stats import Stats
 from popmq_broker.core.transactions.transaction_table import HalfTable
 from popmq_broker.engine.journal.damage import Damage
-from popmq_broker.engine.journal.wait import Waiters, WaitKey
+from popmq_broker.engine.journal.wait import LongPolls, PollKey
 from popmq_broker.store.seek import first_stored_at
 from popmq_broker.store.store import Store
 from popmq_common.errors import GroupNotFound, TopicNotFound
@@ -40,13 +45,13 @@ class BrokerState:
     store: Store
     clock: Clock
     log: Log
-    waiters: Waiters
+    waiters: LongPolls
     portions: Portions = field(default_factory=Portions)
     locks: Locks = field(default_factory=Locks)
     members: Members = field(default_factory=Members)
     queue_locks: QueueLocks = field(init=False)
     pullers: Pullers = field(default_factory=Pullers)
-    pulls: Waiters = field(init=False)
+    pulls: LongPolls = field(init=False)
     """Pulls that wait, each by itself."""
     stats: Stats = field(default_factory=Stats)
     receives: LastReceives = field(default_factory=LastReceives)
@@ -65,7 +70,7 @@ class BrokerState:
     """Of the data directory."""
     peers: dict[str, str] = field(default_factory=dict)
     """Other brokers of the cluster, and the identities that they had first."""
-    unsaved: dict[Kind, int] = field(default_factory=dict)
+    unsaved: dict[CatalogKind, int] = field(default_factory=dict)
     """What of the catalog changed since its file was written, and where in the log that begins."""
     timer_topic_seen: int = 0
     """How far the timer's topic was looked through for leases of RocketMQ's."""
@@ -84,7 +89,7 @@ class BrokerState:
 
     def __post_init__(self) -> None:
         config = self.config
-        self.pulls = Waiters(config.waiting_polls_max)
+        self.pulls = LongPolls(config.waiting_polls_max)
         self.damage = Damage(self.store, self.log)
         self.queue_locks = QueueLocks(config.queue_lock_ms)
         self.buffer = GrantBuffer(
@@ -150,19 +155,19 @@ class BrokerState:
             return False
         return StartKey(key.group, key.topic) not in self.starts
 
-    def group_queue(self, key: QueueKey) -> GroupQueue | None:
+    def group_queue(self, key: QueueKey) -> GroupQueueState | None:
         return self.leases.queues.get(key)
 
-    def new_group_queue(self, key: QueueKey, position: int) -> GroupQueue:
+    def new_group_queue(self, key: QueueKey, position: int) -> GroupQueueState:
         """One that is in no table yet."""
         group = self.groups.get(key.group)
-        made = GroupQueue(key, position, fifo=group is not None and group.fifo)
+        made = GroupQueueState(key, position, fifo=group is not None and group.fifo)
         if key.topic.startswith(RETRY_PREFIX):  # all that ever was there was for this group
             gone = min(position, self.store.min_offset(key.topic, key.queue_id))
             made.expired = max(0, gone - self.floor(key.topic, key.queue_id))
         return made
 
-    def fence(self, queue: GroupQueue, to: int) -> list[Lease]:
+    def fence(self, queue: GroupQueueState, to: int) -> list[Lease]:
         """Set a queue's position outright; leases that were needed are returned.
 
         What expired of a topic that was deleted belongs to the past.
@@ -172,22 +177,22 @@ class BrokerState:
         queue.expired = max(0, min(queue.expired, to - floor))
         return dropped
 
-    def lose(self, queue: GroupQueue, queue_offset: int) -> None:
+    def lose(self, queue: GroupQueueState, queue_offset: int) -> None:
         """The lease of a message that retention has deleted is over."""
         queue.expired += 1
-        self.settle(queue, queue_offset, Outcome.EXPIRED)
+        self.settle(queue, queue_offset, LeaseOutcome.EXPIRED)
 
-    def settle(self, queue: GroupQueue, queue_offset: int, outcome: Outcome) -> None:
+    def settle(self, queue: GroupQueueState, queue_offset: int, outcome: LeaseOutcome) -> None:
         """A message is done with: its lease ends, and the journal is needed that much less."""
         lease = self.leases.end(queue, queue_offset, outcome)
         self.close(queue.settled(queue_offset, lease))
         if not lease.grant.stored:
             queue.advance(queue.needed_from)
 
-    def wake_for_order(self, queue: GroupQueue) -> None:
+    def wake_for_order(self, queue: GroupQueueState) -> None:
         """What was settled or came back may have held up others of its message group."""
         if queue.order is not None and queue.order.has_ready:
-            self.waiters.wake_next(WaitKey(queue.key.group, queue.key.topic))
+            self.waiters.wake_next(PollKey(queue.key.group, queue.key.topic))
 
     def close(self, leases: Iterable[Lease]) -> None:
         """Their checkpoints are not needed any more, or need not be written any more."""

@@ -26,12 +26,12 @@ from typing import Final, NamedTuple
 
 from popmq_broker.core.filters.filter import Filter
 from popmq_broker.core.leases.checkpoint import CHECKPOINT_OFFSETS_MAX
-from popmq_broker.core.polls.parked import Parked
+from popmq_broker.core.polls.parked import PollQueue
 from popmq_common.errors import TooManyRequests
 from popmq_common.records.names import retry_topic
 
 
-class WaitKey(NamedTuple):
+class PollKey(NamedTuple):
     group: str
     topic: str
 
@@ -44,7 +44,7 @@ STREAM_COUNT: Final = 2
 
 
 @dataclass(slots=True, eq=False)
-class Waiter:
+class LongPoll:
     number: int
     filter: Filter
     woken: "asyncio.Future[Codes]" = field(repr=False)
@@ -64,12 +64,12 @@ class Patience:
 
     deadline_s: float
     """By the event loop's clock."""
-    waiter: Waiter | None = None
+    waiter: LongPoll | None = None
     """While it waits."""
 
 
 @dataclass(slots=True, eq=False)
-class Gathering:
+class ArrivalLinger:
     """What came since an arrival woke a poll."""
 
     gaps_left: int
@@ -87,7 +87,7 @@ class Gathering:
         return came >= STREAM_COUNT and self.count < CHECKPOINT_OFFSETS_MAX
 
 
-class Waiters:
+class LongPolls:
     def __init__(
         self,
         count_max: int,
@@ -103,12 +103,12 @@ class Waiters:
         self._gap_s = gap_ms / 1000
         self._numbers = count()
         self._gaps_max = max(1, gap_ms_max // gap_ms) if gap_ms else 0
-        self._gathering: dict[WaitKey, Gathering] = {}
-        self._parked: dict[WaitKey, Parked] = {}
-        self._watching: dict[WaitKey, Parked] = {}
+        self._gathering: dict[PollKey, ArrivalLinger] = {}
+        self._parked: dict[PollKey, PollQueue] = {}
+        self._watching: dict[PollKey, PollQueue] = {}
         self.watch_count = 0
-        self._waiters: dict[int, Waiter] = {}
-        self._keys_of: dict[str, dict[WaitKey, None]] = {}
+        self._waiters: dict[int, LongPoll] = {}
+        self._keys_of: dict[str, dict[PollKey, None]] = {}
         """A dictionary, so that the order does not depend on the hashes of names."""
         self._group_counts: Counter[str] = Counter()
 
@@ -118,17 +118,17 @@ class Waiters:
         tables = (self._parked, self._watching, self._waiters, self._keys_of, self._group_counts)
         return self.count + self.watch_count == 0 and not any(tables) and not self._gathering
 
-    def gathers(self, key: WaitKey) -> bool:
+    def gathers(self, key: PollKey) -> bool:
         """A poll that comes now gets more, and costs less, if it waits for the end of the gap."""
         return key in self._gathering
 
-    def waiting(self, key: WaitKey) -> int:
+    def waiting(self, key: PollKey) -> int:
         """How many polls wait there."""
         return len(self._parked.get(key, ()))
 
     async def wait(
         self,
-        key: WaitKey,
+        key: PollKey,
         wanted: Filter,
         timeout_s: float,
         *,
@@ -146,7 +146,7 @@ class Waiters:
             self._gathering[key].newcomers = True
         self._check_room(key)
         woken = asyncio.get_running_loop().create_future()
-        waiter = Waiter(next(self._numbers), wanted, woken)
+        waiter = LongPoll(next(self._numbers), wanted, woken)
         if patience is not None:
             patience.waiter = waiter
         self._enter(key, waiter, first=again)
@@ -165,13 +165,13 @@ class Waiters:
                 patience.waiter = None
         return True
 
-    async def watch(self, key: WaitKey, wanted: Filter) -> None:
+    async def watch(self, key: PollKey, wanted: Filter) -> None:
         """Returns when something arrived that no poll here waits for, or when polls must look
         again. Raises `TooManyRequests`."""
         if self.watch_count >= self._count_max:
             raise TooManyRequests(what="watching proxies", limit=self._count_max)
         woken = asyncio.get_running_loop().create_future()
-        waiter = Waiter(next(self._numbers), wanted, woken, watches=True)
+        waiter = LongPoll(next(self._numbers), wanted, woken, watches=True)
         self._enter(key, waiter, first=False)
         try:
             await woken
@@ -182,7 +182,7 @@ class Waiters:
         finally:
             self._leave(key, waiter)
 
-    def cut_short(self, key: WaitKey, patience: Patience) -> None:
+    def cut_short(self, key: PollKey, patience: Patience) -> None:
         """The poll looks once more and is answered with what it finds."""
         patience.deadline_s = 0.0
         if patience.waiter is not None:
@@ -198,18 +198,18 @@ class Waiters:
                 gathering.codes.update(tags_codes)
                 gathering.count += len(tags_codes)
 
-    def _wake_for(self, key: WaitKey, tags_codes: Codes) -> None:
+    def _wake_for(self, key: PollKey, tags_codes: Codes) -> None:
         """For an arrival; what comes within the gap waits for its end."""
         if self._wake_one(key, tags_codes) and self._gaps_max:
-            gathering = self._gathering[key] = Gathering(self._gaps_max)
+            gathering = self._gathering[key] = ArrivalLinger(self._gaps_max)
             self._begin_gap(key, gathering)
 
-    def _begin_gap(self, key: WaitKey, gathering: Gathering) -> None:
+    def _begin_gap(self, key: PollKey, gathering: ArrivalLinger) -> None:
         gathering.gaps_left -= 1
         gathering.counted = gathering.count
         asyncio.get_running_loop().call_later(self._gap_s, self._gap_is_over, key, gathering)
 
-    def _gap_is_over(self, key: WaitKey, gathering: Gathering) -> None:
+    def _gap_is_over(self, key: PollKey, gathering: ArrivalLinger) -> None:
         if self._gathering.get(key) is not gathering:
             return  # `wake_next` ended it
         if gathering.gaps_left and gathering.streams:
@@ -219,7 +219,7 @@ class Waiters:
         if gathering.newcomers or gathering.codes:
             self._wake_for(key, None if gathering.newcomers else gathering.codes)
 
-    def wake_next(self, key: WaitKey) -> None:
+    def wake_next(self, key: PollKey) -> None:
         """More is left than a poll took: the next one, if none waits, looks at once."""
         if not self._wake_one(key, None):
             self._gathering.pop(key, None)
@@ -236,14 +236,14 @@ class Waiters:
             for key in [key for key in keys if key.group == group]:
                 self._wake_key(key)
 
-    def _wake_key(self, key: WaitKey) -> None:
+    def _wake_key(self, key: PollKey) -> None:
         for line in (self._parked.get(key), self._watching.get(key)):
             for number in () if line is None else line.polls():
                 waiter = self._waiters.get(number)
                 if waiter is not None:
                     self._wake(key, waiter, None)
 
-    def _wake_one(self, key: WaitKey, tags_codes: Codes) -> bool:
+    def _wake_one(self, key: PollKey, tags_codes: Codes) -> bool:
         """False: nobody waits for these."""
         for table in (self._parked, self._watching):
             line = table.get(key)
@@ -253,7 +253,7 @@ class Waiters:
                 return True
         return False
 
-    def _wake(self, key: WaitKey, waiter: Waiter, tags_codes: Codes) -> None:
+    def _wake(self, key: PollKey, waiter: LongPoll, tags_codes: Codes) -> None:
         """It leaves at once, so that nobody wakes it a second time."""
         self._leave(key, waiter)
         if not waiter.woken.done():
@@ -261,18 +261,18 @@ class Waiters:
         elif waiter.woken.cancelled():  # it is being given up, in this turn of the loop
             self._wake_one(key, tags_codes)
 
-    def _check_room(self, key: WaitKey) -> None:
+    def _check_room(self, key: PollKey) -> None:
         if self.count >= self._count_max:
             raise TooManyRequests(what="waiting polls", limit=self._count_max)
         if self._group_counts[key.group] >= self._group_count_max:
             what = f"waiting polls of group {key.group}"
             raise TooManyRequests(what=what, limit=self._group_count_max)
 
-    def _enter(self, key: WaitKey, waiter: Waiter, *, first: bool) -> None:
+    def _enter(self, key: PollKey, waiter: LongPoll, *, first: bool) -> None:
         table = self._watching if waiter.watches else self._parked
         line = table.get(key)
         if line is None:
-            line = table[key] = Parked()
+            line = table[key] = PollQueue()
             for topic in (key.topic, retry_topic(*key)):
                 self._keys_of.setdefault(topic, {})[key] = None
         line.add(waiter.number, waiter.filter, first=first)
@@ -280,7 +280,7 @@ class Waiters:
         self._group_counts[key.group] += 1
         self._count(waiter, 1)
 
-    def _leave(self, key: WaitKey, waiter: Waiter) -> None:
+    def _leave(self, key: PollKey, waiter: LongPoll) -> None:
         """Once; it may have left when it was woken."""
         if self._waiters.pop(waiter.number, None) is None:
             return
@@ -302,7 +302,7 @@ class Waiters:
             if not keys:
                 del self._keys_of[topic]
 
-    def _count(self, waiter: Waiter, change: int) -> None:
+    def _count(self, waiter: LongPoll, change: int) -> None:
         if waiter.watches:
             self.watch_count += change
         else:

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.leases.grant import NOT_STORED, Grant, Lease
-from popmq_broker.core.leases.leases import GroupQueue, Outcome
+from popmq_broker.core.leases.leases import GroupQueueState, LeaseOutcome
 from popmq_broker.core.leases.nack import Nack
 from popmq_broker.engine.journal import journal
 from popmq_broker.engine.journal.pop_buffer import append_behind, before_end
@@ -30,14 +30,14 @@ from popmq_common.records.names import retry_topic
 from popmq_common.records.receipt import Receipt
 from popmq_internal.v1 import link_pb2 as link
 
-Held = tuple[GroupQueue, int, Lease]
+Held = tuple[GroupQueueState, int, Lease]
 
 OUTCOMES = {
-    Outcome.DONE: link.LEASE_OUTCOME_DONE,
-    Outcome.ALREADY_ACKED: link.LEASE_OUTCOME_ALREADY_ACKED,
-    Outcome.EXPIRED: link.LEASE_OUTCOME_EXPIRED,
-    Outcome.SUPERSEDED: link.LEASE_OUTCOME_SUPERSEDED,
-    Outcome.UNKNOWN: link.LEASE_OUTCOME_UNKNOWN,
+    LeaseOutcome.DONE: link.LEASE_OUTCOME_DONE,
+    LeaseOutcome.ALREADY_ACKED: link.LEASE_OUTCOME_ALREADY_ACKED,
+    LeaseOutcome.EXPIRED: link.LEASE_OUTCOME_EXPIRED,
+    LeaseOutcome.SUPERSEDED: link.LEASE_OUTCOME_SUPERSEDED,
+    LeaseOutcome.UNKNOWN: link.LEASE_OUTCOME_UNKNOWN,
 }
 
 
@@ -51,22 +51,22 @@ class Ack:
         """One outcome per lease, in order. Raises `DiskFull`: then nothing was acked."""
         state = self._state
         now_ms = state.clock.now_ms()
-        outcomes: list[Outcome] = []
+        outcomes: list[LeaseOutcome] = []
         done: dict[tuple[QueueKey, int], Held] = {}
         for handle in request.handles:
             ref = receipt.decode(handle)
             queue, outcome = self.judge(request.group, request.topic, ref, now_ms)
-            if outcome is Outcome.DONE and queue is not None:
+            if outcome is LeaseOutcome.DONE and queue is not None:
                 spot = (queue.key, ref.queue_offset)
                 if spot in done:
-                    outcome = Outcome.ALREADY_ACKED
+                    outcome = LeaseOutcome.ALREADY_ACKED
                 else:
                     done[spot] = (queue, ref.queue_offset, queue.leases[ref.queue_offset])
             outcomes.append(outcome)
         for outcome, count in Counter(outcomes).items():
             state.stats.acked[request.topic, request.group, outcome.value] += count
         wrote = self._journal_acks(list(done.values()), now_ms)
-        if wrote or Outcome.ALREADY_ACKED in outcomes:
+        if wrote or LeaseOutcome.ALREADY_ACKED in outcomes:
             await state.store.durable(state.store.log_end)
         return link.AckReply(outcomes=[OUTCOMES[outcome] for outcome in outcomes])
 
@@ -78,9 +78,9 @@ class Ack:
         old = receipt.decode(request.handle)
         queue, outcome = self.judge(request.group, request.topic, old, now_ms)
         repeated = queue is not None and queue.repeats_change(old, now_ms)
-        outcome = Outcome.DONE if repeated else outcome
+        outcome = LeaseOutcome.DONE if repeated else outcome
         state.stats.changed[request.topic, request.group, outcome.value] += 1
-        if outcome is not Outcome.DONE or queue is None:
+        if outcome is not LeaseOutcome.DONE or queue is None:
             return link.ChangeInvisibleReply(outcome=OUTCOMES[outcome])
         change = self._change_again if repeated else self.renew
         new = change(queue, old.queue_offset, request.invisible_ms, now_ms)
@@ -108,7 +108,7 @@ class Ack:
         """Bytes of the message, if it was held."""
         now_ms = self._state.clock.now_ms()
         queue, outcome = self.judge(request.group, request.topic, ref, now_ms)
-        if outcome is not Outcome.DONE or queue is None:
+        if outcome is not LeaseOutcome.DONE or queue is None:
             return 0
         size_bytes = queue.leases[ref.queue_offset].size_bytes
         self._revive.give_back(queue, [ref.queue_offset], ref.pop_time_ms)
@@ -125,12 +125,12 @@ class Ack:
         await state.store.durable(state.store.log_end)
         return link.Done()
 
-    def _find(self, request: link.ForwardDeadLetter) -> tuple[GroupQueue, int] | None:
+    def _find(self, request: link.ForwardDeadLetter) -> tuple[GroupQueueState, int] | None:
         if request.handle:
             now_ms = self._state.clock.now_ms()
             ref = receipt.decode(request.handle)
             queue, outcome = self.judge(request.group, request.topic, ref, now_ms)
-            if outcome is Outcome.DONE and queue is not None:
+            if outcome is LeaseOutcome.DONE and queue is not None:
                 return queue, ref.queue_offset
             return None
         wanted = f"{names.UNIQ_KEY}{names.NAME_END}{request.message_id}{names.VALUE_END}".encode()
@@ -149,11 +149,11 @@ class Ack:
 
     def judge(
         self, group: str, topic: str, ref: Receipt, now_ms: int
-    ) -> tuple[GroupQueue | None, Outcome]:
+    ) -> tuple[GroupQueueState | None, LeaseOutcome]:
         stored = retry_topic(group, topic) if ref.retry_mark else topic
         queue = self._state.group_queue(QueueKey(group, stored, ref.queue_id))
         if queue is None:
-            return None, Outcome.UNKNOWN
+            return None, LeaseOutcome.UNKNOWN
         return queue, queue.judge(ref, now_ms)
 
     def _journal_acks(self, held: Sequence[Held], now_ms: int) -> bool:
@@ -170,13 +170,13 @@ class Ack:
         if drafts:
             state.store.append(drafts, now_ms, system=True)
         for queue, offset, _ in held:
-            state.settle(queue, offset, Outcome.ALREADY_ACKED)
+            state.settle(queue, offset, LeaseOutcome.ALREADY_ACKED)
         for queue in dict.fromkeys(queue for queue, _, _ in held):
             state.wake_for_order(queue)
         return bool(drafts)
 
     def _change_again(
-        self, queue: GroupQueue, offset: int, invisible_ms: int, now_ms: int
+        self, queue: GroupQueueState, offset: int, invisible_ms: int, now_ms: int
     ) -> Grant:
         """The lease that the first change made gets the time that is asked for now. It keeps its
         handle when that is longer: one that is answered late after all stays true."""
@@ -195,7 +195,7 @@ class Ack:
 
     def renew(
         self,
-        queue: GroupQueue,
+        queue: GroupQueueState,
         offset: int,
         invisible_ms: int,
         now_ms: int,

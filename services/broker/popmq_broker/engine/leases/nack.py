@@ -6,7 +6,7 @@ does what the kind says. A fatal one, a counted one after the last attempt, and 
 after the last hand-out, goes to the dead letters at once.
 """
 
-from popmq_broker.core.leases.leases import GroupQueue, Outcome
+from popmq_broker.core.leases.leases import GroupQueueState, LeaseOutcome
 from popmq_broker.core.leases.nack import Nack, NackKind, clean_reason
 from popmq_broker.core.retries.hand_outs import why_dead
 from popmq_broker.core.retries.retry_policy import DELAY_MS_MAX
@@ -42,20 +42,20 @@ class Nacks:
             )
         nack = Nack(NackKind(request.kind), clean_reason(request.reason))
         now_ms = state.clock.now_ms()
-        outcomes: list[Outcome] = []
+        outcomes: list[LeaseOutcome] = []
         for handle in request.handles:
             ref = receipt.decode(handle)
             queue, outcome = self._ack.judge(request.group, request.topic, ref, now_ms)
-            if outcome is Outcome.DONE and queue is not None:
+            if outcome is LeaseOutcome.DONE and queue is not None:
                 self._apply(queue, ref.queue_offset, nack, request.delay_ms, now_ms)
                 state.stats.nacked[request.topic, request.group, nack.kind.name.lower()] += 1
             outcomes.append(outcome)
-        if Outcome.DONE in outcomes:
+        if LeaseOutcome.DONE in outcomes:
             await state.store.durable(state.store.log_end)
         return link.NackReply(outcomes=[OUTCOMES[outcome] for outcome in outcomes])
 
     def _apply(
-        self, queue: GroupQueue, offset: int, nack: Nack, delay_ms: int, now_ms: int
+        self, queue: GroupQueueState, offset: int, nack: Nack, delay_ms: int, now_ms: int
     ) -> None:
         group = self._state.group(queue.key.group)
         attempts, handed_out = self._revive.deliveries(queue, offset)

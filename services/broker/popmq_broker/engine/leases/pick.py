@@ -9,8 +9,8 @@ from typing import Final
 
 from popmq_broker.core.filters.filter import Filter
 from popmq_broker.core.filters.sql_filter import SqlFilter
-from popmq_broker.core.leases.leases import GroupQueue
-from popmq_broker.core.leases.order import Entry, Order
+from popmq_broker.core.leases.leases import GroupQueueState
+from popmq_broker.core.leases.order import FifoEntry, FifoQueue
 from popmq_broker.core.store.damage import Passer
 from popmq_broker.core.store.queue_entry import DAMAGED, QueueEntry
 from popmq_broker.engine.journal.state import BrokerState
@@ -33,7 +33,7 @@ _MESSAGE_GROUP: Final = (names.SHARDING_KEY + names.NAME_END).encode()
 class Pick:
     """What one queue gives: parallel lists, and where the queue is popped next."""
 
-    queue: GroupQueue
+    queue: GroupQueueState
     is_new: bool
     start: int
     places: list[tuple[int, int]] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Pick:
 
 def scan(
     state: BrokerState,
-    queue: GroupQueue,
+    queue: GroupQueueState,
     is_new: bool,
     want: int,
     room_bytes: int,
@@ -137,8 +137,8 @@ def _read_matching(state: BrokerState, entry: QueueEntry, wanted: Filter) -> Rec
 
 def scan_in_order(
     state: BrokerState,
-    queue: GroupQueue,
-    order: Order,
+    queue: GroupQueueState,
+    order: FifoQueue,
     *,
     is_new: bool,
     want: int,
@@ -163,7 +163,9 @@ def scan_in_order(
     return pick
 
 
-def again(state: BrokerState, queue: GroupQueue, order: Order, held: list[Entry]) -> Pick:
+def again(
+    state: BrokerState, queue: GroupQueueState, order: FifoQueue, held: list[FifoEntry]
+) -> Pick:
     """What a receive whose answer was lost had got, for new handles."""
     pick = Pick(queue, False, order.first, next_offset=queue.position, again=True)
     for entry in held:
@@ -175,7 +177,7 @@ def again(state: BrokerState, queue: GroupQueue, order: Order, held: list[Entry]
 
 
 def _find(
-    state: BrokerState, pick: Pick, order: Order, want: int, wanted: Filter, *, single: bool
+    state: BrokerState, pick: Pick, order: FifoQueue, want: int, wanted: Filter, *, single: bool
 ) -> tuple[int, int]:
     """Look ahead until enough messages have their turn; (where it stopped, the queue's end)."""
     queue = pick.queue
@@ -201,12 +203,12 @@ def _find(
                     record = None
                 if record is not None:
                     name = message_group_of(record)
-                    order.found(Entry(at, name, entry.log_offset, entry.size_bytes))
+                    order.found(FifoEntry(at, name, entry.log_offset, entry.size_bytes))
             at += 1
     return at, end
 
 
-def _give(state: BrokerState, pick: Pick, order: Order, entry: Entry) -> bool:
+def _give(state: BrokerState, pick: Pick, order: FifoQueue, entry: FifoEntry) -> bool:
     """False: retention has deleted it, or it cannot be read."""
     try:
         record = state.store.read_bytes(entry.log_offset, entry.size_bytes)

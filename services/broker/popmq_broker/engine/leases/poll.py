@@ -12,10 +12,10 @@ from popmq_broker.core.catalog.tables import PERM_READ
 from popmq_broker.core.filters.filter import Filter
 from popmq_broker.core.groups.starts import StartKey
 from popmq_broker.core.leases import checkpoint as ck
-from popmq_broker.core.polls.receives import Receive
+from popmq_broker.core.polls.receives import LastReceive
 from popmq_broker.engine.journal.state import BrokerState
-from popmq_broker.engine.journal.wait import Patience, WaitKey
-from popmq_broker.engine.leases.pop import Pop, Taken, reply_of, wanted_by
+from popmq_broker.engine.journal.wait import Patience, PollKey
+from popmq_broker.engine.leases.pop import Pop, PoppedMessages, reply_of, wanted_by
 from popmq_common.errors import BadRequest, NoPermission, StartNotFixed
 from popmq_internal.v1 import link_pb2 as link
 
@@ -28,7 +28,7 @@ class Polls:
     def __init__(self, state: BrokerState, pop: Pop) -> None:
         self._state = state
         self._pop = pop
-        self._polls: dict[int, tuple[WaitKey, Patience]] = {}
+        self._polls: dict[int, tuple[PollKey, Patience]] = {}
         """Those under way that their proxies may cut short, by the number that the proxy gave."""
 
     async def pop(self, request: link.Pop) -> link.PopReply:
@@ -38,7 +38,7 @@ class Polls:
         `TooManyInFlight`, `TooManyRequests`, `DiskFull`.
         """
         wanted = self._check(request)
-        key = WaitKey(request.group, request.topic)
+        key = PollKey(request.group, request.topic)
         self._note(request, wanted)
         loop = asyncio.get_running_loop()
         patience = Patience(loop.time() + request.poll_ms / 1000)
@@ -65,16 +65,16 @@ class Polls:
         """
         self._check_readable(request.group, request.topic)
         wanted = wanted_by(request.filter_kind, request.filter_expression)
-        await self._state.waiters.watch(WaitKey(request.group, request.topic), wanted)
+        await self._state.waiters.watch(PollKey(request.group, request.topic), wanted)
         return link.Done()
 
     async def pass_on(self, request: link.PassOn) -> link.Done:
         """Who was told by `watch` has no poll for it any more: somebody else looks."""
-        self._state.waiters.wake_next(WaitKey(request.group, request.topic))
+        self._state.waiters.wake_next(PollKey(request.group, request.topic))
         return link.Done()
 
     async def _pop_within(
-        self, request: link.Pop, wanted: Filter, key: WaitKey, patience: Patience
+        self, request: link.Pop, wanted: Filter, key: PollKey, patience: Patience
     ) -> link.PopReply:
         loop = asyncio.get_running_loop()
         waiters = self._state.waiters
@@ -117,10 +117,10 @@ class Polls:
     def _note(self, request: link.Pop, wanted: Filter) -> None:
         """For people who ask why a message was passed over."""
         text = request.filter_expression if wanted is not None else ""
-        last = Receive(self._state.clock.now_ms(), wanted, text)
+        last = LastReceive(self._state.clock.now_ms(), wanted, text)
         self._state.receives.note(request.group, request.topic, last)
 
-    async def _portion(self, request: link.Pop, key: WaitKey) -> None:
+    async def _portion(self, request: link.Pop, key: PollKey) -> None:
         """Others may have read much in this turn."""
         try:
             waited = await self._state.portions.wait()
@@ -130,7 +130,7 @@ class Polls:
         if waited:
             self._check(request)
 
-    async def _let_others_run(self, key: WaitKey) -> None:
+    async def _let_others_run(self, key: PollKey) -> None:
         try:
             await asyncio.sleep(0)
         except asyncio.CancelledError:  # somebody else must look at the rest
@@ -158,7 +158,7 @@ class Polls:
             raise NoPermission(topic=config.name, action="readable")
         self._state.group(group)
 
-    async def _durable(self, taken: Taken) -> None:
+    async def _durable(self, taken: PoppedMessages) -> None:
         assert taken.end_offset is not None
         size_bytes = taken.size_bytes
         self._pop.undurable_bytes += size_bytes

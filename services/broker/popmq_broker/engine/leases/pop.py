@@ -18,8 +18,8 @@ from popmq_broker.core.filters.sql_filter import parse_sql
 from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.leases import checkpoint as ck
 from popmq_broker.core.leases.grant import NOT_STORED, Grant, Lease
-from popmq_broker.core.leases.leases import GroupQueue
-from popmq_broker.core.leases.order import Order
+from popmq_broker.core.leases.leases import GroupQueueState
+from popmq_broker.core.leases.order import FifoQueue
 from popmq_broker.engine.journal import journal
 from popmq_broker.engine.journal.pop_buffer import Storing, append_behind, before_pop
 from popmq_broker.engine.journal.state import BrokerState
@@ -39,7 +39,7 @@ UNDURABLE_BYTES_MAX = 32 << 20  # of all that wait for the disk; then each gets 
 
 
 @dataclass(slots=True)
-class Taken:
+class PoppedMessages:
     picks: list[Pick]
     pop_time_ms: int
     revive_queue: int
@@ -65,7 +65,7 @@ class Pop:
         self.undurable_bytes = 0
         """Read for pops that wait for the disk."""
 
-    def take(self, request: link.Pop, wanted: Filter) -> Taken:
+    def take(self, request: link.Pop, wanted: Filter) -> PoppedMessages:
         """Decide, append, apply; nothing is awaited in here."""
         state = self._state
         now_ms = state.clock.now_ms()
@@ -87,9 +87,9 @@ class Pop:
         end_offset = appended[-1].end_offset if appended else None
         more = any(pick.more for pick in picks)
         damaged = any(pick.damaged for pick in picks)
-        return Taken(picks, now_ms, revive_queue, end_offset, more, damaged)
+        return PoppedMessages(picks, now_ms, revive_queue, end_offset, more, damaged)
 
-    def give_back(self, taken: Taken) -> None:
+    def give_back(self, taken: PoppedMessages) -> None:
         """Nobody will get these: visible again at once."""
         for pick in taken.picks:
             self._revive.give_back(pick.queue, pick.offsets, taken.pop_time_ms)
@@ -132,7 +132,7 @@ class Pop:
 
     def _look(
         self,
-        queue: GroupQueue,
+        queue: GroupQueueState,
         is_new: bool,
         want: int,
         room_bytes: int,
@@ -271,7 +271,9 @@ class Pop:
                 pick.more = pick.more or queue.order.has_ready
         self._revive.look_again()
 
-    def _hold(self, order: Order, pick: Pick, leases: dict[int, Lease], attempt_id: str) -> None:
+    def _hold(
+        self, order: FifoQueue, pick: Pick, leases: dict[int, Lease], attempt_id: str
+    ) -> None:
         for offset, lease in leases.items():
             entry = order.entries[offset]
             older = order.hold(entry, lease, attempt_id=attempt_id, counted=not pick.again)
@@ -286,7 +288,7 @@ def wanted_by(kind: "link.FilterKind.ValueType", expression: str) -> Filter:
     return parse_tags(expression) if kind else None
 
 
-def reply_of(taken: Taken, request: link.Pop, broker: str) -> link.PopReply:
+def reply_of(taken: PoppedMessages, request: link.Pop, broker: str) -> link.PopReply:
     reply = link.PopReply()
     for pick in taken.picks:
         if not pick.offsets:

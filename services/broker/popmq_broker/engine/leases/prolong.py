@@ -7,14 +7,14 @@ takes. Receipt handles go on as they are.
 from collections.abc import Sequence
 
 from popmq_broker.core.leases.grant import Grant, Lease
-from popmq_broker.core.leases.leases import GroupQueue
+from popmq_broker.core.leases.leases import GroupQueueState
 from popmq_broker.engine.journal import journal
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_broker.store.store import Draft
 
 
 def prolonging(
-    state: BrokerState, queue: GroupQueue, grant: Grant, offsets: Sequence[int], now_ms: int
+    state: BrokerState, queue: GroupQueueState, grant: Grant, offsets: Sequence[int], now_ms: int
 ) -> Draft:
     """What is appended before `prolong`."""
     entries = [] if queue.order is None else [queue.order.entries[i] for i in offsets]
@@ -31,7 +31,9 @@ def prolonging(
     return journal.checkpoint(state, record, grant.revive_queue, now_ms)
 
 
-def prolong(state: BrokerState, queue: GroupQueue, grant: Grant, offsets: Sequence[int]) -> None:
+def prolong(
+    state: BrokerState, queue: GroupQueueState, grant: Grant, offsets: Sequence[int]
+) -> None:
     """`grant`: with its place in the revive queue, instead of the one these leases have."""
     older: list[Lease] = [queue.leases[offset] for offset in offsets]
     leases = {

@@ -14,9 +14,9 @@ import asyncio
 from collections.abc import Iterable
 
 from popmq_broker.core.leases.grant import Lease
-from popmq_broker.core.leases.leases import Due, GroupQueue, Outcome
+from popmq_broker.core.leases.leases import Due, GroupQueueState, LeaseOutcome
 from popmq_broker.core.leases.nack import NackKind
-from popmq_broker.core.leases.order import Entry, Order
+from popmq_broker.core.leases.order import FifoEntry, FifoQueue
 from popmq_broker.core.retries.hand_outs import handed_out, why_dead
 from popmq_broker.core.retries.retry import Copy, dead_letter, retry_or_dead_letter
 from popmq_broker.core.store.damage import Passer
@@ -90,7 +90,7 @@ class Revive:
         """A lease was added or changed: the next due time may be nearer."""
         self._changed.set()
 
-    def give_back(self, queue: GroupQueue, offsets: Iterable[int], pop_time_ms: int) -> None:
+    def give_back(self, queue: GroupQueueState, offsets: Iterable[int], pop_time_ms: int) -> None:
         """End leases whose messages reached nobody; the attempt is not counted."""
         live = [
             (offset, lease)
@@ -100,7 +100,7 @@ class Revive:
         ]
         self._end_readable(queue, live, counted=False)  # the others end when their time is over
 
-    def deliveries(self, queue: GroupQueue, queue_offset: int) -> tuple[int, int]:
+    def deliveries(self, queue: GroupQueueState, queue_offset: int) -> tuple[int, int]:
         """Of a leased message: (attempts, how often it was handed out), this time included."""
         if queue.order is not None:
             entry = queue.order.entries[queue_offset]
@@ -112,7 +112,7 @@ class Revive:
             record = None
         return (1, 1) if record is None else (record.reconsume_times + 1, handed_out(record))
 
-    def forward(self, queue: GroupQueue, queue_offset: int, reason: str) -> int:
+    def forward(self, queue: GroupQueueState, queue_offset: int, reason: str) -> int:
         """Move one leased message to the dead letters; returns the log's end behind it."""
         lease = queue.leases[queue_offset]
         state = self._state
@@ -124,7 +124,7 @@ class Revive:
         return appended[-1].end_offset
 
     def _dead_letter(
-        self, queue: GroupQueue, queue_offset: int, lease: Lease, reason: str
+        self, queue: GroupQueueState, queue_offset: int, lease: Lease, reason: str
     ) -> list[Draft]:
         """The pair that ends the lease; the ack record alone when the message is gone."""
         state = self._state
@@ -150,7 +150,7 @@ class Revive:
 
     def _copy_and_end(self, due: list[Due]) -> int:
         """How many are left: they cannot be read, and that is to be saved first."""
-        by_queue: dict[tuple[GroupQueue, bool], list[tuple[int, Lease]]] = {}
+        by_queue: dict[tuple[GroupQueueState, bool], list[tuple[int, Lease]]] = {}
         for item in due:
             queue = self._state.leases.queues[item.key]
             for offset in item.offsets:
@@ -166,7 +166,7 @@ class Revive:
         return left
 
     def _end_readable(
-        self, queue: GroupQueue, leases: list[tuple[int, Lease]], *, counted: bool
+        self, queue: GroupQueueState, leases: list[tuple[int, Lease]], *, counted: bool
     ) -> list[tuple[int, Lease]]:
         """End those that can be read, or of which it is noted on disk that they cannot; the others
         are returned."""
@@ -178,14 +178,14 @@ class Revive:
             return [one for one in leases if one not in ready]
         return []
 
-    def _is_ready(self, queue: GroupQueue, offset: int, lease: Lease) -> bool:
+    def _is_ready(self, queue: GroupQueueState, offset: int, lease: Lease) -> bool:
         try:
             self._read(queue, offset, lease)
         except Corrupt:
             return False
         return True
 
-    def _read(self, queue: GroupQueue, offset: int, lease: Lease) -> Record | None:
+    def _read(self, queue: GroupQueueState, offset: int, lease: Lease) -> Record | None:
         """None: retention has deleted the message, or it cannot be read, which is noted on disk.
 
         Raises `Corrupt`: it is not noted yet.
@@ -197,7 +197,9 @@ class Revive:
                 raise
             return None
 
-    def _end(self, queue: GroupQueue, leases: list[tuple[int, Lease]], *, counted: bool) -> None:
+    def _end(
+        self, queue: GroupQueueState, leases: list[tuple[int, Lease]], *, counted: bool
+    ) -> None:
         """Append the pairs of these leases in one go, then end them. Raises `DiskFull`."""
         if not leases:
             return
@@ -224,7 +226,7 @@ class Revive:
                 tell_often(state, queue.key, lease, handed_out(record))
         self._settle(queue, leases)
 
-    def end_gone(self, queue: GroupQueue) -> None:
+    def end_gone(self, queue: GroupQueueState) -> None:
         """End the leases of messages that retention has deleted: nothing can come again.
 
         Raises `DiskFull`; then they end when their time is over.
@@ -235,18 +237,18 @@ class Revive:
     def _is_gone(self, lease: Lease) -> bool:
         return lease.log_offset < self._state.store.log_start
 
-    def _settle(self, queue: GroupQueue, leases: Iterable[tuple[int, Lease]]) -> None:
+    def _settle(self, queue: GroupQueueState, leases: Iterable[tuple[int, Lease]]) -> None:
         """Copied, or lost because retention was faster."""
         for offset, lease in leases:
             if self._is_gone(lease):
                 self._state.lose(queue, offset)
             else:
-                self._state.settle(queue, offset, Outcome.EXPIRED)
+                self._state.settle(queue, offset, LeaseOutcome.EXPIRED)
 
     def _end_in_order(
         self,
-        queue: GroupQueue,
-        order: Order,
+        queue: GroupQueueState,
+        order: FifoQueue,
         leases: list[tuple[int, Lease]],
         *,
         counted: bool,
@@ -272,7 +274,7 @@ class Revive:
                 self._settle(queue, [(offset, lease)])
             else:
                 again_counted = counted and _counts(lease)
-                state.leases.end(queue, offset, Outcome.EXPIRED)
+                state.leases.end(queue, offset, LeaseOutcome.EXPIRED)
                 reason = _reason(lease) if again_counted else ""
                 order.give_back(offset, counted=again_counted, reason=reason)
                 state.stats.revived[queue.key.topic, queue.key.group] += again_counted
@@ -280,7 +282,9 @@ class Revive:
                     tell_often(state, queue.key, lease, order.entries[offset].handed_out)
         state.wake_for_order(queue)
 
-    def _why_dead(self, queue: GroupQueue, entry: Entry, lease: Lease, counted: bool) -> str | None:
+    def _why_dead(
+        self, queue: GroupQueueState, entry: FifoEntry, lease: Lease, counted: bool
+    ) -> str | None:
         """Why a FIFO group gives up a message whose lease ends; None: it comes again."""
         group = self._state.groups[queue.key.group]
         if self._is_gone(lease):
@@ -292,7 +296,7 @@ class Revive:
         return why_dead(entry.handed_out, entry.attempts, _reason(lease))
 
     def _copy(
-        self, queue: GroupQueue, offset: int, lease: Lease, *, counted: bool
+        self, queue: GroupQueueState, offset: int, lease: Lease, *, counted: bool
     ) -> tuple[Record, Copy] | None:
         """None: retention has deleted the message, it cannot be read, or its group is gone."""
         group = self._state.groups.get(queue.key.group)
@@ -311,7 +315,7 @@ class Revive:
             reason=_reason(lease),
         )
 
-    def _ack_draft(self, queue: GroupQueue, offset: int, lease: Lease) -> Draft:
+    def _ack_draft(self, queue: GroupQueueState, offset: int, lease: Lease) -> Draft:
         now_ms = self._state.clock.now_ms()
         return journal.ack(
             self._state, queue.key, lease.grant, (offset,), now_ms=now_ms, expired=True

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 from popmq_broker.core.catalog.tables import PERM_WRITE
 from popmq_broker.core.retries import redrive
-from popmq_broker.core.retries.redrive import DeadLetter, Offsets, Selection
+from popmq_broker.core.retries.redrive import Selection, StoredDeadLetter
 from popmq_broker.core.store.queue_entry import QueueEntry, tags_code
+from popmq_broker.core.store.ranges import Ranges
 from popmq_broker.engine.catalog.topics import Topics
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_broker.store.queues.drafts import copy_of
@@ -41,7 +42,7 @@ class _Marks:
     """Which dead letters of a group have been sent again."""
 
     def __init__(self) -> None:
-        self.offsets = Offsets()
+        self.offsets = Ranges()
         self.read_to = 0
 
 
@@ -125,7 +126,7 @@ class DeadLetters:
         """Whether a dead letter was sent again."""
         return offset in await self.marked(group)
 
-    async def marked(self, group: str) -> Offsets:
+    async def marked(self, group: str) -> Ranges:
         """Dead letters of the group that were sent again."""
         return (await self._marks_of(group)).offsets
 
@@ -140,7 +141,7 @@ class DeadLetters:
                 self._topics.ensure_system_copy_target(draft.topic)
         state.store.append(drafts, state.clock.now_ms())
         for offset in chosen:
-            marks.offsets.add(offset)
+            marks.offsets.add(offset, offset + 1)
 
     def _check(self, group: str, count_max: int) -> None:
         check_group(group)
@@ -156,7 +157,9 @@ class DeadLetters:
         config = self._state.topics.get(topic)
         return config is not None and (not to_topic or bool(config.perm & PERM_WRITE))
 
-    def _scan(self, group: str, start: int, end: int) -> Iterator[tuple[int, DeadLetter | None]]:
+    def _scan(
+        self, group: str, start: int, end: int
+    ) -> Iterator[tuple[int, StoredDeadLetter | None]]:
         """What is there by offset; None: enough was looked at for one call."""
         state, topic = self._state, dead_letter_topic(group)
         at = max(start, state.min_offset(topic, 0))
@@ -186,7 +189,7 @@ class DeadLetters:
             self._state.damage.tell((topic, 0), offset, offset + 1, wrong)
             return None
 
-    def _pair(self, group: str, offset: int, letter: DeadLetter, to: str) -> list[Draft]:
+    def _pair(self, group: str, offset: int, letter: StoredDeadLetter, to: str) -> list[Draft]:
         """The message of the second life, in topic `to`, and the mark of the first."""
         state, record = self._state, letter.record
         to_topic, queue_id = to == letter.topic, 0
@@ -219,7 +222,8 @@ class DeadLetters:
                 record = self._read(topic, marks.read_to, entry)
                 if record is not None:
                     where = f"{topic}, log offset {entry.log_offset}"
-                    marks.offsets.add(redrive.decode_mark(record.body, where=where))
+                    offset = redrive.decode_mark(record.body, where=where)
+                    marks.offsets.add(offset, offset + 1)
                 marks.read_to += 1
             await asyncio.sleep(0)
         return marks
@@ -229,7 +233,7 @@ def _selection(asked: link.DeadLetterFilter) -> Selection:
     return Selection(asked.reason, asked.topic, asked.message_id)
 
 
-def _message(offset: int, letter: DeadLetter, *, redriven: bool) -> link.DeadLetter:
+def _message(offset: int, letter: StoredDeadLetter, *, redriven: bool) -> link.DeadLetter:
     record = letter.record
     return link.DeadLetter(
         offset=offset,

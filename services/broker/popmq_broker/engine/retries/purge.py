@@ -5,7 +5,7 @@ purged lies before the floor of the dead letters' queue, as what a deleted topic
 not listed, counted, sent again or received, over any restart.
 """
 
-from popmq_broker.core.catalog.catalog import Change, Kind
+from popmq_broker.core.catalog.catalog import CatalogKind, Change
 from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.engine.catalog.catalog import Catalog
 from popmq_broker.engine.journal.state import LOG_END, BrokerState
@@ -56,6 +56,6 @@ class Purge:
             if key == QueueKey(key.group, topic, 0) and queue.position < until
         }
         floors = {LOG_END: state.store.log_end, 0: until}
-        self._catalog.change(Change(Kind.FLOORS, topic, floors), moves=behind)
+        self._catalog.change(Change(CatalogKind.FLOORS, topic, floors), moves=behind)
         for key in behind:
             state.pullers.forget(key)

@@ -6,7 +6,7 @@ consumer may get it more often than once, never less.
 
 from popmq_broker.core.leases.nack import clean_reason
 from popmq_broker.core.retries import send_back
-from popmq_broker.core.retries.send_back import TO_DEAD_LETTERS, Back, Failure
+from popmq_broker.core.retries.send_back import TO_DEAD_LETTERS, Back, ConsumerFailure
 from popmq_broker.engine.catalog.topics import Topics
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_broker.engine.timers.timer_levels import Levels
@@ -47,7 +47,7 @@ class SendBack:
         await state.store.durable(state.store.log_end)
         return link.SendBackReply(topic=back.topic, level=back.level)
 
-    def _checked(self, request: link.SendBack) -> Failure:
+    def _checked(self, request: link.SendBack) -> ConsumerFailure:
         if not 0 <= request.queue_id < self._state.topic(request.topic).read_queues:
             raise BadRequest(reason=f"topic {request.topic} has no queue {request.queue_id}")
         own = classic_retry_topic(request.group)
@@ -60,7 +60,7 @@ class SendBack:
         delay_ms = request.delay_ms if request.HasField("delay_ms") else None
         if delay_ms is not None and delay_ms < 0:
             raise BadRequest(reason=f"a delay of {delay_ms} ms, 0 or more are allowed")
-        return Failure(
+        return ConsumerFailure(
             level=request.level,
             delay_ms=delay_ms,
             counted=not request.uncounted,

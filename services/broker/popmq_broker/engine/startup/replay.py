@@ -15,8 +15,8 @@ from popmq_broker.core.groups.offsets import OffsetTable, QueueKey
 from popmq_broker.core.groups.starts import GroupStart, StartKey
 from popmq_broker.core.leases import checkpoint as ck
 from popmq_broker.core.leases.grant import Grant, Lease
-from popmq_broker.core.leases.leases import GroupQueue, Outcome
-from popmq_broker.core.leases.order import Entry, Order
+from popmq_broker.core.leases.leases import GroupQueueState, LeaseOutcome
+from popmq_broker.core.leases.order import FifoEntry, FifoQueue
 from popmq_broker.core.store.damage import Passer
 from popmq_broker.core.store.queue_entry import QueueEntry, tag_of
 from popmq_broker.engine.groups.offsets import OFFSETS_FILE
@@ -84,7 +84,7 @@ def _leave_deleted_topics(state: BrokerState) -> None:
             state.close(state.fence(queue, floor))
 
 
-def _begin_at_oldest(state: BrokerState, queue: GroupQueue) -> None:
+def _begin_at_oldest(state: BrokerState, queue: GroupQueueState) -> None:
     """What was deleted while the offsets could not be written has expired."""
     _, topic, queue_id = queue.key
     oldest = state.store.min_offset(topic, queue_id)
@@ -169,7 +169,7 @@ def _apply_checkpoint(
     state.leases.add(queue, leases)
 
 
-def _changed_from(queue: GroupQueue, older: Grant, newer: Grant) -> tuple[int, int] | None:
+def _changed_from(queue: GroupQueueState, older: Grant, newer: Grant) -> tuple[int, int] | None:
     """In a FIFO group the next delivery is a generation of the same place, not a change alone."""
     if newer.nack is not None or queue.order is not None:
         return None
@@ -182,8 +182,8 @@ def _changed_from(queue: GroupQueue, older: Grant, newer: Grant) -> tuple[int, i
 
 def _hold_in_order(
     state: BrokerState,
-    queue: GroupQueue,
-    order: Order,
+    queue: GroupQueueState,
+    order: FifoQueue,
     checkpoint: ck.Checkpoint,
     leases: dict[int, Lease],
 ) -> None:
@@ -203,7 +203,7 @@ def _hold_in_order(
                 del leases[offset]
                 continue
             name = message_group_of(record)
-            entry = Entry(offset, name, lease.log_offset, lease.size_bytes)
+            entry = FifoEntry(offset, name, lease.log_offset, lease.size_bytes)
             order.found(entry)
         order.hold(entry, lease, attempt_id=checkpoint.attempt_id, counted=False)
         entry.attempts = attempts.get(offset, 1)
@@ -240,7 +240,7 @@ def _apply_start(state: BrokerState, key: StartKey, start: GroupStart | None) ->
 
 def _apply_ack(state: BrokerState, ack: ck.AckRecord) -> None:
     queue = state.leases.queues.get(QueueKey(ack.group, ack.topic, ack.queue_id))
-    outcome = Outcome.EXPIRED if ack.expired else Outcome.ALREADY_ACKED
+    outcome = LeaseOutcome.EXPIRED if ack.expired else LeaseOutcome.ALREADY_ACKED
     for offset in ack.offsets:
         lease = queue.leases.get(offset) if queue is not None else None
         if queue is None or lease is None or lease.grant.generation != ack.generation:

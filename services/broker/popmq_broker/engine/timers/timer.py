@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from popmq_broker.core.timers import timer
-from popmq_broker.core.timers.timer_wheel import MARK, Entry, Wheel
+from popmq_broker.core.timers.timer_wheel import MARK, Wheel, WheelEntry
 from popmq_broker.engine.catalog.topics import Topics
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_broker.engine.timers.timer_levels import Levels
@@ -56,7 +56,7 @@ class Timers:
         """Counts changes of what waits."""
         self._state = state
         self._topics = topics
-        self._appended: deque[Entry] = deque()
+        self._appended: deque[WheelEntry] = deque()
         """Parked, and not durable yet."""
         self._changed = asyncio.Event()
         self._wake_ms = 0
@@ -107,7 +107,7 @@ class Timers:
         """Parked records became durable."""
         end = self._state.store.max_offset(TIMER_TOPIC, 0)
         appended = self._appended
-        entries: list[Entry] = []
+        entries: list[WheelEntry] = []
         while appended and appended[0].offset < end:
             entries.append(appended.popleft())
         self.wheel.add_all(entries)
@@ -157,7 +157,7 @@ class Timers:
         self.version += busy
         return leveled or len(due) == BATCH_MAX or not opened
 
-    def _deliver(self, due: Sequence[Entry], now_ms: int) -> None:
+    def _deliver(self, due: Sequence[WheelEntry], now_ms: int) -> None:
         """Raises `DiskFull`, `TooManyRequests`; then all of it waits on."""
         messages = [entry for entry in due if not entry.code & MARK]
         found = self.records.drafts(messages, now_ms)
@@ -173,7 +173,7 @@ class Timers:
             self.wheel.add_all(due)
             raise
 
-    def _deliver_one_by_one(self, found: Sequence[tuple[Entry, Draft]], now_ms: int) -> None:
+    def _deliver_one_by_one(self, found: Sequence[tuple[WheelEntry, Draft]], now_ms: int) -> None:
         """One of them cannot be stored; the others can."""
         for i, (entry, draft) in enumerate(found):
             try:

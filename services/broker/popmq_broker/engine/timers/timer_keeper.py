@@ -15,8 +15,8 @@ from typing import Final
 
 from popmq_broker.core.store.queue_entry import DAMAGED
 from popmq_broker.core.timers import timer, timer_levels, timer_snapshot
-from popmq_broker.core.timers.timer import Parked
-from popmq_broker.core.timers.timer_wheel import MARK, Entry
+from popmq_broker.core.timers.timer import TimerRecord
+from popmq_broker.core.timers.timer_wheel import MARK, WheelEntry
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_broker.engine.timers.timer import Timers
 from popmq_broker.engine.timers.timer_drafts import mark_draft
@@ -150,7 +150,7 @@ class TimerKeeper:
         timers.version += done
         return done and len(old) == ROLL_BATCH
 
-    def _again(self, entry: Entry, parked: Parked, now_ms: int) -> Draft:
+    def _again(self, entry: WheelEntry, parked: TimerRecord, now_ms: int) -> Draft:
         """The record written again; or the mark that it will not come, if its topic is gone.
 
         Raises `PropertiesTooLarge`.

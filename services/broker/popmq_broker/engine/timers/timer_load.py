@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from popmq_broker.core.timers import timer, timer_levels, timer_snapshot
 from popmq_broker.core.timers.bits import Bits
-from popmq_broker.core.timers.timer_snapshot import Snapshot
-from popmq_broker.core.timers.timer_wheel import MARK, Entry
+from popmq_broker.core.timers.timer_snapshot import TimerSnapshot
+from popmq_broker.core.timers.timer_wheel import MARK, WheelEntry
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_broker.engine.timers.timer import Timers
 from popmq_broker.engine.timers.timer_records import PASSER
@@ -38,7 +38,7 @@ def load(state: BrokerState, timers: Timers) -> bool:
         return is_good
     first = state.store.min_offset(TIMER_TOPIC, 0)
     ended = Bits(first, end)
-    done: list[Entry] = []
+    done: list[WheelEntry] = []
     records = _read_log(state, timers, saved.log_end if saved else 0, ended, done)
     now_ms = state.clock.now_ms()
     for entry in saved.entries() if saved else ():
@@ -50,12 +50,12 @@ def load(state: BrokerState, timers: Timers) -> bool:
     wheel = timers.wheel
     for due_ms, before, code in done:
         for offset in [offset for offset in wheel.find(due_ms, code) if offset < before]:
-            wheel.remove(Entry(due_ms, offset, code))
+            wheel.remove(WheelEntry(due_ms, offset, code))
     state.log.info("timers.loaded", waiting=wheel.message_count, log_records=records)
     return is_good
 
 
-def _saved(state: BrokerState, end: int) -> tuple[Snapshot | None, bool]:
+def _saved(state: BrokerState, end: int) -> tuple[TimerSnapshot | None, bool]:
     """The snapshot, if it can be used; and whether it may stay as it is."""
     data = state.store.load_derived(TIMERS_FILE)
     if data is None:
@@ -84,7 +84,7 @@ def _levels_of_rocketmq(state: BrokerState, count: int) -> dict[int, int]:
 
 
 def _read_log(
-    state: BrokerState, timers: Timers, start: int, ended: Bits, done: list[Entry]
+    state: BrokerState, timers: Timers, start: int, ended: Bits, done: list[WheelEntry]
 ) -> int:
     """What has come to an end since, `done` by RocketMQ; returns how many records were read."""
     count = 0
@@ -108,7 +108,7 @@ def _read_log(
 
 def _load_parked(state: BrokerState, timers: Timers, start: int, end: int, ended: Bits) -> None:
     now_ms = state.clock.now_ms()
-    marks: list[tuple[Entry, int]] = []
+    marks: list[tuple[WheelEntry, int]] = []
     for entry, deliver_ms in _parked(state, start, end, ended):
         if entry.code & MARK:
             if entry.due_ms > now_ms:
@@ -121,10 +121,12 @@ def _load_parked(state: BrokerState, timers: Timers, start: int, end: int, ended
         for due_ms in {mark.due_ms, deliver_ms}:  # parked by RocketMQ, or by us
             for offset in timers.wheel.find(due_ms, code):
                 if offset < mark.offset:
-                    timers.wheel.remove(Entry(due_ms, offset, code))
+                    timers.wheel.remove(WheelEntry(due_ms, offset, code))
 
 
-def _parked(state: BrokerState, start: int, end: int, ended: Bits) -> Iterator[tuple[Entry, int]]:
+def _parked(
+    state: BrokerState, start: int, end: int, ended: Bits
+) -> Iterator[tuple[WheelEntry, int]]:
     """With when their senders wanted them."""
     store = state.store
     at = start

@@ -9,8 +9,8 @@ more than that.
 """
 
 from popmq_broker.core.timers import timer
-from popmq_broker.core.timers.timer import Parked
-from popmq_broker.core.timers.timer_wheel import MARK, Entry
+from popmq_broker.core.timers.timer import TimerRecord
+from popmq_broker.core.timers.timer_wheel import MARK, WheelEntry
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_broker.engine.timers.timer import Timers
 from popmq_broker.engine.timers.timer_drafts import mark_draft
@@ -44,18 +44,18 @@ class Recall:
         await state.store.durable(state.store.log_end)
         return link.Done()
 
-    def _found(self, request: link.Recall, *, mark: bool) -> list[Entry]:
+    def _found(self, request: link.Recall, *, mark: bool) -> list[WheelEntry]:
         """What waits under this name: one message, unless its send was repeated."""
         code = timer.code_of(request.topic, request.message_id) | (MARK if mark else 0)
         offsets = self._timers.wheel.find(request.due_ms, code)
-        entries = [Entry(request.due_ms, offset, code) for offset in offsets]
+        entries = [WheelEntry(request.due_ms, offset, code) for offset in offsets]
         return [
             entry
             for entry, parked in self._timers.records.read(entries)
             if _is_meant(parked, request)
         ]
 
-    def _end(self, request: link.Recall, found: list[Entry]) -> None:
+    def _end(self, request: link.Recall, found: list[WheelEntry]) -> None:
         state, timers = self._state, self._timers
         now_ms = state.clock.now_ms()
         offsets = [entry.offset for entry in found]
@@ -68,7 +68,7 @@ class Recall:
         state.stats.timed[request.topic, "recalled"] += len(found)
 
 
-def _is_meant(parked: Parked, request: link.Recall) -> bool:
+def _is_meant(parked: TimerRecord, request: link.Recall) -> bool:
     place = timer.real_place(parked.named)
     same_id = parked.message_id == request.message_id
     return same_id and place is not None and place[0] == request.topic

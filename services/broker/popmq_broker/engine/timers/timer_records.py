@@ -13,8 +13,8 @@ from typing import Final
 from popmq_broker.core.store.damage import Passer
 from popmq_broker.core.store.queue_entry import QueueEntry, tags_code_of
 from popmq_broker.core.timers import timer, timer_bytes
-from popmq_broker.core.timers.timer import Parked
-from popmq_broker.core.timers.timer_wheel import Entry
+from popmq_broker.core.timers.timer import TimerRecord
+from popmq_broker.core.timers.timer_wheel import WheelEntry
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_broker.engine.timers.timer_drafts import mark_draft
 from popmq_broker.store.queues.drafts import copy_of
@@ -35,9 +35,9 @@ PASSER: Final = Passer(WHEEL_GROUP, TIMER_TOPIC, 0)
 class ParkedRecords:
     def __init__(self, state: BrokerState) -> None:
         self._state = state
-        self._unread: list[Entry] = []
+        self._unread: list[WheelEntry] = []
 
-    def drafts(self, entries: Sequence[Entry], now_ms: int) -> list[tuple[Entry, Draft]]:
+    def drafts(self, entries: Sequence[WheelEntry], now_ms: int) -> list[tuple[WheelEntry, Draft]]:
         """What ends the waits of these messages, in their order."""
         offsets = [entry.offset for entry in entries]
         found = []
@@ -52,12 +52,12 @@ class ParkedRecords:
                 found.append((entry, draft))
         return found
 
-    def take_unread(self) -> list[Entry]:
+    def take_unread(self) -> list[WheelEntry]:
         """Entries whose records could not be read, which is not noted yet: they wait on."""
         unread, self._unread = self._unread, []
         return unread
 
-    def _copied(self, entry: Entry, place: QueueEntry) -> Draft | None:
+    def _copied(self, entry: WheelEntry, place: QueueEntry) -> Draft | None:
         """None: something about it is unusual."""
         state = self._state
         log_offset, size_bytes, _ = place
@@ -91,7 +91,7 @@ class ParkedRecords:
             tries,
         )
 
-    def _made(self, entry: Entry, parked: Parked, now_ms: int) -> Draft:
+    def _made(self, entry: WheelEntry, parked: TimerRecord, now_ms: int) -> Draft:
         """What ends the wait: the message, or a mark when its topic is gone."""
         place = timer.real_place(parked.named)
         assert place is not None, "an entry was made of it"
@@ -103,7 +103,7 @@ class ParkedRecords:
         queue_id %= state.topic(topic).write_queues
         return copy_of(parked.record, topic, queue_id, properties)
 
-    def read(self, entries: Sequence[Entry]) -> Iterator[tuple[Entry, Parked]]:
+    def read(self, entries: Sequence[WheelEntry]) -> Iterator[tuple[WheelEntry, TimerRecord]]:
         """The records of entries; what is another one, or cannot be read, is told and left out."""
         places = self._places([entry.offset for entry in entries])
         for entry in entries:
@@ -138,6 +138,6 @@ class ParkedRecords:
             at = end
         return places
 
-    def tell_bad(self, entry: Entry, reason: str) -> None:
+    def tell_bad(self, entry: WheelEntry, reason: str) -> None:
         self._state.stats.timed["", "damaged"] += 1
         self._state.log.error("timer.damaged", offset=entry.offset, reason=reason)

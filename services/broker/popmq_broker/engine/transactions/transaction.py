@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from popmq_broker.core.catalog.tables import TopicConfig
 from popmq_broker.core.store.queue_entry import tags_code, tags_code_of
 from popmq_broker.core.transactions import transaction
-from popmq_broker.core.transactions.transaction import Half, Outcome
+from popmq_broker.core.transactions.transaction import Half, TransactionOutcome
 from popmq_broker.engine.catalog.topics import Topics
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_broker.store.queues.drafts import copy_of
@@ -80,7 +80,7 @@ class Transactions:
         has changed.
         """
         state = self._state
-        outcome = Outcome.COMMITTED if request.commit else Outcome.ROLLED_BACK
+        outcome = TransactionOutcome.COMMITTED if request.commit else TransactionOutcome.ROLLED_BACK
         half = state.halves.get(request.half_offset)
         if half is None or half.origin_log_offset != request.log_offset:
             self._check_settled(request, outcome)
@@ -95,7 +95,7 @@ class Transactions:
         state.stats.sent[half.topic] += request.commit
         return link.Done()
 
-    def _check_settled(self, request: link.EndTransaction, outcome: Outcome) -> None:
+    def _check_settled(self, request: link.EndTransaction, outcome: TransactionOutcome) -> None:
         before = self._state.halves.outcome_of(request.half_offset, request.log_offset)
         if before is None:
             reason = "the broker knows no such transaction, or it was settled long ago"
@@ -119,7 +119,7 @@ class Transactions:
     async def give_up(self, half: Half) -> None:
         """Nobody would settle it: to where operators find it. Raises `DiskFull`."""
         state, record = self._state, self._readable(half)
-        drafts = [_op_draft(half, Outcome.GIVEN_UP, state.clock.now_ms())]
+        drafts = [_op_draft(half, TransactionOutcome.GIVEN_UP, state.clock.now_ms())]
         if record is not None:
             self._topics.ensure_system_copy_target(GIVEN_UP_TOPIC)
             properties = transaction.given_up_properties(record, half)
@@ -128,9 +128,9 @@ class Transactions:
         state.log.error(
             "transaction.given_up", topic=half.topic, message_id=message_id, checks=half.checks
         )
-        await self._settle(half, Outcome.GIVEN_UP, drafts)
+        await self._settle(half, TransactionOutcome.GIVEN_UP, drafts)
 
-    async def _settle(self, half: Half, outcome: Outcome, drafts: list[Draft]) -> None:
+    async def _settle(self, half: Half, outcome: TransactionOutcome, drafts: list[Draft]) -> None:
         """One append, so that recovery keeps or drops all of it."""
         state = self._state
         places = state.store.append(drafts, state.clock.now_ms(), system=True)
@@ -160,10 +160,10 @@ class Transactions:
         state, now_ms = self._state, self._state.clock.now_ms()
         halves = state.halves.of_topic(topic)
         if halves:
-            drafts = [_op_draft(half, Outcome.ROLLED_BACK, now_ms) for half in halves]
+            drafts = [_op_draft(half, TransactionOutcome.ROLLED_BACK, now_ms) for half in halves]
             places = state.store.append(drafts, now_ms, system=True)
             for half in halves:
-                state.halves.settle(half, Outcome.ROLLED_BACK)
+                state.halves.settle(half, TransactionOutcome.ROLLED_BACK)
             await state.store.durable(places[-1].end_offset)
 
     async def unsettled(self, request: link.ListTransactions) -> link.ListTransactionsReply:
@@ -214,7 +214,7 @@ def _half_draft(topic: str, queue_id: int, record: link.OutgoingRecord | Outgoin
     )
 
 
-def _op_draft(half: Half, outcome: Outcome | None, now_ms: int) -> Draft:
+def _op_draft(half: Half, outcome: TransactionOutcome | None, now_ms: int) -> Draft:
     return Draft(
         HALF_OP_TOPIC,
         0,

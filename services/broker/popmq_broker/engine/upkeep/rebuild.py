@@ -18,8 +18,8 @@ import asyncio
 from dataclasses import dataclass, field
 
 from popmq_broker.core.leases.grant import Grant
-from popmq_broker.core.leases.leases import GroupQueue
-from popmq_broker.core.leases.order import Entry, Order
+from popmq_broker.core.leases.leases import GroupQueueState
+from popmq_broker.core.leases.order import FifoEntry, FifoQueue
 from popmq_broker.core.retries.retry import dead_letter, retry_or_dead_letter
 from popmq_broker.core.store.damage import Passer, Queue
 from popmq_broker.core.store.ranges import Range, Ranges
@@ -42,7 +42,7 @@ FIFO_REASON = "its place in the queue was damaged, and its group had gone on whe
 
 
 @dataclass(slots=True)
-class Told:
+class RebuildProgress:
     """How far a rebuild is."""
 
     queue: Queue = ("", 0)
@@ -59,7 +59,7 @@ class Rebuilds:
         self._state = state
         self._topics = topics
         self._timers = timers
-        self._told = Told()
+        self._told = RebuildProgress()
         self._task: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
 
@@ -71,7 +71,7 @@ class Rebuilds:
                 raise RebuildRunning(topic=told.queue[0], queue_id=told.queue[1])
             if not self._state.store.has_queue(*queue):
                 raise BadRequest(reason=f"topic {queue[0]} has no queue {queue[1]} here")
-            told = self._told = Told(queue, running=True)
+            told = self._told = RebuildProgress(queue, running=True)
             self._task = asyncio.create_task(self._rebuild(told))
         return link.RebuildQueueReply(
             running=told.running,
@@ -97,9 +97,9 @@ class Rebuilds:
                 ranges = list(table.places.get(queue, ()))
                 for passer in table.passers(queue):
                     ranges += table.passed[passer]
-                await self._settle(Told(queue), Ranges(ranges))
+                await self._settle(RebuildProgress(queue), Ranges(ranges))
 
-    async def _rebuild(self, told: Told) -> None:
+    async def _rebuild(self, told: RebuildProgress) -> None:
         log, (topic, queue_id) = self._state.log, told.queue
         try:
             async with self._turn:
@@ -121,7 +121,7 @@ class Rebuilds:
             failure=told.failure,
         )
 
-    async def _repair(self, told: Told) -> None:
+    async def _repair(self, told: RebuildProgress) -> None:
         """Raises `DiskFull`."""
         store, queue = self._state.store, told.queue
         first, end = store.min_offset(*queue), store.max_offset(*queue)
@@ -145,7 +145,7 @@ class Rebuilds:
         known = self._state.damage.table.places.get(queue, Ranges())
         await self._settle(told, Ranges([*damaged, *known]))
 
-    async def _settle(self, told: Told, damaged: Ranges) -> None:
+    async def _settle(self, told: RebuildProgress, damaged: Ranges) -> None:
         """What of these can be read is no damage any more, and belongs to who had gone over it."""
         state, queue = self._state, told.queue
         readable = Ranges()
@@ -168,7 +168,7 @@ class Rebuilds:
             state.damage.mended(queue, *run)
         await state.damage.saved()
 
-    async def _deliver(self, told: Told, passer: Passer, run: Range) -> None:
+    async def _deliver(self, told: RebuildProgress, passer: Passer, run: Range) -> None:
         """What of `run` the group has gone over; then its note is no more."""
         state = self._state
         for start in range(run.start, run.end, BATCH_MAX):
@@ -208,15 +208,15 @@ class Rebuilds:
         last = self._state.receives.of(passer.group, passer.topic)
         return last is None or last.wanted is None or last.wanted.matches(record.properties)
 
-    def _put_in_order(self, queue: GroupQueue, order: Order, record: Record) -> None:
+    def _put_in_order(self, queue: GroupQueueState, order: FifoQueue, record: Record) -> None:
         """Nothing is committed behind it: a restart would find it there too."""
         entry = self._state.store.repair.entry(queue.key[1:], record.queue_offset)
         if entry is not None and record.queue_offset not in order.entries:
             name = message_group_of(record)
-            order.found(Entry(record.queue_offset, name, entry.log_offset, entry.size_bytes))
+            order.found(FifoEntry(record.queue_offset, name, entry.log_offset, entry.size_bytes))
             self._state.wake_for_order(queue)
 
-    def _copy(self, queue: GroupQueue, record: Record) -> list[Draft]:
+    def _copy(self, queue: GroupQueueState, record: Record) -> list[Draft]:
         """As of a lease that was given and ran out: its checkpoint, the copy, and the ack record
         that ends it."""
         state, key, now_ms = self._state, queue.key, self._state.clock.now_ms()

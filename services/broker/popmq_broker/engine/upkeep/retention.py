@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
 
-from popmq_broker.core.leases.leases import GroupQueue
-from popmq_broker.core.store.retention import Decision, Keep, Policy, Reason, judge
+from popmq_broker.core.leases.leases import GroupQueueState
+from popmq_broker.core.store.retention import Keep, Policy, Reason, RetentionDecision, judge
 from popmq_broker.engine.catalog.topics import Topics
 from popmq_broker.engine.groups.offsets import Offsets
 from popmq_broker.engine.journal.state import BrokerState
@@ -88,7 +88,7 @@ class Retention:
         state.log.info("retention.deleted", **where, reason=decision.reason.value)
         return True
 
-    def _decide(self) -> Decision:
+    def _decide(self) -> RetentionDecision:
         state = self._state
         oldest = state.store.look_at_oldest()
         assert oldest is not None
@@ -122,7 +122,7 @@ class Retention:
         for place, oldest in minimums.items():
             state.damage.begins_at(place, oldest)
 
-    def _expire_in(self, queue: GroupQueue, oldest: int) -> None:
+    def _expire_in(self, queue: GroupQueueState, oldest: int) -> None:
         state = self._state
         before = queue.expired
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from popmq_broker.core.catalog import tables
-from popmq_broker.core.catalog.catalog import CATALOG_FILE, Kind, decode_end
+from popmq_broker.core.catalog.catalog import CATALOG_FILE, CatalogKind, decode_end
 from popmq_broker.core.groups import offsets
 from popmq_broker.core.groups.offsets import OffsetTable
 from popmq_broker.core.store import damage, json_checksum
@@ -34,7 +34,7 @@ _DECODERS: Final[Mapping[str, Callable[[str], Any]]] = {
 }
 
 
-Changes = dict[tuple[Kind, str], tuple[int, bool]]
+Changes = dict[tuple[CatalogKind, str], tuple[int, bool]]
 """What the catalog's records say last: by kind and name, the log offset and whether it is there."""
 
 
@@ -82,7 +82,11 @@ def _known_topics(current: Mapping[str, Any], changes: Changes) -> set[str]:
     written_to = current.get(CATALOG_FILE, 0)
     known = set(current[TOPICS_FILE][0]) | set(current.get(FLOORS_FILE) or {})
     for (kind, name), (log_offset, is_there) in changes.items():
-        if kind in (Kind.TOPIC, Kind.FLOORS) and log_offset >= written_to and is_there:
+        if (
+            kind in (CatalogKind.TOPIC, CatalogKind.FLOORS)
+            and log_offset >= written_to
+            and is_there
+        ):
             known.add(name)
     return known
 

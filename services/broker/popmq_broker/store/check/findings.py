@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 FINDINGS_MAX: Final = 1_000
 
 
-class Finding(NamedTuple):
+class StoreFinding(NamedTuple):
     path: str
     offset: int
     """Of a queue, a queue offset; of the log, a log offset; else a byte of the file."""
@@ -18,16 +18,16 @@ class Finding(NamedTuple):
 class Findings:
     """The first `FINDINGS_MAX` of each, and how many there are."""
 
-    wrong: list[Finding] = field(default_factory=list)
+    wrong: list[StoreFinding] = field(default_factory=list)
     wrong_count: int = 0
-    notes: list[Finding] = field(default_factory=list)
+    notes: list[StoreFinding] = field(default_factory=list)
     """Nothing is lost: what a start repairs or passes over."""
 
     def add(self, path: Path, offset: int, reason: str) -> None:
         self.wrong_count += 1
         if len(self.wrong) < FINDINGS_MAX:
-            self.wrong.append(Finding(str(path), offset, reason))
+            self.wrong.append(StoreFinding(str(path), offset, reason))
 
     def note(self, path: Path, offset: int, reason: str) -> None:
         if len(self.notes) < FINDINGS_MAX:
-            self.notes.append(Finding(str(path), offset, reason))
+            self.notes.append(StoreFinding(str(path), offset, reason))

@@ -5,8 +5,8 @@ from typing import Final
 
 from popmq_broker.core.store.retention import (
     Disk,
+    DiskLimits,
     DiskState,
-    Limits,
     Pressure,
     next_state,
     pressure,
@@ -18,7 +18,7 @@ LOOK_INTERVAL_MS: Final = 1_000
 
 
 class DiskWatch:
-    def __init__(self, files: Files, folder: Path, limits: Limits, log: Log) -> None:
+    def __init__(self, files: Files, folder: Path, limits: DiskLimits, log: Log) -> None:
         self.state = DiskState.OK
         self.disk = Disk(0, 0)
         """As it was when it was last looked at."""

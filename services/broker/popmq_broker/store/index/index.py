@@ -24,7 +24,7 @@ from popmq_broker.store.index.index_file import (
     DamagedIndex,
     IndexFile,
 )
-from popmq_broker.store.index.index_kept import Kept
+from popmq_broker.store.index.index_kept import UnindexedRecords
 from popmq_broker.store.log.commit_log import CommitLog, ScanEnd
 from popmq_broker.store.queues.drafts import Pending
 from popmq_common.errors import Corrupt, DiskFull, IndexBehind, IndexDamaged
@@ -67,7 +67,7 @@ class Index:
         self._log = log
         self._files = found
         self._hashes = KeyHashes()
-        self._kept = Kept()
+        self._kept = UnindexedRecords()
         self._new_names = False
         """Of files that are not yet on disk."""
         self._saving = asyncio.Lock()

@@ -23,8 +23,8 @@ from popmq_broker.core.store.index import (
     ENTRY_BYTES,
     HEADER_BYTES,
     SLOT_BYTES,
-    Entry,
     Header,
+    IndexEntry,
     Sizes,
 )
 from popmq_broker.store.files.files import File, Files, disk_full
@@ -203,7 +203,7 @@ class IndexFile:
             raise DamagedIndex(f"{self.path}: slot {slot} names entry {number}")
         return number
 
-    def entry(self, number: int) -> Entry:
+    def entry(self, number: int) -> IndexEntry:
         """Raises `DamagedIndex` when it cannot be what was written."""
         at = number - self._written
         if at >= 0:
@@ -220,7 +220,7 @@ class IndexFile:
             raise DamagedIndex(f"{self.path}: entry {number} is {entry}")
         return entry
 
-    def chain(self, key_hash: int, begin_ms: int) -> Iterator[Entry]:
+    def chain(self, key_hash: int, begin_ms: int) -> Iterator[IndexEntry]:
         """All entries of the slot of messages stored at `begin_ms` or later, newest first; other
         hashes too: a long chain must be seen to be walked. Raises `DamagedIndex`."""
         number = self.newest(key_hash)
@@ -336,7 +336,7 @@ class IndexFile:
         slots[slot] = number
         self._changed.add(slot // PAGE_SLOTS)
 
-    def _entries(self, start: int, end: int) -> Iterator[Entry]:
+    def _entries(self, start: int, end: int) -> Iterator[IndexEntry]:
         while start < end:
             count = min(_PIECE_ENTRIES, end - start)
             yield from layout.decode_entries(

@@ -9,7 +9,7 @@ KEPT_BYTES_MAX: Final = 16 << 20
 """So far behind the log's end; what is farther behind is read from the log."""
 
 
-class Kept:
+class UnindexedRecords:
     def __init__(self) -> None:
         self.to = -1
         """Everything from where the index is to here is kept; −1: that cannot be said."""

@@ -23,7 +23,13 @@ from pathlib import Path
 
 from popmq_broker.core.store import queue_entry
 from popmq_broker.core.store.queue_entry import DAMAGED
-from popmq_broker.core.store.recovery import Decision, Scan, Verdict, judge_files, judge_scan
+from popmq_broker.core.store.recovery import (
+    RecoveryAction,
+    RecoveryDecision,
+    Scan,
+    judge_files,
+    judge_scan,
+)
 from popmq_broker.store.files import checkpoint_file, segments
 from popmq_broker.store.files.checkpoint_file import Marks
 from popmq_broker.store.files.config import StoreConfig
@@ -110,10 +116,10 @@ class Recovery:
         found = segments.numbered(self.files, folder)
         decision = judge_files(found, self.config.segment_bytes, self._mark)
         gone = [base for base, _ in found if base >= decision.log_end]
-        if decision.verdict is Verdict.REFUSE:
+        if decision.verdict is RecoveryAction.REFUSE:
             path = folder / segments.name(decision.log_end)
             raise Corrupt(path=path, offset=decision.log_end, reason=decision.reason)
-        if decision.verdict is Verdict.TRUNCATE:
+        if decision.verdict is RecoveryAction.TRUNCATE:
             path = folder / segments.name(decision.log_end)
             self._tell_truncated(path, decision)
             for base in reversed(gone):
@@ -232,9 +238,9 @@ class Recovery:
             )
         )
         path = commit_log.path(decision.log_end)
-        if decision.verdict is Verdict.REFUSE:
+        if decision.verdict is RecoveryAction.REFUSE:
             raise Corrupt(path=path, offset=decision.log_end, reason=decision.reason)
-        if decision.verdict is Verdict.TRUNCATE:
+        if decision.verdict is RecoveryAction.TRUNCATE:
             self._tell_truncated(path, decision)
             commit_log.truncate(decision.log_end)
             queues.cut(decision.log_end)
@@ -243,7 +249,7 @@ class Recovery:
             commit_log.start if mark is None else min(mark, commit_log.end), commit_log.end
         )
 
-    def _tell_truncated(self, path: Path, decision: Decision) -> None:
+    def _tell_truncated(self, path: Path, decision: RecoveryDecision) -> None:
         self.log.warning(
             "log.truncated", path=str(path), offset=decision.log_end, reason=decision.reason
         )

@@ -2,14 +2,14 @@
 
 from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.leases.grant import Grant, Lease
-from popmq_broker.core.leases.leases import STALE_DUE_MIN, GroupQueue, LeaseTable, Outcome
+from popmq_broker.core.leases.leases import STALE_DUE_MIN, GroupQueueState, LeaseOutcome, LeaseTable
 
 KEY = QueueKey("g", "t", 0)
 
 
-def table_with_queue() -> tuple[LeaseTable, GroupQueue]:
+def table_with_queue() -> tuple[LeaseTable, GroupQueueState]:
     table = LeaseTable()
-    queue = table.queues[KEY] = GroupQueue(KEY, 0)
+    queue = table.queues[KEY] = GroupQueueState(KEY, 0)
     return table, queue
 
 
@@ -29,7 +29,7 @@ def test_what_waits_for_its_revival_is_counted() -> None:
     table, queue = table_with_queue()
     table.add(queue, leases(3, 4, 5))
     table.add(queue, leases(9, popped_ms=50))
-    table.end(queue, 4, Outcome.ALREADY_ACKED)
+    table.end(queue, 4, LeaseOutcome.ALREADY_ACKED)
     assert [table.overdue_count(now_ms) for now_ms in (99, 100, 150)] == [0, 2, 3]
     table.take_due(100, 9)
     assert table.overdue_count(150) == 1
@@ -38,7 +38,7 @@ def test_what_waits_for_its_revival_is_counted() -> None:
 def test_a_grant_is_taken_in_parts_when_it_is_larger_than_what_is_wanted() -> None:
     table, queue = table_with_queue()
     table.add(queue, leases(3, 4, 5))
-    table.end(queue, 4, Outcome.ALREADY_ACKED)
+    table.end(queue, 4, LeaseOutcome.ALREADY_ACKED)
     assert [due.offsets for due in table.take_due(100, 1)] == [(3,)]
     assert [due.offsets for due in table.take_due(100, 9)] == [(5,)]
     assert table.take_due(100, 9) == []
@@ -66,7 +66,7 @@ def test_the_heap_does_not_grow_with_leases_that_ended() -> None:
     table, queue = table_with_queue()
     for offset in range(10 * STALE_DUE_MIN):
         table.add(queue, leases(offset))
-        table.end(queue, offset, Outcome.ALREADY_ACKED)
+        table.end(queue, offset, LeaseOutcome.ALREADY_ACKED)
     assert len(table._due) <= STALE_DUE_MIN + 1
     assert table.next_due_ms() is None
 
@@ -98,4 +98,4 @@ def test_a_queue_with_nothing_to_hand_out_and_nothing_to_commit_is_done() -> Non
     assert not queue.is_done_to(1), "what was handed out is not committed yet"
     queue.advance(1)
     assert queue.is_done_to(1)
-    assert not GroupQueue(KEY, 0, fifo=True).is_done_to(0), "an order may hold what came back"
+    assert not GroupQueueState(KEY, 0, fifo=True).is_done_to(0), "an order may hold what came back"

@@ -4,21 +4,21 @@ import pytest
 
 from popmq_broker.core.leases import order as module
 from popmq_broker.core.leases.grant import Grant, Lease
-from popmq_broker.core.leases.order import Entry, Order
+from popmq_broker.core.leases.order import FifoEntry, FifoQueue
 
 
 def lease(offset: int) -> Lease:
     return Lease(Grant(offset, 0, 100, 0, offset, 1), offset * 10, 10)
 
 
-def with_messages(*names: str) -> Order:
-    order = Order(0)
+def with_messages(*names: str) -> FifoQueue:
+    order = FifoQueue(0)
     for offset, name in enumerate(names):
-        order.found(Entry(offset, name, offset * 10, 10))
+        order.found(FifoEntry(offset, name, offset * 10, 10))
     return order
 
 
-def take(order: Order, count: int, room_bytes: int = 1_000, attempt_id: str = "") -> list[int]:
+def take(order: FifoQueue, count: int, room_bytes: int = 1_000, attempt_id: str = "") -> list[int]:
     entries = order.next_entries(count, room_bytes)
     for entry in entries:
         order.hold(entry, lease(entry.offset), attempt_id=attempt_id, counted=True)
@@ -65,9 +65,9 @@ def test_what_was_given_back_unread_is_no_failure() -> None:
 
 
 def test_first_passes_what_is_settled_or_was_filtered_out_and_frees_its_leases() -> None:
-    order = Order(0)
+    order = FifoQueue(0)
     for offset in (1, 2, 4):
-        order.found(Entry(offset, "a", 0, 10))
+        order.found(FifoEntry(offset, "a", 0, 10))
     assert take(order, 9) == [1, 2, 4]
     assert order.advance(5) == []
     assert order.first == 1

@@ -4,7 +4,7 @@ import pytest
 
 from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.leases.grant import NOT_STORED, Grant
-from popmq_broker.core.leases.leases import GroupQueue
+from popmq_broker.core.leases.leases import GroupQueueState
 from popmq_broker.core.leases.pop_buffer import (
     AT_ONCE_MS,
     QUEUE_GRANTS_MAX,
@@ -173,7 +173,7 @@ def test_the_heap_does_not_grow_with_grants_that_are_gone() -> None:
 
 
 def test_a_queue_commits_up_to_the_first_that_is_buffered() -> None:
-    queue = GroupQueue(KEY, 0)
+    queue = GroupQueueState(KEY, 0)
     queue.position = 9
     assert queue.needed_from == 9
     fill(buffer_of(), queue.unstored, (4, 2))

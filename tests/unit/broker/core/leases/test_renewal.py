@@ -4,7 +4,7 @@ import pytest
 
 from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.leases.grant import Grant, Lease
-from popmq_broker.core.leases.leases import GroupQueue, LeaseTable, Outcome
+from popmq_broker.core.leases.leases import GroupQueueState, LeaseOutcome, LeaseTable
 from popmq_broker.core.leases.renewal import renewed, returned
 
 KEY = QueueKey("g", "t", 0)
@@ -51,14 +51,14 @@ def test_pop_time_and_generation_stay_so_the_handle_does() -> None:
 @pytest.mark.parametrize("end", ["ack", "fence", "forget", "change", "goodbye"])
 def test_t30_whatever_ends_its_leases_a_client_leaves_nothing(end: str) -> None:
     table = LeaseTable()
-    queue = table.queues[KEY] = GroupQueue(KEY, 9)
+    queue = table.queues[KEY] = GroupQueueState(KEY, 9)
     made = grant()
     table.add(queue, {offset: Lease(made, 0, 1) for offset in (5, 6)})
     assert [held.offsets for held in table.renewals.of("c")] == [(5, 6)]
     if end == "ack":
-        table.end(queue, 5, Outcome.ALREADY_ACKED)
+        table.end(queue, 5, LeaseOutcome.ALREADY_ACKED)
         assert [held.offsets for held in table.renewals.of("c")] == [(6,)]
-        table.end(queue, 6, Outcome.ALREADY_ACKED)
+        table.end(queue, 6, LeaseOutcome.ALREADY_ACKED)
     elif end == "fence":
         table.fence(queue, 20)
     elif end == "forget":
@@ -71,7 +71,7 @@ def test_t30_whatever_ends_its_leases_a_client_leaves_nothing(end: str) -> None:
 
 def test_one_call_gives_no_more_than_asked_for_and_goes_on_where_it_stopped() -> None:
     table = LeaseTable()
-    queue = table.queues[KEY] = GroupQueue(KEY, 99)
+    queue = table.queues[KEY] = GroupQueueState(KEY, 99)
     for offset in range(10):
         table.add(queue, {offset: Lease(grant(client_id=f"c{offset % 3}"), 0, 1)})
     clients = ["c0", "c1", "c2", "nobody"]

@@ -1,14 +1,12 @@
 """Dead letters as values: what they tell, what they become, which are marked."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from popmq_broker.core.leases.nack import REASON_CHARS_MAX, clean_reason
 from popmq_broker.core.retries import redrive
-from popmq_broker.core.retries.redrive import Offsets, Selection
+from popmq_broker.core.retries.redrive import Selection
 from popmq_broker.core.retries.retry import dead_letter, is_first_of_pair, retry_or_dead_letter
-from popmq_broker.core.retries.send_back import Failure, decide
+from popmq_broker.core.retries.send_back import ConsumerFailure, decide
 from popmq_common.errors import Corrupt
 from popmq_common.records import hosts, properties
 from popmq_common.records.record import Record
@@ -74,7 +72,7 @@ def test_where_a_group_alone_gets_it_from() -> None:
 
 @pytest.mark.parametrize("in_place", [False, True])
 def test_what_was_sent_back_comes_again_as_what_was_sent_back(in_place: bool) -> None:
-    failure = Failure(level=-1, attempts=3 if in_place else 0)
+    failure = ConsumerFailure(level=-1, attempts=3 if in_place else 0)
     back = decide(record(**USERS), failure, "g", max_attempts=16, delays_ms=[1_000])
     letter = redrive.read(record()._replace(topic=back.topic, properties=back.properties))
     assert redrive.retries_of(letter, "g", fifo=False) == (None if in_place else "%RETRY%g")
@@ -104,18 +102,6 @@ def test_a_selection_needs_all_of_its_fields(wanted: Selection, found: bool) -> 
 def test_what_somebody_sent_to_the_dead_letters_by_himself_is_read_too() -> None:
     letter = redrive.read(record(DLQ_ATTEMPTS="many"))
     assert (letter.topic, letter.attempts, letter.queue_id) == ("", 0, -1)
-
-
-@given(st.lists(st.integers(0, 30)), st.integers(0, 30), st.integers(0, 30))
-def test_offsets_are_a_set_in_runs(added: list[int], start: int, end: int) -> None:
-    offsets = Offsets()
-    for offset in added:
-        offsets.add(offset)
-    assert list(offsets) == sorted(set(added))
-    assert all((offset in offsets) == (offset in added) for offset in range(32))
-    gaps = sum(offset + 1 not in added for offset in set(added))
-    assert offsets.run_count == gaps
-    assert offsets.count_between(start, end) == sum(start <= one < end for one in set(added))
 
 
 def test_a_mark_that_cannot_be_read_names_its_place() -> None:

@@ -4,7 +4,7 @@ core/retries/send_back.py."""
 import pytest
 
 from popmq_broker.core.retries.retry import DLQ_ATTEMPTS, is_first_of_pair
-from popmq_broker.core.retries.send_back import Back, Failure, decide
+from popmq_broker.core.retries.send_back import Back, ConsumerFailure, decide
 from popmq_broker.core.timers import timer_levels
 from popmq_common.records import hosts
 from popmq_common.records import properties as names
@@ -34,9 +34,9 @@ def record(failures: int = 0, **named: str) -> Record:
     )
 
 
-def back(of: Record, failure: Failure | None = None, max_attempts: int = 16) -> Back:
+def back(of: Record, failure: ConsumerFailure | None = None, max_attempts: int = 16) -> Back:
     return decide(
-        of, failure or Failure(), "billing", max_attempts=max_attempts, delays_ms=DELAYS_MS
+        of, failure or ConsumerFailure(), "billing", max_attempts=max_attempts, delays_ms=DELAYS_MS
     )
 
 
@@ -54,18 +54,18 @@ def test_each_failure_waits_a_level_longer_and_the_last_one_is_dead() -> None:
 
 def test_beyond_the_last_level_it_is_the_last_one() -> None:
     assert back(record(40), max_attempts=100).level == 18
-    assert back(record(), Failure(level=99)).level == 18
-    assert back(record(), Failure(delay_ms=10**9)).level == 18
+    assert back(record(), ConsumerFailure(level=99)).level == 18
+    assert back(record(), ConsumerFailure(delay_ms=10**9)).level == 18
 
 
 def test_without_levels_it_comes_at_once() -> None:
-    copy = decide(record(), Failure(), "billing", max_attempts=16, delays_ms=())
+    copy = decide(record(), ConsumerFailure(), "billing", max_attempts=16, delays_ms=())
     assert (copy.level, copy.dead, "DELAY" in of(copy)) == (0, False, False)
 
 
 @pytest.mark.parametrize(("delay_ms", "level"), [(0, 1), (1_000, 1), (1_001, 2), (61_000, 6)])
 def test_a_delay_is_the_first_level_that_is_as_long(delay_ms: int, level: int) -> None:
-    assert back(record(5), Failure(delay_ms=delay_ms)).level == level
+    assert back(record(5), ConsumerFailure(delay_ms=delay_ms)).level == level
 
 
 def test_a_copy_says_where_it_is_from_and_a_copy_of_it_says_the_same() -> None:
@@ -82,24 +82,24 @@ def test_a_copy_says_where_it_is_from_and_a_copy_of_it_says_the_same() -> None:
 
 
 def test_reasons_are_kept_for_the_dead_letter() -> None:
-    retried = of(back(record(), Failure(reason="no connection")))
+    retried = of(back(record(), ConsumerFailure(reason="no connection")))
     dead = of(back(record(15, **retried)))
     assert dead["DLQ_REASON"] == "no connection"
     assert (dead["DLQ_ORIGIN_TOPIC"], dead["DLQ_ORIGIN_MESSAGE_ID"]) == ("orders", "id-1")
     assert not {names.RETRY_REASON, "DELAY"} & dead.keys()
-    assert of(back(record(15, **retried), Failure(reason="late")))["DLQ_REASON"] == "late"
+    assert of(back(record(15, **retried), ConsumerFailure(reason="late")))["DLQ_REASON"] == "late"
     assert of(back(record(15)))["DLQ_REASON"] == "attempts used up"
-    rejected = of(back(record(4, **retried), Failure(level=-1)))
+    rejected = of(back(record(4, **retried), ConsumerFailure(level=-1)))
     assert rejected["DLQ_REASON"] == "rejected by the consumer"
     assert rejected[DLQ_ATTEMPTS] == "5"
-    assert of(back(record(), Failure(level=-1, attempts=9)))[DLQ_ATTEMPTS] == "9"
+    assert of(back(record(), ConsumerFailure(level=-1, attempts=9)))[DLQ_ATTEMPTS] == "9"
 
 
 def test_what_does_not_count_neither_counts_nor_leaves_a_reason() -> None:
-    copy = back(record(15), Failure(counted=False, reason="not now"))
+    copy = back(record(15), ConsumerFailure(counted=False, reason="not now"))
     assert (copy.level, copy.reconsume_times) == (18, 15)
     assert names.RETRY_REASON not in of(copy)
-    assert back(record(15), Failure(level=-1, counted=False)).dead
+    assert back(record(15), ConsumerFailure(level=-1, counted=False)).dead
 
 
 def test_a_copy_is_never_taken_for_the_half_of_a_pair_or_the_end_of_a_wait() -> None:

@@ -4,9 +4,15 @@ from itertools import product
 
 import pytest
 
-from popmq_broker.core.store.recovery import Decision, Scan, Verdict, judge_files, judge_scan
+from popmq_broker.core.store.recovery import (
+    RecoveryAction,
+    RecoveryDecision,
+    Scan,
+    judge_files,
+    judge_scan,
+)
 
-KEEP, TRUNCATE, REFUSE = Verdict.KEEP, Verdict.TRUNCATE, Verdict.REFUSE
+KEEP, TRUNCATE, REFUSE = RecoveryAction.KEEP, RecoveryAction.TRUNCATE, RecoveryAction.REFUSE
 
 
 @pytest.mark.parametrize(
@@ -44,14 +50,14 @@ KEEP, TRUNCATE, REFUSE = Verdict.KEEP, Verdict.TRUNCATE, Verdict.REFUSE
     ],
 )
 def test_files(
-    found: list[tuple[int, int]], mark: int | None, verdict: Verdict, log_end: int
+    found: list[tuple[int, int]], mark: int | None, verdict: RecoveryAction, log_end: int
 ) -> None:
     decision = judge_files(found, 100, mark)
     assert (decision.verdict, decision.log_end) == (verdict, log_end)
     assert bool(decision.reason) == (verdict is not KEEP)
 
 
-def expected(scan: Scan) -> tuple[Verdict, int]:
+def expected(scan: Scan) -> tuple[RecoveryAction, int]:
     """The second table again, row by row."""
     match scan.mark:
         case None:
@@ -86,8 +92,8 @@ def test_scans(mark: int | None, damaged: bool, later: int | None, half: int | N
 
 def test_reasons_say_what_was_found_and_what_should_be_there() -> None:
     scan = Scan(end=100, reason="the body's checksum is wrong", mark=120, damaged=True)
-    assert judge_scan(scan) == Decision(
+    assert judge_scan(scan) == RecoveryDecision(
         REFUSE, 100, "the body's checksum is wrong, but the log was on disk up to 120"
     )
     scan = Scan(end=100, reason="why", mark=None, damaged=True, later_record_at=130)
-    assert judge_scan(scan) == Decision(REFUSE, 100, "why, but a record follows at 130")
+    assert judge_scan(scan) == RecoveryDecision(REFUSE, 100, "why, but a record follows at 130")

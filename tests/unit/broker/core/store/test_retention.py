@@ -6,22 +6,22 @@ from itertools import product
 import pytest
 
 from popmq_broker.core.store.retention import (
-    Decision,
     Disk,
+    DiskLimits,
     DiskState,
     Keep,
-    Limits,
     Oldest,
     Policy,
     Pressure,
     Reason,
+    RetentionDecision,
     judge,
     next_state,
     pressure,
 )
 
 NONE, HIGH, OVER = Pressure.NONE, Pressure.HIGH, Pressure.OVER
-LIMITS = Limits(clean_percent=85, refuse_percent=90, reserve_bytes=50)
+LIMITS = DiskLimits(clean_percent=85, refuse_percent=90, reserve_bytes=50)
 HOUR_MS = 3_600_000
 NOW_MS = 100 * HOUR_MS
 END = 1_000
@@ -36,7 +36,7 @@ def test_pressure_by_use(free: int, expected: Pressure) -> None:
 
 
 def test_a_small_disk_is_full_when_its_reserve_is_reached() -> None:
-    limits = Limits(clean_percent=100, refuse_percent=100, reserve_bytes=50)
+    limits = DiskLimits(clean_percent=100, refuse_percent=100, reserve_bytes=50)
     assert pressure(Disk(100, 51), limits) is NONE
     assert pressure(Disk(100, 50), limits) is OVER
 
@@ -67,25 +67,25 @@ def test_sends_are_taken_again_only_without_pressure(
 
 def expected(
     oldest: Oldest, now: Pressure, needs: dict[str, int | None], hours: frozenset[int], hour: int
-) -> Decision:
+) -> RetentionDecision:
     """The second table again, row by row."""
     needed = tuple(sorted(name for name, at in needs.items() if at is not None and at < END))
     old = oldest.newest_ms < NOW_MS - 48 * HOUR_MS
     right_hour = not hours or hour in hours
     match (oldest.whole, bool(needed), old, now):
         case (False, _, _, _):
-            return Decision(None, Keep.IN_USE)
+            return RetentionDecision(None, Keep.IN_USE)
         case (_, True, _, Pressure.OVER):
-            return Decision(Reason.FORCED, None, needed)
+            return RetentionDecision(Reason.FORCED, None, needed)
         case (_, True, _, _):
-            return Decision(None, Keep.NEEDED, needed)
+            return RetentionDecision(None, Keep.NEEDED, needed)
         case (_, _, True, Pressure.NONE) if not right_hour:
-            return Decision(None, Keep.HOUR)
+            return RetentionDecision(None, Keep.HOUR)
         case (_, _, True, _):
-            return Decision(Reason.AGE)
+            return RetentionDecision(Reason.AGE)
         case (_, _, _, Pressure.NONE):
-            return Decision(None, Keep.YOUNG)
-    return Decision(Reason.DISK)
+            return RetentionDecision(None, Keep.YOUNG)
+    return RetentionDecision(Reason.DISK)
 
 
 @pytest.mark.parametrize("newest_ms", [NOW_MS, NOW_MS - 48 * HOUR_MS, NOW_MS - 48 * HOUR_MS - 1])

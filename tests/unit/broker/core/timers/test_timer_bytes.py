@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from popmq_broker.core.timers import timer, timer_bytes
-from popmq_broker.core.timers.timer_wheel import Entry
+from popmq_broker.core.timers.timer_wheel import WheelEntry
 from popmq_common.errors import PropertiesTooLarge
 from popmq_common.records import properties as names
 
@@ -39,7 +39,7 @@ def test_both_ways_say_the_same(named: dict[str, str], topic: str, rolled: bool,
     if end is None:
         return
     assert (end.topic, end.queue_id) == timer.real_place(decoded)
-    assert Entry(end.due_ms, 9, end.code) == timer.entry_of(decoded, 9)
+    assert WheelEntry(end.due_ms, 9, end.code) == timer.entry_of(decoded, 9)
     quick = timer_bytes.delivered(parked, end, 9)
     slow = names.decode(timer.delivered(decoded, "9"))
     assert quick is None or names.decode(quick) == slow

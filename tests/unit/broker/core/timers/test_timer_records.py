@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from popmq_broker.core.timers import timer, timer_levels
 from popmq_broker.core.timers.bits import Bits
-from popmq_broker.core.timers.timer_wheel import MARK, Entry
+from popmq_broker.core.timers.timer_wheel import MARK, WheelEntry
 from popmq_common.errors import BadRequest, Corrupt, PropertiesTooLarge
 from popmq_common.records import properties as names
 
@@ -23,7 +23,7 @@ def test_a_parked_record_says_where_and_when() -> None:
     }
     named = names.decode(parked)
     assert timer.real_place(named) == ("orders", 3)
-    assert timer.entry_of(named, 9) == Entry(5_000, 9, timer.code_of("orders", "ID"))
+    assert timer.entry_of(named, 9) == WheelEntry(5_000, 9, timer.code_of("orders", "ID"))
     delivered = timer.delivered(named, "9")
     assert names.decode(delivered) == NAMED | {"TIMER_OUT_MS": "5000", "__TIMER_OF": "9"}
     assert timer.ends(timer.ended_by(delivered) or "") == [9]
@@ -55,7 +55,7 @@ def test_a_rolled_record_counts() -> None:
     once = names.decode(timer.rolled(names.decode(parked), "9"))
     twice = names.decode(timer.rolled(once, "21"))
     assert (twice["TIMER_ROLL_TIMES"], twice["__TIMER_OF"]) == ("2", "21")
-    assert timer.entry_of(once, 21) == Entry(5_000, 21, timer.code_of("orders", "ID"))
+    assert timer.entry_of(once, 21) == WheelEntry(5_000, 21, timer.code_of("orders", "ID"))
 
 
 def test_the_mark_of_a_recall_is_rocketmqs() -> None:
@@ -64,13 +64,13 @@ def test_the_mark_of_a_recall_is_rocketmqs() -> None:
     assert named["TIMER_DEL_UNIQKEY"] == "orders+ID"
     assert (named["TAGS"], named["UNIQ_KEY"]) == ("_RECALL_TAG_", "ID")
     assert timer.ends(named["__TIMER_OF"]) == [9, 12]
-    assert timer.entry_of(named, 20) == Entry(5_000, 20, timer.code_of("orders", "ID") | MARK)
+    assert timer.entry_of(named, 20) == WheelEntry(5_000, 20, timer.code_of("orders", "ID") | MARK)
 
 
 def test_a_mark_of_an_older_rocketmq_names_the_id_alone() -> None:
     named = {"TIMER_DEL_UNIQKEY": "ID", "TIMER_OUT_MS": "5000", "REAL_TOPIC": "orders"}
     entry = timer.entry_of(named, 1)
-    assert entry == Entry(5_000, 1, timer.code_of("orders", "ID") | MARK)
+    assert entry == WheelEntry(5_000, 1, timer.code_of("orders", "ID") | MARK)
 
 
 def test_same_ids_in_two_topics_are_two_messages() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from popmq_broker.core.timers import timer_snapshot
-from popmq_broker.core.timers.timer_wheel import MARK, Entry, Wheel
+from popmq_broker.core.timers.timer_wheel import MARK, Wheel, WheelEntry
 from popmq_common.errors import Corrupt
 
 START_MS = 1_700_000_000_000
@@ -18,9 +18,9 @@ DELAYS = st.one_of(
 )
 
 
-def taken(wheel: Wheel, now_ms: int, count: int = 7) -> list[Entry]:
+def taken(wheel: Wheel, now_ms: int, count: int = 7) -> list[WheelEntry]:
     """All that is due, in small steps as an engine takes it."""
-    found: list[Entry] = []
+    found: list[WheelEntry] = []
     while True:
         opened = wheel.open_near(now_ms, 5)
         more = wheel.take_due(now_ms, count)
@@ -39,9 +39,9 @@ def test_everything_comes_out_once_and_in_time(
 ) -> None:
     rng = random.Random(seed)
     wheel, now_ms = Wheel(), START_MS
-    waiting: dict[int, Entry] = {}
+    waiting: dict[int, WheelEntry] = {}
     for offset, delay in enumerate(delays):
-        entry = Entry(now_ms + delay, offset, rng.choice([1, 2, 3, 1 | MARK]))
+        entry = WheelEntry(now_ms + delay, offset, rng.choice([1, 2, 3, 1 | MARK]))
         wheel.add(entry)
         waiting[offset] = entry
         if steps and rng.random() < 0.5:
@@ -75,10 +75,10 @@ def test_everything_comes_out_once_and_in_time(
 def test_a_snapshot_holds_what_waits(delays: list[int], step: int) -> None:
     wheel = Wheel()
     for offset, delay in enumerate(delays):
-        wheel.add(Entry(START_MS + delay, offset, offset * 7))
+        wheel.add(WheelEntry(START_MS + delay, offset, offset * 7))
     gone = {entry.offset for entry in taken(wheel, START_MS + step)}
     if delays and 0 not in gone:
-        wheel.remove(Entry(START_MS + delays[0], 0, 0))
+        wheel.remove(WheelEntry(START_MS + delays[0], 0, 0))
         gone.add(0)
     data = timer_snapshot.encode(wheel, 77, len(delays), {3: 9})
     saved = timer_snapshot.decode(data, where="here")
@@ -97,9 +97,9 @@ def test_twenty_thousand_of_one_millisecond_hold_nobody_up() -> None:
     """Each step is small, whatever a bucket holds."""
     wheel = Wheel()
     for offset in range(20_000):
-        wheel.add(Entry(START_MS + 5_000_000, offset, 1))
+        wheel.add(WheelEntry(START_MS + 5_000_000, offset, 1))
     now_ms, steps = START_MS + 5_000_000, 0
-    found: list[Entry] = []
+    found: list[WheelEntry] = []
     while len(found) < 20_000:
         wheel.open_near(now_ms, 4_096)
         batch = wheel.take_due(now_ms, 256)
@@ -115,8 +115,8 @@ def test_a_large_bucket_far_ahead_holds_up_nobody_who_is_due() -> None:
     now_ms = START_MS - START_MS % width_ms
     wheel.open_near(now_ms, 10)
     for offset in range(5_000):
-        wheel.add(Entry(now_ms + 2 * width_ms + offset, offset, 1))
-    wheel.add(Entry(now_ms + width_ms + 5_000, 5_000, 1))
+        wheel.add(WheelEntry(now_ms + 2 * width_ms + offset, offset, 1))
+    wheel.add(WheelEntry(now_ms + width_ms + 5_000, 5_000, 1))
     wheel.open_near(now_ms + width_ms + 5_000, 10)
     (due,) = wheel.take_due(now_ms + width_ms + 5_000, 10)
     assert due.offset == 5_000
@@ -126,7 +126,7 @@ def test_what_one_entry_costs() -> None:
     """A million take no more than 64 MiB, however scattered; measured in bench/extremes."""
     rng, wheel = random.Random(1), Wheel()
     for offset in range(5_000):
-        wheel.add(Entry(START_MS + rng.randrange(40 * 86_400_000), offset, offset))
+        wheel.add(WheelEntry(START_MS + rng.randrange(40 * 86_400_000), offset, offset))
     used = sum(
         getsizeof(part)
         for bucket in wheel.buckets()

@@ -4,7 +4,7 @@ import pytest
 
 from popmq_broker.core.retries.retry import is_first_of_pair
 from popmq_broker.core.transactions import transaction
-from popmq_broker.core.transactions.transaction import Half, Outcome, read_half, read_op
+from popmq_broker.core.transactions.transaction import Half, TransactionOutcome, read_half, read_op
 from popmq_common.errors import Corrupt, PropertiesTooLarge
 from popmq_common.records import hosts
 from popmq_common.records import properties as names
@@ -108,11 +108,11 @@ def test_one_that_rocketmq_wrote_again_is_settled_by_the_op_record_of_either() -
 
 def test_an_op_record_says_which_and_how() -> None:
     done = half({names.REAL_TOPIC: "orders"})
-    properties = names.decode(transaction.op_properties(done, Outcome.ROLLED_BACK))
+    properties = names.decode(transaction.op_properties(done, TransactionOutcome.ROLLED_BACK))
     assert properties[names.TAGS] == "d"
     assert transaction.op_body(done) == b"5,"
     op = read_op(record(properties, topic=HALF_OP_TOPIC, body=b"5,"), where="here")
-    assert (op.offsets, op.outcome, op.moved) == ((5,), Outcome.ROLLED_BACK, False)
+    assert (op.offsets, op.outcome, op.moved) == ((5,), TransactionOutcome.ROLLED_BACK, False)
     assert (op.origin_offset, op.origin_log_offset) == (5, 700)
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from popmq_broker.core.transactions.transaction import Half, Outcome
+from popmq_broker.core.transactions.transaction import Half, TransactionOutcome
 from popmq_broker.core.transactions.transaction_table import HalfTable
 
 INTERVAL_MS, CHECKS_MAX, AGE_MS_MAX = 30_000, 3, 1_000_000
@@ -78,9 +78,9 @@ def test_after_the_last_question_there_is_an_interval_to_answer_it() -> None:
     assert taken(halves, last_ms) == []
     given_up = halves.hopeless(last_ms)
     assert given_up is not None
-    halves.settle(given_up, Outcome.GIVEN_UP)
+    halves.settle(given_up, TransactionOutcome.GIVEN_UP)
     assert halves.hopeless(last_ms) is None
-    assert halves.outcome_of(1, 100) is Outcome.GIVEN_UP
+    assert halves.outcome_of(1, 100) is TransactionOutcome.GIVEN_UP
 
 
 def test_what_is_too_old_is_hopeless_though_nobody_was_asked() -> None:
@@ -91,7 +91,7 @@ def test_what_is_too_old_is_hopeless_though_nobody_was_asked() -> None:
     oldest = halves.hopeless(AGE_MS_MAX)
     assert oldest is not None
     assert oldest.origin_offset == 1
-    halves.settle(oldest, Outcome.GIVEN_UP)
+    halves.settle(oldest, TransactionOutcome.GIVEN_UP)
     assert halves.hopeless(AGE_MS_MAX) is None
 
 
@@ -115,9 +115,9 @@ def test_only_what_was_settled_so_is_answered_so() -> None:
     for i in range(3):
         one = half(i)
         halves.add(one)
-        halves.settle(one, Outcome.COMMITTED)
+        halves.settle(one, TransactionOutcome.COMMITTED)
     assert halves.outcome_of(0, 0) is None, "forgotten"
-    assert halves.outcome_of(2, 200) is Outcome.COMMITTED
+    assert halves.outcome_of(2, 200) is TransactionOutcome.COMMITTED
     assert halves.outcome_of(2, 201) is None, "another one"
 
 
@@ -133,10 +133,10 @@ def test_positions_and_log_are_needed_from_the_lowest() -> None:
     halves.move(first, to=half(9))
     assert halves.positions(10, 4) == (6, 3)
     assert halves.get(4) is halves.at(9)
-    halves.settle(second, Outcome.COMMITTED)
+    halves.settle(second, TransactionOutcome.COMMITTED)
     assert halves.needed_from() == 900
-    halves.settle(first, Outcome.COMMITTED)
-    assert halves.outcome_of(4, 400) is Outcome.COMMITTED
+    halves.settle(first, TransactionOutcome.COMMITTED)
+    assert halves.outcome_of(4, 400) is TransactionOutcome.COMMITTED
 
 
 def test_only_what_holds_old_files_for_long_is_moved() -> None:
@@ -153,9 +153,9 @@ def test_half_messages_that_come_and_go_leave_nothing_behind() -> None:
         one = half(i, due_ms=10**9)
         halves.add(one)
         if i:
-            halves.settle(one, Outcome.COMMITTED)
+            halves.settle(one, TransactionOutcome.COMMITTED)
     assert len(halves) == 1
     assert len(halves._agendas["t"].due) < 100
     assert halves.counts() == {"t": 1}
-    halves.settle(next(iter(halves)), Outcome.ROLLED_BACK)
+    halves.settle(next(iter(halves)), TransactionOutcome.ROLLED_BACK)
     assert halves.counts() == {}

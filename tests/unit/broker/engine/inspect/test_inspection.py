@@ -7,7 +7,7 @@ from harness.broker import EngineDriver
 from harness.names import GROUP, TOPIC
 
 from popmq_broker.core.filters.filter import parse_tags
-from popmq_broker.core.polls.receives import LastReceives, Receive
+from popmq_broker.core.polls.receives import LastReceive, LastReceives
 from popmq_broker.engine.inspect.inspection import foreign_owner
 from popmq_internal.v1 import link_pb2 as link
 
@@ -131,7 +131,7 @@ def test_files_of_another_user(driver: EngineDriver, monkeypatch: pytest.MonkeyP
 def test_last_receives_are_bounded() -> None:
     receives = LastReceives(pairs_max=2)
     for group in ("a", "b", "a", "c"):
-        receives.note(group, "t", Receive(1, parse_tags("x"), "x"))
+        receives.note(group, "t", LastReceive(1, parse_tags("x"), "x"))
     assert len(receives) == 2
     assert receives.of("b", "t") is None
     assert receives.of("a", "t") is not None
