@@ -27,7 +27,7 @@ from popmq.errors import (
     TooManyRequests,
     TopicNotFound,
 )
-from popmq.message import Message, ReceivedMessage, SendReceipt
+from popmq.message import Message, ReceivedMessage
 from popmq.outcome import Reject, Retry
 from popmq.producer.producer import Producer
 from popmq.producer.transaction import HalfMessage, Resolution
@@ -38,6 +38,7 @@ from popmq.pull.pull import PullConsumer
 from popmq.pull.push import PushConsumer
 from popmq.pull.send_back import RetryAtLevel
 from popmq.pull.shares import Queue, Strategy
+from popmq.send_receipt import SendReceipt
 from popmq.serializer import Json, Model, Serializer
 
 __all__ = [

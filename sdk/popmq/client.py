@@ -24,7 +24,7 @@ from popmq.consumer.lease import Leases
 from popmq.consumer.receiving import Receiving, Wanted
 from popmq.consumer.settling import Settling
 from popmq.errors import PopMQClientError, check
-from popmq.message import Message, ReceivedMessage, SendReceipt
+from popmq.message import Message, ReceivedMessage
 from popmq.observed import (
     ObservedProducer,
     ObservedReceiving,
@@ -36,6 +36,7 @@ from popmq.observer import ClientFacts, Instrumentation, Observer
 from popmq.producer.producer import Bytes, Producer, ProducerBounds, all_sent
 from popmq.producer.sending import Sending
 from popmq.producer.transaction import Transactions
+from popmq.send_receipt import SendReceipt
 from popmq.serializer import Serializer
 
 T = TypeVar("T")

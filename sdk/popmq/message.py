@@ -31,16 +31,6 @@ def size_bytes(body: bytes, properties: Mapping[str, str] | None) -> int:
     return size + sum(len(k) + len(v) for k, v in properties.items()) if properties else size
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendReceipt:
-    """The message is stored and on disk."""
-
-    message_id: str
-    queue_offset: int
-    recall_handle: str = ""
-    """Of a message that waits for its time: `Client.recall` takes it back by this."""
-
-
 class Holder(Protocol):
     """What a message was received from, and can be settled with."""
 

@@ -13,11 +13,12 @@ from popmq.consumer.lease import Leases
 from popmq.consumer.receiving import Receiving, Wanted
 from popmq.consumer.settling import Settling
 from popmq.errors import PopMQClientError
-from popmq.message import Holder, Message, ReceivedMessage, SendReceipt
+from popmq.message import Holder, Message, ReceivedMessage
 from popmq.observer import Observer
 from popmq.producer.producer import Producer
 from popmq.producer.sending import Sending
 from popmq.producer.transaction import HalfMessage, Transactions
+from popmq.send_receipt import SendReceipt
 from popmq.serializer import Serializer
 
 T = TypeVar("T")

@@ -24,9 +24,10 @@ from popmq.client import Client as AsyncClient
 from popmq.consumer.consumer import Consumer as AsyncConsumer
 from popmq.consumer.consumer import ConsumerOptions
 from popmq.errors import ClientClosed, PopMQClientError
-from popmq.message import Message, ReceivedMessage, SendReceipt
+from popmq.message import Message, ReceivedMessage
 from popmq.producer.producer import Producer as AsyncProducer
 from popmq.producer.producer import ProducerBounds
+from popmq.send_receipt import SendReceipt
 from popmq.serializer import Serializer
 
 T = TypeVar("T")

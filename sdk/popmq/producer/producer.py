@@ -20,8 +20,9 @@ from typing import Any, Final, Generic, Literal, Self, TypedDict, TypeVar, overl
 from popmq._core.gather import Bounds
 from popmq.connection.batching import Answers, Batches, Room
 from popmq.errors import ClientClosed, NotAllSent, PopMQClientError
-from popmq.message import Message, SendReceipt, size_bytes
+from popmq.message import Message, size_bytes
 from popmq.producer.sending import Sending
+from popmq.send_receipt import SendReceipt
 from popmq.serializer import Serializer
 
 T = TypeVar("T")

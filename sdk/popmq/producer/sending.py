@@ -18,7 +18,8 @@ from popmq.connection.connection import ATTEMPTS, BACKOFF, Connection
 from popmq.connection.repeating import ask_each
 from popmq.connection.telemetry import Telemetry
 from popmq.errors import BrokerUnavailable, PopMQClientError, check, error_of
-from popmq.message import Message, SendReceipt
+from popmq.message import Message
+from popmq.send_receipt import SendReceipt
 
 _IDS: Final[dict[int, MessageIds]] = {}
 """By process id: a forked process has those of its parent too."""
