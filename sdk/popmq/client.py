@@ -35,7 +35,7 @@ from popmq.observed import (
 from popmq.observer import ClientFacts, Instrumentation, Observer
 from popmq.producer.producer import Bytes, Producer, ProducerBounds, all_sent
 from popmq.producer.sending import Sending
-from popmq.producer.transaction import Transactions
+from popmq.producer.transaction import ClientTransactions
 from popmq.send_receipt import SendReceipt
 from popmq.serializer import Serializer
 
@@ -83,7 +83,9 @@ class Client:
         self.receiving = Receiving(connection, telemetry)
         self.leases = Leases(connection)
         self.settling = Settling(connection, self.leases)
-        self.transactions = Transactions(connection, telemetry, self.sending.ids, send_attempts)
+        self.transactions = ClientTransactions(
+            connection, telemetry, self.sending.ids, send_attempts
+        )
         self._producers: list[Producer[Any]] = []
         self.observer: Observer | None = None
         """Is told of what is done; of the `instrumentation`."""
