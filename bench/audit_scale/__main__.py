@@ -22,7 +22,7 @@ from audit_scale import snapshot
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
 from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES
 from popmq_pipelines.snapshot.schemas import struct
-from popmq_pipelines.tables import io, session
+from popmq_pipelines.tables import opened_snapshot, session
 
 MASTER: Final = "local[2]"
 DRIVER_MEMORY: Final = "4g"
@@ -64,7 +64,7 @@ def measure(message_count: int) -> Measured:
         read_s = time.monotonic() - began
         tell("read plainly", began)
         began = time.monotonic()
-        opened = io.open_snapshot(place)
+        opened = opened_snapshot.open_snapshot(place)
         report = reconcile(spark, opened, Path(folder) / "out", grace_ms=GRACE_MS)
         audit_s = time.monotonic() - began
         tell(f"audited: {report.verdict.value}", began)
@@ -77,7 +77,7 @@ def warm_up(spark: SparkSession, folder: Path) -> None:
     """A small audit: what a JVM does once is no time of the rows."""
     place = folder / "warm"
     snapshot.write(place, 10_000)
-    reconcile(spark, io.open_snapshot(place), None, grace_ms=GRACE_MS)
+    reconcile(spark, opened_snapshot.open_snapshot(place), None, grace_ms=GRACE_MS)
 
 
 def read_all(frame: DataFrame) -> None:

@@ -16,7 +16,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from popmq import Message
-from popmq.sync import Client
+from popmq.sync import SyncClient
 from sdk_compare import report
 from sdk_compare.counting import BODY
 from sdk_compare.server import POPMQ, apart, new_group
@@ -50,7 +50,7 @@ class Bench:
 
 
 def send(endpoint: str, topic: str, count: int) -> None:
-    with Client(endpoint) as client:
+    with SyncClient(endpoint) as client:
         client.producer().send_many(topic, [Message(body=BODY)] * count)
 
 

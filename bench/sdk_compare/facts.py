@@ -19,7 +19,7 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import Any
 
-from popmq.sync import Client
+from popmq.sync import SyncClient
 from sdk_compare.server import new_group, standalone
 from sdk_compare.sides import OFFICIAL, ROOT, official_python
 
@@ -142,7 +142,7 @@ def stopped(endpoint: str) -> dict[str, str]:
     for name, command in commands().items():
         topic, group = f"stop-{name}", f"stop-{name}"
         new_group(endpoint, group)
-        with Client(endpoint) as client:
+        with SyncClient(endpoint) as client:
             for i in range(4 * HELD):
                 client.producer().send(topic, b"%d" % i)
         with probe(command, "handle", endpoint, topic, group, str(HELD)) as running:
@@ -167,7 +167,7 @@ def _again(endpoint: str, topic: str, group: str, begun: set[str]) -> str:
     first: set[str] = set()
     last_s = 0.0
     counted = 0
-    with Client(endpoint) as client, client.consumer(topic, group, held_max=64) as consumer:
+    with SyncClient(endpoint) as client, client.consumer(topic, group, held_max=64) as consumer:
         while time.monotonic() < began_s + AGAIN_S and len(first | twice) < 4 * HELD:
             for message in consumer.receive(64, wait_s=1):
                 text = message.body.decode()

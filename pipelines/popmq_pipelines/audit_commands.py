@@ -121,7 +121,7 @@ def _spark(app: str, options: argparse.Namespace, row_count: int | None) -> "Spa
 def _reconcile(options: argparse.Namespace) -> int:
     from popmq_pipelines.jobs.backfill import row_count
     from popmq_pipelines.jobs.reconcile import reconcile
-    from popmq_pipelines.tables import io, ledger, ledger_tables, session
+    from popmq_pipelines.tables import ledger, ledger_tables, opened_snapshot, session
 
     if not options.snapshot.is_dir():
         return _fail(f"{options.snapshot} is no directory")
@@ -135,7 +135,7 @@ def _reconcile(options: argparse.Namespace) -> int:
     except (session.JavaMissing, ledger.LedgerDamaged) as wrong:
         return _fail(str(wrong))
     try:
-        snapshot = io.open_next(options.snapshot, audited)
+        snapshot = opened_snapshot.open_next(options.snapshot, audited)
         grace_ms = int(options.grace_s * 1000)
         report = reconcile(spark, snapshot, options.out, grace_ms=grace_ms)
     finally:
@@ -144,7 +144,7 @@ def _reconcile(options: argparse.Namespace) -> int:
 
 
 def _backfill(options: argparse.Namespace) -> int:
-    from popmq_pipelines.audit.verdict import Verdict
+    from popmq_pipelines.audit.verdict import AuditVerdict
     from popmq_pipelines.jobs.backfill import NoSuchSnapshot, backfill, pending, row_count, too_old
     from popmq_pipelines.tables import session
     from popmq_pipelines.tables.ledger import LedgerDamaged
@@ -175,7 +175,7 @@ def _backfill(options: argparse.Namespace) -> int:
     finally:
         spark.stop()
     late = too_old(options.snapshots, options.out, _max_age_s(options), time.time())
-    if late is not None and codes[-1] != Verdict.FAIL.exit_code:
+    if late is not None and codes[-1] != AuditVerdict.FAIL.exit_code:
         return _tell(late, options.snapshots, options)
     if len(codes) == 1:
         print("Nothing new; the last report was:", file=sys.stderr)
@@ -225,9 +225,9 @@ def _schedule(options: argparse.Namespace) -> int:
 
 def _tell(report: "Report", snapshot: Path, options: argparse.Namespace) -> int:
     """Writes and prints what was asked for; returns the exit code."""
-    from popmq_pipelines.report.publish import Places, publish
+    from popmq_pipelines.report.publish import ReportTargets, publish
 
-    places = Places(
+    places = ReportTargets(
         out=options.out if options.command in ("reconcile", "backfill") else None,
         html=options.html,
         markdown=options.markdown,

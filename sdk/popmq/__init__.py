@@ -6,11 +6,10 @@ renew leases; `App` gives messages to handlers. `popmq.sync` is for code without
 `nack` and `reject` need a PopMQ server.
 """
 
-from popmq._core.inspected import Place
+from popmq._core.message_inspection import Place
 from popmq._core.signature import Credentials
 from popmq._core.topology import DeadLetter, Exponential, Group, Topic
 from popmq.app.app import App
-from popmq.app.handlers import Idempotence
 from popmq.client import Client
 from popmq.connection.endpoints import Tls
 from popmq.consumer.consumer import Consumer
@@ -27,17 +26,19 @@ from popmq.errors import (
     TooManyRequests,
     TopicNotFound,
 )
-from popmq.message import Message, ReceivedMessage, SendReceipt
+from popmq.handle_once import Idempotence
+from popmq.message import Message, ReceivedMessage
 from popmq.outcome import Reject, Retry
 from popmq.producer.producer import Producer
 from popmq.producer.transaction import HalfMessage, Resolution
+from popmq.pull.assignment import Queue, Strategy
 from popmq.pull.broadcast import BroadcastConsumer
+from popmq.pull.offset_store import Start
 from popmq.pull.orderly import OrderlyConsumer
-from popmq.pull.places import Start
 from popmq.pull.pull import PullConsumer
 from popmq.pull.push import PushConsumer
 from popmq.pull.send_back import RetryAtLevel
-from popmq.pull.shares import Queue, Strategy
+from popmq.send_receipt import SendReceipt
 from popmq.serializer import Json, Model, Serializer
 
 __all__ = [

@@ -24,7 +24,7 @@ from popmq.consumer.lease import Leases
 from popmq.consumer.receiving import Receiving, Wanted
 from popmq.consumer.settling import Settling
 from popmq.errors import PopMQClientError, check
-from popmq.message import Message, ReceivedMessage, SendReceipt
+from popmq.message import Message, ReceivedMessage
 from popmq.observed import (
     ObservedProducer,
     ObservedReceiving,
@@ -35,7 +35,8 @@ from popmq.observed import (
 from popmq.observer import ClientFacts, Instrumentation, Observer
 from popmq.producer.producer import Bytes, Producer, ProducerBounds, all_sent
 from popmq.producer.sending import Sending
-from popmq.producer.transaction import Transactions
+from popmq.producer.transaction import ClientTransactions
+from popmq.send_receipt import SendReceipt
 from popmq.serializer import Serializer
 
 T = TypeVar("T")
@@ -82,7 +83,9 @@ class Client:
         self.receiving = Receiving(connection, telemetry)
         self.leases = Leases(connection)
         self.settling = Settling(connection, self.leases)
-        self.transactions = Transactions(connection, telemetry, self.sending.ids, send_attempts)
+        self.transactions = ClientTransactions(
+            connection, telemetry, self.sending.ids, send_attempts
+        )
         self._producers: list[Producer[Any]] = []
         self.observer: Observer | None = None
         """Is told of what is done; of the `instrumentation`."""

@@ -12,12 +12,10 @@ PopMQClientError
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from apache.rocketmq.v2 import definition_pb2 as v2
-
-if TYPE_CHECKING:
-    from popmq.message import SendReceipt
+from popmq.send_receipt import SendReceipt
 
 
 class PopMQClientError(Exception):
@@ -39,7 +37,7 @@ class NotHeld(PopMQClientError):
 class NotAllSent(ExceptionGroup[PopMQClientError], PopMQClientError):
     """A group of what went wrong, so `except*` takes it apart."""
 
-    results: "list[SendReceipt | PopMQClientError]"
+    results: list[SendReceipt | PopMQClientError]
     """Per message its receipt or its error, in the order of the messages."""
 
     def __new__(cls, results: "Sequence[SendReceipt | PopMQClientError]") -> Self:

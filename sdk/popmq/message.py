@@ -31,17 +31,7 @@ def size_bytes(body: bytes, properties: Mapping[str, str] | None) -> int:
     return size + sum(len(k) + len(v) for k, v in properties.items()) if properties else size
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendReceipt:
-    """The message is stored and on disk."""
-
-    message_id: str
-    queue_offset: int
-    recall_handle: str = ""
-    """Of a message that waits for its time: `Client.recall` takes it back by this."""
-
-
-class Holder(Protocol):
+class MessageHolder(Protocol):
     """What a message was received from, and can be settled with."""
 
     async def ack(self, message: "ReceivedMessage") -> None: ...
@@ -83,7 +73,7 @@ class ReceivedMessage:
     since which start, seek or reset it was handed out."""
     body_error: str = ""
     """Why the body could not be unpacked; it is then as it came. Empty: nothing is wrong."""
-    holder: Holder | None = field(default=None, repr=False, compare=False)
+    holder: MessageHolder | None = field(default=None, repr=False, compare=False)
     unanswered_s: float | None = field(default=None, repr=False, compare=False)
     """So long a change of its invisible time was to hold it, whose answer did not come: the handle
     may be void by now. None: there is no such change."""
@@ -113,7 +103,7 @@ class ReceivedMessage:
         """Hold it for `seconds` from now; 0 gives it back at once."""
         await self._held_by().extend(self, seconds)
 
-    def _held_by(self) -> Holder:
+    def _held_by(self) -> MessageHolder:
         if self.holder is None:
             raise NotHeld(
                 f"message {self.message_id} was not received by a lease: "

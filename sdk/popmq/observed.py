@@ -13,11 +13,12 @@ from popmq.consumer.lease import Leases
 from popmq.consumer.receiving import Receiving, Wanted
 from popmq.consumer.settling import Settling
 from popmq.errors import PopMQClientError
-from popmq.message import Holder, Message, ReceivedMessage, SendReceipt
+from popmq.message import Message, MessageHolder, ReceivedMessage
 from popmq.observer import Observer
 from popmq.producer.producer import Producer
 from popmq.producer.sending import Sending
-from popmq.producer.transaction import HalfMessage, Transactions
+from popmq.producer.transaction import ClientTransactions, HalfMessage
+from popmq.send_receipt import SendReceipt
 from popmq.serializer import Serializer
 
 T = TypeVar("T")
@@ -83,7 +84,7 @@ class ObservedProducer(Producer[T]):
         return results
 
 
-class ObservedTransactions(Transactions):
+class ObservedTransactions(ClientTransactions):
     def __init__(self, observer: Observer, *parts: Any) -> None:
         super().__init__(*parts)
         self._observer = observer
@@ -120,7 +121,7 @@ class ObservedReceiving(Receiving):
         self._observer = observer
 
     async def receive(
-        self, wanted: Wanted, max_messages: int, wait_s: float, holder: Holder | None
+        self, wanted: Wanted, max_messages: int, wait_s: float, holder: MessageHolder | None
     ) -> list[ReceivedMessage]:
         with self._observer.receive(wanted.topic, wanted.group) as receives:
             found = await super().receive(wanted, max_messages, wait_s, holder)

@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import Literal, Protocol, Self
 
 from popmq.errors import PopMQClientError
-from popmq.message import Message, ReceivedMessage, SendReceipt
+from popmq.message import Message, ReceivedMessage
+from popmq.send_receipt import SendReceipt
 
 Settlement = Literal["ack", "nack", "reject", "extend"]
 """How a message that is held is settled, or held longer."""

@@ -19,14 +19,15 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self, TypeVar, Unpack, overload
 
-from popmq.admin.sync_admin import Admin
+from popmq.admin.sync_admin import SyncAdmin
 from popmq.client import Client as AsyncClient
 from popmq.consumer.consumer import Consumer as AsyncConsumer
 from popmq.consumer.consumer import ConsumerOptions
 from popmq.errors import ClientClosed, PopMQClientError
-from popmq.message import Message, ReceivedMessage, SendReceipt
+from popmq.message import Message, ReceivedMessage
 from popmq.producer.producer import Producer as AsyncProducer
 from popmq.producer.producer import ProducerBounds
+from popmq.send_receipt import SendReceipt
 from popmq.serializer import Serializer
 
 T = TypeVar("T")
@@ -86,7 +87,7 @@ class OwnLoop(Loop):
             self._loop.close()
 
 
-class Producer(Generic[T]):
+class SyncProducer(Generic[T]):
     """See `popmq.Producer`."""
 
     def __init__(self, loop: Loop, made: AsyncProducer[T]) -> None:
@@ -134,7 +135,7 @@ class Producer(Generic[T]):
         self._loop.call(self._made.flush())
 
 
-class Consumer:
+class SyncConsumer:
     """See `popmq.Consumer`. Messages are settled here: `message.ack()` is for async code."""
 
     def __init__(self, loop: Loop, made: AsyncConsumer) -> None:
@@ -185,7 +186,7 @@ class Consumer:
         self._loop.call(self._made.close())
 
 
-class Client:
+class SyncClient:
     """See `popmq.Client`; the arguments are the same."""
 
     def __init__(self, endpoint: str = "127.0.0.1:8081", **options: Any) -> None:
@@ -193,7 +194,7 @@ class Client:
 
     def _begin(self, made: AsyncClient, loop: Loop) -> None:
         self._made, self._loop = made, loop
-        self.admin = Admin(loop, made.admin)
+        self.admin = SyncAdmin(loop, made.admin)
         """Topics, groups, dead letters, messages, transactions."""
 
     @classmethod
@@ -222,20 +223,20 @@ class Client:
             self._loop.close()
 
     @overload
-    def producer(self, **bounds: Unpack[ProducerBounds]) -> Producer[bytes]: ...
+    def producer(self, **bounds: Unpack[ProducerBounds]) -> SyncProducer[bytes]: ...
     @overload
     def producer(
         self, serializer: Serializer[T], **bounds: Unpack[ProducerBounds]
-    ) -> Producer[T]: ...
+    ) -> SyncProducer[T]: ...
     def producer(
         self, serializer: Serializer[Any] | None = None, **bounds: Unpack[ProducerBounds]
-    ) -> Producer[Any]:
+    ) -> SyncProducer[Any]:
         if serializer is None:
-            return Producer(self._loop, self._made.producer(**bounds))
-        return Producer(self._loop, self._made.producer(serializer, **bounds))
+            return SyncProducer(self._loop, self._made.producer(**bounds))
+        return SyncProducer(self._loop, self._made.producer(serializer, **bounds))
 
-    def consumer(self, topic: str, group: str, **options: Unpack[ConsumerOptions]) -> Consumer:
-        return Consumer(self._loop, self._made.consumer(topic, group, **options))
+    def consumer(self, topic: str, group: str, **options: Unpack[ConsumerOptions]) -> SyncConsumer:
+        return SyncConsumer(self._loop, self._made.consumer(topic, group, **options))
 
     def send(
         self,
@@ -269,3 +270,9 @@ class Client:
 async def _next(messages: Any) -> ReceivedMessage:
     message: ReceivedMessage = await anext(messages)
     return message
+
+
+# The names that code without asyncio imports from here.
+Client = SyncClient
+Consumer = SyncConsumer
+Producer = SyncProducer

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from popmq_pipelines.audit.verdict import Report
 from popmq_pipelines.export.export import export
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
-from popmq_pipelines.tables import io, results
+from popmq_pipelines.tables import opened_snapshot, results
 
 LONG_MS = INVISIBLE_MS + GRACE_MS + 1
 
@@ -35,7 +35,7 @@ class Bench:
         export(self.log.data_dir, self.snapshot, "s1")
 
     def judge(self) -> Report:
-        snapshot = io.open_snapshot(self.snapshot)
+        snapshot = opened_snapshot.open_snapshot(self.snapshot)
         return reconcile(self.spark, snapshot, self.out, grace_ms=GRACE_MS)
 
     def audit(self) -> Report:

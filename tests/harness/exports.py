@@ -16,7 +16,7 @@ Rows = list[tuple[Any, ...]]
 
 
 async def in_this_process(order: str, tell: Callable[[int], None]) -> dict[str, Any]:
-    return exporter.result(exporter.run(exporter.read_order(order), tell))
+    return exporter.result(exporter.run(exporter.read_request(order), tell))
 
 
 def export(driver: EngineDriver, *, whole: bool = False) -> link.FinishedExport:

@@ -12,7 +12,7 @@ from fast_depends import Depends, dependency_provider
 from integration.served import running, serving, until
 
 from popmq import App, Client, Json, ReceivedMessage, RefusedByServer, Reject, Topic
-from popmq.sync import Client as SyncClient
+from popmq.sync import SyncClient
 from popmq.testing import PopmqBroker
 
 Next = Callable[[ReceivedMessage], Awaitable[None]]

@@ -200,7 +200,7 @@ async def test_it_holds_no_more_messages_than_it_may(server: str) -> None:
     async def handle(message: ReceivedMessage) -> None:
         nonlocal most
         held.add(message.body)
-        most = max(most, consumer._room.messages)
+        most = max(most, consumer._budget.messages)
         await go.wait()
 
     consumer = PushConsumer(
@@ -212,7 +212,7 @@ async def test_it_holds_no_more_messages_than_it_may(server: str) -> None:
         **QUICK,  # type: ignore[arg-type]
     )
     async with running(consumer, handle):
-        await until(lambda: consumer._room.messages == 5 and len(held) == 3)
+        await until(lambda: consumer._budget.messages == 5 and len(held) == 3)
         assert [sum(pull.positions().values()) for pull in consumer._pulls] == [5, 0]
         go.set()
         await until(lambda: len(held) == 40)

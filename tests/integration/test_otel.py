@@ -296,7 +296,7 @@ async def test_a_handler_in_a_thread_is_part_of_its_span(
 def test_the_client_without_asyncio(popmq_broker: PopmqBroker, told: Telling) -> None:
     tracer = told.tracer_provider.get_tracer("application")
     with (
-        sync.Client(popmq_broker.endpoint, instrumentation=told.otel) as made,
+        sync.SyncClient(popmq_broker.endpoint, instrumentation=told.otel) as made,
         tracer.start_as_current_span("script"),
     ):
         made.producer().send("orders", b"1")

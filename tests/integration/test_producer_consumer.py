@@ -281,7 +281,7 @@ async def test_code_without_asyncio_may_use_several_threads(endpoint: str) -> No
     done: set[bytes] = set()
 
     def work() -> None:
-        with sync.Client(endpoint) as client:
+        with sync.SyncClient(endpoint) as client:
             producer = client.producer()
             senders = [
                 threading.Thread(target=send, args=(producer, number)) for number in range(4)
@@ -299,7 +299,7 @@ async def test_code_without_asyncio_may_use_several_threads(endpoint: str) -> No
         with pytest.raises(ClientClosed):
             producer.send("t", b"x")
 
-    def send(producer: sync.Producer[bytes], number: int) -> None:
+    def send(producer: sync.SyncProducer[bytes], number: int) -> None:
         for i in range(10):
             producer.send("t", b"%d-%d" % (number, i))
 

@@ -14,7 +14,7 @@ from harness.certificates import self_signed
 from harness.processes import Server, standalone
 from integration.served import serving
 
-from popmq.sync import Client
+from popmq.sync import SyncClient
 
 WITHIN_S = 60.0
 HANDLERS = """
@@ -63,7 +63,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture
 def topic(server: Server) -> Iterator[str]:
     """Of this test alone."""
-    with Client(server.endpoint) as client:
+    with SyncClient(server.endpoint) as client:
         yield "orders"
         names = [topic.name for topic in client.admin.list_topics()]
         for group in client.admin.list_groups():
@@ -114,7 +114,7 @@ class Run:
 
 
 def send(server: Server, *bodies: str) -> None:
-    with Client(server.endpoint) as client:
+    with SyncClient(server.endpoint) as client:
         for body in bodies:
             client.send("orders", body.encode())
 
@@ -171,7 +171,7 @@ def test_several_workers_and_one_that_dies(server: Server, tmp_path: Path) -> No
     send(server, "crash")
     run.until(lambda: len(run.workers()) == 3)
     assert "a worker ended with 7" in run.text
-    with Client(server.endpoint) as client:
+    with SyncClient(server.endpoint) as client:
         client.admin.reset_group("billing", "orders", "last")
     send(server, *map(str, range(20)))
     run.until(lambda: run.text.count("billed") >= 20)

@@ -50,7 +50,7 @@ async def test_a_body_that_is_text_is_refused_where_it_was_written(endpoint: str
             await client.transactions.send("t", text)
         await client.send("t", b"bytes")
         assert [one.body for one in await client.receive("t", "g", wait_s=0)] == [b"bytes"]
-    with popmq_sync.Client(endpoint) as sync_client, pytest.raises(TypeError, match=words):
+    with popmq_sync.SyncClient(endpoint) as sync_client, pytest.raises(TypeError, match=words):
         await asyncio.to_thread(sync_client.send, "t", text)
 
 

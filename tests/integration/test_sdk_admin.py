@@ -295,7 +295,7 @@ async def test_changes_need_the_secret_where_there_is_one(tmp_path: Path) -> Non
 
 
 def test_without_asyncio(popmq_broker: PopmqBroker) -> None:
-    with popmq_sync.Client(popmq_broker.endpoint) as client:
+    with popmq_sync.SyncClient(popmq_broker.endpoint) as client:
         client.admin.create_group("billing", start="first")
         client.admin.ensure_topic("orders", type="NORMAL")
         client.send("orders", b"1")

@@ -19,7 +19,7 @@ from monitoring.load import BILLING, LINES, ORDERING, ORDERS, PLACED, WATCHING, 
 from monitoring.promtool import RULES, program
 
 from popmq_pipelines.audit.summary import COUNTED
-from popmq_pipelines.audit.verdict import Report, Verdict
+from popmq_pipelines.audit.verdict import AuditVerdict, Report
 from popmq_pipelines.report import gauges
 
 AUDITS = "sources"
@@ -92,7 +92,7 @@ def audited(folder: Path) -> Iterator[Target]:
         report = Report(
             snapshot_id=broker,
             broker=broker,
-            verdict=Verdict.FAIL if lost else Verdict.PASS,
+            verdict=AuditVerdict.FAIL if lost else AuditVerdict.PASS,
             as_of_ms=int(now_s * 1000),
             finding_counts={"message missing": lost} if lost else {},
             balance=balance,

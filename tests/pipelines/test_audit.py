@@ -15,10 +15,10 @@ from popmq_broker.engine.journal import journal
 from popmq_broker.store.queues.drafts import Draft
 from popmq_common.records import hosts, names, properties, record
 from popmq_common.units import QueueOffset
-from popmq_pipelines.audit.verdict import Verdict
+from popmq_pipelines.audit.verdict import AuditVerdict
 from popmq_pipelines.export.export import export
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
-from popmq_pipelines.tables import io
+from popmq_pipelines.tables import opened_snapshot
 
 pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(600)]
 
@@ -224,14 +224,17 @@ def test_what_is_done_behind_a_broker_s_back_is_found_and_nothing_else(
 
     export(driver.data_dir, tmp_path / "snapshot")
     report = reconcile(
-        spark, io.open_snapshot(tmp_path / "snapshot"), tmp_path / "out", grace_ms=GRACE_MS
+        spark,
+        opened_snapshot.open_snapshot(tmp_path / "snapshot"),
+        tmp_path / "out",
+        grace_ms=GRACE_MS,
     )
     found = {
         (row["kind"], row["topic"], row["queue_id"], row["queue_offset"]) for row in report.findings
     }
     assert found == saboteur.expected
     assert len(report.findings) == len(saboteur.expected)
-    assert report.verdict is Verdict.FAIL
+    assert report.verdict is AuditVerdict.FAIL
 
 
 def untouched_places(driver: EngineDriver) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ from harness.audit import healthy
 from harness.log_writer import LogWriter
 from pyspark.sql import SparkSession
 
-from popmq_pipelines.audit.verdict import Report, Verdict
+from popmq_pipelines.audit.verdict import AuditVerdict, Report
 from popmq_pipelines.jobs.brokers import CRASHED, audit_brokers
 from popmq_pipelines.jobs.reconcile import GRACE_MS
 from popmq_pipelines.report import last_report
@@ -60,9 +60,9 @@ def test_one_of_two_that_cannot_be_read_is_incomplete(audit: Audit, tmp_path: Pa
     assert figure(tmp_path, "b", "PASS") == "1"
     snapshots = list((tmp_path / "audit/a/snapshots").iterdir())
     shutil.rmtree(tmp_path / "b")
-    assert audit("a", "b") == Verdict.INCOMPLETE.exit_code
+    assert audit("a", "b") == AuditVerdict.INCOMPLETE.exit_code
     assert "b cannot be read" in last(tmp_path, "b").problems[0]
-    assert last(tmp_path, "a").verdict is Verdict.PASS
+    assert last(tmp_path, "a").verdict is AuditVerdict.PASS
     assert (figure(tmp_path, "b", "PASS"), figure(tmp_path, "b", "INCOMPLETE")) == ("0", "1")
     (newest,) = (tmp_path / "audit/a/snapshots").iterdir()
     assert newest not in snapshots
@@ -73,7 +73,7 @@ def test_one_that_is_not_asked_about_any_more_is_incomplete(audit: Audit, tmp_pa
     broker(tmp_path, "a")
     assert audit("a") == 0
     broker(tmp_path, "b")
-    assert audit("b") == Verdict.INCOMPLETE.exit_code
+    assert audit("b") == AuditVerdict.INCOMPLETE.exit_code
     assert "a was audited before" in last(tmp_path, "a").problems[0]
 
 
@@ -82,7 +82,7 @@ def test_a_loss_is_told_before_what_could_not_be_read(audit: Audit, tmp_path: Pa
     assert audit("a") == 0
     shutil.rmtree(log.data_dir)
     LogWriter(log.data_dir)
-    assert audit("a", "nowhere") == Verdict.FAIL.exit_code
+    assert audit("a", "nowhere") == AuditVerdict.FAIL.exit_code
     assert last(tmp_path, "a").finding_counts == {"log went back": 1}
 
 

@@ -10,13 +10,13 @@ from harness.histories import History
 from harness.log_writer import LogWriter
 from pyspark.sql import SparkSession
 
-from popmq_pipelines.audit.verdict import Verdict
+from popmq_pipelines.audit.verdict import AuditVerdict
 from popmq_pipelines.export.export import export as export_files
 from popmq_pipelines.jobs.decode import CannotDecode, compare, decode
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
 from popmq_pipelines.snapshot.chain import follow
 from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES
-from popmq_pipelines.tables import io
+from popmq_pipelines.tables import opened_snapshot
 
 pytestmark = pytest.mark.pipelines
 HISTORIES = 10
@@ -66,10 +66,10 @@ def test_a_decoded_store_can_be_audited(
     spark: SparkSession, tmp_path: Path, lived: tuple[Path, Path]
 ) -> None:
     decode(spark, lived[0], tmp_path / "decoded", "s1")
-    snapshot = io.open_snapshot(tmp_path / "decoded")
+    snapshot = opened_snapshot.open_snapshot(tmp_path / "decoded")
     assert snapshot.problems == ()
     report = reconcile(spark, snapshot, None, grace_ms=GRACE_MS)
-    assert (report.findings, report.verdict) == ([], Verdict.PASS)
+    assert (report.findings, report.verdict) == ([], AuditVerdict.PASS)
 
 
 def test_a_difference_is_found(spark: SparkSession, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from popmq_pipelines.audit.verdict import Report
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
 from popmq_pipelines.snapshot.columns import AUDIT_TABLES
-from popmq_pipelines.tables import io
+from popmq_pipelines.tables import opened_snapshot
 
 pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(600)]
 STAGES_MAX = 40
@@ -39,7 +39,7 @@ def test_the_same_bytes_in_a_quarter_of_the_stages(
     world.log.cut(tmp_path / "s2", goes_on=tmp_path / "s1")
 
     def audit(out: Path, name: str) -> Report:
-        snapshot = io.open_next(tmp_path / name, {})
+        snapshot = opened_snapshot.open_next(tmp_path / name, {})
         return reconcile(spark, snapshot, out, grace_ms=GRACE_MS)
 
     spread = [audit(tmp_path / "spread", name) for name in ("s1", "s2")]

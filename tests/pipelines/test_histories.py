@@ -10,11 +10,11 @@ import pytest
 from harness.audit_histories import FAULTS, Found, World
 from pyspark.sql import SparkSession
 
-from popmq_pipelines.audit.verdict import Report, Verdict
+from popmq_pipelines.audit.verdict import AuditVerdict, Report
 from popmq_pipelines.jobs.backfill import backfill
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
 from popmq_pipelines.snapshot.manifest import MANIFEST
-from popmq_pipelines.tables import io, results
+from popmq_pipelines.tables import opened_snapshot, results
 
 pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(1_800)]
 
@@ -25,7 +25,7 @@ STEPS = 4_000
 
 
 def audit(spark: SparkSession, snapshot: Path, out: Path) -> Report:
-    return reconcile(spark, io.open_snapshot(snapshot), out, grace_ms=GRACE_MS)
+    return reconcile(spark, opened_snapshot.open_snapshot(snapshot), out, grace_ms=GRACE_MS)
 
 
 def found(report: Report) -> list[Found]:
@@ -53,7 +53,7 @@ def test_each_planted_fault_is_found_and_no_clean_history_is_accused(
     world.log.cut(tmp_path / "s1")
     report = audit(spark, tmp_path / "s1", tmp_path / "out")
     assert found(report) == sorted(world.expected)
-    assert report.verdict is Verdict.FAIL
+    assert report.verdict is AuditVerdict.FAIL
     assert set(report.lease_states) >= LEASE_STATES
     for row in report.findings:  # whoever reads it knows what to type
         assert (row["message_id"] is None) == (row["kind"] == "message missing")
@@ -69,7 +69,7 @@ def test_in_several_snapshots_it_finds_what_it_finds_in_one(
     assert found(whole) == sorted(world.expected)
     out = tmp_path / "out"
     reports = backfill(spark, folder, out, since=None, until=None, grace_ms=GRACE_MS)
-    assert [report.verdict for report in reports] == [Verdict.PASS, *[Verdict.FAIL] * 3]
+    assert [report.verdict for report in reports] == [AuditVerdict.PASS, *[AuditVerdict.FAIL] * 3]
     assert found(reports[-1]) == found(whole)
     assert totals(reports[-1]) == totals(whole)
     assert states(spark, out, ["s1", "s2", "s3", "s4"]) == states(spark, tmp_path / "whole", ["s4"])
@@ -82,7 +82,7 @@ def test_an_audit_that_is_repeated_writes_the_same_bytes(
     folder = live_through(World(SEED, len(FAULTS) + 2), tmp_path / "snapshots", 3)
     out = tmp_path / "out"
     reports = backfill(spark, folder, out, since=None, until=None, grace_ms=GRACE_MS)
-    assert [report.verdict for report in reports] == [Verdict.PASS, *[Verdict.FAIL] * 2]
+    assert [report.verdict for report in reports] == [AuditVerdict.PASS, *[AuditVerdict.FAIL] * 2]
     written = all_bytes(out)
     assert len(written) >= 3 * 4
     again = backfill(spark, folder, out, since="s2", until=None, grace_ms=GRACE_MS)
@@ -119,7 +119,7 @@ def test_what_rests_is_not_looked_at_again(
         world.log.cut(folder / f"s{number}", goes_on=before, grows=grows)
     out = tmp_path / "out"
     first, second = backfill(spark, folder, out, since=None, until=None, grace_ms=GRACE_MS)
-    assert (first.verdict, second.verdict) == (Verdict.PASS, Verdict.PASS)
+    assert (first.verdict, second.verdict) == (AuditVerdict.PASS, AuditVerdict.PASS)
     assert (first.judged, second.judged) == (["s1"], ["s2"])
     assert {row["topic"]: row["acked"] for row in second.balance} == {"topic-0": 3, "topic-1": 3}
 
@@ -183,7 +183,7 @@ def test_a_snapshot_that_is_not_whole_is_named_and_never_green(
     world.log.cut(tmp_path / "s1")
     damage(tmp_path / "s1")
     report = audit(spark, tmp_path / "s1", tmp_path / "out")
-    assert report.verdict is Verdict.INCOMPLETE
+    assert report.verdict is AuditVerdict.INCOMPLETE
     (problem,) = report.problems
     assert named in problem
     shutil.rmtree(tmp_path / "out" / "recon_run")

@@ -8,7 +8,7 @@ from harness.audit import healthy
 from harness.log_writer import LogWriter
 from pyspark.sql import SparkSession
 
-from popmq_pipelines.audit.verdict import Report, Verdict
+from popmq_pipelines.audit.verdict import AuditVerdict, Report
 from popmq_pipelines.export.export import export
 from popmq_pipelines.jobs.backfill import backfill
 from popmq_pipelines.jobs.reconcile import GRACE_MS
@@ -29,7 +29,7 @@ class Audited:
         self.log = LogWriter(folder / "data")
         healthy(self.log)
         (report,) = self.audit("s1")
-        assert report.verdict is Verdict.PASS
+        assert report.verdict is AuditVerdict.PASS
 
     def audit(self, snapshot_id: str) -> list[Report]:
         export(self.log.data_dir, self.folder / "snapshots" / snapshot_id, snapshot_id)
@@ -61,18 +61,18 @@ def test_a_broker_that_came_back_empty_fails(audited: Audited) -> None:
     end = audited.log.end
     audited.wipe()
     (report,) = audited.audit("s2")
-    assert report.verdict is Verdict.FAIL
+    assert report.verdict is AuditVerdict.FAIL
     assert report.finding_counts == LOST
     assert f"ended at log offset {end}" in report.problems[0]
     (again,) = audited.audit_again()
-    assert again.verdict is Verdict.FAIL
+    assert again.verdict is AuditVerdict.FAIL
 
 
 def test_a_log_that_has_lost_its_end_fails(audited: Audited) -> None:
     last = sorted((audited.log.data_dir / "commitlog").iterdir())[-1]
     last.unlink()
     (report,) = audited.audit("s2")
-    assert (report.verdict, report.finding_counts) == (Verdict.FAIL, LOST)
+    assert (report.verdict, report.finding_counts) == (AuditVerdict.FAIL, LOST)
 
 
 def test_a_broker_that_came_back_empty_and_has_grown_since_fails(audited: Audited) -> None:
@@ -83,7 +83,7 @@ def test_a_broker_that_came_back_empty_and_has_grown_since_fails(audited: Audite
     while audited.log.end <= 2 * end:
         healthy(audited.log)
     (report,) = audited.audit("s2")
-    assert (report.verdict, report.finding_counts) == (Verdict.FAIL, {"another log": 1})
+    assert (report.verdict, report.finding_counts) == (AuditVerdict.FAIL, {"another log": 1})
     assert "is not the one that was audited" in report.problems[0]
 
 

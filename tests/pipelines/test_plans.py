@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from popmq_pipelines.audit import leases, queues
 from popmq_pipelines.audit.clock import went_back
 from popmq_pipelines.audit.queues import BUCKET, BUCKET_BITS, PLACE
-from popmq_pipelines.tables import io
+from popmq_pipelines.tables import opened_snapshot
 
 pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(600)]
 
@@ -30,7 +30,7 @@ def test_no_step_of_a_plan_is_python(spark: SparkSession, tmp_path: Path) -> Non
     world = World(3, 3)
     world.live(60)
     world.log.cut(tmp_path / "s1")
-    tables = io.read_tables(spark, io.open_snapshot(tmp_path / "s1"))
+    tables = opened_snapshot.read_tables(spark, opened_snapshot.open_snapshot(tmp_path / "s1"))
     index = tables["commitlog_index"]
     messages = queues.queued(index).withColumn("epoch", F.lit(1))
     frames = [

@@ -8,7 +8,7 @@ import pytest
 from harness.audit import LONG_MS, Bench, found
 from harness.log_writer import GROUP, LogWriter
 
-from popmq_pipelines.audit.verdict import Verdict
+from popmq_pipelines.audit.verdict import AuditVerdict
 
 pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(600)]
 
@@ -63,7 +63,7 @@ def test_nothing_is_found_where_nothing_is_wrong(bench: Bench) -> None:
     bench.log.save_offsets()
     report = bench.audit()
     assert found(report) == []
-    assert report.verdict is Verdict.PASS
+    assert report.verdict is AuditVerdict.PASS
     states = Counter((row["topic"], row["state"]) for row in bench.table("recon_message_state"))
     assert states == {
         (story.__name__, state): count
@@ -197,7 +197,7 @@ def test_every_planted_fault_is_found_and_nothing_else(bench: Bench) -> None:
     bench.log.pass_time(LONG_MS)
     bench.log.save_offsets()
     report = bench.audit()
-    assert report.verdict is Verdict.FAIL
+    assert report.verdict is AuditVerdict.FAIL
     expected = {(fault.__name__, *one) for fault, several in FAULTS.items() for one in several}
     named = [
         (topic.removeprefix(f"%RETRY%{GROUP}_"), kind, offset)

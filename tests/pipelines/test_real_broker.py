@@ -9,17 +9,17 @@ from harness.histories import History
 from pyspark.sql import SparkSession
 
 from popmq_internal.v1 import link_pb2 as link
-from popmq_pipelines.audit.verdict import Report, Verdict
+from popmq_pipelines.audit.verdict import AuditVerdict, Report
 from popmq_pipelines.export.export import export
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
-from popmq_pipelines.tables import io
+from popmq_pipelines.tables import opened_snapshot
 
 pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(600)]
 
 
 def audit(spark: SparkSession, data_dir: Path, folder: Path) -> Report:
     export(data_dir, folder / "snapshot")
-    snapshot = io.open_snapshot(folder / "snapshot")
+    snapshot = opened_snapshot.open_snapshot(folder / "snapshot")
     return reconcile(spark, snapshot, folder / "audit", grace_ms=GRACE_MS)
 
 
@@ -49,7 +49,7 @@ def test_a_whole_life_passes(spark: SparkSession, tmp_path: Path) -> None:
     driver.loop.close()
     report = audit(spark, driver.data_dir, tmp_path)
     assert report.findings == []
-    assert report.verdict is Verdict.PASS
+    assert report.verdict is AuditVerdict.PASS
     assert report.lease_states == {
         "acked": 17,
         "dead": 3,
@@ -77,7 +77,7 @@ def test_nacks_and_redrives_are_accounted_for(spark: SparkSession, tmp_path: Pat
     driver.loop.close()
     report = audit(spark, driver.data_dir, tmp_path)
     assert report.findings == []
-    assert report.verdict is Verdict.PASS
+    assert report.verdict is AuditVerdict.PASS
     assert report.lease_states == {
         "acked": 3,
         "dead": 1,
@@ -134,7 +134,7 @@ def test_a_fifo_group_gets_its_messages_again_where_they_lie(
     driver.loop.close()
     report = audit(spark, driver.data_dir, tmp_path)
     assert report.findings == []
-    assert report.verdict is Verdict.PASS
+    assert report.verdict is AuditVerdict.PASS
     assert report.lease_states == {"acked": 2, "in_place": 2, "superseded": 5}
 
 
@@ -178,6 +178,6 @@ def test_crashes_leave_nothing_unaccounted(spark: SparkSession, tmp_path: Path) 
     driver.close()
     report = audit(spark, data_dir, tmp_path)
     assert report.findings == []
-    assert report.verdict is Verdict.PASS
+    assert report.verdict is AuditVerdict.PASS
     assert report.lease_states["acked"] > 20
     assert report.lease_states["retried"] > 10

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from popmq_broker.core.groups import offsets
 from popmq_broker.core.groups.offsets import OffsetTable, QueueKey
 from popmq_common.records.names import REVIVE_GROUP
-from popmq_pipelines.audit.verdict import Verdict
+from popmq_pipelines.audit.verdict import AuditVerdict
 from popmq_pipelines.snapshot.columns import AUDIT_TABLES
 from popmq_pipelines.snapshot.manifest import MANIFEST, digest
 
@@ -24,7 +24,7 @@ def test_a_healthy_log_passes(bench: Bench) -> None:
     healthy(bench.log)
     report = bench.audit()
     assert found(report) == []
-    assert report.verdict is Verdict.PASS
+    assert report.verdict is AuditVerdict.PASS
     assert report.lease_states == {
         "acked": 4,
         "dead": 1,
@@ -73,7 +73,7 @@ def test_an_ack_taken_out_of_the_export_fails_and_is_named(bench: Bench) -> None
     bench.export()
     taken = take_row(bench.snapshot, "pop_acks", 0)
     report = bench.judge()
-    assert report.verdict is Verdict.FAIL
+    assert report.verdict is AuditVerdict.FAIL
     assert found(report) == [
         ("journal record not exported", REVIVE, None, 1, 0),
         ("lease overdue", taken["topic"], taken["consumer_group"], 0, taken["queue_offset"]),
@@ -124,21 +124,21 @@ def test_a_log_whose_beginning_was_deleted_passes(spark: SparkSession, tmp_path:
     log.pass_time(LONG_MS)
     log.save_offsets()
     report = Bench(spark, tmp_path, log).audit()
-    assert (report.verdict, report.lease_states) == (Verdict.PASS, {"acked": 1, "deleted": 1})
+    assert (report.verdict, report.lease_states) == (AuditVerdict.PASS, {"acked": 1, "deleted": 1})
 
 
 def test_a_live_log_may_end_in_the_middle_of_a_pair_or_of_a_record(bench: Bench) -> None:
     healthy(bench.log)
     bench.log.copy("m5")
     bench.log.write_raw(b"\0\0\0\xf0\xda\xa3\x20\xa7 half of a record")
-    assert bench.audit().verdict is Verdict.PASS
+    assert bench.audit().verdict is AuditVerdict.PASS
 
 
 def test_an_incomplete_run_leaves_no_tables_of_an_earlier_one(bench: Bench) -> None:
     healthy(bench.log)
-    assert bench.audit().verdict is Verdict.PASS
+    assert bench.audit().verdict is AuditVerdict.PASS
     (bench.snapshot / "pop_acks.parquet").unlink()
-    assert bench.judge().verdict is Verdict.INCOMPLETE
+    assert bench.judge().verdict is AuditVerdict.INCOMPLETE
     left = {path.parent.name for path in bench.out.glob("*/snapshot_id=s1")}
     assert left == {"recon_run"}
 

@@ -19,7 +19,7 @@ from popmq_pipelines.jobs.decode import decode
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
 from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES
 from popmq_pipelines.snapshot.manifest import Manifest
-from popmq_pipelines.tables import io
+from popmq_pipelines.tables import opened_snapshot
 
 pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(900)]
 
@@ -186,7 +186,9 @@ def test_leases_and_acks_are_those_that_consumers_had(decoded: Decoded) -> None:
 
 
 def test_the_audit_has_nothing_against_its_queues(spark: SparkSession, decoded: Decoded) -> None:
-    report = reconcile(spark, io.open_snapshot(decoded.folder), None, grace_ms=GRACE_MS)
+    report = reconcile(
+        spark, opened_snapshot.open_snapshot(decoded.folder), None, grace_ms=GRACE_MS
+    )
     assert not report.problems
     assert not OF_QUEUES & {row["kind"] for row in report.findings}
 

@@ -62,7 +62,7 @@ class StartMachine(RuleBasedStateMachine):
             if not (made or fifo):  # by its first consumer then
                 self.engines[name].call(delete_group=link.DeleteGroup(group=GROUP))
         self.clock = next(iter(self.engines.values())).clock
-        sdk_now = patch("popmq.pull.places.now", lambda: _date(self.clock.now_ms()))
+        sdk_now = patch("popmq.pull.offset_store.now", lambda: _date(self.clock.now_ms()))
         sdk_now.start()
         self._unpatch = sdk_now.stop
         self.away = set(self.rng.sample(list(self.engines), self.rng.randrange(brokers)))
@@ -85,7 +85,7 @@ class StartMachine(RuleBasedStateMachine):
             return
         self._unpatch()
         try:
-            with patch("popmq.pull.places.now", lambda: _date(self.clock.now_ms())):
+            with patch("popmq.pull.offset_store.now", lambda: _date(self.clock.now_ms())):
                 self._get_everything()
         finally:
             for engine in reversed(self.engines.values()):

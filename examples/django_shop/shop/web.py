@@ -8,14 +8,14 @@ from django.db import transaction
 from django.http import HttpRequest, JsonResponse
 from django.urls import path
 
-from popmq.sync import Client
+from popmq.sync import SyncClient
 from shop.models import Order
 
 
 @cache
-def queue() -> Client:
+def queue() -> SyncClient:
     """Of this process: made when it is first needed, so after the server has forked."""
-    return Client(settings.POPMQ_ENDPOINT)
+    return SyncClient(settings.POPMQ_ENDPOINT)
 
 
 def order(request: HttpRequest, number: str) -> JsonResponse:

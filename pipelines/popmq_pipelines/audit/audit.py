@@ -51,7 +51,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Queues:
+class QueueTables:
     """Whoever runs an audit should keep `runs`: the others are read from it."""
 
     runs: DataFrame
@@ -86,13 +86,13 @@ def log_faults(
     )
 
 
-def look_at_queues(evidence: Evidence, runs: DataFrame) -> Queues:
+def look_at_queues(evidence: Evidence, runs: DataFrame) -> QueueTables:
     """`runs` as `queues.runs` makes them of the messages."""
     doubted = queues.doubtful(evidence.messages, runs)
-    return Queues(runs, doubted, queues.unique(evidence.messages, doubted))
+    return QueueTables(runs, doubted, queues.unique(evidence.messages, doubted))
 
 
-def lease_states(evidence: Evidence, seen: Queues, rules: Rules) -> DataFrame:
+def lease_states(evidence: Evidence, seen: QueueTables, rules: Rules) -> DataFrame:
     """One row per lease, with its `epoch`; everything else builds on it, so it should be kept."""
     states = leases.lease_states(
         leases.leases(evidence.checkpoints),
@@ -105,7 +105,7 @@ def lease_states(evidence: Evidence, seen: Queues, rules: Rules) -> DataFrame:
     return epochs.placed(states, evidence.spans, evidence.known)
 
 
-def audit(evidence: Evidence, seen: Queues, states: DataFrame, rules: Rules) -> Audit:
+def audit(evidence: Evidence, seen: QueueTables, states: DataFrame, rules: Rules) -> Audit:
     """`states` as `lease_states` makes them."""
     of = evidence
     lone = gaps.orphan_acks(of.acks, of.checkpoints, whole_log=of.whole_log, first_ms=of.first_ms)
@@ -129,7 +129,7 @@ def audit(evidence: Evidence, seen: Queues, states: DataFrame, rules: Rules) -> 
 
 
 def _gaps(
-    of: Evidence, seen: Queues, states: DataFrame, lone: DataFrame, rules: Rules
+    of: Evidence, seen: QueueTables, states: DataFrame, lone: DataFrame, rules: Rules
 ) -> list[DataFrame]:
     holes = queues.holes(
         seen.doubted, seen.runs, of.spans, whole_log=of.whole_log, judged=of.judged
@@ -147,7 +147,7 @@ def _gaps(
     ]
 
 
-def _duplicates(of: Evidence, seen: Queues, states: DataFrame) -> list[DataFrame]:
+def _duplicates(of: Evidence, seen: QueueTables, states: DataFrame) -> list[DataFrame]:
     return [
         queues.stored_twice(seen.doubted),
         duplicates.checkpointed_twice(states),

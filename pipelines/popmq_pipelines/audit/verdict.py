@@ -30,7 +30,7 @@ RUNS_SHOWN_MAX: Final = 288
 """Two days of ten-minute runs."""
 
 
-class Verdict(StrEnum):
+class AuditVerdict(StrEnum):
     PASS = "PASS"
     FAIL = "FAIL"
     INCOMPLETE = "INCOMPLETE"
@@ -38,20 +38,20 @@ class Verdict(StrEnum):
     @property
     def exit_code(self) -> int:
         match self:
-            case Verdict.PASS:
+            case AuditVerdict.PASS:
                 return 0
-            case Verdict.FAIL:
+            case AuditVerdict.FAIL:
                 return 1
-            case Verdict.INCOMPLETE:
+            case AuditVerdict.INCOMPLETE:
                 return 4
             case _:
                 assert_never(self)
 
 
-def judge(problems: Sequence[str], finding_count: int) -> Verdict:
+def judge(problems: Sequence[str], finding_count: int) -> AuditVerdict:
     if problems:
-        return Verdict.INCOMPLETE
-    return Verdict.FAIL if finding_count else Verdict.PASS
+        return AuditVerdict.INCOMPLETE
+    return AuditVerdict.FAIL if finding_count else AuditVerdict.PASS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class Report:
     """What a run tells; `findings` are the first of them, `finding_counts` counts all by kind."""
 
     snapshot_id: str
-    verdict: Verdict
+    verdict: AuditVerdict
     problems: Sequence[str] = ()
     """Why nothing can be said; with FAIL, what was lost."""
     as_of_ms: int | None = None

@@ -21,7 +21,7 @@ from popmq_pipelines.export import watermarks
 from popmq_pipelines.export.log_reader import LogScan, Stored
 from popmq_pipelines.export.pace import RECORDS_PER_TURN, Pace
 from popmq_pipelines.export.parquet_table import TableWriter
-from popmq_pipelines.export.rows import entry, offset_rows, watermark_rows
+from popmq_pipelines.export.rows import offset_rows, record_rows, watermark_rows
 from popmq_pipelines.export.watermarks import Queues, Watermarks
 from popmq_pipelines.snapshot import manifest as manifests
 from popmq_pipelines.snapshot.columns import SCHEMA_VERSION, SNAPSHOT_TABLES
@@ -166,7 +166,7 @@ def _write_tables(
         for stored in records:
             seen.note(stored)
             try:
-                found = entry(stored, previous)
+                found = record_rows(stored, previous)
             except Corrupt as wrong:
                 if len(seen.undecodable) < PROBLEMS_MAX:
                     seen.undecodable.append(str(wrong))

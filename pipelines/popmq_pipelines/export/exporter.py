@@ -30,7 +30,7 @@ from popmq_pipelines.export.watermarks import Watermarks
 from popmq_pipelines.snapshot import manifest as manifests
 from popmq_pipelines.snapshot import snapshots
 from popmq_pipelines.snapshot.destination import Destination, NoDestination, open_destination
-from popmq_pipelines.snapshot.snapshots import Choice, Kept
+from popmq_pipelines.snapshot.snapshots import Choice, KeptSnapshot
 
 FAILED: Final = 2
 PRIORITY: Final = 10
@@ -39,7 +39,7 @@ TOLD_EVERY_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class ExportRequest:
     """What a broker asks for."""
 
     data_dir: Path
@@ -56,16 +56,16 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    kept: Kept
+    kept: KeptSnapshot
     place: str
     why_whole: str
     removed: list[str] = field(default_factory=list)
 
 
-def read_order(text: str) -> Order:
+def read_request(text: str) -> ExportRequest:
     """Raises `ValueError`, `KeyError`, `TypeError`, `Corrupt`."""
     fields = json.loads(text)
-    return Order(
+    return ExportRequest(
         data_dir=Path(fields["dataDir"]),
         into=str(fields["into"]),
         snapshot_id=str(fields["snapshotId"]),
@@ -78,7 +78,7 @@ def read_order(text: str) -> Order:
     )
 
 
-def run(order: Order, tell: Callable[[int], None] = lambda _: None) -> Done:
+def run(order: ExportRequest, tell: Callable[[int], None] = lambda _: None) -> Done:
     """Raises `CannotExport`, `NoDestination`, `OSError`."""
     from popmq_pipelines.export import export
     from popmq_pipelines.export.pace import Pace
@@ -111,7 +111,7 @@ def run(order: Order, tell: Callable[[int], None] = lambda _: None) -> Done:
     return _tidied(order, destination, name, choice.why_whole)
 
 
-def _tidied(order: Order, destination: Destination, name: str, why_whole: str) -> Done:
+def _tidied(order: ExportRequest, destination: Destination, name: str, why_whole: str) -> Done:
     """Snapshots that are not kept any more go, now that there is a newer one."""
     found = snapshots.kept(destination)
     removed = snapshots.surplus(found, order.marks.broker, order.keep)
@@ -122,7 +122,7 @@ def _tidied(order: Order, destination: Destination, name: str, why_whole: str) -
     return Done(kept=done, place=destination.at(name), why_whole=why_whole, removed=ids)
 
 
-def _choose(order: Order, found: list[Kept]) -> Choice:
+def _choose(order: ExportRequest, found: list[KeptSnapshot]) -> Choice:
     if order.whole:
         return Choice(None, "it was asked for")
     marks = order.marks
@@ -140,7 +140,7 @@ def _choose(order: Order, found: list[Kept]) -> Choice:
     return choice
 
 
-def _log_growth(before: Kept | None, marks: Watermarks) -> float:
+def _log_growth(before: KeptSnapshot | None, marks: Watermarks) -> float:
     """Bytes a second since the snapshot that this one goes on from; 0 for a whole one: how long it
     may take is not bound by when the next one is due."""
     if before is None or marks.log_end is None:
@@ -198,7 +198,7 @@ def main() -> int:
         _say(failed=f"{missing.name} is not installed: pip install 'popmq[export]'")
         return FAILED
     try:
-        done = run(read_order(sys.stdin.read()), tell)
+        done = run(read_request(sys.stdin.read()), tell)
     except (CannotExport, NoDestination, OSError, Corrupt) as wrong:
         _say(failed=str(wrong))
         return FAILED

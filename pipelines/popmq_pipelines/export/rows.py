@@ -18,14 +18,14 @@ from popmq_pipelines.export.log_reader import Stored
 Row = tuple[object, ...]
 
 
-class Entry(NamedTuple):
+class RecordRows(NamedTuple):
     """A record's rows, and the broker's name where the record tells it."""
 
     rows: list[tuple[str, Row]]
     broker: str = ""
 
 
-def entry(stored: Stored, previous_log_offset: int | None) -> Entry:
+def record_rows(stored: Stored, previous_log_offset: int | None) -> RecordRows:
     """Raises `Corrupt` for a record of the journal, a mark or an op record that is none; its index
     row is lost with it."""
     record = stored.record
@@ -33,10 +33,10 @@ def entry(stored: Stored, previous_log_offset: int | None) -> Entry:
     index = ("commitlog_index", _index_row(stored, properties))
     if record.topic.startswith(REVIVE_PREFIX):
         rows, broker = journal_rows.of(record, properties.get(names.TAGS), previous_log_offset)
-        return Entry([index, *rows], broker)
+        return RecordRows([index, *rows], broker)
     if index_rows.says_more(record, properties):
-        return Entry([index, *index_rows.of(record, properties)])
-    return Entry([index])
+        return RecordRows([index, *index_rows.of(record, properties)])
+    return RecordRows([index])
 
 
 def offset_rows(table: offsets.OffsetTable) -> Iterator[Row]:

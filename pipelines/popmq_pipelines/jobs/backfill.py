@@ -6,12 +6,12 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from popmq_pipelines.audit.verdict import Report, Verdict
+from popmq_pipelines.audit.verdict import AuditVerdict, Report
 from popmq_pipelines.jobs.reconcile import reconcile, take_back
 from popmq_pipelines.snapshot import manifest as manifests
 from popmq_pipelines.snapshot.manifest import NoSnapshot
-from popmq_pipelines.tables import io, ledger_tables
 from popmq_pipelines.tables import ledger as ledgers
+from popmq_pipelines.tables import ledger_tables, opened_snapshot
 from popmq_pipelines.tables.ledger import Ledger
 
 
@@ -42,7 +42,7 @@ def backfill(
     book = ledger_tables.folder(out)
 
     def judge(folder: Path) -> None:
-        snapshot = io.open_next(folder, ledgers.load(book).audited)
+        snapshot = opened_snapshot.open_next(folder, ledgers.load(book).audited)
         report = reconcile(spark, snapshot, out, grace_ms=grace_ms)
         reports.append(report)
         tell(report, folder)
@@ -98,7 +98,7 @@ def too_old(snapshots: Path, out: Path, max_age_s: float, now_s: float) -> Repor
     )
     return Report(
         snapshot_id=name,
-        verdict=Verdict.INCOMPLETE,
+        verdict=AuditVerdict.INCOMPLETE,
         problems=[why],
         broker=ledger.broker,
         watermark=ledger.watermark or None,

@@ -18,11 +18,11 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from popmq_pipelines.audit.verdict import Report, Verdict
+from popmq_pipelines.audit.verdict import AuditVerdict, Report
 from popmq_pipelines.export.export import CannotExport, export
 from popmq_pipelines.jobs.backfill import backfill
 from popmq_pipelines.jobs.compact import compact
-from popmq_pipelines.report.publish import Places, publish
+from popmq_pipelines.report.publish import ReportTargets, publish
 from popmq_pipelines.snapshot import manifest as manifests
 from popmq_pipelines.snapshot.manifest import NoSnapshot
 from popmq_pipelines.tables import ledger as ledgers
@@ -30,7 +30,7 @@ from popmq_pipelines.tables import ledger_tables
 from popmq_pipelines.tables.ledger import LedgerDamaged
 
 CRASHED: Final = 70
-ORDER: Final = (Verdict.FAIL.exit_code, CRASHED, Verdict.INCOMPLETE.exit_code, 0)
+ORDER: Final = (AuditVerdict.FAIL.exit_code, CRASHED, AuditVerdict.INCOMPLETE.exit_code, 0)
 """Exit codes, the one first that is told when there are several."""
 
 Start = Callable[[int], SparkSession]
@@ -100,7 +100,7 @@ def _unread(out: Path, broker: str, why: str) -> int:
     ledger = _known(out, broker)
     report = Report(
         snapshot_id=f"none of {broker}",
-        verdict=Verdict.INCOMPLETE,
+        verdict=AuditVerdict.INCOMPLETE,
         problems=[why],
         broker=ledger.broker or broker,
         watermark=ledger.watermark or None,
@@ -127,9 +127,9 @@ def _tell(report: Report, snapshot: Path, out: Path, broker: str) -> int:
     return publish(report, snapshot, _places(out, broker), time.time())
 
 
-def _places(out: Path, broker: str) -> Places:
+def _places(out: Path, broker: str) -> ReportTargets:
     folder = out / broker
-    return Places(
+    return ReportTargets(
         out=folder / "report",
         html=folder / "report.html",
         markdown=folder / "report.md",

@@ -30,7 +30,7 @@ from popmq_pipelines.snapshot import manifest as manifests
 from popmq_pipelines.snapshot.columns import SCHEMA_VERSION, SNAPSHOT_TABLES
 from popmq_pipelines.snapshot.manifest import MANIFEST, Manifest
 from popmq_pipelines.snapshot.schemas import struct
-from popmq_pipelines.tables import io, session
+from popmq_pipelines.tables import opened_snapshot, session
 from popmq_pipelines.tables.results import taken
 
 CRASHED: Final = 70
@@ -93,11 +93,11 @@ def decode(
 def compare(spark: SparkSession, one: Path, other: Path) -> dict[str, dict[str, int]]:
     """Table → rows that only one of two snapshots has; tables that agree are missing. Raises
     `CannotDecode`: one of them is not whole."""
-    snapshots = [io.open_snapshot(folder) for folder in (one, other)]
+    snapshots = [opened_snapshot.open_snapshot(folder) for folder in (one, other)]
     for snapshot in snapshots:
         if snapshot.problems:
             raise CannotDecode(f"{snapshot.folder}: {'; '.join(snapshot.problems)}")
-    first, second = (io.read_tables(spark, snapshot) for snapshot in snapshots)
+    first, second = (opened_snapshot.read_tables(spark, snapshot) for snapshot in snapshots)
     found = {}
     for table in SNAPSHOT_TABLES:
         counts = agreement.counts(table, first[table], second[table])

@@ -20,10 +20,10 @@ from popmq_pipelines.audit.leases import OPEN, Rules
 from popmq_pipelines.audit.verdict import Report
 from popmq_pipelines.jobs.report import incomplete, lost, report, run_row
 from popmq_pipelines.tables import evidence as gathering
-from popmq_pipelines.tables import io, ledger_tables, results
 from popmq_pipelines.tables import ledger as ledgers
-from popmq_pipelines.tables.io import Snapshot
+from popmq_pipelines.tables import ledger_tables, opened_snapshot, results
 from popmq_pipelines.tables.ledger import EPOCHS_MAX, Ledger
+from popmq_pipelines.tables.opened_snapshot import OpenedSnapshot
 from popmq_pipelines.tables.session import fitted
 
 GRACE_MS: Final = 60_000
@@ -40,7 +40,7 @@ RECORD: Final = ("topic", "queue_id", "queue_offset", "store_timestamp_ms", "mes
 
 
 def reconcile(
-    spark: SparkSession, snapshot: Snapshot, out: Path | None, *, grace_ms: int
+    spark: SparkSession, snapshot: OpenedSnapshot, out: Path | None, *, grace_ms: int
 ) -> Report:
     """Writes the tables below `out`, where runs before may have left theirs; without it, nothing
     stays. Raises `LedgerDamaged`."""
@@ -71,7 +71,7 @@ def take_back(out: Path, snapshot_id: str) -> Ledger:
     return before
 
 
-def _lost(snapshot: Snapshot, ledger: Ledger) -> Report | None:
+def _lost(snapshot: OpenedSnapshot, ledger: Ledger) -> Report | None:
     """None: the broker has what was audited, as far as the snapshot can tell."""
     manifest, newest = snapshot.manifest, ledger.newest
     if manifest is None or newest is None:
@@ -85,7 +85,7 @@ def _lost(snapshot: Snapshot, ledger: Ledger) -> Report | None:
     last = newest.last_row
     if snapshot.problems or last is None or manifest.log_from > last["log_offset"]:
         return None
-    if _same(io.record_at(snapshot, last["log_offset"]), last):
+    if _same(opened_snapshot.record_at(snapshot, last["log_offset"]), last):
         return None
     what = (
         f"the log is not the one that was audited: at log offset {last['log_offset']} "
@@ -95,7 +95,7 @@ def _lost(snapshot: Snapshot, ledger: Ledger) -> Report | None:
     return lost(snapshot, ledger, ANOTHER_LOG, what + ACCEPT)
 
 
-def _unsaid(snapshot: Snapshot, ledger: Ledger) -> Report | None:
+def _unsaid(snapshot: OpenedSnapshot, ledger: Ledger) -> Report | None:
     problems = list(snapshot.problems) or ledgers.problems(ledger, snapshot.whole)
     return incomplete(snapshot, problems) if problems else None
 
@@ -105,7 +105,7 @@ def _same(found: dict[str, Any] | None, known: dict[str, Any]) -> bool:
 
 
 def _judge(
-    spark: SparkSession, snapshot: Snapshot, out: Path, before: Ledger, grace_ms: int
+    spark: SparkSession, snapshot: OpenedSnapshot, out: Path, before: Ledger, grace_ms: int
 ) -> Report:
     manifest = snapshot.whole
     fresh = gathering.keep(spark, out, before, snapshot)
@@ -117,7 +117,7 @@ def _judge(
         as_of_ms=manifest.as_of_ms,
         running_since_ms=manifest.running_since_ms,
         grace_ms=grace_ms,
-        kept_from=io.kept_from(snapshot),
+        kept_from=opened_snapshot.kept_from(snapshot),
     )
     with ExitStack() as stack:
 

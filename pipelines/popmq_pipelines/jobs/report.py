@@ -14,14 +14,14 @@ from popmq_pipelines.audit.verdict import (
     FINDINGS_SHOWN_MAX,
     MINUTES_SHOWN_MAX,
     RUNS_SHOWN_MAX,
+    AuditVerdict,
     Report,
-    Verdict,
     judge,
 )
 from popmq_pipelines.snapshot.manifest import code_version
 from popmq_pipelines.tables import results
-from popmq_pipelines.tables.io import Snapshot
 from popmq_pipelines.tables.ledger import Ledger
+from popmq_pipelines.tables.opened_snapshot import OpenedSnapshot
 
 SPANS: int = 3
 """Kinds of latency: rows of a minute."""
@@ -29,11 +29,11 @@ KINDS_MAX: int = 100
 """Kinds of findings and states of leases; there are some twenty."""
 
 
-def incomplete(snapshot: Snapshot, problems: Sequence[str]) -> Report:
+def incomplete(snapshot: OpenedSnapshot, problems: Sequence[str]) -> Report:
     manifest = snapshot.manifest
     return Report(
         snapshot_id=snapshot.id,
-        verdict=Verdict.INCOMPLETE,
+        verdict=AuditVerdict.INCOMPLETE,
         problems=list(problems),
         as_of_ms=manifest.as_of_ms if manifest else None,
         log_start=manifest.log_start if manifest else None,
@@ -42,13 +42,13 @@ def incomplete(snapshot: Snapshot, problems: Sequence[str]) -> Report:
     )
 
 
-def lost(snapshot: Snapshot, ledger: Ledger, kind: str, what: str) -> Report:
+def lost(snapshot: OpenedSnapshot, ledger: Ledger, kind: str, what: str) -> Report:
     """Of a broker that no longer has what was audited: FAIL, whatever else it says."""
     manifest = snapshot.manifest
     assert manifest is not None
     return Report(
         snapshot_id=snapshot.id,
-        verdict=Verdict.FAIL,
+        verdict=AuditVerdict.FAIL,
         problems=[what, *snapshot.problems],
         as_of_ms=manifest.as_of_ms,
         log_start=manifest.log_start,
@@ -61,7 +61,7 @@ def lost(snapshot: Snapshot, ledger: Ledger, kind: str, what: str) -> Report:
 
 def report(
     spark: SparkSession,
-    snapshot: Snapshot,
+    snapshot: OpenedSnapshot,
     out: Path,
     ledger: Ledger,
     messages: DataFrame,
@@ -119,7 +119,7 @@ def _first(found: DataFrame, messages: DataFrame) -> list[dict[str, Any]]:
     return results.taken(findings.shown(found, messages), FINDINGS_SHOWN_MAX)
 
 
-def run_row(told: Report, snapshot: Snapshot, grace_ms: int) -> dict[str, Any]:
+def run_row(told: Report, snapshot: OpenedSnapshot, grace_ms: int) -> dict[str, Any]:
     """A row of recon_run."""
     manifest = snapshot.manifest
     files = manifest.files if manifest else {}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from popmq_pipelines.audit.summary import COUNTED
-from popmq_pipelines.audit.verdict import Report, Verdict
+from popmq_pipelines.audit.verdict import AuditVerdict, Report
 
 FIGURES: Final[Mapping[str, str]] = {
     "popmq_audit_verdict": "1 for the verdict of the last audit, 0 for the others",
@@ -66,7 +66,7 @@ _Samples = Iterator[tuple[dict[str, str], int | float]]
 
 
 def _verdict(report: Report, _: float) -> _Samples:
-    for verdict in Verdict:
+    for verdict in AuditVerdict:
         yield {"broker": report.broker, "verdict": verdict.value}, int(verdict is report.verdict)
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from popmq_pipelines.audit.verdict import Report, Verdict
+from popmq_pipelines.audit.verdict import AuditVerdict, Report
 
 NAME: Final = "report.json"
 
@@ -29,7 +29,7 @@ def load(out: Path) -> tuple[Report, Path]:
     try:
         told = json.loads((out / NAME).read_text())
         fields = told["report"]
-        report = Report(**{**fields, "verdict": Verdict(fields["verdict"])})
+        report = Report(**{**fields, "verdict": AuditVerdict(fields["verdict"])})
         return report, Path(told["snapshot"])
     except (OSError, ValueError, TypeError, KeyError) as wrong:
         raise NoReport(f"{out}: {NoReport.__doc__} ({wrong})") from wrong

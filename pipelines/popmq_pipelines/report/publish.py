@@ -9,7 +9,7 @@ from popmq_pipelines.report import gauges, last_report, report_html, report_mark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class ReportTargets:
     """None: not there."""
 
     out: Path | None = None
@@ -21,7 +21,7 @@ class Places:
     """Printed as JSON."""
 
 
-def publish(report: Report, snapshot: Path, places: Places, now_s: float) -> int:
+def publish(report: Report, snapshot: Path, places: ReportTargets, now_s: float) -> int:
     """Prints it as well; returns the exit code. `now_s`: since 1970."""
     if places.html is not None:
         places.html.write_text(report_html.page(report, snapshot))

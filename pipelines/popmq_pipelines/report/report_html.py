@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from popmq_pipelines.audit.verdict import FINDINGS_SHOWN_MAX, TWICE, Report, Verdict
+from popmq_pipelines.audit.verdict import FINDINGS_SHOWN_MAX, TWICE, AuditVerdict, Report
 from popmq_pipelines.report.report_charts import Points, chart
 from popmq_pipelines.report.report_text import HEADINGS, STATES, cells, command, spoken_time
 
@@ -18,10 +18,10 @@ _ROW_HEIGHT: Final = 30
 _BAR_LEAST: Final = 2.0
 """Pixels: what is there is seen, be it one message of a million."""
 
-_MEANING: Final[Mapping[Verdict, str]] = {
-    Verdict.PASS: "Everything was looked at, and all of it is accounted for.",
-    Verdict.FAIL: "Something is missing, or there twice.",
-    Verdict.INCOMPLETE: "The snapshot is not whole: nothing can be said.",
+_MEANING: Final[Mapping[AuditVerdict, str]] = {
+    AuditVerdict.PASS: "Everything was looked at, and all of it is accounted for.",
+    AuditVerdict.FAIL: "Something is missing, or there twice.",
+    AuditVerdict.INCOMPLETE: "The snapshot is not whole: nothing can be said.",
 }
 
 

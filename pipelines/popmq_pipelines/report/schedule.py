@@ -28,24 +28,24 @@ LOOK_EVERY_S: Final = 30.0
 """A clock that is set, or a machine that slept, is noticed by then."""
 
 
-class Turn(NamedTuple):
+class NextRun(NamedTuple):
     """When to run: now (0), or in so many seconds; and how many runs were missed."""
 
     wait_s: float
     missed_count: int
 
 
-def turn(now_s: float, last_s: float | None, every_s: float) -> Turn:
+def next_run(now_s: float, last_s: float | None, every_s: float) -> NextRun:
     """`last_s`: when the last run began; None: there was none, so the first is due."""
     if last_s is None or last_s > now_s:  # none, or the clock was set back since
-        return Turn(0, 0)
+        return NextRun(0, 0)
     due_count = int(now_s // every_s) - int(last_s // every_s)
     if due_count > 0:
-        return Turn(0, due_count - 1)
-    return Turn((now_s // every_s + 1) * every_s - now_s, 0)
+        return NextRun(0, due_count - 1)
+    return NextRun((now_s // every_s + 1) * every_s - now_s, 0)
 
 
-class Stopped(Exception):
+class ScheduleStopped(Exception):
     """SIGTERM: the run that is under way is told, and ends the schedule."""
 
 
@@ -75,7 +75,7 @@ def forever(
             return code
 
         tell(None)
-        with suppress(Stopped, KeyboardInterrupt):
+        with suppress(ScheduleStopped, KeyboardInterrupt):
             run_all(command, state, every_s, clock=time.time, sleep=time.sleep, run=run)
         if prometheus is not None:
             prometheus.unlink(missing_ok=True)
@@ -94,7 +94,7 @@ def run_all(
     """Until something is raised."""
     while True:
         now_s = clock()
-        next_turn = turn(now_s, began_s(state), every_s)
+        next_turn = next_run(now_s, began_s(state), every_s)
         if next_turn.wait_s > 0:
             sleep(min(next_turn.wait_s, LOOK_EVERY_S))
             continue
@@ -117,10 +117,10 @@ def _run(command: Sequence[str]) -> int:
     with subprocess.Popen(command) as running:
         try:
             return running.wait()
-        except Stopped:
+        except ScheduleStopped:
             os.kill(running.pid, signal.SIGTERM)
             raise
 
 
 def _stop(*_: object) -> None:
-    raise Stopped
+    raise ScheduleStopped

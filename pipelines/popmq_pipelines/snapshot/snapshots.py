@@ -23,7 +23,7 @@ DEPTH_MAX: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptSnapshot:
     """A snapshot that is there."""
 
     folder: str
@@ -42,11 +42,11 @@ class Kept:
 class Choice(NamedTuple):
     """What the next snapshot goes on from, or why it is whole."""
 
-    previous: Kept | None
+    previous: KeptSnapshot | None
     why_whole: str = ""
 
 
-def kept(destination: Destination) -> list[Kept]:
+def kept(destination: Destination) -> list[KeptSnapshot]:
     """In the order of time; folders without a manifest that can be read are passed over."""
     found = []
     for name in destination.names():
@@ -55,7 +55,7 @@ def kept(destination: Destination) -> list[Kept]:
             manifest = manifests.decode(data, where=destination.at(name))
         except (FileNotFoundError, NotADirectoryError, NoSnapshot):
             continue
-        found.append(Kept(name, manifest, sha256(data).hexdigest()))
+        found.append(KeptSnapshot(name, manifest, sha256(data).hexdigest()))
     return sorted(found, key=lambda one: (one.manifest.as_of_ms, one.manifest.log_end, one.folder))
 
 
@@ -74,7 +74,7 @@ def unfinished(destination: Destination, broker: str) -> list[str]:
 
 
 def choose(
-    found: Sequence[Kept], broker: str, *, log_start: int, log_end: int, chain_max: int
+    found: Sequence[KeptSnapshot], broker: str, *, log_start: int, log_end: int, chain_max: int
 ) -> Choice:
     """What a snapshot of this log goes on from: the newest one of the broker, if it joins."""
     mine = [one for one in found if one.manifest.broker == broker]
@@ -96,7 +96,7 @@ def choose(
     return Choice(newest)
 
 
-def chain_of(found: Sequence[Kept], last: Kept) -> list[Kept] | None:
+def chain_of(found: Sequence[KeptSnapshot], last: KeptSnapshot) -> list[KeptSnapshot] | None:
     """It and those it goes on from, the whole one first; None: one is missing."""
     by_id = {one.manifest.snapshot_id: one for one in found}
     links = [last]
@@ -108,7 +108,7 @@ def chain_of(found: Sequence[Kept], last: Kept) -> list[Kept] | None:
     return links
 
 
-def surplus(found: Sequence[Kept], broker: str, keep: int) -> list[Kept]:
+def surplus(found: Sequence[KeptSnapshot], broker: str, keep: int) -> list[KeptSnapshot]:
     """What goes when so many whole ones are kept, with all that go on from them. The last link of
     a chain first, so that no snapshot is ever there without those it goes on from."""
     mine = [one for one in found if one.manifest.broker == broker]
@@ -118,7 +118,7 @@ def surplus(found: Sequence[Kept], broker: str, keep: int) -> list[Kept]:
     return mine[: wholes[-keep]][::-1]
 
 
-def verify(destination: Destination, one: Kept) -> list[str]:
+def verify(destination: Destination, one: KeptSnapshot) -> list[str]:
     """What is wrong with it, by reading every file; empty: it is as it was written."""
     manifest = one.manifest
     problems = list(manifest.problems)
@@ -136,7 +136,7 @@ def verify(destination: Destination, one: Kept) -> list[str]:
     return problems
 
 
-def verify_joins(found: Sequence[Kept]) -> Iterator[tuple[Kept, str]]:
+def verify_joins(found: Sequence[KeptSnapshot]) -> Iterator[tuple[KeptSnapshot, str]]:
     """Snapshots that do not go on from what is there."""
     by_id = {one.manifest.snapshot_id: one for one in found}
     for one in found:
@@ -152,7 +152,7 @@ def verify_joins(found: Sequence[Kept]) -> Iterator[tuple[Kept, str]]:
             yield one, f"it begins at {manifest.log_from}, not at {before.manifest.log_end}"
 
 
-def look(place: str) -> list[tuple[Destination, list[Kept]]]:
+def look(place: str) -> list[tuple[Destination, list[KeptSnapshot]]]:
     """Folders with snapshots at a place: itself, or one below (a broker's). A snapshot's own
     folder is found too. Raises `NoDestination`, `OSError`."""
     if "://" not in place and (Path(place) / MANIFEST).is_file():

@@ -16,10 +16,10 @@ from popmq_pipelines.audit.queues import queued
 from popmq_pipelines.export.parquet_table import arrow_schema
 from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES
 from popmq_pipelines.snapshot.schemas import struct
-from popmq_pipelines.tables import io, ledger_tables, results
 from popmq_pipelines.tables import ledger as ledgers
-from popmq_pipelines.tables.io import Snapshot
+from popmq_pipelines.tables import ledger_tables, opened_snapshot, results
 from popmq_pipelines.tables.ledger import EPOCHS_MAX, Epoch, Ledger
+from popmq_pipelines.tables.opened_snapshot import OpenedSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Fresh:
     spans: DataFrame
 
 
-def keep(spark: SparkSession, out: Path, ledger: Ledger, snapshot: Snapshot) -> Fresh:
+def keep(spark: SparkSession, out: Path, ledger: Ledger, snapshot: OpenedSnapshot) -> Fresh:
     """Puts into the ledger what the snapshot adds."""
     newest = ledger.newest
     number = newest.number + 1 if newest else 1
@@ -56,7 +56,7 @@ def keep(spark: SparkSession, out: Path, ledger: Ledger, snapshot: Snapshot) -> 
         last=last_row["log_offset"] if last_row else 0,
     )
     ledger_tables.write(out, number, "faults", faults)
-    offsets = io.read_tables(spark, snapshot)["consume_offsets"]
+    offsets = opened_snapshot.read_tables(spark, snapshot)["consume_offsets"]
     touched = [number]
     if newest:  # of the record before only a copy, which may wait for its end, opens its epoch
         named = epochs.named_places(
@@ -78,21 +78,21 @@ def keep(spark: SparkSession, out: Path, ledger: Ledger, snapshot: Snapshot) -> 
 
 
 def _keep_rows(
-    spark: SparkSession, out: Path, ledger: Ledger, snapshot: Snapshot, number: int
+    spark: SparkSession, out: Path, ledger: Ledger, snapshot: OpenedSnapshot, number: int
 ) -> None:
     """Linked files cost nothing; of a snapshot that tells again what is known, only the rest."""
     ledger_tables.drop(out, number)
     watermark = ledger.watermark
     repeats = snapshot.whole.log_from < watermark
-    tables = io.read_tables(spark, snapshot) if repeats else {}
+    tables = opened_snapshot.read_tables(spark, snapshot) if repeats else {}
     for table in ledger_tables.KEPT:
         if repeats:
             ledger_tables.keep_rows(out, number, table, epochs.since(tables[table], watermark))
         else:
-            ledger_tables.keep_files(out, number, table, io.files(snapshot, table))
+            ledger_tables.keep_files(out, number, table, opened_snapshot.files(snapshot, table))
 
 
-def _epoch(ledger: Ledger, snapshot: Snapshot, number: int) -> Epoch:
+def _epoch(ledger: Ledger, snapshot: OpenedSnapshot, number: int) -> Epoch:
     manifest = snapshot.whole
     return Epoch(
         number=number,

@@ -1,4 +1,4 @@
-"""Back-pressure: how many messages and bytes may be held, and whose turn it is when there is room.
+"""Back-pressure: how many messages and bytes may be held, and who is next when there is room.
 
 Who waits is let in in the order of coming, so a large message is not overtaken for ever. One that
 is larger than the whole budget gets in when nothing else is held.

@@ -6,9 +6,9 @@
 A lease is renewed at half of its time until it is ended, or has been held for its longest time:
 then it runs out, and the message comes again.
 
-Leases of one length are in one line, in the order of their times, so that holding and ending one
-costs the same however many there are. Most leases end before they are ever due: those that begin
-together share one `Term`, and only one that is renewed gets a `Held` of its own.
+Leases that wait equally long are kept together, in the order of their times, so that holding and
+ending one costs the same however many there are. Most leases end before they are ever due: those
+that begin together share one `Term`, and only one that is renewed gets a `Held` of its own.
 """
 
 from collections.abc import Hashable, Sequence
@@ -30,7 +30,8 @@ class Term:
     last_s: float
     """It is not renewed from then on."""
     due_s: float
-    line: float
+    wait_s: float
+    """From when it was last put off until `due_s`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,11 +42,11 @@ class Held(Term, Generic[K]):
     under_way: bool
 
 
-class Renewals(Generic[K]):
+class LeaseRenewals(Generic[K]):
     def __init__(self) -> None:
         self._held: dict[K, Term] = {}
-        self._lines: dict[float, dict[K, Term]] = {}
-        """How long from joining a line until due → who is in it, the first one due first."""
+        self._by_wait: dict[float, dict[K, Term]] = {}
+        """Wait until it is due → leases that wait so long, the first one due first."""
 
     def __len__(self) -> int:
         return len(self._held)
@@ -62,9 +63,9 @@ class Renewals(Generic[K]):
         for key in keys:
             known = self._held.pop(key, None)
             if known is not None:
-                self._leave_line(key, known)
+                self._take_out(key, known)
             self._held[key] = term
-        self._lines.setdefault(after_s, {}).update(dict.fromkeys(keys, term))
+        self._by_wait.setdefault(after_s, {}).update(dict.fromkeys(keys, term))
         return due_s
 
     def end(self, key: K) -> bool:
@@ -72,7 +73,7 @@ class Renewals(Generic[K]):
         term = self._held.pop(key, None)
         if term is None:
             return False
-        self._leave_line(key, term)
+        self._take_out(key, term)
         return isinstance(term, Held) and term.under_way
 
     def is_under_way(self, key: K) -> bool:
@@ -82,23 +83,23 @@ class Renewals(Generic[K]):
     def holds(self, key: K) -> bool:
         return key in self._held
 
-    def due(self, now_s: float, room: int) -> tuple[list[Held[K]], list[K]]:
-        """Up to `room` leases to renew now, from now on under way; and those that are let go of:
-        they have been held for their longest time, or are over."""
+    def due(self, now_s: float, count_max: int) -> tuple[list[Held[K]], list[K]]:
+        """Up to `count_max` leases to renew now, from now on under way; and those that are let go
+        of: they have been held for their longest time, or are over."""
         renew: list[Held[K]] = []
         over: list[K] = []
-        for line in list(self._lines.values()):
-            while line and len(renew) < room:
+        for line in list(self._by_wait.values()):
+            while line and len(renew) < count_max:
                 key, term = next(iter(line.items()))
                 if term.due_s > now_s:
                     break
-                self._leave_line(key, term)
+                self._take_out(key, term)
                 if now_s >= min(term.last_s, term.until_s):
                     del self._held[key]
                     over.append(key)
                 else:
                     held = Held(
-                        term.lease_s, term.until_s, term.last_s, term.due_s, term.line, key, True
+                        term.lease_s, term.until_s, term.last_s, term.due_s, term.wait_s, key, True
                     )
                     self._held[key] = held
                     renew.append(held)
@@ -120,16 +121,16 @@ class Renewals(Generic[K]):
 
     def next_s(self) -> float | None:
         """When something is due next."""
-        firsts = [next(iter(line.values())).due_s for line in self._lines.values() if line]
+        firsts = [next(iter(line.values())).due_s for line in self._by_wait.values() if line]
         return min(firsts, default=None)
 
     def _join(self, held: Held[K], now_s: float, after_s: float) -> None:
-        held.line, held.due_s = after_s, now_s + after_s
-        self._lines.setdefault(after_s, {})[held.key] = held
+        held.wait_s, held.due_s = after_s, now_s + after_s
+        self._by_wait.setdefault(after_s, {})[held.key] = held
 
-    def _leave_line(self, key: K, term: Term) -> None:
-        line = self._lines.get(term.line)
+    def _take_out(self, key: K, term: Term) -> None:
+        line = self._by_wait.get(term.wait_s)
         if line is not None and line.get(key) is term:
             del line[key]
             if not line:
-                del self._lines[term.line]
+                del self._by_wait[term.wait_s]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypedDict
 
-from popmq._core.inspected import moment
+from popmq._core.message_inspection import moment
 from popmq_admin.v1 import admin_pb2 as admin
 
 TopicType = Literal["NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"]

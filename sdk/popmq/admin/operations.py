@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Final, Literal
 
 from apache.rocketmq.v2 import definition_pb2 as v2
-from popmq._core import inspected
+from popmq._core import message_inspection
 from popmq._core import topology as core
-from popmq._core.inspected import (
+from popmq._core.message_inspection import (
     Explained,
     FoundMessages,
     OpenTransaction,
@@ -78,7 +78,7 @@ class Operations(AdminCalls):
         """Delete those that became dead letters before; None: all there are now. They are no longer
         listed and cannot be sent again. `dry_run`: only count them."""
         request = admin.PurgeDeadLettersRequest(
-            group=self._stored(group), before_ms=inspected.ms_of(before), dry_run=dry_run
+            group=self._stored(group), before_ms=message_inspection.ms_of(before), dry_run=dry_run
         )
         response = await self._ask("PurgeDeadLetters", request, v2.CONSUMER_GROUP_NOT_FOUND)
         return core.purged_of(response)
@@ -102,11 +102,11 @@ class Operations(AdminCalls):
             topic=self._stored(topic),
             key=key,
             count_max=limit,
-            from_ms=inspected.ms_of(after),
-            until_ms=inspected.ms_of(before),
+            from_ms=message_inspection.ms_of(after),
+            until_ms=message_inspection.ms_of(before),
         )
         response = await self._ask("FindMessages", request, v2.TOPIC_NOT_FOUND, SEARCH_S)
-        messages = [inspected.message_of(one, self._prefix) for one in response.messages]
+        messages = [message_inspection.message_of(one, self._prefix) for one in response.messages]
         return FoundMessages(messages=messages, incomplete=response.incomplete)
 
     async def get_message(self, topic: str, which: str | Place) -> StoredMessage | None:
@@ -126,7 +126,7 @@ class Operations(AdminCalls):
             )
             response = await self._ask("FindMessages", by_id, v2.TOPIC_NOT_FOUND, SEARCH_S)
         for found in response.messages:
-            return inspected.message_of(found, self._prefix)
+            return message_inspection.message_of(found, self._prefix)
         return None
 
     async def explain(self, message_id: str, *, topic: str = "", group: str = "") -> Explained:
@@ -138,7 +138,7 @@ class Operations(AdminCalls):
             group=self._stored(group) if group else "",
         )
         response = await self._ask("Explain", request, v2.MESSAGE_NOT_FOUND, EXPLAIN_S)
-        return inspected.explained_of(response, self._prefix)
+        return message_inspection.explained_of(response, self._prefix)
 
     async def open_transactions(
         self, topic: str = "", *, limit: int = 100
@@ -150,7 +150,7 @@ class Operations(AdminCalls):
         )
         response = await self._ask("ListTransactions", request, v2.TOPIC_NOT_FOUND)
         return [
-            inspected.transaction_of(one, self._prefix)
+            message_inspection.transaction_of(one, self._prefix)
             for one in response.transactions
             if one.topic.startswith(self._prefix)
         ]

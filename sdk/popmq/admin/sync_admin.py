@@ -4,7 +4,7 @@ from collections.abc import Coroutine
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypeVar, Unpack
 
-from popmq._core.inspected import (
+from popmq._core.message_inspection import (
     Explained,
     FoundMessages,
     OpenTransaction,
@@ -32,7 +32,7 @@ class Calls(Protocol):
     def call(self, work: Coroutine[Any, Any, R]) -> R: ...
 
 
-class Admin:
+class SyncAdmin:
     """See `popmq.admin.admin.Admin`."""
 
     def __init__(self, loop: Calls, made: AsyncAdmin) -> None:

@@ -25,15 +25,16 @@ from typing import Any, Concatenate, Self, TypeVar, Unpack, overload
 from popmq._core.parameters import name
 from popmq._core.topology import GroupOptions, TopicOptions
 from popmq.admin.topology import Topology
-from popmq.app.handlers import Idempotence, Middleware, TypedRegister, handler_of, once
-from popmq.app.lifecycle import LAUNCH, Hook, Hooks, Launch, Running, Stopped
+from popmq.app.handler_layers import Middleware, TypedRegister, handler_of, once
+from popmq.app.lifecycle import LAUNCH, Hook, Hooks, Launch, Running, StoppedEarly
 from popmq.app.lifecycle import signals as handled
 from popmq.app.subscription import Subscription
 from popmq.client import Client
 from popmq.connection.endpoints import Endpoints
+from popmq.handle_once import Idempotence
 from popmq.message import ReceivedMessage
 from popmq.serializer import Serializer
-from popmq.sync import Client as SyncClient
+from popmq.sync import SyncClient
 
 T = TypeVar("T")
 Plain = TypeVar(
@@ -226,7 +227,7 @@ class App:
         running = self._begin()
         with handled(running) if signals else contextlib.nullcontext():
             try:
-                with contextlib.suppress(Stopped):
+                with contextlib.suppress(StoppedEarly):
                     await running.start()
                     await running.wait()
             finally:

@@ -11,7 +11,7 @@ from popmq.outcome import Reject, Retry
 log = logging.getLogger("popmq.app.handling")
 
 
-def tell_failure(
+def log_failure(
     how: Subscription, policy: GroupPolicy, message: ReceivedMessage, failed: Exception
 ) -> None:
     """Called where `failed` is handled, so that its traceback is told too."""

@@ -15,24 +15,18 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from popmq.app.app import App
 from popmq.app.lifecycle import LAUNCH, Launch
-from popmq.connection.endpoints import Endpoints, Tls
+from popmq.app.run_options import FAILED, MISUSED, SUPERVISED, Misuse, RunOptions
 from popmq.errors import PopMQClientError
 
-FAILED: Final = 1
-MISUSED: Final = 2
-"""What the process ends with when there is nothing to run."""
 CUT_SHORT: Final = 143
 """After a second SIGTERM or SIGINT."""
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 WORKERS_MAX: Final = 256
-SUPERVISED: Final = "POPMQ_SUPERVISED"
-"""Set in processes whose parent's end they see by the end of their standard input."""
 ENDPOINT_VARIABLE: Final = "POPMQ_ENDPOINT"
 TLS_CA_VARIABLE: Final = "POPMQ_TLS_CA"
 ENDPOINT_HELP: Final = (
@@ -44,49 +38,11 @@ RELOAD_HELP: Final = "Start again when a Python file in this directory changes."
 LEVEL_HELP: Final = "Log this and what is more severe."
 
 
-class Misuse(Exception):
-    """What was asked for cannot run."""
-
-
 class NoApp(Misuse):
     """There is no such app."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    target: str
-    endpoint: str = ""
-    """Instead of the app's own; empty: that."""
-    tls: bool = False
-    """TLS, where the endpoint has no scheme."""
-    tls_ca: str = ""
-    """TLS, and certificates to trust: a PEM file."""
-    log_level: str = "info"
-    workers: int = 1
-    reload: bool = False
-
-    def command(self) -> list[str]:
-        """Of one process that serves it."""
-        more = ["--endpoint", self.endpoint] if self.endpoint else []
-        more += ["--tls"] if self.tls else []
-        more += ["--tls-ca", self.tls_ca] if self.tls_ca else []
-        module = [sys.executable, "-m", "popmq.app.launch", "run"]
-        return [*module, self.target, *more, "--log-level", self.log_level]
-
-    def connection(self) -> bool | Tls | None:
-        """TLS or not; None: as the app says. Raises `Misuse`."""
-        try:
-            tls = Tls.from_files(ca=self.tls_ca) if self.tls_ca else self.tls or None
-            if self.endpoint:
-                Endpoints.of(self.endpoint, tls)
-        except OSError as wrong:
-            raise Misuse(f"{self.tls_ca} cannot be read: {wrong}") from wrong
-        except ValueError as wrong:
-            raise Misuse(str(wrong)) from wrong
-        return tls
-
-
-def run(options: Options) -> int:
+def run(options: RunOptions) -> int:
     """What the process is to end with. Raises `Misuse`."""
     from popmq.app import supervisor  # most need none
 
@@ -98,7 +54,7 @@ def run(options: Options) -> int:
     return serve(options)
 
 
-def serve(options: Options) -> int:
+def serve(options: RunOptions) -> int:
     """In this process. Raises `Misuse`."""
     process = "[%(process)d] " if SUPERVISED in os.environ else ""
     logging.basicConfig(
@@ -215,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = vars(parser().parse_args(arguments))
     asked.pop("command")
     try:
-        return run(Options(**asked))
+        return run(RunOptions(**asked))
     except Misuse as wrong:
         print(f"popmq: {wrong}", file=sys.stderr)
         return MISUSED

@@ -18,13 +18,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from popmq.admin.topology import Topology
-from popmq.app.handlers import Idempotence, Middleware
-from popmq.app.handling import Handling
+from popmq.app.handler_layers import Middleware
 from popmq.app.subscription import Subscription
+from popmq.app.subscription_runner import SubscriptionRunner
 from popmq.client import Client
 from popmq.connection.connection import BACKOFF
 from popmq.connection.endpoints import Tls
 from popmq.errors import PopMQClientError
+from popmq.handle_once import Idempotence
 from popmq.log_fields import fields, level_of
 
 log = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ class Hooks:
     on_shutdown: list[Hook] = field(default_factory=list)
 
 
-class Stopped(Exception):
+class StoppedEarly(Exception):
     """The app was to stop before it was ready."""
 
 
@@ -93,7 +94,7 @@ class Running:
         self._topology = topology
         self._guards, self._retention_s = guards, retention_s
         self._lifespan, self._hooks, self._stop_s = lifespan, hooks, stop_s
-        self._handlings = [Handling(client, one, middlewares) for one in subscriptions]
+        self._handlings = [SubscriptionRunner(client, one, middlewares) for one in subscriptions]
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
         self._open = AsyncExitStack()
@@ -101,8 +102,8 @@ class Running:
             self._open.push_async_callback(client.close)
 
     async def start(self) -> None:
-        """Until the handlers are subscribed. Raises `Stopped`, what the hooks raise, and the errors
-        of `popmq.errors` that no other try would mend."""
+        """Until the handlers are subscribed. Raises `StoppedEarly`, what the hooks raise, and
+        the errors of `popmq.errors` that no other try would mend."""
         await self._answered(lambda: self._topology.ensure(self.client.admin))
         for guard in self._guards:
             await guard.start(self._retention_s)
@@ -171,7 +172,7 @@ class Running:
         try:
             await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                raise Stopped
+                raise StoppedEarly
             return task.result()
         finally:
             for one in (task, stopping):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from popmq._core.backoff import attempt_delay_s
-from popmq.app.handlers import Handler, Layer
+from popmq.app.handler_layers import Handler, Layer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

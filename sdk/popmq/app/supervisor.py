@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from popmq._core.backoff import Backoff
-from popmq.app.launch import FAILED, MISUSED, SUPERVISED, Options
+from popmq.app.run_options import FAILED, MISUSED, SUPERVISED, RunOptions
 
 log = logging.getLogger(__name__)
 LOOK_S: Final = 0.2
@@ -32,10 +32,10 @@ FILES_MAX: Final = 20_000
 NOT_WATCHED: Final = ("__pycache__", "node_modules", "site-packages")
 
 
-class Worker:
+class WorkerProcess:
     """One process, and its successors."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: RunOptions) -> None:
         self._options = options
         self._failures = 0
         self._started_s = 0.0
@@ -85,7 +85,7 @@ class Worker:
             self.process.wait()
 
 
-class Asked:
+class StopSignals:
     """To stop, by SIGTERM or SIGINT; each further signal is handed on too, and hurries them."""
 
     def __init__(self) -> None:
@@ -104,12 +104,12 @@ class Asked:
                 signal.signal(number, handler)
 
 
-def several(options: Options) -> int:
+def several(options: RunOptions) -> int:
     """`options.workers` processes; one that fails is replaced. Ends when all have ended in order.
     Returns what this process is to end with."""
     _log_as(options)
-    workers = [Worker(options) for _ in range(options.workers)]
-    asked, told = Asked(), 0
+    workers = [WorkerProcess(options) for _ in range(options.workers)]
+    asked, told = StopSignals(), 0
     with asked.listening():
         for worker in workers:
             worker.start()
@@ -130,12 +130,12 @@ def several(options: Options) -> int:
     return FAILED if any(worker.has_failed for worker in workers) else 0
 
 
-def _is_misused(worker: Worker) -> bool:
+def _is_misused(worker: WorkerProcess) -> bool:
     """There is nothing to run, which it has said."""
     return not worker.is_running and worker.code == MISUSED
 
 
-def _replace(workers: list[Worker]) -> None:
+def _replace(workers: list[WorkerProcess]) -> None:
     for worker in workers:
         if worker.is_running or not worker.code:
             continue
@@ -148,11 +148,11 @@ def _replace(workers: list[Worker]) -> None:
             worker.start()
 
 
-def reloading(options: Options) -> int:
+def reloading(options: RunOptions) -> int:
     """One process, replaced whenever a Python file below the current folder changes. Returns what
     this process is to end with."""
     _log_as(options)
-    worker, asked, told = Worker(options), Asked(), 0
+    worker, asked, told = WorkerProcess(options), StopSignals(), 0
     with asked.listening():
         worker.start()
         seen = files()
@@ -189,7 +189,7 @@ def files() -> dict[str, int]:
     return found
 
 
-def _log_as(options: Options) -> None:
+def _log_as(options: RunOptions) -> None:
     logging.basicConfig(
         level=options.log_level.upper(),
         format="%(asctime)s %(levelname)s [%(process)d] %(name)s: %(message)s",

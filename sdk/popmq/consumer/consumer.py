@@ -97,12 +97,12 @@ class Consumer:
     ) -> list[ReceivedMessage]:
         """Up to `max_messages`; an empty list when none came in time. Waits first until fewer than
         `held_max` are held. Raises the errors of `popmq.errors`."""
-        while (room := self._held_max - len(self._held) - self._asked_for) <= 0:
+        while (free := self._held_max - len(self._held) - self._asked_for) <= 0:
             self._open()
             self._settled.clear()
             await self._settled.wait()
         self._open()
-        wanted = min(max_messages, room, BATCH_MAX)
+        wanted = min(max_messages, free, BATCH_MAX)
         self._asked_for += wanted
         receiving = asyncio.create_task(
             self._receiving.receive(

@@ -19,7 +19,7 @@ import grpc
 
 from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq._core.messages import convert
-from popmq._core.renewals import Held, Renewals
+from popmq._core.renewals import Held, LeaseRenewals
 from popmq.connection.connection import Connection
 from popmq.connection.endpoints import InTurn, channel
 from popmq.errors import InvalidReceiptHandle, PopMQClientError, check
@@ -54,7 +54,7 @@ class Leases:
         self._connection = connection
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._renewals: Renewals[int] = Renewals()
+        self._renewals: LeaseRenewals[int] = LeaseRenewals()
         self._kept: dict[int, Kept] = {}
         self._waiting: dict[int, list[asyncio.Future[None]]] = {}
         self._under_way = 0

@@ -19,7 +19,7 @@ from popmq.connection.connection import ATTEMPTS, Connection
 from popmq.connection.telemetry import Telemetry
 from popmq.errors import BrokerUnavailable, ServerUnreachable, check
 from popmq.log_fields import fields
-from popmq.message import Holder, ReceivedMessage
+from popmq.message import MessageHolder, ReceivedMessage
 from popmq_consumer.v1 import consumer_pb2 as consumer
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Receiving:
         again under it, a FIFO group's broker gives the same messages."""
         self.dropped: Callable[[list[ReceivedMessage]], None] = lambda _: None
         """Gets what had come to a receive when its caller was cancelled."""
-        self._turn = random.randrange(1 << 16)
+        self._round = random.randrange(1 << 16)
         self._whole = True
         """The server gives all messages in one response; PopMQ does, and it is far cheaper to read.
         Of others they come as a stream."""
@@ -80,14 +80,14 @@ class Receiving:
         return self.policy(group).fifo
 
     async def receive(
-        self, wanted: Wanted, max_messages: int, wait_s: float, holder: Holder | None
+        self, wanted: Wanted, max_messages: int, wait_s: float, holder: MessageHolder | None
     ) -> list[ReceivedMessage]:
         """From the brokers in turn, beginning with another one at each call: first each for what
         is there, then one is waited at."""
         await self.subscribe(wanted)
         brokers = await self.brokers(wanted.topic)
-        self._turn += 1
-        order = [brokers[(self._turn + i) % len(brokers)] for i in range(len(brokers))]
+        self._round += 1
+        order = [brokers[(self._round + i) % len(brokers)] for i in range(len(brokers))]
         for queue in order[1:]:
             try:
                 found = await self.receive_at(queue, wanted, max_messages, 0.0, holder)
@@ -106,7 +106,7 @@ class Receiving:
         wanted: Wanted,
         max_messages: int,
         wait_s: float,
-        holder: Holder | None,
+        holder: MessageHolder | None,
         *,
         attempts: int = ATTEMPTS,
         dropped: Callable[[list[ReceivedMessage]], None] | None = None,
@@ -140,7 +140,7 @@ class Receiving:
         self,
         request: service.ReceiveMessageRequest,
         wait_s: float,
-        holder: Holder | None,
+        holder: MessageHolder | None,
         found: list[ReceivedMessage],
     ) -> None:
         found.clear()

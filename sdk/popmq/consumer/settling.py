@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import grpc
 
 from apache.rocketmq.v2 import definition_pb2 as v2
-from popmq._core.gather import Bounds
+from popmq._core.batch_queue import BatchBounds
 from popmq._core.messages import convert
-from popmq.connection.batching import Batches
+from popmq.connection.batch_retry import ask_each
+from popmq.connection.batcher import Batcher
 from popmq.connection.connection import BACKOFF, Connection
-from popmq.connection.repeating import ask_each
 from popmq.consumer.lease import Leases
 from popmq.errors import PopMQClientError, RefusedByServer, ServerUnreachable, check
 from popmq.log_fields import fields
@@ -28,9 +28,9 @@ from popmq_consumer.v1 import consumer_pb2 as consumer
 
 log = logging.getLogger(__name__)
 REASON_CHARS_MAX = 1_000  # the server keeps no more
-BOUNDS = Bounds(items_max=512, bytes_max=1 << 62, wait_s=0.05, under_way_max=4)
+BOUNDS = BatchBounds(items_max=512, bytes_max=1 << 62, linger_s=0.05, under_way_max=4)
 """Of acks; the server takes 1,024 in a request."""
-LINES_MAX = 256
+NACK_KEYS_MAX = 256
 """Kinds of nacks whose requests are kept; idle ones beyond are forgotten."""
 PATIENCE_LONGEST_S = 600.0
 """An ack or nack is tried while no server answers, or its broker is away, as long as the lease
@@ -39,7 +39,7 @@ PATIENCE_S = 30.0
 """When it is not known how long the lease lasts."""
 
 
-class _Line(NamedTuple):
+class _NackKey(NamedTuple):
     """Messages that may share a nack."""
 
     topic: str
@@ -55,9 +55,9 @@ class Settling:
     def __init__(self, connection: Connection, leases: Leases) -> None:
         self._connection = connection
         self._leases = leases
-        self._acks: dict[tuple[str, str], Batches[ReceivedMessage, None]] = {}
+        self._acks: dict[tuple[str, str], Batcher[ReceivedMessage, None]] = {}
         self._releasing: set[asyncio.Task[None]] = set()
-        self._nacks: dict[_Line, Batches[ReceivedMessage, None]] = {}
+        self._nacks: dict[_NackKey, Batcher[ReceivedMessage, None]] = {}
 
     async def ack(self, message: ReceivedMessage) -> None:
         """Raises the errors of `popmq.errors`."""
@@ -73,12 +73,12 @@ class Settling:
         self._acks_with(message).put(message, 0, tell)
         return True
 
-    def _acks_with(self, message: ReceivedMessage) -> Batches[ReceivedMessage, None]:
+    def _acks_with(self, message: ReceivedMessage) -> Batcher[ReceivedMessage, None]:
         """Where its ack shares requests."""
         topic, group = place = message.topic, message.group
         batches = self._acks.get(place)
         if batches is None:
-            batches = self._acks[place] = Batches(
+            batches = self._acks[place] = Batcher(
                 lambda held: self._ack_batch(topic, group, held), BOUNDS
             )
         return batches
@@ -164,12 +164,12 @@ class Settling:
         reason: str,
     ) -> None:
         await self._end_lease(message)
-        line = _Line(message.topic, message.group, kind, delay_s, reason[:REASON_CHARS_MAX])
-        batches = self._nacks.get(line)
+        key = _NackKey(message.topic, message.group, kind, delay_s, reason[:REASON_CHARS_MAX])
+        batches = self._nacks.get(key)
         if batches is None:
-            if len(self._nacks) >= LINES_MAX:
+            if len(self._nacks) >= NACK_KEYS_MAX:
                 self._nacks = {name: kept for name, kept in self._nacks.items() if not kept.idle}
-            batches = self._nacks[line] = Batches(lambda held: self._nack_batch(line, held), BOUNDS)
+            batches = self._nacks[key] = Batcher(lambda held: self._nack_batch(key, held), BOUNDS)
         await batches.one(message)
 
     async def _ack_batch(
@@ -183,13 +183,15 @@ class Settling:
 
         return await ask_each(held, ask, _done, _patience_s(held), connection.go_elsewhere)
 
-    async def _nack_batch(self, line: _Line, held: list[ReceivedMessage]) -> list[Exception | None]:
+    async def _nack_batch(
+        self, key: _NackKey, held: list[ReceivedMessage]
+    ) -> list[Exception | None]:
         connection = self._connection
 
         async def ask(left: list[ReceivedMessage]) -> Any:
-            group, topic = connection.resource(line.group), connection.resource(line.topic)
-            kind = consumer.NackKind.ValueType(line.kind)
-            request = convert.nack(left, group, topic, kind, line.delay_s, line.reason)
+            group, topic = connection.resource(key.group), connection.resource(key.topic)
+            kind = consumer.NackKind.ValueType(key.kind)
+            request = convert.nack(left, group, topic, kind, key.delay_s, key.reason)
             try:
                 return await connection.ask(connection.consumer.Nack, request, attempts=1)
             except ServerUnreachable as failed:

@@ -7,7 +7,8 @@ Import the stores from their modules: `popmq.idempotence.sql`, `.redis_flag`, `.
 `.version`, `.row_lock`, `.redis_lock`, `.fenced_rows`.
 """
 
-from popmq.idempotence.counts import Counts
+from popmq.handle_once import Idempotence
+from popmq.idempotence.counts import IdempotenceCounts
 from popmq.idempotence.errors import (
     Fenced,
     IdempotenceError,
@@ -18,24 +19,24 @@ from popmq.idempotence.errors import (
     RowMissing,
     UnknownState,
 )
-from popmq.idempotence.inbox import Idempotence, Inbox, Turn, WhenMismatch, WhenMissing
+from popmq.idempotence.inbox import Inbox, KeyTurn, WhenMismatch, WhenMissing
 from popmq.idempotence.key import KeyOf, body_path, message_key, message_property
 from popmq.idempotence.memory import MemoryInbox
 
 __all__ = [
-    "Counts",
     "Fenced",
     "Idempotence",
+    "IdempotenceCounts",
     "IdempotenceError",
     "Inbox",
     "InboxTableMissing",
     "KeyMissing",
     "KeyOf",
+    "KeyTurn",
     "MemoryInbox",
     "OutsideTurn",
     "PayloadMismatch",
     "RowMissing",
-    "Turn",
     "UnknownState",
     "WhenMismatch",
     "WhenMissing",

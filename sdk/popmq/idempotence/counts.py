@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 
 
 @dataclass(slots=True)
-class Counts:
+class IdempotenceCounts:
     """Read the attributes whenever you like; they only grow."""
 
     handled: int = 0

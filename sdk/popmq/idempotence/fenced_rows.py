@@ -21,7 +21,7 @@ from typing import Any
 from sqlalchemy import Column, Row, Table, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from popmq.idempotence.counts import Counts
+from popmq.idempotence.counts import IdempotenceCounts
 from popmq.idempotence.errors import Fenced, RowMissing
 from popmq.idempotence.sql_dialect import contention_is_retry
 
@@ -29,7 +29,7 @@ from popmq.idempotence.sql_dialect import contention_is_retry
 class FencedRows:
     def __init__(self, table: Table, *, key: Column[Any], fence: Column[Any]) -> None:
         """`fence`: BIGINT NOT NULL DEFAULT 0, changed by this guard alone."""
-        self.counts = Counts()
+        self.counts = IdempotenceCounts()
         self._table, self._key, self._fence = table, key, fence
 
     async def claim(self, connection: AsyncConnection, row: object, token: int) -> Row[Any]:

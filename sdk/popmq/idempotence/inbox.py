@@ -21,14 +21,15 @@ A store implements `_turn`: it claims, lets the handler work, and marks the key 
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
-from typing import Generic, Protocol, TypedDict, TypeVar, Unpack
+from typing import Generic, TypedDict, TypeVar, Unpack
 
-from popmq.idempotence.counts import Counts
+from popmq.handle_once import Handle
+from popmq.idempotence.counts import IdempotenceCounts
 from popmq.idempotence.errors import KeyMissing, OutsideTurn, PayloadMismatch
 from popmq.idempotence.key import (
     KeyOf,
@@ -46,15 +47,6 @@ from popmq.outcome import Reject, Retry
 
 log = logging.getLogger("popmq.idempotence")
 RETRY_DELAY_S = 1.0  # how long one waits for another consumer of the same key
-Handle = Callable[[ReceivedMessage], Awaitable[None]]
-
-
-class Idempotence(Protocol):
-    """What `@app.handler(…, idempotent=…)` takes."""
-
-    async def run(self, message: ReceivedMessage, handle: Handle) -> bool: ...
-
-    async def start(self, retention_s: float | None) -> None: ...
 
 
 class WhenMissing(Enum):
@@ -79,7 +71,7 @@ class WhenMismatch(Enum):
 
 
 @dataclass(slots=True)
-class Turn:
+class KeyTurn:
     """One delivery's turn at its key."""
 
     first: bool
@@ -87,7 +79,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class KeyClaim:
     """What a store works with."""
 
     message: ReceivedMessage
@@ -98,7 +90,7 @@ class Claim:
     """Its fingerprint."""
 
 
-class Options(TypedDict, total=False):
+class InboxOptions(TypedDict, total=False):
     """What every inbox can be told."""
 
     key: KeyOf
@@ -118,15 +110,15 @@ class Options(TypedDict, total=False):
     """Seconds since 1970."""
 
 
-T = TypeVar("T", bound=Turn)
+T = TypeVar("T", bound=KeyTurn)
 
 
 class Inbox(ABC, Generic[T]):
     """Use `MemoryInbox`, `SqlInbox` or `RedisInbox`."""
 
-    def __init__(self, *, window_s: float, **options: Unpack[Options]) -> None:
+    def __init__(self, *, window_s: float, **options: Unpack[InboxOptions]) -> None:
         """`window_s`: how long a key is remembered."""
-        self.counts = Counts()
+        self.counts = IdempotenceCounts()
         self.window_s = window_s
         self._key = options.get("key") or message_key()
         self._scope = options.get("scope")
@@ -177,10 +169,10 @@ class Inbox(ABC, Generic[T]):
             self.counts.suppressed += 1
 
     @abstractmethod
-    def _turn(self, claim: Claim) -> AbstractAsyncContextManager[T]:
+    def _turn(self, claim: KeyClaim) -> AbstractAsyncContextManager[T]:
         """Claim, yield, mark as done or free."""
 
-    def _claim(self, message: ReceivedMessage) -> Claim:
+    def _claim(self, message: ReceivedMessage) -> KeyClaim:
         key: str | None = None
         try:
             key = key_of(message, self._key)
@@ -190,14 +182,14 @@ class Inbox(ABC, Generic[T]):
                 raise
             if self._when_missing is WhenMissing.REJECT:
                 raise Reject(str(missing)) from missing
-        return Claim(
+        return KeyClaim(
             message=message,
             scope=bounded(message.group if self._scope is None else self._scope),
             key=key,
             payload=fingerprint(self._payload(message)),
         )
 
-    def _known(self, claim: Claim, payload: str) -> None:
+    def _known(self, claim: KeyClaim, payload: str) -> None:
         """The key is known, with this payload: a duplicate unless this raises."""
         if payload == claim.payload or claim.key is None:
             return
@@ -208,7 +200,7 @@ class Inbox(ABC, Generic[T]):
         if self._when_mismatch is WhenMismatch.REJECT:
             raise Reject(str(mismatch)) from mismatch
 
-    def _busy(self, claim: Claim) -> Retry:
+    def _busy(self, claim: KeyClaim) -> Retry:
         self.counts.in_progress += 1
         reason = f"another consumer works on {claim.key!r}"
         return Retry(self._retry_delay_s, reason, counted=False)

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Unpack
 
-from popmq.idempotence.inbox import Claim, Inbox, Options, Turn
+from popmq.idempotence.inbox import Inbox, InboxOptions, KeyClaim, KeyTurn
 from popmq.idempotence.window import WINDOW_S
 from popmq.log_fields import fields
 
@@ -20,9 +20,13 @@ log = logging.getLogger("popmq.idempotence")
 KEYS_MAX = 100_000  # some 25 MB
 
 
-class MemoryInbox(Inbox[Turn]):
+class MemoryInbox(Inbox[KeyTurn]):
     def __init__(
-        self, *, keys_max: int = KEYS_MAX, window_s: float = WINDOW_S, **options: Unpack[Options]
+        self,
+        *,
+        keys_max: int = KEYS_MAX,
+        window_s: float = WINDOW_S,
+        **options: Unpack[InboxOptions],
     ) -> None:
         super().__init__(window_s=window_s, **options)
         self.evicted_early = 0
@@ -37,9 +41,9 @@ class MemoryInbox(Inbox[Turn]):
         return len(self._done)
 
     @asynccontextmanager
-    async def _turn(self, claim: Claim) -> AsyncIterator[Turn]:
+    async def _turn(self, claim: KeyClaim) -> AsyncIterator[KeyTurn]:
         if claim.key is None:
-            yield Turn(first=True)
+            yield KeyTurn(first=True)
             return
         self._forget()
         place = (claim.scope, claim.key)
@@ -48,11 +52,11 @@ class MemoryInbox(Inbox[Turn]):
         known = self._done.get(place)
         if known is not None:
             self._known(claim, known[1])
-            yield Turn(first=False)
+            yield KeyTurn(first=False)
             return
         self._in_progress.add(place)
         try:
-            yield Turn(first=True)
+            yield KeyTurn(first=True)
             self._done[place] = (self._clock() + self.window_s, claim.payload)
         finally:
             self._in_progress.remove(place)

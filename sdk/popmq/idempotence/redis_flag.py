@@ -35,7 +35,7 @@ from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 from redis.exceptions import WatchError
 
-from popmq.idempotence.inbox import Claim, Inbox, Options, Turn
+from popmq.idempotence.inbox import Inbox, InboxOptions, KeyClaim, KeyTurn
 from popmq.idempotence.redis_renewal import LONGEST_S, RENEW, renewed
 from popmq.idempotence.window import WINDOW_S
 from popmq.log_fields import fields
@@ -72,7 +72,7 @@ class ClaimLost(Exception):
 
 
 @dataclass(slots=True)
-class RedisTurn(Turn):
+class RedisTurn(KeyTurn):
     _redis: Redis = field(repr=False)
     flag: str = ""
     claimed: str = ""
@@ -117,7 +117,7 @@ class RedisInbox(Inbox[RedisTurn]):
         progress_s: float = PROGRESS_S,
         progress_longest_s: float = LONGEST_S,
         prefix: str = PREFIX,
-        **options: Unpack[Options],
+        **options: Unpack[InboxOptions],
     ) -> None:
         """`progress_s`: so long a crashed consumer's key waits; a handler may take longer, it is
         renewed, for `progress_longest_s` at most."""
@@ -132,7 +132,7 @@ class RedisInbox(Inbox[RedisTurn]):
         self._renew_script = redis.register_script(RENEW)
 
     @asynccontextmanager
-    async def _turn(self, claim: Claim) -> AsyncIterator[RedisTurn]:
+    async def _turn(self, claim: KeyClaim) -> AsyncIterator[RedisTurn]:
         turn = await self._begin(claim)
         if not turn.first:
             yield turn
@@ -162,7 +162,7 @@ class RedisInbox(Inbox[RedisTurn]):
             self._longest_s,
         )
 
-    async def _begin(self, claim: Claim) -> RedisTurn:
+    async def _begin(self, claim: KeyClaim) -> RedisTurn:
         if claim.key is None:
             return RedisTurn(True, self._redis)
         flag = f"{self._prefix}{claim.scope}:{claim.key}"
@@ -176,7 +176,7 @@ class RedisInbox(Inbox[RedisTurn]):
             raise self._busy(claim)
         return RedisTurn(False, self._redis, flag)
 
-    async def _finish(self, turn: RedisTurn, claim: Claim) -> None:
+    async def _finish(self, turn: RedisTurn, claim: KeyClaim) -> None:
         done = f"d:{claim.payload}"
         if await turn.finish(done, self._window_ms) or not turn.claimed:
             return

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
-from popmq.idempotence.counts import Counts
+from popmq.idempotence.counts import IdempotenceCounts
 from popmq.idempotence.inbox import RETRY_DELAY_S
 from popmq.idempotence.redis_renewal import LONGEST_S, RENEW, renewed
 from popmq.log_fields import fields
@@ -66,7 +66,7 @@ class RedisLock:
     ) -> None:
         """`hold_s`: so long after its holder died others may take it. `hold_longest_s`: it is
         renewed for so long."""
-        self.counts = Counts()
+        self.counts = IdempotenceCounts()
         self._hold_s, self._longest_s = hold_s, hold_longest_s
         self._hold_ms = int(hold_s * 1000)
         self._prefix = prefix

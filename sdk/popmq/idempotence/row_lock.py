@@ -21,7 +21,7 @@ from typing import Any
 from sqlalchemy import Column, Row, Table, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from popmq.idempotence.counts import Counts
+from popmq.idempotence.counts import IdempotenceCounts
 from popmq.idempotence.errors import RowMissing
 from popmq.idempotence.sql_dialect import WAIT_S, bound_lock_wait, contention_is_retry
 
@@ -38,7 +38,7 @@ class RowLock:
     def __init__(
         self, engine: AsyncEngine, table: Table, *, key: Column[Any], wait_s: float = WAIT_S
     ) -> None:
-        self.counts = Counts()
+        self.counts = IdempotenceCounts()
         self._engine, self._table, self._key, self._wait_s = engine, table, key, wait_s
 
     @asynccontextmanager

@@ -40,7 +40,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
 from popmq.idempotence.errors import InboxTableMissing
-from popmq.idempotence.inbox import Claim, Inbox, Options, Turn
+from popmq.idempotence.inbox import Inbox, InboxOptions, KeyClaim, KeyTurn
 from popmq.idempotence.sql_dialect import (
     WAIT_S,
     bound_lock_wait,
@@ -74,7 +74,7 @@ def inbox_table(metadata: MetaData, name: str = TABLE) -> Table:
 
 
 @dataclass(slots=True)
-class SqlTurn(Turn):
+class SqlTurn(KeyTurn):
     connection: AsyncConnection
     """In the transaction of the inbox; do not commit it."""
     _session: AsyncSession | None = field(default=None, repr=False)
@@ -103,7 +103,7 @@ class SqlInbox(Inbox[SqlTurn]):
         table: str = TABLE,
         window_s: float = SQL_WINDOW_S,
         wait_s: float = WAIT_S,
-        **options: Unpack[Options],
+        **options: Unpack[InboxOptions],
     ) -> None:
         super().__init__(window_s=window_s, **options)
         self.table = inbox_table(MetaData(), table)
@@ -170,7 +170,7 @@ class SqlInbox(Inbox[SqlTurn]):
         return sum(map(len, by_scope.values()))
 
     @asynccontextmanager
-    async def _turn(self, claim: Claim) -> AsyncIterator[SqlTurn]:
+    async def _turn(self, claim: KeyClaim) -> AsyncIterator[SqlTurn]:
         try:
             async with self._engine.begin() as connection:
                 await bound_lock_wait(connection, self._wait_s)
@@ -187,7 +187,7 @@ class SqlInbox(Inbox[SqlTurn]):
         if turn.first and claim.key is not None:
             await self._clean_now_and_then()
 
-    async def _claimed(self, connection: AsyncConnection, claim: Claim) -> bool:
+    async def _claimed(self, connection: AsyncConnection, claim: KeyClaim) -> bool:
         """True: the key is new, and this transaction's."""
         if claim.key is None:
             return True

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import TypeEngine
 
-from popmq.idempotence.counts import Counts
+from popmq.idempotence.counts import IdempotenceCounts
 from popmq.idempotence.inbox import RETRY_DELAY_S
 from popmq.outcome import Retry
 
@@ -92,7 +92,7 @@ def is_contention(failed: DBAPIError) -> bool:
 
 
 @asynccontextmanager
-async def contention_is_retry(counts: Counts, what: str) -> AsyncIterator[None]:
+async def contention_is_retry(counts: IdempotenceCounts, what: str) -> AsyncIterator[None]:
     """A lock time-out or a deadlock inside becomes `Retry`, uncounted."""
     try:
         yield

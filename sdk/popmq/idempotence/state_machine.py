@@ -26,7 +26,7 @@ from typing import Any
 from sqlalchemy import Column, Table, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from popmq.idempotence.counts import Counts
+from popmq.idempotence.counts import IdempotenceCounts
 from popmq.idempotence.errors import RowMissing, UnknownState
 from popmq.idempotence.inbox import RETRY_DELAY_S
 from popmq.idempotence.sql_dialect import contention_is_retry
@@ -43,7 +43,7 @@ class StateMachine:
         allowed: Mapping[str, Iterable[str]],
     ) -> None:
         """`allowed`: state → the states that may follow. Raises ValueError when it has a cycle."""
-        self.counts = Counts()
+        self.counts = IdempotenceCounts()
         self._table, self._key, self._state = table, key, state
         self._after = reachable({source: set(targets) for source, targets in allowed.items()})
         self._before: dict[str, list[str]] = {name: [] for name in self._after}

@@ -18,7 +18,7 @@ from typing import Any
 from sqlalchemy import Column, Table, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from popmq.idempotence.counts import Counts
+from popmq.idempotence.counts import IdempotenceCounts
 from popmq.idempotence.errors import RowMissing
 from popmq.idempotence.inbox import RETRY_DELAY_S
 from popmq.idempotence.sql_dialect import contention_is_retry
@@ -28,7 +28,7 @@ from popmq.outcome import Retry
 class OptimisticVersion:
     def __init__(self, table: Table, *, key: Column[Any], version: Column[Any]) -> None:
         """`version`: a whole number that only this guard changes."""
-        self.counts = Counts()
+        self.counts = IdempotenceCounts()
         self._table, self._key, self._version = table, key, version
 
     async def update(

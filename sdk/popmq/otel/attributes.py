@@ -10,7 +10,7 @@ from typing import Final, Literal
 from opentelemetry.util.types import AttributeValue
 
 from popmq._core.messages import convert
-from popmq._core.messages.mistakes import listed
+from popmq._core.messages.invalid_message import listed
 from popmq.message import Message, ReceivedMessage
 from popmq.observer import ClientFacts
 

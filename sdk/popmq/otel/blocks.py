@@ -13,12 +13,13 @@ from opentelemetry.propagators.textmap import TextMapPropagator
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, StatusCode, Tracer
 
 from popmq.errors import PopMQClientError
-from popmq.message import Message, ReceivedMessage, SendReceipt
+from popmq.message import Message, ReceivedMessage
 from popmq.observer import Settlement
 from popmq.otel import attributes as names
 from popmq.otel.attributes import Attributes, Operation, error_type, of_operation
 from popmq.otel.measures import Measures
 from popmq.otel.trace_context import made_in, own_context, received_context, with_context
+from popmq.send_receipt import SendReceipt
 
 GIVEN = Context()
 """Kept with a message that a receive has counted: its handler does not count it again."""

@@ -17,11 +17,13 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self, TypedDict, TypeVar, overload
 
-from popmq._core.gather import Bounds
-from popmq.connection.batching import Answers, Batches, Room
+from popmq._core.batch_queue import BatchBounds
+from popmq.connection.batcher import Answers, Batcher
+from popmq.connection.budget_gate import BudgetGate
 from popmq.errors import ClientClosed, NotAllSent, PopMQClientError
-from popmq.message import Message, SendReceipt, size_bytes
+from popmq.message import Message, size_bytes
 from popmq.producer.sending import Sending
+from popmq.send_receipt import SendReceipt
 from popmq.serializer import Serializer
 
 T = TypeVar("T")
@@ -78,22 +80,22 @@ class Producer(Generic[T]):
         """
         self._sending = sending
         self._serializer = serializer
-        self._normal = Bounds(
+        self._normal = BatchBounds(
             items_max=batch_messages_max,
             bytes_max=batch_bytes_max,
-            wait_s=batch_wait_s,
+            linger_s=batch_wait_s,
             under_way_max=requests_max,
         )
-        self._fifo = Bounds(
+        self._fifo = BatchBounds(
             items_max=batch_messages_max,
             bytes_max=batch_bytes_max,
-            wait_s=batch_wait_s,
+            linger_s=batch_wait_s,
             under_way_max=1,
         )
-        self._room = Room(held_messages_max, held_bytes_max)
+        self._gate = BudgetGate(held_messages_max, held_bytes_max)
         self._retry_s = retry_s
         self._compress_from = compress_from_bytes
-        self._lanes: dict[tuple[str, bool], Batches[bytes, SendReceipt]] = {}
+        self._batchers: dict[tuple[str, bool], Batcher[bytes, SendReceipt]] = {}
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -110,7 +112,7 @@ class Producer(Generic[T]):
     @property
     def held(self) -> int:
         """Messages that have not been answered."""
-        return self._room.messages
+        return self._gate.messages
 
     async def send(
         self,
@@ -140,9 +142,9 @@ class Producer(Generic[T]):
             compress_level=self._compress_level(written),
         )
         size = size_bytes(written, properties)
-        if not self._room.try_enter(size):
-            await self._room.enter(size)
-        return await self._lane(topic, message_group is not None, size).one(draft, size)
+        if not self._gate.try_enter(size):
+            await self._gate.enter(size)
+        return await self._batcher(topic, message_group is not None, size).one(draft, size)
 
     @overload
     async def send_many(
@@ -168,20 +170,20 @@ class Producer(Generic[T]):
             return []
         encoder = await self._sending.topic(topic)
         answers: Answers[SendReceipt] = Answers(len(messages))
-        room = self._room
+        gate = self._gate
         for index, message in enumerate(messages):
             draft = self._sending.draft(encoder, message, self._compress_level(message.body))
             size = size_bytes(message.body, message.properties)
-            if not room.try_enter(size):
-                await room.enter(size)
-            lane = self._lane(topic, message.message_group is not None, size)
-            lane.put(draft, size, partial(answers.answer, index))
+            if not gate.try_enter(size):
+                await gate.enter(size)
+            batcher = self._batcher(topic, message.message_group is not None, size)
+            batcher.put(draft, size, partial(answers.answer, index))
         await answers.done
         return [_error_or(result) for result in answers.results]
 
     async def flush(self) -> None:
         """Until everything that was sent so far is answered."""
-        await asyncio.gather(*(lane.drain() for lane in self._lanes.values()))
+        await asyncio.gather(*(batcher.drain() for batcher in self._batchers.values()))
 
     async def close(self) -> None:
         """Takes nothing more, and waits for the answers; at most `retry_s` and a request."""
@@ -193,16 +195,16 @@ class Producer(Generic[T]):
             return 0
         return COMPRESS_LEVEL
 
-    def _lane(self, topic: str, fifo: bool, size: int) -> Batches[bytes, SendReceipt]:
-        """Where one of `size` bytes that has entered the room goes on."""
+    def _batcher(self, topic: str, fifo: bool, size: int) -> Batcher[bytes, SendReceipt]:
+        """Where one of `size` bytes that has entered the gate goes on."""
         if self._closed:
-            self._room.leave(size)
+            self._gate.leave(size)
             raise ClientClosed("the producer is closed")
-        lane = self._lanes.get((topic, fifo))
-        if lane is None:
+        batcher = self._batchers.get((topic, fifo))
+        if batcher is None:
             bounds = self._fifo if fifo else self._normal
-            lane = self._lanes[topic, fifo] = Batches(self._ask, bounds, self._room)
-        return lane
+            batcher = self._batchers[topic, fifo] = Batcher(self._ask, bounds, self._gate)
+        return batcher
 
     async def _ask(self, drafts: list[bytes]) -> Sequence[SendReceipt | Exception]:
         return await self._sending.send_drafts(drafts, self._retry_s)

@@ -11,14 +11,15 @@ from typing import Any, Final
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq._core.messages import compress, convert, mistakes
+from popmq._core.messages import compress, convert, invalid_message
 from popmq._core.messages.encode import MessageEncoder
 from popmq._core.messages.ids import MessageIds
+from popmq.connection.batch_retry import ask_each
 from popmq.connection.connection import ATTEMPTS, BACKOFF, Connection
-from popmq.connection.repeating import ask_each
 from popmq.connection.telemetry import Telemetry
 from popmq.errors import BrokerUnavailable, PopMQClientError, check, error_of
-from popmq.message import Message, SendReceipt
+from popmq.message import Message
+from popmq.send_receipt import SendReceipt
 
 _IDS: Final[dict[int, MessageIds]] = {}
 """By process id: a forked process has those of its parent too."""
@@ -109,7 +110,7 @@ class Sending:
                 packed=compress_level > 0,
             )
         except (AttributeError, TypeError) as failed:
-            wrong = mistakes.of_message(
+            wrong = invalid_message.why_invalid(
                 body,
                 tag=tag,
                 keys=keys,

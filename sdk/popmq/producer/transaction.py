@@ -68,7 +68,7 @@ class HalfMessage:
         await self._end(self, Resolution.ROLLBACK)
 
 
-class Transactions:
+class ClientTransactions:
     """`Client.transactions`."""
 
     def __init__(

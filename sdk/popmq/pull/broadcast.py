@@ -18,7 +18,7 @@ from typing import Self
 from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
 from popmq.observer import observed
-from popmq.pull.places import Start
+from popmq.pull.offset_store import Start
 from popmq.pull.pull import PullConsumer
 
 log = logging.getLogger(__name__)

@@ -21,12 +21,12 @@ from popmq.errors import PopMQClientError
 from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
 from popmq.observer import observed
-from popmq.pull.places import Start
+from popmq.pull.assignment import Queue, Strategy
+from popmq.pull.offset_store import Start
 from popmq.pull.pull import PullConsumer
 from popmq.pull.queue_lock import Locked
 from popmq.pull.queue_tasks import PAUSE_S, QueueTasks, ended, entered, tried, unless
-from popmq.pull.send_back import TO_DEAD_LETTERS, Failure, attempt, send_back
-from popmq.pull.shares import Queue, Strategy
+from popmq.pull.send_back import TO_DEAD_LETTERS, HandlerFailure, attempt, send_back
 
 SUSPEND_S_MIN, SUSPEND_S_MAX = 0.01, 30.0
 """As RocketMQ's clients allow."""
@@ -172,7 +172,7 @@ class OrderlyConsumer:
         return False
 
     async def _is_dead(
-        self, pull: PullConsumer, message: ReceivedMessage, failure: Failure
+        self, pull: PullConsumer, message: ReceivedMessage, failure: HandlerFailure
     ) -> bool:
         """True: it is among the dead letters, and its order goes on."""
         self.failed += 1
@@ -182,10 +182,10 @@ class OrderlyConsumer:
         last = failure.counted and limit is not None and number >= limit
         if not failure.dead and not last:
             return False
-        end = Failure(level=TO_DEAD_LETTERS, reason=failure.reason)
+        end = HandlerFailure(level=TO_DEAD_LETTERS, reason=failure.reason)
         call = send_back(pull.connection, pull.topic, message, end, attempts=number)
         return await tried(call, f"sent back: {message.message_id}")
 
-    def _wait_s(self, failure: Failure) -> float:
+    def _wait_s(self, failure: HandlerFailure) -> float:
         wanted_s = self._suspend_s if failure.delay_s is None else failure.delay_s
         return min(max(wanted_s, SUSPEND_S_MIN), SUSPEND_S_MAX)

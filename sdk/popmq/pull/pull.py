@@ -27,9 +27,22 @@ from popmq.client import Client
 from popmq.errors import PopMQClientError, RefusedByServer, check
 from popmq.log_fields import fields, level_of
 from popmq.message import ReceivedMessage
-from popmq.pull.places import AtBroker, InFile, Places, Start, message_queue
+from popmq.pull.assignment import (
+    AllQueues,
+    Assignment,
+    GroupAssignment,
+    ManualAssignment,
+    Queue,
+    Strategy,
+)
+from popmq.pull.offset_store import (
+    BrokerOffsetStore,
+    FileOffsetStore,
+    OffsetStore,
+    Start,
+    message_queue,
+)
 from popmq.pull.queue_lock import Locked
-from popmq.pull.shares import ByHand, Everything, Queue, SharedOut, Shares, Strategy
 from popmq_consumer.v1 import consumer_pb2 as consumer
 
 log = logging.getLogger(__name__)
@@ -71,16 +84,20 @@ class PullConsumer:
         self._client = Client(endpoint, **options)  # type: ignore[arg-type]
         connection = self.connection = self._client.connection
         self.observer = self._client.observer
-        self._places: Places = AtBroker(connection, topic, group)
+        self._offsets: OffsetStore = BrokerOffsetStore(connection, topic, group)
         self._keeps_offsets = offsets_file is not None
         if offsets_file is not None:
-            self._places = InFile(offsets_file, topic)
-        self._shares: Shares = SharedOut(connection, topic, group, strategy, session_s)
+            self._offsets = FileOffsetStore(offsets_file, topic)
+        self._assignment: Assignment = GroupAssignment(
+            connection, topic, group, strategy, session_s
+        )
         if queues is not None:
-            self._shares = Everything(connection, topic) if queues == "all" else ByHand(queues)
-        self.lock = Locked(connection, topic, group, self._shares) if ordered else None
+            self._assignment = (
+                AllQueues(connection, topic) if queues == "all" else ManualAssignment(queues)
+            )
+        self.lock = Locked(connection, topic, group, self._assignment) if ordered else None
         if self.lock is not None:
-            self._shares = self.lock
+            self._assignment = self.lock
         self.topic, self.group = topic, group
         self._filter = v2.FilterExpression(type=v2.SQL if sql else v2.TAG, expression=sql or filter)
         self._start = self._begins_at = start
@@ -90,14 +107,14 @@ class PullConsumer:
         self._late: dict[Queue, str] = {}
         """Why these, which are its own, have not begun."""
         self._progress: dict[Queue, Progress] = {}
-        self._turn = 0
+        self._round = 0
         self._begun = count(1)
 
     async def __aenter__(self) -> Self:
         """The group starts here, if it has not started before: what is sent from now on comes."""
         await self._client.__aenter__()
         try:
-            begins = await self._places.start(self._start)
+            begins = await self._offsets.start(self._start)
             self._begins_at = begins.now
             if self._keeps_offsets:
                 await self.keep_up()
@@ -117,7 +134,7 @@ class PullConsumer:
         try:
             if self._commit_s is not None:
                 await self.commit()
-            await self._shares.leave()
+            await self._assignment.leave()
         except PopMQClientError as failed:
             more = fields(None, failed, topic=self.topic, group=self.group)
             log.warning("left without a word: %s", failed, extra=more)
@@ -148,8 +165,8 @@ class PullConsumer:
         deadline = time.monotonic() + wait_s
         while True:
             await self.keep_up()
-            self._turn += 1
-            order = _from(self._turn, self._queues)
+            self._round += 1
+            order = _from(self._round, self._queues)
             for queue in order:
                 found = self._take(queue, await self._pull(queue, max_messages, 0.0))
                 if found is None:  # sent elsewhere
@@ -258,7 +275,7 @@ class PullConsumer:
             for queue, progress in self._progress.items()
             if progress.consumed > progress.committed
         }
-        await self._places.save(moved)
+        await self._offsets.save(moved)
         for queue, offset in moved.items():
             if queue in self._progress:
                 self._progress[queue].committed = offset
@@ -275,7 +292,7 @@ class PullConsumer:
         moved = progress is not None and progress.consumed > progress.committed
         try:
             if progress is not None and moved and self._commit_s is not None:
-                await self._places.save({queue: progress.consumed})
+                await self._offsets.save({queue: progress.consumed})
         finally:
             if self.lock is not None:
                 await self.lock.release(queue)
@@ -302,7 +319,7 @@ class PullConsumer:
 
     async def _balance(self) -> bool:
         """False: a queue could not begin, its broker is away, say. Raises why, if none could."""
-        mine = await self._shares.mine()
+        mine = await self._assignment.mine()
         before = set(self._queues)
         self._queues = [queue for queue in mine if queue in before]
         if before - set(mine) and self._commit_s is not None:
@@ -338,11 +355,11 @@ class PullConsumer:
         self._queues.append(queue)
 
     async def _began(self, queue: Queue) -> int:
-        offset = await self._places.load(queue)
+        offset = await self._offsets.load(queue)
         if offset is None:
             offset = await self._offset_at(queue, self._begins_at)
             if self._commit_s is not None:  # a crash before the first commit skips nothing
-                await self._places.save({queue: offset})
+                await self._offsets.save({queue: offset})
         return offset
 
     async def _offset_at(self, queue: Queue, where: Start | datetime) -> int:
@@ -359,7 +376,7 @@ class PullConsumer:
         return int(response.offset)
 
 
-def _from(turn: int, queues: list[Queue]) -> list[Queue]:
-    """The same in a circle, beginning with another one each turn."""
-    at = turn % len(queues) if queues else 0
+def _from(round_number: int, queues: list[Queue]) -> list[Queue]:
+    """The same in a circle, beginning with another one each round."""
+    at = round_number % len(queues) if queues else 0
     return queues[at:] + queues[:at]

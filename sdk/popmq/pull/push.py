@@ -24,12 +24,12 @@ from popmq.errors import PopMQClientError
 from popmq.log_fields import fields, level_of
 from popmq.message import ReceivedMessage
 from popmq.observer import observed
-from popmq.pull.places import RETRY_PREFIX, Start
+from popmq.pull.assignment import Queue, Strategy
+from popmq.pull.offset_store import RETRY_PREFIX, Start
 from popmq.pull.pull import PullConsumer
 from popmq.pull.queue_tasks import PAUSE_S, QueueTasks, ended, entered, tried, unless
-from popmq.pull.room import Room
-from popmq.pull.send_back import Failure, attempt, send_back
-from popmq.pull.shares import Queue, Strategy
+from popmq.pull.receive_budget import ReceiveBudget
+from popmq.pull.send_back import HandlerFailure, attempt, send_back
 
 LOCAL_RETRY_S = 5.0
 BATCH_MAX = 32
@@ -81,7 +81,7 @@ class PushConsumer:
             raise ValueError(f"{concurrency} handlers at a time, at least 1 is needed")
         self.failed = 0
         """Messages that a handler failed on, each time."""
-        self._room = Room(messages_max, bytes_max)
+        self._budget = ReceiveBudget(messages_max, bytes_max)
         self._concurrency, self._max_attempts = concurrency, max_attempts
         self._handler_timeout_s, self._local_retry_s = handler_timeout_s, local_retry_s
         self._drain_s, self._poll_s = drain_s, balance_s
@@ -160,7 +160,7 @@ class PushConsumer:
         """What waits for a handler stays undone: it comes again, here or at another consumer."""
         while not self._inbox.empty():
             for message in self._inbox.get_nowait().messages:
-                self._room.give(message)
+                self._budget.give(message)
         for task in working:
             if task not in self._busy:
                 task.cancel()
@@ -183,13 +183,13 @@ class PushConsumer:
                 await unless(lost, asyncio.sleep(PAUSE_S))
                 continue
             for message in found:
-                self._room.take(message)
+                self._budget.take(message)
             for i in range(0, len(found), count_max):
                 self._inbox.put_nowait(_Chunk(pull, found[i : i + count_max]))
 
     async def _pulled(self, pull: PullConsumer, queue: Queue) -> list[ReceivedMessage]:
-        room = await self._room.some()
-        return await pull.poll_queue(queue, min(room, BATCH_MAX), self._poll_s)
+        free = await self._budget.some()
+        return await pull.poll_queue(queue, min(free, BATCH_MAX), self._poll_s)
 
     async def _work(self, handle: BatchHandler, stop: asyncio.Event) -> None:
         me = asyncio.current_task()
@@ -225,7 +225,9 @@ class PushConsumer:
             loop = asyncio.get_running_loop()
             loop.call_later(self._local_retry_s, self._inbox.put_nowait, again)
 
-    async def _sent(self, pull: PullConsumer, message: ReceivedMessage, failure: Failure) -> bool:
+    async def _sent(
+        self, pull: PullConsumer, message: ReceivedMessage, failure: HandlerFailure
+    ) -> bool:
         """False: it is to be handled again here; its offset waits."""
         try:
             dead = await send_back(
@@ -243,4 +245,4 @@ class PushConsumer:
     def _done(self, chunk: _Chunk) -> None:
         for message in chunk.messages:
             chunk.pull.done(message)
-            self._room.give(message)
+            self._budget.give(message)

@@ -10,8 +10,8 @@ import time
 
 from popmq.connection.connection import Connection
 from popmq.errors import check
-from popmq.pull.places import message_queue
-from popmq.pull.shares import Queue, Shares
+from popmq.pull.assignment import Assignment, Queue
+from popmq.pull.offset_store import message_queue
 from popmq_consumer.v1 import consumer_pb2 as consumer
 
 TRUSTED = 0.5
@@ -21,9 +21,11 @@ TRUSTED = 0.5
 class Locked:
     """Of the share that others give it, the queues that it holds the lock of."""
 
-    def __init__(self, connection: Connection, topic: str, group: str, shares: Shares) -> None:
+    def __init__(
+        self, connection: Connection, topic: str, group: str, assignment: Assignment
+    ) -> None:
         self._connection, self._topic, self._group = connection, topic, group
-        self._shares = shares
+        self._assignment = assignment
         self._until_s: dict[Queue, float] = {}
         """On time.monotonic(), of each queue that it has and has not given back."""
         self._one_at_a_time = asyncio.Lock()
@@ -31,7 +33,7 @@ class Locked:
 
     async def mine(self) -> list[Queue]:
         """What it loses is still its own until `release`."""
-        share = await self._shares.mine()
+        share = await self._assignment.mine()
         async with self._one_at_a_time:
             wanted = list(dict.fromkeys([*share, *self._until_s]))
             asked_s = time.monotonic()
@@ -53,7 +55,7 @@ class Locked:
                 await self._ask([queue], release=True)
 
     async def leave(self) -> None:
-        await self._shares.leave()
+        await self._assignment.leave()
 
     async def _ask(self, queues: list[Queue], *, release: bool) -> tuple[set[Queue], float]:
         """(those that it has, for how long)"""

@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeVar
 
 from popmq.errors import PopMQClientError
 from popmq.log_fields import fields, level_of
+from popmq.pull.assignment import Queue
 from popmq.pull.pull import PullConsumer
-from popmq.pull.shares import Queue
 
 T = TypeVar("T")
 TICK_S = 0.1
@@ -21,7 +21,7 @@ Work = Callable[[Queue, asyncio.Event], Coroutine[None, None, None]]
 """For one queue, until it is done with it after the event: the queue is lost."""
 
 
-class _Line(NamedTuple):
+class _QueueTask(NamedTuple):
     task: asyncio.Task[None]
     lost: asyncio.Event
 
@@ -30,7 +30,7 @@ class QueueTasks:
     def __init__(self, pull: PullConsumer, work: Work, end_s: float) -> None:
         """`end_s`: how long the tasks have to end by themselves when all ends."""
         self._pull, self._work, self._end_s = pull, work, end_s
-        self._lines: dict[Queue, _Line] = {}
+        self._tasks: dict[Queue, _QueueTask] = {}
 
     async def run(self) -> None:
         """For ever; ends with the error of a task that ends with one, if it is a bug."""
@@ -44,23 +44,23 @@ class QueueTasks:
 
     def _match(self) -> None:
         mine = set(self._pull.queues)
-        for queue, line in list(self._lines.items()):
-            if line.task.done():
-                del self._lines[queue]
-                line.task.result()
+        for queue, entry in list(self._tasks.items()):
+            if entry.task.done():
+                del self._tasks[queue]
+                entry.task.result()
             elif queue not in mine:
-                line.lost.set()
-        for queue in mine - self._lines.keys():
+                entry.lost.set()
+        for queue in mine - self._tasks.keys():
             lost = asyncio.Event()
             name = f"{self._pull.topic} {queue.broker}:{queue.id}"
-            self._lines[queue] = _Line(
+            self._tasks[queue] = _QueueTask(
                 asyncio.create_task(self._work(queue, lost), name=name), lost
             )
 
     async def _end(self) -> None:
-        for line in self._lines.values():
-            line.lost.set()
-        await ended([line.task for line in self._lines.values()], self._end_s)
+        for entry in self._tasks.values():
+            entry.lost.set()
+        await ended([entry.task for entry in self._tasks.values()], self._end_s)
 
 
 async def entered(pulls: Sequence[PullConsumer]) -> AsyncExitStack:

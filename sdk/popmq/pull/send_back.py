@@ -19,8 +19,8 @@ from popmq.connection.connection import Connection
 from popmq.errors import check
 from popmq.message import ReceivedMessage
 from popmq.outcome import Reject, Retry
-from popmq.pull.places import message_queue
-from popmq.pull.shares import Queue
+from popmq.pull.assignment import Queue
+from popmq.pull.offset_store import message_queue
 from popmq_consumer.v1 import consumer_pb2 as consumer
 
 TO_DEAD_LETTERS = -1
@@ -39,7 +39,7 @@ class RetryAtLevel(Retry):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class HandlerFailure:
     """How a handler ended, when it did not return."""
 
     level: int = 0
@@ -53,22 +53,24 @@ class Failure:
         return self.level == TO_DEAD_LETTERS
 
 
-async def attempt(work: Callable[[], Awaitable[None]], timeout_s: float | None) -> Failure | None:
+async def attempt(
+    work: Callable[[], Awaitable[None]], timeout_s: float | None
+) -> HandlerFailure | None:
     """Run a handler; None: it returned."""
     try:
         async with asyncio.timeout(timeout_s) as limit:
             await work()
     except Reject as rejected:
-        return Failure(level=TO_DEAD_LETTERS, reason=rejected.reason)
+        return HandlerFailure(level=TO_DEAD_LETTERS, reason=rejected.reason)
     except RetryAtLevel as retry:
-        return Failure(level=retry.level, reason=retry.reason)
+        return HandlerFailure(level=retry.level, reason=retry.reason)
     except Retry as retry:
-        return Failure(delay_s=retry.delay_s, counted=retry.counted, reason=retry.reason)
+        return HandlerFailure(delay_s=retry.delay_s, counted=retry.counted, reason=retry.reason)
     except Exception as failed:
         if limit.expired():
             reason = f"the handler did not end within {timeout_s:g} s"
-            return Failure(level=TIMED_OUT_LEVEL, reason=reason)
-        return Failure(reason=f"{type(failed).__name__}: {failed}")
+            return HandlerFailure(level=TIMED_OUT_LEVEL, reason=reason)
+        return HandlerFailure(reason=f"{type(failed).__name__}: {failed}")
     return None
 
 
@@ -76,7 +78,7 @@ async def send_back(
     connection: Connection,
     topic: str,
     message: ReceivedMessage,
-    failure: Failure,
+    failure: HandlerFailure,
     *,
     max_attempts: int | None = None,
     attempts: int = 0,

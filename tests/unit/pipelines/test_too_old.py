@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from harness.log_writer import LogWriter
 
-from popmq_pipelines.audit.verdict import Verdict
+from popmq_pipelines.audit.verdict import AuditVerdict
 from popmq_pipelines.export.export import export
 from popmq_pipelines.jobs.backfill import too_old
 
@@ -25,5 +25,5 @@ def test_the_newest_snapshot_counts(
     report = too_old(tmp_path / "snapshots", tmp_path / "out", max_age_s, now_s)
     assert (report is not None) == told
     if report is not None:
-        assert (report.verdict, report.snapshot_id) == (Verdict.INCOMPLETE, "s2")
+        assert (report.verdict, report.snapshot_id) == (AuditVerdict.INCOMPLETE, "s2")
         assert "300 s ago, 200 s are allowed" in report.problems[0]

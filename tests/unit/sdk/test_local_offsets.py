@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from popmq._core.local_offsets import LocalQueue, NoOffsets, decode, encode
-from popmq.pull.places import InFile, OffsetFileDamaged
-from popmq.pull.shares import Queue
+from popmq.pull.assignment import Queue
+from popmq.pull.offset_store import FileOffsetStore, OffsetFileDamaged
 
 ROCKETMQ = """{
 \t"offsetTable":{{
@@ -58,22 +58,22 @@ def test_anything_else_is_told(text: str) -> None:
 
 async def test_the_file_before_stands_in_for_a_damaged_one(tmp_path: Path) -> None:
     path, queue = tmp_path / "group" / "offsets.json", Queue("broker-a", 0)
-    places = InFile(path, "t")
+    places = FileOffsetStore(path, "t")
     assert await places.load(queue) is None
     await places.save({queue: 1})
     await places.save({queue: 2})
-    assert await InFile(path, "t").load(queue) == 2
+    assert await FileOffsetStore(path, "t").load(queue) == 2
     path.write_text("half")
-    assert await InFile(path, "t").load(queue) == 1
+    assert await FileOffsetStore(path, "t").load(queue) == 1
     path.unlink()
-    assert await InFile(path, "t").load(queue) == 1
+    assert await FileOffsetStore(path, "t").load(queue) == 1
     path.with_suffix(".json.bak").write_text("")
     with pytest.raises(OffsetFileDamaged, match="remove the files"):
-        await InFile(path, "t").load(queue)
+        await FileOffsetStore(path, "t").load(queue)
 
 
 async def test_two_topics_share_a_file(tmp_path: Path) -> None:
     path, queue = tmp_path / "offsets.json", Queue("broker-a", 0)
-    await InFile(path, "t").save({queue: 1})
-    await InFile(path, "u").save({queue: 2})
-    assert await InFile(path, "t").load(queue) == 1
+    await FileOffsetStore(path, "t").save({queue: 1})
+    await FileOffsetStore(path, "u").save({queue: 2})
+    assert await FileOffsetStore(path, "t").load(queue) == 1

@@ -9,7 +9,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq._core.messages.ids import MessageIds
 from popmq.errors import BrokerUnavailable, RefusedByServer
-from popmq.producer.transaction import Transactions
+from popmq.producer.transaction import ClientTransactions
 
 AWAY = v2.Status(code=v2.PROXY_TIMEOUT, message="away")
 GONE = v2.Status(code=v2.TOPIC_NOT_FOUND, message="gone")
@@ -62,9 +62,9 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("popmq._core.backoff.Backoff.after", lambda *_: 0.0)
 
 
-def transactions(connection: Any) -> Transactions:
+def transactions(connection: Any) -> ClientTransactions:
     telemetry: Any = Telemetry()
-    return Transactions(connection, telemetry, MessageIds(1, 2, 3), attempts=3)
+    return ClientTransactions(connection, telemetry, MessageIds(1, 2, 3), attempts=3)
 
 
 @pytest.mark.parametrize("whole", [False, True])

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq._core.messages import compress, mistakes
-from popmq._core.messages.arrived import arrived
+from popmq._core.messages import compress, invalid_message
 from popmq._core.messages.encode import TRACEPARENT
-from popmq.message import Holder, Message, ReceivedMessage
+from popmq._core.messages.lazy_message import lazy_message
+from popmq.message import Message, MessageHolder, ReceivedMessage
 from popmq_consumer.v1 import consumer_pb2 as consumer
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -24,7 +24,7 @@ def outgoing(message: Message, topic: v2.Resource, message_id: str, now_ms: int)
     try:
         return _outgoing(message, topic, message_id, now_ms)
     except (AttributeError, TypeError, ValueError) as failed:
-        wrong = mistakes.of_message(
+        wrong = invalid_message.why_invalid(
             message.body,
             tag=message.tag,
             keys=message.keys,
@@ -44,7 +44,7 @@ def _outgoing(message: Message, topic: v2.Resource, message_id: str, now_ms: int
     system = v2.SystemProperties(
         message_id=message_id,
         message_type=kind if due_at_ms is None else v2.DELAY,
-        keys=mistakes.listed(message.keys),
+        keys=invalid_message.listed(message.keys),
         body_encoding=v2.IDENTITY,
     )
     system.born_timestamp.FromMilliseconds(now_ms)
@@ -75,7 +75,7 @@ def due_ms(delay_s: float | None, deliver_at: datetime | None, now_ms: int) -> i
 
 
 def incoming(
-    message: v2.Message, group: str, broker: str, holder: Holder | None = None
+    message: v2.Message, group: str, broker: str, holder: MessageHolder | None = None
 ) -> ReceivedMessage:
     body, body_error = message.body, ""
     if message.system_properties.body_encoding == v2.GZIP:
@@ -83,7 +83,7 @@ def incoming(
             body = compress.unpack(body, UNPACKED_BYTES_MAX)
         except (compress.BodyTooLarge, compress.BodyDamaged) as wrong:
             body_error = str(wrong)
-    found = arrived(message, group, broker, body, body_error)
+    found = lazy_message(message, group, broker, body, body_error)
     found.holder = holder
     return found
 

@@ -10,8 +10,8 @@ from typing import Final
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from apache.rocketmq.v2 import definition_pb2 as v2
-from popmq._core.messages.mistakes import listed
-from popmq._core.messages.wire import sized, varint
+from popmq._core.messages.invalid_message import listed
+from popmq._core.messages.protobuf_wire import sized, varint
 
 
 def _encoding_and_type(packed: bool, kind: "v2.MessageType.ValueType") -> bytes:

@@ -7,11 +7,11 @@ import click
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.catalog.reset_offset import reset_offset
 from popmq_cli.catalog.retry_policy import policy_option, policy_text
-from popmq_cli.shell.commands import Group
+from popmq_cli.shell.commands import CommandGroup
 from popmq_cli.shell.completion import group_names
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.shell.output import confirm, document, fields, table
-from popmq_cli.shell.parameters import Duration, Number, Start, StartAt
+from popmq_cli.shell.parameters import Duration, Number, StartAt, StartType
 from popmq_cli.shell.times import duration_text
 from popmq_common.words import counted
 
@@ -27,7 +27,7 @@ access_lock_option = click.option(
 )
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def group() -> None:
     """Create, change, list, show and delete consumer groups."""
 
@@ -45,7 +45,7 @@ def group() -> None:
 @click.option(
     "--from",
     "start",
-    type=Start(),
+    type=StartType(),
     default="last",
     show_default=True,
     help="Where it starts: last, after its first receive; first, at the oldest message; or a time.",
@@ -101,7 +101,7 @@ async def create(
     "--max-attempts", type=Number(1), help="Counted deliveries before a message is dead-lettered."
 )
 @click.option(
-    "--from", "start", type=Start(), help="Where it starts in topics it has not read yet."
+    "--from", "start", type=StartType(), help="Where it starts in topics it has not read yet."
 )
 @click.option("--max-hand-outs", type=Number(1), help=_HAND_OUTS)
 @access_lock_option

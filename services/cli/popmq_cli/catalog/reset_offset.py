@@ -6,9 +6,9 @@ from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.shell.commands import Command
 from popmq_cli.shell.completion import group_names, topic_names
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
+from popmq_cli.shell.message_lookup import broker_of
 from popmq_cli.shell.output import confirm, document, fields, table
-from popmq_cli.shell.parameters import OFFSET, Queue, QueueType, Time
-from popmq_cli.shell.places import broker_of
+from popmq_cli.shell.parameters import OFFSET, QueueRef, QueueType, Time
 from popmq_common.words import counted
 
 
@@ -39,7 +39,7 @@ async def reset_offset(
     to_latest: bool,
     to_time: int | None,
     to_offset: int | None,
-    queue: Queue | None,
+    queue: QueueRef | None,
     dry_run: bool,
     yes: bool,
     endpoint: str,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_cli.shell.commands import Group
+from popmq_cli.shell.commands import CommandGroup
 from popmq_cli.shell.completion import topic_names
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.shell.output import confirm, document, fields, table
@@ -16,7 +16,7 @@ SPREAD_S = 120.0
 TYPES = ["NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"]
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def topic() -> None:
     """Create, change, spread, list, show and delete topics."""
 

@@ -7,9 +7,13 @@ from typing import Any, Final
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_cli.cluster.cluster_remarks import Remark, Severity, remarks
 from popmq_cli.cluster.cluster_view import Service, View, view_of
-from popmq_cli.shell.amounts import (
+from popmq_cli.cluster.cluster_warnings import ClusterWarning, Severity, cluster_warnings
+from popmq_cli.shell.commands import CommandGroup
+from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
+from popmq_cli.shell.output import EXIT_FAILED, colored, document, fields, table
+from popmq_cli.shell.parameters import Duration
+from popmq_cli.shell.short_numbers import (
     NONE,
     bytes_text,
     count_text,
@@ -17,10 +21,6 @@ from popmq_cli.shell.amounts import (
     rate_text,
     up_text,
 )
-from popmq_cli.shell.commands import Group
-from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
-from popmq_cli.shell.output import EXIT_FAILED, colored, document, fields, table
-from popmq_cli.shell.parameters import Duration
 from popmq_cli.shell.times import moment
 from popmq_common.words import counted
 
@@ -32,7 +32,7 @@ HEADINGS: Final = (
 )
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def cluster() -> None:
     """Show the state of the whole cluster; accept a broker that was replaced."""
 
@@ -60,7 +60,7 @@ async def status(over_ms: int, endpoint: str, as_json: bool) -> None:
         await asyncio.sleep(over_ms / 1000)
         look = await stub.ShowCluster(admin.ShowClusterRequest(), timeout=TIMEOUT_S)
     view = view_of(look, before)
-    found = remarks(view)
+    found = cluster_warnings(view)
     if as_json:
         document(as_document(view, found))
     else:
@@ -88,7 +88,7 @@ async def accept(broker: str, endpoint: str, as_json: bool) -> None:
     click.echo(f"Broker {broker} is accepted with the data directory that it has now.")
 
 
-def as_document(view: View, found: list[Remark]) -> dict[str, Any]:
+def as_document(view: View, found: list[ClusterWarning]) -> dict[str, Any]:
     """What programs get: the answer as it came, the rates, and the remarks."""
     look = fields(view.look)
     rates = {"storedPerSecond": view.in_s, "handedOutPerSecond": view.out_s}
@@ -121,7 +121,7 @@ def as_document(view: View, found: list[Remark]) -> dict[str, Any]:
     }
 
 
-def _show(view: View, found: list[Remark], endpoint: str) -> None:
+def _show(view: View, found: list[ClusterWarning], endpoint: str) -> None:
     click.echo(f"{endpoint} at {moment(view.look.now_ms)}: {headline(view)}")
     click.echo()
     table(HEADINGS[0], [_service_row(one) for one in view.services])

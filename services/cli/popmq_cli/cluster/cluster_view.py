@@ -49,7 +49,7 @@ class Service(NamedTuple):
 
 
 @dataclass(slots=True)
-class Group:
+class GroupRow:
     """A group and a topic, of all brokers together."""
 
     group: str
@@ -71,7 +71,7 @@ class Group:
 
 
 @dataclass(slots=True)
-class Topic:
+class TopicRow:
     topic: str
     stored: int = 0
     in_s: float | None = None
@@ -81,9 +81,9 @@ class Topic:
 class View:
     look: Look
     services: list[Service] = field(default_factory=list)
-    groups: list[Group] = field(default_factory=list)
+    groups: list[GroupRow] = field(default_factory=list)
     """The largest lag first."""
-    topics: list[Topic] = field(default_factory=list)
+    topics: list[TopicRow] = field(default_factory=list)
     """The highest rate first."""
     in_s: float | None = None
     out_s: float | None = None
@@ -175,8 +175,8 @@ def _reported_before(now: admin.ProxyFigures) -> admin.ProxyFigures:
     )
 
 
-def _groups(view: View, old: Figures) -> Iterable[Group]:
-    found: dict[tuple[str, str], Group] = {}
+def _groups(view: View, old: Figures) -> Iterable[GroupRow]:
+    found: dict[tuple[str, str], GroupRow] = {}
     for answer in view.brokers:
         now, then = answer.figures, old.get(answer.name, _NOTHING)
         span_s = _span_s(now, then)
@@ -184,7 +184,7 @@ def _groups(view: View, old: Figures) -> Iterable[Group]:
         for one in now.groups:
             key = (one.group, one.topic)
             silent_ms = now.now_ms - (one.last_receive_ms or now.started_ms)
-            row = found.setdefault(key, Group(*key, silent_ms=silent_ms))
+            row = found.setdefault(key, GroupRow(*key, silent_ms=silent_ms))
             row.silent_ms = min(row.silent_ms, silent_ms)
             row.ready += one.ready
             row.in_flight += one.in_flight
@@ -198,14 +198,14 @@ def _groups(view: View, old: Figures) -> Iterable[Group]:
     return found.values()
 
 
-def _topics(view: View, old: Figures) -> Iterable[Topic]:
-    found: dict[str, Topic] = {}
+def _topics(view: View, old: Figures) -> Iterable[TopicRow]:
+    found: dict[str, TopicRow] = {}
     for answer in view.brokers:
         now, then = answer.figures, old.get(answer.name, _NOTHING)
         span_s = _span_s(now, then)
         past = {one.topic: one.stored for one in then.topics}
         for one in now.topics:
-            row = found.setdefault(one.topic, Topic(one.topic))
+            row = found.setdefault(one.topic, TopicRow(one.topic))
             row.stored += one.stored
             row.in_s = _sum(row.in_s, _rate(one.stored, past.get(one.topic, 0), span_s))
     return found.values()

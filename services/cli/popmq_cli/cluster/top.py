@@ -11,8 +11,8 @@ import click
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_cli.cluster.cluster import as_document
-from popmq_cli.cluster.cluster_remarks import remarks
 from popmq_cli.cluster.cluster_view import Look, View, view_of
+from popmq_cli.cluster.cluster_warnings import cluster_warnings
 from popmq_cli.cluster.top_screen import HEIGHT_MIN, WIDTH_DEFAULT, screen
 from popmq_cli.shell.commands import Command
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
@@ -74,7 +74,7 @@ async def _watch(
         view = view_of(look, before)
         if drawn:
             size = shutil.get_terminal_size((WIDTH_DEFAULT, HEIGHT_MIN))
-            draw(screen(view, remarks(view), endpoint, size.columns, size.lines))
+            draw(screen(view, cluster_warnings(view), endpoint, size.columns, size.lines))
         elif before is not None:
             _print(view, endpoint, as_json)
         pause_s = every_s if before is not None else min(FIRST_S, every_s)
@@ -90,7 +90,7 @@ async def _look(stub: "admin_grpc.AdminAsyncStub") -> Look:
 
 
 def _print(view: View, endpoint: str, as_json: bool) -> None:
-    found = remarks(view)
+    found = cluster_warnings(view)
     if as_json:
         document(as_document(view, found))
         return

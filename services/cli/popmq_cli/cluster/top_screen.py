@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
-from popmq_cli.cluster.cluster_remarks import Remark, Severity
 from popmq_cli.cluster.cluster_view import Service, View
-from popmq_cli.shell.amounts import (
+from popmq_cli.cluster.cluster_warnings import ClusterWarning, Severity
+from popmq_cli.shell.output import NumberText, colored, table_lines
+from popmq_cli.shell.short_numbers import (
     NONE,
     bytes_text,
     clipped,
@@ -14,7 +15,6 @@ from popmq_cli.shell.amounts import (
     rate_text,
     up_text,
 )
-from popmq_cli.shell.output import Amount, colored, table_lines
 from popmq_cli.shell.times import moment
 from popmq_common.words import counted
 
@@ -28,7 +28,7 @@ _GAP: Final = 2
 
 
 def screen(
-    view: View, found: Sequence[Remark], endpoint: str, width: int, height: int
+    view: View, found: Sequence[ClusterWarning], endpoint: str, width: int, height: int
 ) -> list[str]:
     """At most `height` lines of at most `width` characters, from 60 on; what is too much is left
     out: from the end of each table, and columns that matter least."""
@@ -135,7 +135,7 @@ def _services(services: Sequence[Service], width: int) -> list[str]:
     for one in sorted(services, key=lambda one: (one.role, -(one.cpu or 0))):
         shown = one.name or f"proxy {one.address}"
         if one.failure:
-            rows.append([shown, *[Amount("down")] * 6])
+            rows.append([shown, *[NumberText("down")] * 6])
             continue
         free = NONE
         if one.disk_total_bytes:

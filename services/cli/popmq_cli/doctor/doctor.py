@@ -17,9 +17,9 @@ from popmq import Tls
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_cli.catalog.topics import TYPES
-from popmq_cli.doctor.doctor_checks import Facts, Finding, Listener, findings
-from popmq_cli.doctor.doctor_notes import notes
+from popmq_cli.doctor.doctor_checks import Diagnosis, Facts, Listener, findings
 from popmq_cli.doctor.doctor_probe import probe, unreachable
+from popmq_cli.doctor.doctor_surprises import surprises
 from popmq_cli.shell.commands import Command
 from popmq_cli.shell.completion import group_names, topic_names
 from popmq_cli.shell.connection import TIMEOUT_S, channel, check_text, client_options, endpoints
@@ -62,7 +62,7 @@ def doctor(topic: str, message_type: str | None, group: str, endpoint: str, as_j
     """
     check_text({"topic": topic, "group": group})
     addresses, tls = endpoints(endpoint)
-    found: list[Finding] = []
+    found: list[Diagnosis] = []
     noted: dict[str, None] = {}  # several endpoints tell of the same brokers
     for address in addresses:
         host, _, port = address.rpartition(":")
@@ -81,7 +81,7 @@ def doctor(topic: str, message_type: str | None, group: str, endpoint: str, as_j
             _show(facts, wrong)
         found += wrong
         if facts.inspected is not None:
-            noted |= dict.fromkeys(notes(facts.inspected.brokers))
+            noted |= dict.fromkeys(surprises(facts.inspected.brokers))
     if as_json:
         told = [one._asdict() for one in found]
         document({"endpoint": endpoint, "findings": told, "notes": list(noted)})
@@ -170,7 +170,7 @@ async def _routes(facts: Facts, channel: grpc.aio.Channel) -> list[tuple[str, in
     return sorted(found - {(facts.host, facts.port)})
 
 
-def _show(facts: Facts, found: list[Finding]) -> None:
+def _show(facts: Facts, found: list[Diagnosis]) -> None:
     for one in found:
         click.echo(f"{colored('✗', 'red')} {one.what}")
         click.echo(f"    why   {one.why}")

@@ -7,12 +7,12 @@ import click
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.messages.redrive import filter_options, purge, redrive
-from popmq_cli.shell.commands import Group
+from popmq_cli.shell.commands import CommandGroup
 from popmq_cli.shell.completion import group_names
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
+from popmq_cli.shell.message_lookup import dead_letter_at, id_of_dead_letter, no_dead_letter
 from popmq_cli.shell.output import document, note, table
-from popmq_cli.shell.parameters import MessageType, Number, Place
-from popmq_cli.shell.places import dead_letter_at, id_of_dead_letter, no_dead_letter
+from popmq_cli.shell.parameters import MessagePosition, MessageType, Number
 from popmq_cli.shell.times import moment
 from popmq_common.words import counted
 
@@ -20,7 +20,7 @@ PAGE = 100
 REASON_SHOWN = 60
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def dlq() -> None:
     """List, show, send again and delete the dead letters of a consumer group."""
 
@@ -44,7 +44,7 @@ async def list_letters(
     group: str,
     reason: str,
     topic: str,
-    wanted_id: str | Place,
+    wanted_id: str | MessagePosition,
     limit: int,
     cursor: str,
     endpoint: str,
@@ -83,7 +83,7 @@ async def list_letters(
 @click.argument("wanted", metavar="MESSAGE", type=MessageType())
 @client_options
 @running
-async def show(group: str, wanted: str | Place, endpoint: str, as_json: bool) -> None:
+async def show(group: str, wanted: str | MessagePosition, endpoint: str, as_json: bool) -> None:
     """Show a dead letter of GROUP: reason, properties and body.
 
     MESSAGE is its message id, or its place: 0:OFFSET or BROKER:0:OFFSET, for dead letters have one
@@ -116,7 +116,9 @@ async def show(group: str, wanted: str | Place, endpoint: str, as_json: bool) ->
     )
 
 
-async def _named(stub: Any, group: str, wanted: str | Place) -> tuple[str, tuple[str, int] | None]:
+async def _named(
+    stub: Any, group: str, wanted: str | MessagePosition
+) -> tuple[str, tuple[str, int] | None]:
     """Its message id, and where it is, if that was said."""
     if isinstance(wanted, str):
         return wanted, None

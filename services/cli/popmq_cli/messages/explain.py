@@ -8,9 +8,9 @@ from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.shell.commands import Command
 from popmq_cli.shell.completion import group_names, topic_names
 from popmq_cli.shell.connection import AdminClient, client_options, running
+from popmq_cli.shell.message_lookup import id_in_topic
 from popmq_cli.shell.output import EXIT_FAILED, colored, document, note, table
-from popmq_cli.shell.parameters import MessageType, Place
-from popmq_cli.shell.places import id_in_topic
+from popmq_cli.shell.parameters import MessagePosition, MessageType
 from popmq_cli.shell.times import moment, span_text
 
 EXPLAIN_TIMEOUT_S = 30.0  # each broker may take its time to bring the index up to date
@@ -36,7 +36,7 @@ NOTHING = "unknown"
 @client_options
 @running
 async def explain(
-    wanted: str | Place, topic: str, group: str, endpoint: str, as_json: bool
+    wanted: str | MessagePosition, topic: str, group: str, endpoint: str, as_json: bool
 ) -> None:
     """Tell what happened to a message, and why it is or is not received.
 
@@ -46,7 +46,7 @@ async def explain(
     place, QUEUE:OFFSET or BROKER:QUEUE:OFFSET. Exit code 1: no broker knows the message; then the
     answer says where it was searched.
     """
-    if isinstance(wanted, Place) and not topic:
+    if isinstance(wanted, MessagePosition) and not topic:
         raise click.UsageError("QUEUE:OFFSET needs --topic: each topic has such queues")
     async with AdminClient(endpoint) as stub:
         message_id = await id_in_topic(stub, topic, wanted)

@@ -6,12 +6,12 @@ from typing import Any
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_cli.shell.commands import Group
+from popmq_cli.shell.commands import CommandGroup
 from popmq_cli.shell.completion import topic_names
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
+from popmq_cli.shell.message_lookup import described, message_at
 from popmq_cli.shell.output import document, fail, note, table
-from popmq_cli.shell.parameters import MessageType, Number, Place, Time
-from popmq_cli.shell.places import described, message_at
+from popmq_cli.shell.parameters import MessagePosition, MessageType, Number, Time
 from popmq_cli.shell.times import moment
 from popmq_common.words import counted
 
@@ -23,7 +23,7 @@ _SYSTEM = click.option(
 )
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def message() -> None:
     """Look at stored messages without receiving them."""
 
@@ -88,7 +88,7 @@ async def find(
 @running
 async def get(
     topic: str,
-    wanted: str | Place,
+    wanted: str | MessagePosition,
     system: bool,
     body_only: bool,
     endpoint: str,
@@ -100,7 +100,7 @@ async def get(
     id, the newest is shown. Exit code 1: there is no such message.
     """
     async with AdminClient(endpoint) as stub:
-        if isinstance(wanted, Place):
+        if isinstance(wanted, MessagePosition):
             one = await message_at(stub, topic, wanted, system=system)
             found = [] if one is None else [one]
         else:

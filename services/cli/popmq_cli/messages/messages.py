@@ -15,7 +15,7 @@ from popmq_cli.shell.commands import Command
 from popmq_cli.shell.completion import group_names, topic_names
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client, client_options, running
 from popmq_cli.shell.output import document, note, progress, table
-from popmq_cli.shell.parameters import Duration, Number, Start, StartAt, Time
+from popmq_cli.shell.parameters import Duration, Number, StartAt, StartType, Time
 from popmq_cli.shell.times import duration_text
 from popmq_common.words import counted
 
@@ -182,7 +182,7 @@ async def recall(topic: str, recall_handle: str, endpoint: str, as_json: bool) -
 @click.option(
     "--from",
     "start",
-    type=Start(),
+    type=StartType(),
     default="first",
     show_default=True,
     help="Where GROUP starts if it does not exist yet.",

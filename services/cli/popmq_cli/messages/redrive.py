@@ -10,9 +10,9 @@ from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_cli.shell.commands import Command
 from popmq_cli.shell.completion import group_names, topic_names
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
+from popmq_cli.shell.message_lookup import id_of_dead_letter
 from popmq_cli.shell.output import confirm, document, fail, table
-from popmq_cli.shell.parameters import MessageType, Number, Place, Time
-from popmq_cli.shell.places import id_of_dead_letter
+from popmq_cli.shell.parameters import MessagePosition, MessageType, Number, Time
 from popmq_common.words import counted
 
 PAGE = 100
@@ -58,7 +58,7 @@ async def redrive(
     group: str,
     reason: str,
     topic: str,
-    wanted_id: str | Place,
+    wanted_id: str | MessagePosition,
     everything: bool,
     only_group: bool,
     dry_run: bool,

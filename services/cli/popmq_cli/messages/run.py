@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 from popmq.app import launch
-from popmq.app.launch import LOG_LEVELS, WORKERS_MAX, Misuse, Options
+from popmq.app.launch import LOG_LEVELS, WORKERS_MAX
+from popmq.app.run_options import Misuse, RunOptions
 from popmq_cli.shell.commands import Command, ServerOption
 from popmq_cli.shell.parameters import Number
 
@@ -56,6 +57,6 @@ def run(**options: Any) -> None:
     searched in the current directory first.
     """
     try:
-        sys.exit(launch.run(Options(**options)))
+        sys.exit(launch.run(RunOptions(**options)))
     except Misuse as wrong:
         raise click.UsageError(str(wrong)) from wrong

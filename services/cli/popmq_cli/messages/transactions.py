@@ -3,7 +3,7 @@
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_cli.shell.commands import Group
+from popmq_cli.shell.commands import CommandGroup
 from popmq_cli.shell.completion import topic_names
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.shell.output import document, note, table
@@ -12,7 +12,7 @@ from popmq_cli.shell.parameters import Number, now_ms
 COUNT_MAX = 1_000
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def transaction() -> None:
     """List open transactions; commit them or roll them back."""
 

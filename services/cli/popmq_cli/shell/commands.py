@@ -35,7 +35,7 @@ class Command(click.Command):
                     formatter.write_dl(records)
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """With commands of the class above, and a guess at what a wrong word was meant to be."""
 
     command_class = Command
@@ -56,7 +56,7 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class Root(Group):
+class Root(CommandGroup):
     """The whole command: what is wrong is one line, or one JSON object with --json."""
 
     def main(

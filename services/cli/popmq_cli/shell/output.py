@@ -14,7 +14,7 @@ EXIT_FAILED = 1
 EXIT_UNREACHABLE = 3
 
 
-class Amount(str):
+class NumberText(str):
     """A number with its unit, as text: a table puts it to the right."""
 
 
@@ -35,7 +35,7 @@ def table_lines(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> li
     widths = [
         max([len(heading), *(len(row[i]) for row in texts)]) for i, heading in enumerate(headings)
     ]
-    amounts = [any(isinstance(row[i], Amount) for row in rows) for i in range(len(headings))]
+    amounts = [any(isinstance(row[i], NumberText) for row in rows) for i in range(len(headings))]
     head = [
         heading.rjust(width) if is_amount else heading.ljust(width)
         for heading, width, is_amount in zip(headings, widths, amounts, strict=True)
@@ -43,7 +43,7 @@ def table_lines(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> li
     lines = [colored("  ".join(head).rstrip(), "cyan")]
     for row, cells in zip(rows, texts, strict=True):
         parts = [
-            text.rjust(width) if isinstance(cell, int | float | Amount) else text.ljust(width)
+            text.rjust(width) if isinstance(cell, int | float | NumberText) else text.ljust(width)
             for cell, text, width in zip(row, cells, widths, strict=True)
         ]
         lines.append("  ".join(parts).rstrip())

@@ -126,7 +126,7 @@ class StartAt(NamedTuple):
         group.consume_from, group.consume_from_ms = self
 
 
-class Start(click.ParamType):  # type: ignore[type-arg] # generic in stubs
+class StartType(click.ParamType):  # type: ignore[type-arg] # generic in stubs
     """last, first, or a time."""
 
     name = "last|first|time"
@@ -144,7 +144,7 @@ class Start(click.ParamType):  # type: ignore[type-arg] # generic in stubs
         return [CompletionItem(one) for one in ("last", "first") if one.startswith(incomplete)]
 
 
-class Queue(NamedTuple):
+class QueueRef(NamedTuple):
     broker: str
     """Empty: it is not named."""
     queue_id: int
@@ -153,7 +153,7 @@ class Queue(NamedTuple):
         return f"{self.broker}:{self.queue_id}" if self.broker else str(self.queue_id)
 
 
-class Place(NamedTuple):
+class MessagePosition(NamedTuple):
     """Where a message is stored."""
 
     broker: str
@@ -162,7 +162,7 @@ class Place(NamedTuple):
     offset: int
 
     def __str__(self) -> str:
-        return f"{Queue(self.broker, self.queue_id)}:{self.offset}"
+        return f"{QueueRef(self.broker, self.queue_id)}:{self.offset}"
 
 
 class QueueType(click.ParamType):  # type: ignore[type-arg] # generic in stubs
@@ -172,22 +172,22 @@ class QueueType(click.ParamType):  # type: ignore[type-arg] # generic in stubs
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Queue:
+    ) -> QueueRef:
         broker, colon, queue = str(value).rpartition(":")
         if bool(broker) != bool(colon) or _whole(queue, INT32_MAX) is None:
             text = f"{value!r} is neither QUEUE nor BROKER:QUEUE, like 0 or broker-a:0"
             self.fail(text, param, ctx)
-        return Queue(broker, int(queue))
+        return QueueRef(broker, int(queue))
 
 
 class MessageType(click.ParamType):  # type: ignore[type-arg] # generic in stubs
-    """A message's id as it is, or the `Place` of [BROKER:]QUEUE:OFFSET."""
+    """A message's id as it is, or the `MessagePosition` of [BROKER:]QUEUE:OFFSET."""
 
     name = "message"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str | Place:
+    ) -> str | MessagePosition:
         rest, colon, last = str(value).rpartition(":")
         broker, _, queue = rest.rpartition(":")
         if not colon:
@@ -195,7 +195,7 @@ class MessageType(click.ParamType):  # type: ignore[type-arg] # generic in stubs
         if _whole(last, INT64_MAX) is None or _whole(queue, INT32_MAX) is None:
             text = f"{value!r} is neither a message id nor QUEUE:OFFSET nor BROKER:QUEUE:OFFSET"
             self.fail(text, param, ctx)
-        return Place(broker, int(queue), int(last))
+        return MessagePosition(broker, int(queue), int(last))
 
 
 def _whole(text: str, most: int) -> int | None:

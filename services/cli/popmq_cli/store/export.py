@@ -9,14 +9,14 @@ from typing import Any, Final
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_cli.shell.commands import Group, json_option
+from popmq_cli.shell.commands import CommandGroup, json_option
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.shell.output import EXIT_FAILED, document, fail, table
 from popmq_cli.shell.times import moment
 from popmq_common.words import counted
 from popmq_pipelines.snapshot import snapshots
 from popmq_pipelines.snapshot.destination import NoDestination
-from popmq_pipelines.snapshot.snapshots import Kept
+from popmq_pipelines.snapshot.snapshots import KeptSnapshot
 
 POLL_S: Final = 0.5
 EXIT_USAGE: Final = 2
@@ -26,7 +26,7 @@ _BROKER = click.option(
 _PLACE = click.argument("place", envvar="POPMQ_BROKER_EXPORT_DIR")
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def export() -> None:
     """Write snapshots of brokers for the audit, list them and verify them."""
 
@@ -199,7 +199,7 @@ def verify(place: str, as_json: bool) -> None:
         sys.exit(EXIT_FAILED)
 
 
-def _told(one: Kept) -> dict[str, Any]:
+def _told(one: KeptSnapshot) -> dict[str, Any]:
     manifest = one.manifest
     return {
         "snapshotId": manifest.snapshot_id,

@@ -18,11 +18,11 @@ from popmq_broker import store_tools as tools
 from popmq_broker.config import BrokerConfig
 from popmq_broker.handover import hand_over
 from popmq_broker.store_tools import Shown
-from popmq_cli.shell.commands import Group, json_option
+from popmq_cli.shell.commands import CommandGroup, json_option
 from popmq_cli.shell.completion import topic_names
 from popmq_cli.shell.connection import check_text, client_options
 from popmq_cli.shell.output import confirm, document, fail, progress, table
-from popmq_cli.shell.parameters import OFFSET, Number, Queue, QueueType
+from popmq_cli.shell.parameters import OFFSET, Number, QueueRef, QueueType
 from popmq_cli.shell.times import moment
 from popmq_cli.store.backup import backup
 from popmq_cli.store.rebuild_queue import rebuild_queue
@@ -63,7 +63,7 @@ def _errors(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def store() -> None:
     """Check, show, copy and repair the files of a broker.
 
@@ -225,7 +225,7 @@ def rebuild(
     data_dir: Path | None,
     offsets: bool,
     topic: str,
-    queue: Queue | None,
+    queue: QueueRef | None,
     broker: str,
     write: bool,
     endpoint: str,

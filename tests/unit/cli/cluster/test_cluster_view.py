@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_cli.cluster.cluster_remarks import Severity, remarks
 from popmq_cli.cluster.cluster_view import Look, view_of
+from popmq_cli.cluster.cluster_warnings import Severity, cluster_warnings
 from popmq_cli.cluster.top_screen import screen
-from popmq_cli.shell.amounts import bytes_text, clipped, count_text, rate_text, up_text
+from popmq_cli.shell.short_numbers import bytes_text, clipped, count_text, rate_text, up_text
 
 NOW = 1_700_000_000_000
 START = NOW - 3_600_000
@@ -129,7 +129,7 @@ def test_a_proxy_is_called_by_its_name() -> None:
     before = look(figures(), proxies=[proxy(now_ms=NOW - 1_000, calls=0)])
     view = view_of(named, before)
     assert view.services[-1].name == "popmq-proxy-1"
-    (remark,) = remarks(view)
+    (remark,) = cluster_warnings(view)
     assert "proxy popmq-proxy-1 fail" in remark.what
     assert "popmq-proxy-1" in "\n".join(screen(view, [], "127.0.0.1:8081", 80, 24))
 
@@ -179,13 +179,13 @@ WRONG: dict[str, tuple[Look, str]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_is_remarked(name: str) -> None:
     found, code = WRONG[name]
-    (remark,) = remarks(view_of(found))
+    (remark,) = cluster_warnings(view_of(found))
     assert (remark.code, remark.severity) == (code, Severity.WRONG)
     assert remark.todo
 
 
 def test_a_replaced_broker_is_named_with_the_command_that_accepts_it() -> None:
-    (remark,) = remarks(view_of(look(figures(), figures(replaced_peers=["b0"]))))
+    (remark,) = cluster_warnings(view_of(look(figures(), figures(replaced_peers=["b0"]))))
     assert remark.what.startswith("broker b0 came back")
     assert "popmq cluster accept b0" in remark.todo
 
@@ -193,8 +193,8 @@ def test_a_replaced_broker_is_named_with_the_command_that_accepts_it() -> None:
 def test_calls_that_fail_are_remarked() -> None:
     before = look(figures(), proxies=[proxy(now_ms=NOW - 1_000, calls=0)])
     well = view_of(look(figures(), proxies=[proxy(failed=10)]), before)
-    assert remarks(well) == []
-    (remark,) = remarks(view_of(look(figures(), proxies=[proxy(failed=20)]), before))
+    assert cluster_warnings(well) == []
+    (remark,) = cluster_warnings(view_of(look(figures(), proxies=[proxy(failed=20)]), before))
     assert (remark.code, remark.what) == ("calls-fail", "2% of the calls at proxy p:8081 fail")
 
 
@@ -208,13 +208,13 @@ def test_calls_that_fail_are_remarked() -> None:
     ],
 )
 def test_what_is_worth_knowing_is_a_note(fields: dict[str, Any], code: str) -> None:
-    (remark,) = remarks(view_of(look(figures(**fields))))
+    (remark,) = cluster_warnings(view_of(look(figures(**fields))))
     assert (remark.code, remark.severity) == (code, Severity.NOTE)
 
 
 def test_a_cluster_that_is_well_has_no_remarks() -> None:
     polled = group(ready=3, waiting_polls=0, last_receive_ms=NOW - 59_000)
-    assert remarks(view_of(look(figures(groups=[polled], late_ms=5_000)))) == []
+    assert cluster_warnings(view_of(look(figures(groups=[polled], late_ms=5_000)))) == []
 
 
 @pytest.mark.parametrize(("width", "height"), [(60, 24), (67, 20), (80, 24), (80, 20), (132, 50)])
@@ -228,7 +228,7 @@ def test_a_screen_keeps_to_its_size(width: int, height: int) -> None:
     busy = figures(groups=groups, topics=topics, stored=10**12, disk_state=2)
     proxies = [proxy(id=str(i), address=f"a-long-host-name.example.org:{i}") for i in range(9)]
     view = view_of(look(*[busy] * 8, proxies=proxies))
-    lines = screen(view, remarks(view), "127.0.0.1:8081", width, height)
+    lines = screen(view, cluster_warnings(view), "127.0.0.1:8081", width, height)
     assert len(lines) <= height
     assert max(map(len, lines)) <= width, [line for line in lines if len(line) > width]
     text = "\n".join(lines)

@@ -11,8 +11,8 @@ import pytest
 from popmq import Tls
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.doctor.doctor_checks import Facts, Listener, findings
-from popmq_cli.doctor.doctor_notes import notes
 from popmq_cli.doctor.doctor_probe import probe, unreachable
+from popmq_cli.doctor.doctor_surprises import surprises
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.front import tls
 
@@ -175,18 +175,18 @@ def test_skipped_messages_are_a_note() -> None:
     """Of all brokers together; nothing is wrong with a group that wants new messages alone."""
     brokers = [use(skipped=3, skipped_at_ms=NOW, lag=0), use(skipped=4, skipped_at_ms=NOW, lag=0)]
     assert findings(well(*brokers)) == []
-    (note,) = notes(brokers)
+    (note,) = surprises(brokers)
     assert "group g started at" in note
     assert "skipped 7 messages of topic t" in note
     assert "popmq group reset-offset g t --to-earliest" in note
-    (note,) = notes([use(skipped=1)])
+    (note,) = surprises([use(skipped=1)])
     assert "skipped 1 message of" in note
 
 
 def draining(*left: admin.GroupLeft, groups: Sequence[admin.GroupUse] = ()) -> str:
     """What is said of a topic whose queues 1 to 3 are too many and hold 9 messages."""
     topic = admin.DrainingTopic(topic="t", write_queues=1, read_queues=4, stored=9, left=left)
-    (note,) = notes([broker(draining=[topic], groups=groups)])
+    (note,) = surprises([broker(draining=[topic], groups=groups)])
     return note
 
 

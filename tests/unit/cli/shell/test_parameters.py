@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from popmq_cli.shell.parameters import (
     DURATION_MS_MAX,
     TIME_MS_MAX,
+    MessagePosition,
     MessageType,
-    Place,
-    Queue,
+    QueueRef,
     QueueType,
     point_in_time,
 )
@@ -67,18 +67,26 @@ def test_a_time_to_come_is_no_duration() -> None:
 
 @pytest.mark.parametrize(
     ("text", "queue"),
-    [("0", Queue("", 0)), ("broker-a:7", Queue("broker-a", 7)), ("a:b:7", Queue("a:b", 7))],
+    [
+        ("0", QueueRef("", 0)),
+        ("broker-a:7", QueueRef("broker-a", 7)),
+        ("a:b:7", QueueRef("a:b", 7)),
+    ],
 )
-def test_a_queue_that_was_printed_is_read(text: str, queue: Queue) -> None:
+def test_a_queue_that_was_printed_is_read(text: str, queue: QueueRef) -> None:
     assert QueueType().convert(text, None, None) == queue
     assert str(queue) == text
 
 
 @pytest.mark.parametrize(
     ("text", "place"),
-    [("3:17", Place("", 3, 17)), ("broker-a:3:17", Place("broker-a", 3, 17)), ("01AB", "01AB")],
+    [
+        ("3:17", MessagePosition("", 3, 17)),
+        ("broker-a:3:17", MessagePosition("broker-a", 3, 17)),
+        ("01AB", "01AB"),
+    ],
 )
-def test_a_place_that_was_printed_is_read(text: str, place: Place | str) -> None:
+def test_a_place_that_was_printed_is_read(text: str, place: MessagePosition | str) -> None:
     assert MessageType().convert(text, None, None) == place
     assert str(place) == text
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 from unit.pipelines.report.test_report_pages import failed
 
-from popmq_pipelines.audit.verdict import Report, Verdict
+from popmq_pipelines.audit.verdict import AuditVerdict, Report
 from popmq_pipelines.report.gauges import FIGURES, SCHEDULE, schedule_text, text, write
 
 
@@ -31,8 +31,8 @@ def test_a_failed_audit() -> None:
 
 def test_one_that_could_not_be_made_is_not_green(tmp_path: Path) -> None:
     path = tmp_path / "audit.prom"
-    write(path, text(replace(failed(), verdict=Verdict.PASS), 1))
-    write(path, text(Report(snapshot_id="s", verdict=Verdict.INCOMPLETE, broker="b"), 2))
+    write(path, text(replace(failed(), verdict=AuditVerdict.PASS), 1))
+    write(path, text(Report(snapshot_id="s", verdict=AuditVerdict.INCOMPLETE, broker="b"), 2))
     found = samples(path.read_text())
     assert found["popmq_audit_verdict", "b,INCOMPLETE"] == 1
     assert found["popmq_audit_verdict", "b,PASS"] == 0

@@ -7,7 +7,7 @@ from typing import Any
 
 from unit.pipelines.report.test_report_text import SNAPSHOT, found, report
 
-from popmq_pipelines.audit.verdict import Report, Verdict
+from popmq_pipelines.audit.verdict import AuditVerdict, Report
 from popmq_pipelines.report.report_html import page
 from popmq_pipelines.report.report_markdown import document
 from popmq_pipelines.report.report_text import STATES, show_command
@@ -89,7 +89,7 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
 
 def test_a_snapshot_that_is_not_whole_says_why_on_both() -> None:
     missing = Report(
-        snapshot_id="s1", verdict=Verdict.INCOMPLETE, problems=["pop_acks.parquet is missing"]
+        snapshot_id="s1", verdict=AuditVerdict.INCOMPLETE, problems=["pop_acks.parquet is missing"]
     )
     assert "pop_acks.parquet is missing" in Checked(page(missing, SNAPSHOT)).texts
     assert "- pop_acks.parquet is missing" in document(missing, SNAPSHOT)

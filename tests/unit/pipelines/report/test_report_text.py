@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from popmq_pipelines.audit.verdict import Report, Verdict
+from popmq_pipelines.audit.verdict import AuditVerdict, Report
 from popmq_pipelines.report.report_text import text
 
 SNAPSHOT = Path("snap dir")
@@ -28,7 +28,7 @@ def found(queue_offset: int, **changed: Any) -> dict[str, Any]:
 def report(findings: list[dict[str, Any]], count: int) -> Report:
     return Report(
         snapshot_id="s1",
-        verdict=Verdict.FAIL,
+        verdict=AuditVerdict.FAIL,
         as_of_ms=1_700_000_100_000,
         log_start=0,
         log_end=9_999,
@@ -41,7 +41,7 @@ def report(findings: list[dict[str, Any]], count: int) -> Report:
 def test_pass_is_short() -> None:
     passed = Report(
         snapshot_id="s1",
-        verdict=Verdict.PASS,
+        verdict=AuditVerdict.PASS,
         as_of_ms=1_700_000_100_000,
         log_start=0,
         log_end=9_999,
@@ -56,7 +56,7 @@ def test_pass_is_short() -> None:
 
 def test_incomplete_says_why() -> None:
     missing = Report(
-        snapshot_id="s1", verdict=Verdict.INCOMPLETE, problems=["pop_acks.parquet is missing"]
+        snapshot_id="s1", verdict=AuditVerdict.INCOMPLETE, problems=["pop_acks.parquet is missing"]
     )
     assert text(missing, SNAPSHOT) == "INCOMPLETE: snapshot s1\n  pop_acks.parquet is missing"
 

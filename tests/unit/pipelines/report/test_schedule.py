@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from popmq_pipelines.report.schedule import OVERLAPS, Turn, began_s, run_all, turn
+from popmq_pipelines.report.schedule import OVERLAPS, NextRun, began_s, next_run, run_all
 
 
 @pytest.mark.parametrize(
     ("now_s", "last_s", "expected"),
     [
-        (1_000.0, None, Turn(0, 0)),
-        (1_000.0, 990.0, Turn(200.0, 0)),  # it ran in this interval
-        (1_200.0, 990.0, Turn(0, 0)),
-        (1_199.5, 990.0, Turn(0.5, 0)),
-        (4_000.0, 990.0, Turn(0, 4)),  # due at 1200, 1800, 2400, 3000, 3600
-        (1_000.0, 5_000.0, Turn(0, 0)),  # the clock was set back
+        (1_000.0, None, NextRun(0, 0)),
+        (1_000.0, 990.0, NextRun(200.0, 0)),  # it ran in this interval
+        (1_200.0, 990.0, NextRun(0, 0)),
+        (1_199.5, 990.0, NextRun(0.5, 0)),
+        (4_000.0, 990.0, NextRun(0, 4)),  # due at 1200, 1800, 2400, 3000, 3600
+        (1_000.0, 5_000.0, NextRun(0, 0)),  # the clock was set back
     ],
 )
-def test_turns(now_s: float, last_s: float | None, expected: Turn) -> None:
-    assert turn(now_s, last_s, 600.0) == expected
+def test_turns(now_s: float, last_s: float | None, expected: NextRun) -> None:
+    assert next_run(now_s, last_s, 600.0) == expected
 
 
 class Enough(Exception):

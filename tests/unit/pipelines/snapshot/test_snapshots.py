@@ -15,7 +15,7 @@ from popmq_pipelines.snapshot import snapshots
 from popmq_pipelines.snapshot.columns import SCHEMA_VERSION
 from popmq_pipelines.snapshot.destination import Destination, NoDestination, open_destination
 from popmq_pipelines.snapshot.manifest import MANIFEST
-from popmq_pipelines.snapshot.snapshots import Kept
+from popmq_pipelines.snapshot.snapshots import KeptSnapshot
 
 
 @pytest.fixture(params=["disk", "fsspec"])
@@ -36,7 +36,9 @@ def log(tmp_path: Path) -> LogWriter:
     return written
 
 
-def export(log: LogWriter, destination: Destination, name: str, before: Kept | None = None) -> Kept:
+def export(
+    log: LogWriter, destination: Destination, name: str, before: KeptSnapshot | None = None
+) -> KeptSnapshot:
     previous = None
     if before is not None:
         previous = Previous(manifest=before.manifest, manifest_sha256=before.manifest_sha256)
@@ -117,7 +119,7 @@ def test_a_url_that_nobody_knows() -> None:
         open_destination("nosuchthing://bucket/x")
 
 
-def kept(name: str, previous: str = "", broker: str = "broker-a", **fields: Any) -> Kept:
+def kept(name: str, previous: str = "", broker: str = "broker-a", **fields: Any) -> KeptSnapshot:
     number = int(name[1:])
     told = {
         "snapshot_id": name,
@@ -131,7 +133,7 @@ def kept(name: str, previous: str = "", broker: str = "broker-a", **fields: Any)
         **fields,
     }
     manifest: Any = SimpleNamespace(**told)
-    return Kept(name, manifest, "")
+    return KeptSnapshot(name, manifest, "")
 
 
 CHAIN = [kept("s1"), kept("s2", "s1"), kept("s3", "s2")]
@@ -150,7 +152,7 @@ CHAIN = [kept("s1"), kept("s2", "s1"), kept("s3", "s2")]
         ([*CHAIN, kept("s4", "s3")], "4 go on from each other"),
     ],
 )
-def test_when_a_snapshot_is_whole(found: list[Kept], why: str) -> None:
+def test_when_a_snapshot_is_whole(found: list[KeptSnapshot], why: str) -> None:
     choice = snapshots.choose(found, "broker-a", log_start=50, log_end=500, chain_max=4)
     assert (choice.previous, choice.why_whole) == (None, why)
 

@@ -12,7 +12,7 @@ from apache.rocketmq.v2 import service_pb2 as service
 from popmq import PullConsumer, Queue, ServerUnreachable
 from popmq.errors import BrokerUnavailable
 from popmq.pull import pull as pull_module
-from popmq.pull.places import CLOCKS_DIFFER
+from popmq.pull.offset_store import CLOCKS_DIFFER
 from popmq_consumer.v1 import consumer_pb2 as consumer
 
 QUEUES = [Queue("b", 0), Queue("b", 1)]
@@ -51,7 +51,7 @@ class Refuses(AwayOnce):
 def refused(*away: Queue) -> tuple[PullConsumer, Refuses]:
     made = PullConsumer("127.0.0.1:1", "t", "g", queues=QUEUES, balance_s=0.0)
     inner: Any = made
-    inner._places = places = Refuses(*away)
+    inner._offsets = places = Refuses(*away)
 
     async def pull(queue: Queue, max_messages: int, wait_s: float) -> consumer.PullResponse:
         status = v2.Status(code=v2.MESSAGE_NOT_FOUND)
@@ -132,7 +132,7 @@ async def test_a_queue_that_nobody_could_tell_the_start_of_begins_at_the_consume
 async def test_a_queue_that_could_not_begin_begins_at_the_next_poll() -> None:
     made = PullConsumer("127.0.0.1:1", "t", "g", queues=QUEUES)
     inner: Any = made
-    inner._places = AwayOnce()
+    inner._offsets = AwayOnce()
     pulled: list[Queue] = []
 
     async def pull(queue: Queue, max_messages: int, wait_s: float) -> consumer.PullResponse:

@@ -11,7 +11,7 @@ from apache.rocketmq.v2 import service_pb2 as service
 from popmq import Message
 from popmq._core.messages import convert
 from popmq._core.messages.encode import MessageEncoder
-from popmq._core.messages.wire import varint
+from popmq._core.messages.protobuf_wire import varint
 
 TOPIC = v2.Resource(resource_namespace="n", name="t")
 ID = "01" + 32 * "A"

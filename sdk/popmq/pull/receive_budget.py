@@ -5,7 +5,7 @@ import asyncio
 from popmq.message import ReceivedMessage
 
 
-class Room:
+class ReceiveBudget:
     def __init__(self, messages_max: int, bytes_max: int) -> None:
         if messages_max < 1 or bytes_max < 1:
             raise ValueError(f"room for {messages_max} messages of {bytes_max} bytes: 1 at least")

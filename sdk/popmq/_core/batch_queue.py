@@ -1,6 +1,6 @@
 """Natural batching: what comes while a request is under way leaves together with the next one.
 
-    add ──► gathered ──leave──► a batch under way ──answered──►
+    add ──► queued ──leave──► a batch under way ──answered──►
 
 A batch leaves when no other is under way, when it is full, or when its oldest item has waited for
 long; never more than `under_way_max` at a time. So a lone item is not held up, and under load
@@ -15,18 +15,18 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class BatchBounds:
     """Of a batch, and of how many are under way."""
 
     items_max: int
     bytes_max: int
-    wait_s: float
+    linger_s: float
     """So long an item waits for a request under way before it leaves beside it."""
     under_way_max: int
 
 
-class Gathering(Generic[T]):
-    def __init__(self, bounds: Bounds) -> None:
+class BatchQueue(Generic[T]):
+    def __init__(self, bounds: BatchBounds) -> None:
         self._bounds = bounds
         self._items: deque[tuple[T, int, float]] = deque()
         self._bytes = 0
@@ -53,14 +53,14 @@ class Gathering(Generic[T]):
         if not items or self.under_way >= bounds.under_way_max:
             return []
         full = len(items) >= bounds.items_max or self._bytes >= bounds.bytes_max
-        if self.under_way and not full and now_s < items[0][2] + bounds.wait_s:
+        if self.under_way and not full and now_s < items[0][2] + bounds.linger_s:
             return []
         batch: list[T] = []
-        room = bounds.bytes_max
-        while items and len(batch) < bounds.items_max and (items[0][1] <= room or not batch):
+        bytes_left = bounds.bytes_max
+        while items and len(batch) < bounds.items_max and (items[0][1] <= bytes_left or not batch):
             item, size_bytes, _ = items.popleft()
             batch.append(item)
-            room -= size_bytes
+            bytes_left -= size_bytes
             self._bytes -= size_bytes
         self.under_way += 1
         return batch
@@ -69,7 +69,7 @@ class Gathering(Generic[T]):
         """When `leave` has a batch though nothing else happens; None: it needs something first."""
         if not self._items or self.under_way >= self._bounds.under_way_max:
             return None
-        return self._items[0][2] + (self._bounds.wait_s if self.under_way else 0.0)
+        return self._items[0][2] + (self._bounds.linger_s if self.under_way else 0.0)
 
     def answered(self) -> None:
         """One of the batches is no longer under way."""

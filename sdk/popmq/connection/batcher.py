@@ -1,6 +1,6 @@
-"""Requests that many callers share: their items gather while an earlier request is under way.
+"""Requests that many callers share: their items wait while an earlier request is under way.
 
-What leaves when is decided by `_core/gather.py`; who may come in by `_core/budget.py`.
+What leaves when is decided by `_core/batch_queue.py`; who may come in by `budget_gate.py`.
 """
 
 import asyncio
@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
-from popmq._core.budget import Budget
-from popmq._core.gather import Bounds, Gathering
+from popmq._core.batch_queue import BatchBounds, BatchQueue
+from popmq.connection.budget_gate import BudgetGate
 from popmq.errors import ClientClosed
 
 Item = TypeVar("Item")
@@ -46,26 +46,28 @@ Batch = list[tuple[Item, int, Tell[Result]]]
 """Items, their sizes, and who is told each one's result."""
 
 
-class Batches(Generic[Item, Result]):
+class Batcher(Generic[Item, Result]):
     """Requests of one kind to one place."""
 
-    def __init__(self, ask: Ask[Item, Result], bounds: Bounds, room: "Room | None" = None) -> None:
-        """`room`: what an item has entered before it is put; it leaves when it is answered."""
+    def __init__(
+        self, ask: Ask[Item, Result], bounds: BatchBounds, gate: BudgetGate | None = None
+    ) -> None:
+        """`gate`: what an item has entered before it is put; it leaves when it is answered."""
         self._ask = ask
-        self._room = room
+        self._gate = gate
         self._loop = asyncio.get_running_loop()
-        self._gathering: Gathering[tuple[Item, int, Tell[Result]]] = Gathering(bounds)
+        self._queue: BatchQueue[tuple[Item, int, Tell[Result]]] = BatchQueue(bounds)
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
 
     @property
     def idle(self) -> bool:
-        return self._gathering.idle
+        return self._queue.idle
 
     def put(self, item: Item, size_bytes: int, tell: Tell[Result]) -> None:
         """It leaves in this turn of the loop at the soonest: what other tasks put in the same turn
         goes with it."""
-        self._gathering.add((item, size_bytes, tell), size_bytes, time.monotonic())
+        self._queue.add((item, size_bytes, tell), size_bytes, time.monotonic())
         if self._timer is None:
             self._timer = self._loop.call_soon(self._leave)
 
@@ -80,7 +82,7 @@ class Batches(Generic[Item, Result]):
 
     async def drain(self) -> None:
         """Until everything that was put is answered."""
-        while not self._gathering.idle:
+        while not self._queue.idle:
             if self._tasks:
                 await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
             else:
@@ -94,18 +96,18 @@ class Batches(Generic[Item, Result]):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        while batch := self._gathering.leave(time.monotonic()):
+        while batch := self._queue.leave(time.monotonic()):
             self._answer(batch, self._given_up(batch))
 
     def _leave(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        while batch := self._gathering.leave(time.monotonic()):
+        while batch := self._queue.leave(time.monotonic()):
             task = asyncio.create_task(self._run(batch))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        due_s = self._gathering.due_s()
+        due_s = self._queue.due_s()
         if due_s is not None:
             after_s = max(0.0, due_s - time.monotonic())
             self._timer = self._loop.call_later(after_s, self._leave)
@@ -121,9 +123,9 @@ class Batches(Generic[Item, Result]):
         self._leave()
 
     def _answer(self, batch: Batch[Item, Result], results: Sequence[Result | Exception]) -> None:
-        self._gathering.answered()
-        if self._room is not None:
-            self._room.leave(sum(size for _, size, _ in batch), len(batch))
+        self._queue.answered()
+        if self._gate is not None:
+            self._gate.leave(sum(size for _, size, _ in batch), len(batch))
         for (_, _, tell), result in zip(batch, results, strict=True):
             tell(result)
 
@@ -135,58 +137,3 @@ class Batches(Generic[Item, Result]):
 def _wake(waiting: "asyncio.Future[Result | Exception]", result: Result | Exception) -> None:
     if not waiting.done():
         waiting.set_result(result)
-
-
-class Turn:
-    """Somebody who waits for room."""
-
-    __slots__ = ("came", "entered")
-
-    def __init__(self) -> None:
-        self.came: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.entered = False
-
-
-class Room:
-    """A bound on messages and bytes that callers wait at."""
-
-    def __init__(self, messages_max: int, bytes_max: int) -> None:
-        self._budget: Budget[Turn] = Budget(messages_max, bytes_max)
-        self._resuming = 0
-        """Who was let in and has not run since: nobody may overtake them."""
-
-    @property
-    def messages(self) -> int:
-        return self._budget.messages
-
-    def try_enter(self, size_bytes: int) -> bool:
-        """False: it has to wait, in `enter`."""
-        return not self._resuming and self._budget.enter(size_bytes)
-
-    async def enter(self, size_bytes: int) -> None:
-        """In the order of the calls."""
-        if self.try_enter(size_bytes):
-            return
-        turn = Turn()
-        self._budget.wait(turn, size_bytes)
-        self._admit(self._budget.let_in())
-        try:
-            await turn.came
-            self._resuming -= 1
-        except asyncio.CancelledError:
-            self._resuming -= turn.entered
-            if turn.entered:  # at the same moment
-                self.leave(size_bytes)
-            else:
-                self._admit(self._budget.forget(turn))
-            raise
-
-    def leave(self, size_bytes: int, messages: int = 1) -> None:
-        self._admit(self._budget.leave(size_bytes, messages))
-
-    def _admit(self, turns: list[Turn]) -> None:
-        for turn in turns:
-            self._resuming += 1
-            turn.entered = True
-            if not turn.came.done():
-                turn.came.set_result(None)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from popmq_cli.shell.output import Amount
+from popmq_cli.shell.output import NumberText
 
 _COUNT_WHOLE_MAX: Final = 99_999
 _COUNT_UNITS: Final = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
@@ -10,39 +10,39 @@ _BYTE_UNITS: Final = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 <
 _MINUTE_S: Final = 60
 _HOUR_S: Final = 3_600
 _DAY_S: Final = 86_400
-NONE: Final = Amount("-")
+NONE: Final = NumberText("-")
 """What is not known."""
 
 
-def count_text(count: float) -> Amount:
+def count_text(count: float) -> NumberText:
     """Exact up to 99,999, then 123k, 4.6M."""
     if abs(count) <= _COUNT_WHOLE_MAX:
-        return Amount(f"{count:,.0f}")
+        return NumberText(f"{count:,.0f}")
     for size, unit in _COUNT_UNITS:
         if abs(count) >= size:
-            return Amount(_short(count / size) + unit)
+            return NumberText(_short(count / size) + unit)
     raise AssertionError("a count that is not small has a unit")
 
 
-def bytes_text(size_bytes: float) -> Amount:
+def bytes_text(size_bytes: float) -> NumberText:
     for size, unit in _BYTE_UNITS:
         if size_bytes >= size:
-            return Amount(f"{_short(size_bytes / size)} {unit}")
-    return Amount(f"{size_bytes:.0f} B")
+            return NumberText(f"{_short(size_bytes / size)} {unit}")
+    return NumberText(f"{size_bytes:.0f} B")
 
 
-def rate_text(per_second: float | None) -> Amount:
+def rate_text(per_second: float | None) -> NumberText:
     """With a decimal where it tells something; None: not known yet."""
     if per_second is None:
         return NONE
-    return Amount(f"{per_second:.1f}") if 0 < per_second < 10 else count_text(per_second)
+    return NumberText(f"{per_second:.1f}") if 0 < per_second < 10 else count_text(per_second)
 
 
-def percent_text(ratio: float | None) -> Amount:
-    return NONE if ratio is None else Amount(f"{100 * ratio:.0f}%")
+def percent_text(ratio: float | None) -> NumberText:
+    return NONE if ratio is None else NumberText(f"{100 * ratio:.0f}%")
 
 
-def up_text(ms: int) -> Amount:
+def up_text(ms: int) -> NumberText:
     """The two largest units: 3d 4h, 12m 5s."""
     rest_s = max(0, ms) // 1000
     parts: list[str] = []
@@ -50,7 +50,7 @@ def up_text(ms: int) -> Amount:
         whole, rest_s = divmod(rest_s, size_s)
         if whole or parts or unit == "s":
             parts.append(f"{whole}{unit}")
-    return Amount(" ".join(parts[:2]))
+    return NumberText(" ".join(parts[:2]))
 
 
 def clipped(text: str, width: int) -> str:

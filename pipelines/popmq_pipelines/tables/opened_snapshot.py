@@ -17,7 +17,7 @@ from popmq_pipelines.snapshot.schemas import struct
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class OpenedSnapshot:
     folder: Path
     manifest: Manifest | None
     manifest_sha256: str | None
@@ -40,18 +40,18 @@ class Snapshot:
         return self.manifest
 
 
-def open_snapshot(folder: Path) -> Snapshot:
+def open_snapshot(folder: Path) -> OpenedSnapshot:
     """Checks every file against the manifest, and those it goes on from; never raises for what is
     missing or changed."""
     try:
         chain = chains.follow(folder)
     except NoSnapshot as wrong:
-        return Snapshot(folder, None, None, (str(wrong),))
+        return OpenedSnapshot(folder, None, None, (str(wrong),))
     sha256 = manifests.digest(folder / MANIFEST)
-    return Snapshot(folder, chain.manifest, sha256, tuple(chain.problems), chain)
+    return OpenedSnapshot(folder, chain.manifest, sha256, tuple(chain.problems), chain)
 
 
-def read_tables(spark: SparkSession, snapshot: Snapshot) -> dict[str, DataFrame]:
+def read_tables(spark: SparkSession, snapshot: OpenedSnapshot) -> dict[str, DataFrame]:
     chain = snapshot.chain
     assert chain is not None  # only a whole snapshot is read
     return {
@@ -60,7 +60,7 @@ def read_tables(spark: SparkSession, snapshot: Snapshot) -> dict[str, DataFrame]
     }
 
 
-def open_next(folder: Path, audited: Mapping[str, str]) -> Snapshot:
+def open_next(folder: Path, audited: Mapping[str, str]) -> OpenedSnapshot:
     """As `open_snapshot`; but of one that goes on from a snapshot that was audited, only its own
     files count. `audited`: snapshot id → SHA-256 of the manifest that was audited."""
     try:
@@ -72,16 +72,16 @@ def open_next(folder: Path, audited: Mapping[str, str]) -> Snapshot:
         return open_snapshot(folder)
     problems = tuple(manifests.own_problems(folder, manifest))
     alone = chains.Chain([folder], manifest, problems)
-    return Snapshot(folder, manifest, manifests.digest(folder / MANIFEST), problems, alone)
+    return OpenedSnapshot(folder, manifest, manifests.digest(folder / MANIFEST), problems, alone)
 
 
-def files(snapshot: Snapshot, table: str) -> list[Path]:
+def files(snapshot: OpenedSnapshot, table: str) -> list[Path]:
     """Of a whole snapshot, in the order of the log."""
     assert snapshot.chain is not None
     return snapshot.chain.files(table)
 
 
-def record_at(snapshot: Snapshot, log_offset: int) -> dict[str, Any] | None:
+def record_at(snapshot: OpenedSnapshot, log_offset: int) -> dict[str, Any] | None:
     """The row of commitlog_index, or None: the snapshot has no record that begins there."""
     for file in files(snapshot, "commitlog_index"):
         found = pq.read_table(file, filters=[("log_offset", "==", log_offset)], partitioning=None)
@@ -91,6 +91,6 @@ def record_at(snapshot: Snapshot, log_offset: int) -> dict[str, Any] | None:
     return None
 
 
-def kept_from(snapshot: Snapshot) -> int:
+def kept_from(snapshot: OpenedSnapshot) -> int:
     """The log offset that the broker had deleted everything before."""
     return manifests.load(snapshot.folder).log_start

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.shell.connection import TIMEOUT_S
 from popmq_cli.shell.output import fail
-from popmq_cli.shell.parameters import Place, Queue
+from popmq_cli.shell.parameters import MessagePosition, QueueRef
 from popmq_common.records.names import DEAD_LETTER_PREFIX
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def message_at(
-    stub: "admin_grpc.AdminAsyncStub", topic: str, place: Place, *, system: bool = False
+    stub: "admin_grpc.AdminAsyncStub", topic: str, place: MessagePosition, *, system: bool = False
 ) -> admin.StoredMessage | None:
     """None: there is none. Ends the command where several brokers have one."""
     asked = admin.GetMessageRequest(
@@ -34,7 +34,11 @@ async def message_at(
 
 
 async def id_in_topic(
-    stub: "admin_grpc.AdminAsyncStub", topic: str, wanted: str | Place, *, system: bool = False
+    stub: "admin_grpc.AdminAsyncStub",
+    topic: str,
+    wanted: str | MessagePosition,
+    *,
+    system: bool = False,
 ) -> str:
     """The message's id. Ends the command where there is none."""
     if isinstance(wanted, str):
@@ -46,14 +50,14 @@ async def id_in_topic(
 
 
 async def dead_letter_at(
-    stub: "admin_grpc.AdminAsyncStub", group: str, place: Place
+    stub: "admin_grpc.AdminAsyncStub", group: str, place: MessagePosition
 ) -> admin.StoredMessage | None:
     """None: there is none."""
     return await message_at(stub, f"{DEAD_LETTER_PREFIX}{group}", place, system=True)
 
 
 async def id_of_dead_letter(
-    stub: "admin_grpc.AdminAsyncStub", group: str, wanted: str | Place
+    stub: "admin_grpc.AdminAsyncStub", group: str, wanted: str | MessagePosition
 ) -> str:
     """The message's id. Ends the command where there is none."""
     if isinstance(wanted, str):
@@ -64,7 +68,7 @@ async def id_of_dead_letter(
     return found.message_id
 
 
-async def broker_of(stub: "admin_grpc.AdminAsyncStub", topic: str, queue: Queue) -> str:
+async def broker_of(stub: "admin_grpc.AdminAsyncStub", topic: str, queue: QueueRef) -> str:
     """The broker's name. Ends the command where none or several have the queue."""
     if queue.broker:
         return queue.broker
@@ -77,13 +81,13 @@ async def broker_of(stub: "admin_grpc.AdminAsyncStub", topic: str, queue: Queue)
     return brokers[0]
 
 
-def described(wanted: str | Place) -> str:
-    if isinstance(wanted, Place):
+def described(wanted: str | MessagePosition) -> str:
+    if isinstance(wanted, MessagePosition):
         return f"message at offset {wanted.offset} of queue {wanted.queue_id}"
     return f"message {wanted}"
 
 
-def no_dead_letter(group: str, wanted: str | Place) -> NoReturn:
+def no_dead_letter(group: str, wanted: str | MessagePosition) -> NoReturn:
     fail(f"group {group} has no dead letter {wanted}; popmq dlq list {group} lists them")
 
 

@@ -24,7 +24,7 @@ class Strategy(Enum):
     CONSISTENT_HASH = consumer.STRATEGY_CONSISTENT_HASH
 
 
-class Shares(Protocol):
+class Assignment(Protocol):
     async def mine(self) -> list[Queue]:
         """Those to pull from now on."""
 
@@ -32,7 +32,7 @@ class Shares(Protocol):
         """The others may have them."""
 
 
-class SharedOut:
+class GroupAssignment:
     """Among the consumers of the group that said within `session_s` that they live."""
 
     def __init__(
@@ -64,7 +64,7 @@ class SharedOut:
         return response
 
 
-class ByHand:
+class ManualAssignment:
     def __init__(self, queues: Sequence[Queue]) -> None:
         self._queues = list(queues)
 
@@ -75,7 +75,7 @@ class ByHand:
         return
 
 
-class Everything:
+class AllQueues:
     """All queues of the topic that can be read, new ones too."""
 
     def __init__(self, connection: Connection, topic: str) -> None:

@@ -1,18 +1,18 @@
 """When which lease is renewed, on a clock that is moved by hand."""
 
-from popmq._core.renewals import Renewals
+from popmq._core.renewals import LeaseRenewals
 
 LEASE_S, LONGEST_S = 10.0, 25.0
 
 
-def held(*keys: str) -> Renewals[str]:
-    it: Renewals[str] = Renewals()
+def held(*keys: str) -> LeaseRenewals[str]:
+    it: LeaseRenewals[str] = LeaseRenewals()
     for key in keys:
         it.hold(key, 0.0, LEASE_S, LONGEST_S)
     return it
 
 
-def keys(it: Renewals[str], now_s: float, room: int = 9) -> tuple[list[str], list[str]]:
+def keys(it: LeaseRenewals[str], now_s: float, room: int = 9) -> tuple[list[str], list[str]]:
     renew, over = it.due(now_s, room)
     return [one.key for one in renew], over
 
@@ -79,7 +79,7 @@ def test_the_rest_waits_for_room() -> None:
 
 
 def test_leases_of_all_lengths_are_due_in_time() -> None:
-    it: Renewals[str] = Renewals()
+    it: LeaseRenewals[str] = LeaseRenewals()
     it.hold("long", 0.0, 60.0, 600.0)
     it.hold("short", 1.0, 2.0, 600.0)
     assert it.next_s() == 2.0

@@ -17,10 +17,10 @@ from popmq._core.local_offsets import LocalQueue, NoOffsets
 from popmq.connection.connection import Connection
 from popmq.errors import PopMQClientError, check
 from popmq.log_fields import fields
-from popmq.pull.shares import Queue
+from popmq.pull.assignment import Queue
 from popmq_consumer.v1 import consumer_pb2 as consumer
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("popmq.pull.places")  # the name that applications configure
 RETRY_PREFIX = "%RETRY%"
 
 
@@ -40,7 +40,7 @@ class Start(Enum):
     LAST = v2.END
 
 
-class Beginning(NamedTuple):
+class QueueStarts(NamedTuple):
     """Where queues begin that `load` knows no offset of."""
 
     now: Start | datetime
@@ -49,8 +49,8 @@ class Beginning(NamedTuple):
     """Those that are found after that, because they are new, or their broker is, or was away."""
 
 
-class Places(Protocol):
-    async def start(self, where: Start | datetime) -> Beginning:
+class OffsetStore(Protocol):
+    async def start(self, where: Start | datetime) -> QueueStarts:
         """Called before anything is pulled, each time the consumer starts."""
 
     async def load(self, queue: Queue) -> int | None:
@@ -60,18 +60,18 @@ class Places(Protocol):
         """Returns when they are safe."""
 
 
-class AtBroker:
+class BrokerOffsetStore:
     """Never back, and on the broker's disk before the answer. What the broker will not have,
     because the group was reset or the queue is another one by now, is left out."""
 
     def __init__(self, connection: Connection, topic: str, group: str) -> None:
         self._connection, self._topic, self._group = connection, topic, group
 
-    async def start(self, where: Start | datetime) -> Beginning:
+    async def start(self, where: Start | datetime) -> QueueStarts:
         """The group starts at one moment at all brokers, so that no queue is late. `load` knows an
         offset of every queue then, but of one at a broker that nobody could tell the start."""
         if self._topic.startswith(RETRY_PREFIX):
-            return Beginning(where, where)
+            return QueueStarts(where, where)
         later = _since(now()) if where is Start.LAST else where
         request = consumer.FixStartRequest(
             group=self._connection.resource(self._group),
@@ -83,7 +83,7 @@ class AtBroker:
             request.policy = v2.TIMESTAMP
             request.timestamp.FromDatetime(where)
         check((await self._connection.ask(self._connection.consumer.FixStart, request)).status)
-        return Beginning(later, later)
+        return QueueStarts(later, later)
 
     async def load(self, queue: Queue) -> int | None:
         request = service.GetOffsetRequest(
@@ -112,7 +112,7 @@ class AtBroker:
             check(response.status)
 
 
-class InFile:
+class FileOffsetStore:
     """`offsets.json` as RocketMQ's clients write it, and the one before as `offsets.json.bak`.
 
     A crash leaves the old file or the new one.
@@ -122,21 +122,21 @@ class InFile:
         self._path, self._topic = path, topic
         self._known: dict[LocalQueue, int] | None = None
 
-    async def start(self, where: Start | datetime) -> Beginning:
+    async def start(self, where: Start | datetime) -> QueueStarts:
         """A queue that is found only later begins where the consumer started, by the time that is
         kept in `starts.json` beside the offsets: one that is new, at its first message."""
         if where is not Start.LAST:
-            return Beginning(where, where)
+            return QueueStarts(where, where)
         path = self._path.with_name(STARTS_FILE)
         starts = await asyncio.to_thread(_read_starts, path)
         started_s = starts.get(self._topic)
         if started_s is not None:
             later = _since(datetime.fromtimestamp(started_s, UTC))
-            return Beginning(later, later)
+            return QueueStarts(later, later)
         started = now()
         starts[self._topic] = started.timestamp()
         await asyncio.to_thread(_publish, path, json.dumps(starts))
-        return Beginning(where, _since(started))
+        return QueueStarts(where, _since(started))
 
     async def load(self, queue: Queue) -> int | None:
         """Raises `OffsetFileDamaged`."""

@@ -1,10 +1,10 @@
 """One subscription of an app: receives what its handlers can start, and settles what they leave.
 
-    poll ──► lanes ──► handler ──► ack, nack, reject
+    poll ──► order ──► handler ──► ack, nack, reject
                           └─cancelled──► given back, uncounted
 
-`_core/lanes.py` says what starts next, `running.py` in which task. Each broker of the topic is
-polled on its own; together the polls ask for no more than there is room for.
+`_core/serial_dispatch.py` says what starts next, `in_context.py` in which task. Each broker of the
+topic is polled on its own; together the polls ask for no more than there is room for.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any, Final
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq._core.backoff import Backoff
 from popmq._core.group_policy import GroupPolicy
-from popmq._core.lanes import Lane, Lanes
 from popmq._core.parameters import is_async
-from popmq.app.failure_log import tell_failure
-from popmq.app.handlers import Middleware, behind
-from popmq.app.running import InContext
+from popmq._core.serial_dispatch import OrderKey, SerialDispatch
+from popmq.app.failure_log import log_failure
+from popmq.app.handler_layers import Middleware, behind
+from popmq.app.in_context import InContext
 from popmq.app.subscription import Subscription
 from popmq.consumer.receiving import Wanted
 from popmq.errors import PopMQClientError
@@ -38,7 +38,7 @@ from popmq.outcome import Reject, Retry
 if TYPE_CHECKING:
     from popmq.client import Client
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("popmq.app.handling")  # the name that applications configure
 BATCH_MAX: Final = 256
 """What a server gives in one receive, at most."""
 POLLS_MAX: Final = 3
@@ -47,8 +47,8 @@ SLICE_S: Final = 0.01
 """So long handlers that never wait run one after the other before the rest of the loop has its
 turn."""
 WAIT_S: Final = 15.0
-TURN_S: Final = 1.0
-"""How long a broker is waited at while others have to wait for their turn."""
+SHORT_WAIT_S: Final = 1.0
+"""How long a broker is waited at while others wait to be asked."""
 SETTLING_MAX: Final = 1_024
 """Messages that are handled and whose ack is not answered; nothing is received beyond."""
 BACKOFF: Final = Backoff(first_s=0.2, longest_s=5.0)
@@ -56,7 +56,7 @@ ROUTE_S: Final = 10.0
 """How often it is asked which brokers there are."""
 
 
-class Handling:
+class SubscriptionRunner:
     def __init__(
         self,
         client: "Client",
@@ -74,7 +74,7 @@ class Handling:
             invisible_s=subscription.lease_s,
         )
         self._capacity = subscription.concurrency + subscription.prefetch
-        self._lanes: Lanes[ReceivedMessage] = Lanes(subscription.concurrency)
+        self._dispatch: SerialDispatch[ReceivedMessage] = SerialDispatch(subscription.concurrency)
         self._brokers: dict[str, v2.MessageQueue] = {}
         self._polls: dict[asyncio.Task[None], str] = {}
         """Which broker each asks."""
@@ -83,7 +83,7 @@ class Handling:
         self._asked_for = 0
         self._failures: dict[str, int] = {}
         self._not_before: dict[str, float] = {}
-        self._turn = 0
+        self._poll_round = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._to_begin = 0
         """Tasks that will look what may start, and have not run yet."""
@@ -132,7 +132,7 @@ class Handling:
         until_s = asyncio.get_running_loop().time() + within_s
         for poll in self._polls:
             poll.cancel()
-        self._give_back(self._lanes.give_up())
+        self._give_back(self._dispatch.give_up())
         await asyncio.gather(*self._polls, return_exceptions=True)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(until_s):
@@ -159,7 +159,7 @@ class Handling:
 
     def _poll(self) -> None:
         """Ask brokers for what there is room for, in turn."""
-        free = self._capacity - self._lanes.held - self._asked_for
+        free = self._capacity - self._dispatch.held - self._asked_for
         now_s = time.monotonic()
         under_way = Counter(self._polls.values())
         able = [
@@ -169,14 +169,14 @@ class Handling:
         ]
         if free <= 0 or not able or self._settling >= SETTLING_MAX:
             return
-        self._turn += 1
-        able = able[self._turn % len(able) :] + able[: self._turn % len(able)]
+        self._poll_round += 1
+        able = able[self._poll_round % len(able) :] + able[: self._poll_round % len(able)]
         asked = able[:free]
         everyone = len(under_way.keys() | set(asked)) >= len(self._brokers)
         for i, name in enumerate(asked):
             count = min(BATCH_MAX, (free + i) // len(asked))
             self._asked_for += count
-            patience_s = WAIT_S if everyone else TURN_S
+            patience_s = WAIT_S if everyone else SHORT_WAIT_S
             wait_s = 0.0 if under_way[name] else patience_s
             self._polls[asyncio.create_task(self._poll_at(name, count, wait_s))] = name
 
@@ -222,10 +222,10 @@ class Handling:
         self._client.leases.hold(found, how.lease_s, how.lease_longest_s, _comes_again)
         for message in found:
             message.holder = self._client
-            lane: Lane | None = message.message_group
+            order_key: OrderKey | None = message.message_group
             if fifo:
-                lane = message.broker, message.queue_id, message.message_group or ""
-            self._lanes.add(message, lane)
+                order_key = message.broker, message.queue_id, message.message_group or ""
+            self._dispatch.add(message, order_key)
         self._start()
 
     def _failed(self, name: str, failed: PopMQClientError) -> None:
@@ -268,7 +268,7 @@ class Handling:
 
     def _start(self) -> None:
         """A task for what may start, unless one will look anyway."""
-        if self._lanes.can_start and not self._to_begin and not self._stopped:
+        if self._dispatch.can_start and not self._to_begin and not self._stopped:
             self._to_begin += 1
             self._spawn(self._work())
 
@@ -277,10 +277,10 @@ class Handling:
         self._to_begin -= 1
         task = asyncio.current_task()
         until_s = time.monotonic() + SLICE_S
-        while not self._stopped and (next_one := self._lanes.start()) is not None:
-            message, lane = next_one
+        while not self._stopped and (next_one := self._dispatch.start()) is not None:
+            message, order_key = next_one
             outcome = await InContext(self._observed(message), self._start)
-            self._handled(message, lane, outcome)
+            self._handled(message, order_key, outcome)
             if isinstance(outcome, asyncio.CancelledError) or (task and task.cancelling()):
                 return  # the handler was cancelled, not what comes behind it
             if time.monotonic() >= until_s:
@@ -305,10 +305,10 @@ class Handling:
         self._start()
 
     def _handled(
-        self, message: ReceivedMessage, lane: Lane | None, outcome: BaseException | None
+        self, message: ReceivedMessage, order_key: OrderKey | None, outcome: BaseException | None
     ) -> None:
         failed = outcome is not None and not isinstance(outcome, Reject)
-        self._give_back(self._lanes.finished(lane, drop=failed))
+        self._give_back(self._dispatch.finished(order_key, drop=failed))
         self._settling += 1
         self._changed.set()
         tell = partial(self._settled, message)
@@ -338,14 +338,14 @@ class Handling:
         """None: it is handled."""
         if message.body_error:
             damaged = Reject(message.body_error)
-            tell_failure(self._how, self._policy, message, damaged)
+            log_failure(self._how, self._policy, message, damaged)
             return damaged
         try:
             await self._call(message)
         except asyncio.CancelledError as cancelled:
             return cancelled
         except Exception as failed:
-            tell_failure(self._how, self._policy, message, failed)
+            log_failure(self._how, self._policy, message, failed)
             return failed
         return None
 

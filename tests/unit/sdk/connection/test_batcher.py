@@ -4,11 +4,12 @@ import asyncio
 
 import pytest
 
-from popmq._core.gather import Bounds
-from popmq.connection.batching import Batches, Room
+from popmq._core.batch_queue import BatchBounds
+from popmq.connection.batcher import Batcher
+from popmq.connection.budget_gate import BudgetGate
 from popmq.errors import ClientClosed
 
-BOUNDS = Bounds(items_max=4, bytes_max=1_000, wait_s=60.0, under_way_max=1)
+BOUNDS = BatchBounds(items_max=4, bytes_max=1_000, linger_s=60.0, under_way_max=1)
 
 
 async def test_what_tasks_put_in_one_turn_leaves_together() -> None:
@@ -18,7 +19,7 @@ async def test_what_tasks_put_in_one_turn_leaves_together() -> None:
         asked.append(items)
         return [ValueError("odd") if item % 2 else item for item in items]
 
-    batches: Batches[int, int] = Batches(ask, BOUNDS)
+    batches: Batcher[int, int] = Batcher(ask, BOUNDS)
     results = await asyncio.gather(*(batches.one(i) for i in range(6)), return_exceptions=True)
     assert asked == [[0, 1, 2, 3], [4, 5]]
     assert [result for result in results if isinstance(result, int)] == [0, 2, 4]
@@ -35,7 +36,7 @@ async def test_a_failed_request_is_told_to_each_and_the_next_leaves() -> None:
             raise OSError("gone")
         return list(items)
 
-    batches: Batches[int, int] = Batches(ask, BOUNDS)
+    batches: Batcher[int, int] = Batcher(ask, BOUNDS)
     results = await asyncio.gather(*(batches.one(i) for i in range(6)), return_exceptions=True)
     assert [type(result) for result in results] == [OSError] * 4 + [int] * 2
 
@@ -45,9 +46,9 @@ async def test_what_is_under_way_at_the_end_is_told() -> None:
         await asyncio.Event().wait()
         return []
 
-    room = Room(1, 1_000)
+    room = BudgetGate(1, 1_000)
     await room.enter(5)
-    batches: Batches[int, int] = Batches(ask, BOUNDS, room)
+    batches: Batcher[int, int] = Batcher(ask, BOUNDS, room)
     caller = asyncio.create_task(batches.one(1, 5))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -58,7 +59,7 @@ async def test_what_is_under_way_at_the_end_is_told() -> None:
 
 
 async def test_nobody_overtakes_who_was_let_in() -> None:
-    room, order = Room(1, 1_000), []
+    room, order = BudgetGate(1, 1_000), []
 
     async def enter(name: str) -> None:
         await room.enter(1)
@@ -77,7 +78,7 @@ async def test_nobody_overtakes_who_was_let_in() -> None:
 
 
 async def test_who_is_cancelled_gives_the_room_back() -> None:
-    room = Room(1, 1_000)
+    room = BudgetGate(1, 1_000)
     await room.enter(1)
     waiting = [asyncio.create_task(room.enter(1)) for _ in range(2)]
     await asyncio.sleep(0)

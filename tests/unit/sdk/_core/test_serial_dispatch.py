@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from popmq._core.lanes import Lanes
+from popmq._core.serial_dispatch import SerialDispatch
 
 
-def started(it: Lanes[str]) -> list[str]:
+def started(it: SerialDispatch[str]) -> list[str]:
     found = []
     while (one := it.start()) is not None:
         found.append(one[0])
@@ -14,7 +14,7 @@ def started(it: Lanes[str]) -> list[str]:
 
 
 def test_no_more_run_than_may() -> None:
-    it: Lanes[str] = Lanes(2)
+    it: SerialDispatch[str] = SerialDispatch(2)
     for name in "abc":
         it.add(name, None)
     assert started(it) == ["a", "b"]
@@ -24,7 +24,7 @@ def test_no_more_run_than_may() -> None:
 
 
 def test_a_lane_goes_one_by_one_beside_the_others() -> None:
-    it: Lanes[str] = Lanes(9)
+    it: SerialDispatch[str] = SerialDispatch(9)
     for name in ("a1", "a2", "b1", "a3"):
         it.add(name, name[0])
     assert started(it) == ["a1", "b1"]
@@ -39,7 +39,7 @@ def test_a_lane_goes_one_by_one_beside_the_others() -> None:
 
 
 def test_what_waits_behind_a_failure_is_dropped() -> None:
-    it: Lanes[str] = Lanes(9)
+    it: SerialDispatch[str] = SerialDispatch(9)
     for name in ("a1", "a2", "a3", "b1", "b2"):
         it.add(name, name[0])
     assert started(it) == ["a1", "b1"]
@@ -50,7 +50,7 @@ def test_what_waits_behind_a_failure_is_dropped() -> None:
 
 
 def test_giving_up_leaves_what_runs() -> None:
-    it: Lanes[str] = Lanes(1)
+    it: SerialDispatch[str] = SerialDispatch(1)
     for name in ("a1", "a2", "b1", "b2"):
         it.add(name, name[0])
     assert started(it) == ["a1"]
@@ -62,23 +62,23 @@ def test_giving_up_leaves_what_runs() -> None:
 
 @given(st.lists(st.sampled_from(["a", "b", None, "finish", "fail"]), max_size=80))
 def test_lanes_keep_their_order_and_nothing_is_lost(steps: list[str | None]) -> None:
-    it: Lanes[int] = Lanes(2)
+    it: SerialDispatch[int] = SerialDispatch(2)
     running: list[tuple[int, object]] = []
     last: dict[object, int] = {}
     added = gone = 0
     for number, step in enumerate(steps):
         if step in ("finish", "fail"):
             if running:
-                _, lane = running.pop(0)
-                gone += 1 + len(it.finished(lane, drop=step == "fail"))
+                _, key = running.pop(0)
+                gone += 1 + len(it.finished(key, drop=step == "fail"))
         else:
             added += 1
             it.add(number, step)
         while (one := it.start()) is not None:
-            item, lane = one
-            assert lane is None or all(lane != other for _, other in running)
-            assert lane is None or last.get(lane, -1) < item
-            last[lane] = item
-            running.append((item, lane))
+            item, key = one
+            assert key is None or all(key != other for _, other in running)
+            assert key is None or last.get(key, -1) < item
+            last[key] = item
+            running.append((item, key))
         assert len(running) == it.running <= 2
         assert it.held == added - gone

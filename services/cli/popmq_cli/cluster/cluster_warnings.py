@@ -22,29 +22,29 @@ class Severity(Enum):
     NOTE = "note"
 
 
-class Remark(NamedTuple):
+class ClusterWarning(NamedTuple):
     severity: Severity
     code: str
     what: str
     todo: str
 
 
-def remarks(view: View) -> list[Remark]:
+def cluster_warnings(view: View) -> list[ClusterWarning]:
     """What is wrong first."""
     found = [*_nameservers(view.look), *_brokers(view.look), *_proxies(view), *_groups(view)]
     found += _notes(view)
     return sorted(found, key=lambda remark: remark.severity is Severity.NOTE)
 
 
-def _wrong(code: str, what: str, todo: str) -> Remark:
-    return Remark(Severity.WRONG, code, what, todo)
+def _wrong(code: str, what: str, todo: str) -> ClusterWarning:
+    return ClusterWarning(Severity.WRONG, code, what, todo)
 
 
-def _note(code: str, what: str, todo: str) -> Remark:
-    return Remark(Severity.NOTE, code, what, todo)
+def _note(code: str, what: str, todo: str) -> ClusterWarning:
+    return ClusterWarning(Severity.NOTE, code, what, todo)
 
 
-def _nameservers(look: admin.ShowClusterResponse) -> Iterator[Remark]:
+def _nameservers(look: admin.ShowClusterResponse) -> Iterator[ClusterWarning]:
     answered = [one for one in look.nameservers if not one.failure]
     most = max((one.brokers for one in answered), default=0)
     for one in look.nameservers:
@@ -58,7 +58,7 @@ def _nameservers(look: admin.ShowClusterResponse) -> Iterator[Remark]:
             yield _wrong("nameserver-misses-brokers", what, todo)
 
 
-def _brokers(look: admin.ShowClusterResponse) -> Iterator[Remark]:
+def _brokers(look: admin.ShowClusterResponse) -> Iterator[ClusterWarning]:
     if not look.brokers:
         todo = "start one: popmq broker; or correct POPMQ_BROKER_NAMESERVERS"
         yield _wrong("no-broker", "no broker is registered", todo)
@@ -86,20 +86,20 @@ def _brokers(look: admin.ShowClusterResponse) -> Iterator[Remark]:
             )
 
 
-def _replaced(broker: str) -> Remark:
+def _replaced(broker: str) -> ClusterWarning:
     what = f"broker {broker} came back with another data directory: what only it held is gone"
     todo = f"mount its old disk and restart it; or, if that is lost: popmq cluster accept {broker}"
     return _wrong("broker-replaced", what, todo)
 
 
-def _proxies(view: View) -> Iterator[Remark]:
+def _proxies(view: View) -> Iterator[ClusterWarning]:
     for one in view.services:
         if one.role == "proxy" and one.in_s and (one.out_s or 0) / one.in_s > FAILED_RATIO_MAX:
             what = f"{(one.out_s or 0) / one.in_s:.0%} of the calls at proxy {one.label} fail"
             yield _wrong("calls-fail", what, "its log says why; popmq doctor looks at the brokers")
 
 
-def _groups(view: View) -> Iterator[Remark]:
+def _groups(view: View) -> Iterator[ClusterWarning]:
     for group in view.groups:
         name = f"group {group.group} on topic {group.topic}"
         if group.unaccounted:
@@ -112,7 +112,7 @@ def _groups(view: View) -> Iterator[Remark]:
             yield _wrong("group-stuck", what + span_text(group.silent_ms), todo)
 
 
-def _notes(view: View) -> Iterator[Remark]:
+def _notes(view: View) -> Iterator[ClusterWarning]:
     versions = {one.version for one in view.services if one.version}
     if len(versions) > 1:
         what = f"several versions run: {', '.join(sorted(versions))}"

@@ -3,15 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from popmq._core.gather import Bounds, Gathering
+from popmq._core.batch_queue import BatchBounds, BatchQueue
 
 
-def gathering(**more: float) -> Gathering[int]:
-    bounds = {"items_max": 3, "bytes_max": 100, "wait_s": 1.0, "under_way_max": 2, **more}
-    return Gathering(Bounds(**bounds))  # type: ignore[arg-type]
+def gathering(**more: float) -> BatchQueue[int]:
+    bounds = {"items_max": 3, "bytes_max": 100, "linger_s": 1.0, "under_way_max": 2, **more}
+    return BatchQueue(BatchBounds(**bounds))  # type: ignore[arg-type]
 
 
-def fill(into: Gathering[int], count: int, size_bytes: int = 1, now_s: float = 0.0) -> None:
+def fill(into: BatchQueue[int], count: int, size_bytes: int = 1, now_s: float = 0.0) -> None:
     for i in range(count):
         into.add(i, size_bytes, now_s)
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from apache.rocketmq.v2 import definition_pb2 as v2
-from popmq.app.handling import BATCH_MAX, POLLS_MAX, Handling
 from popmq.app.subscription import Subscription
+from popmq.app.subscription_runner import BATCH_MAX, POLLS_MAX, SubscriptionRunner
 
 CAPACITY = 4 * BATCH_MAX
 
@@ -70,7 +70,7 @@ async def polled(server: Server, *answers: list[int | None]) -> list[tuple[int, 
     """What is asked for, and how long it waits, after these rounds of answers."""
     client: Any = SimpleNamespace(receiving=server, leases=server, settling=server, observer=None)
     how = Subscription(topic="t", group="g", handler=_handle, concurrency=CAPACITY)
-    handling = Handling(client, how)
+    handling = SubscriptionRunner(client, how)
     running = asyncio.create_task(handling.run())
     await turns()
     for round_ in answers:

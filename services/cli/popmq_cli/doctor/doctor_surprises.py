@@ -8,7 +8,7 @@ from popmq_cli.shell.times import moment
 from popmq_common.words import counted, numbered
 
 
-def notes(brokers: Sequence[admin.BrokerState]) -> list[str]:
+def surprises(brokers: Sequence[admin.BrokerState]) -> list[str]:
     """Sentences without a full stop."""
     return [*_skipped(brokers), *_draining(brokers)]
 

@@ -9,7 +9,7 @@ from unit.sdk.idempotence.made import message as made
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq import ReceivedMessage
 from popmq._core.messages import convert
-from popmq._core.messages.arrived import LATER_BYTES_MAX, Arrived
+from popmq._core.messages.lazy_message import LATER_BYTES_MAX, LazyMessage
 
 
 def wire(body: bytes = b"x", **system: object) -> v2.Message:
@@ -100,7 +100,7 @@ def test_one_with_a_large_body_keeps_nothing_else_in_memory() -> None:
 def test_it_is_a_received_message() -> None:
     message = convert.incoming(wire(), "g", "b")
     assert isinstance(message, ReceivedMessage)
-    assert isinstance(message, Arrived)
+    assert isinstance(message, LazyMessage)
     assert {field.name for field in fields(message)} == {field.name for field in fields(made())}
     with pytest.raises(AttributeError, match="no 'price'"):
         _ = message.price

@@ -9,16 +9,16 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from popmq._core.parameters import is_async, wanted
 from popmq.app.injection import filled_in, injected
+from popmq.handle_once import Handle, Idempotence
 from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
 from popmq.outcome import Reject
 from popmq.serializer import Serializer
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("popmq.app.handlers")  # the name that applications configure
 T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R", bound=Awaitable[None] | None)
-Handle = Callable[[ReceivedMessage], Awaitable[None]]
 Handler = Callable[[ReceivedMessage], Awaitable[None] | None]
 Middleware = Callable[[ReceivedMessage, Handle], Awaitable[None]]
 """(message, call_next): `await call_next(message)` is the rest, which raises what the handler
@@ -78,18 +78,6 @@ def behind(middleware: Middleware) -> Layer:
         return handle
 
     return layer
-
-
-class Idempotence(Protocol):
-    """What keeps a handler from doing a thing twice; `popmq.idempotence` has some."""
-
-    async def start(self, retention_s: float | None) -> None:
-        """Before the first message. `retention_s`: how long the server keeps messages, if it is
-        known."""
-
-    async def run(self, message: ReceivedMessage, handle: Handle) -> bool:
-        """True: it was handled now. False: it is a duplicate, and is acked. Raises `Retry` while
-        another consumer handles the same, and whatever the handler raises."""
 
 
 def once(guard: Idempotence) -> Layer:

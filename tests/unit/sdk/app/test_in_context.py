@@ -5,7 +5,7 @@ import contextvars
 
 import pytest
 
-from popmq.app.running import InContext
+from popmq.app.in_context import InContext
 
 user = contextvars.ContextVar("user", default="nobody")
 

@@ -12,7 +12,7 @@ def listed(keys: Sequence[str] | str) -> Sequence[str]:
     return keys
 
 
-def of_message(
+def why_invalid(
     body: Any,
     *,
     tag: Any,

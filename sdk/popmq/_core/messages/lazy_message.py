@@ -45,8 +45,8 @@ _LATER: Final[dict[str, Callable[[v2.Message], Any]]] = {
 }
 
 
-class Arrived(ReceivedMessage):
-    """Made by `arrived`, without `__init__`."""
+class LazyMessage(ReceivedMessage):
+    """Made by `lazy_message`, without `__init__`."""
 
     __slots__ = ("_wire",)
     _wire: v2.Message
@@ -60,9 +60,11 @@ class Arrived(ReceivedMessage):
         return value
 
 
-def arrived(wire: v2.Message, group: str, broker: str, body: bytes, body_error: str) -> Arrived:
+def lazy_message(
+    wire: v2.Message, group: str, broker: str, body: bytes, body_error: str
+) -> LazyMessage:
     """`body`: unpacked, if it was packed."""
-    message: Arrived = object.__new__(Arrived)
+    message: LazyMessage = object.__new__(LazyMessage)
     system = wire.system_properties
     message._wire = wire
     message.topic = wire.topic.name
