@@ -98,18 +98,3 @@ def test_every_error_has_a_code_and_a_text() -> None:
     assert {code for code in CODES if code not in errors} == set()
     for error in errors - {PopMQError}:
         assert (error.__doc__ or "").strip().endswith("."), error
-
-
-def test_the_repository_speaks_of_the_product_alone() -> None:
-    listed = subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, check=True, timeout=30
-    ).stdout.decode()
-    words = ["/" + "work/", "." + "library", "arti" + "factory", "Cla" + "ude", "Anth" + "ropic"]
-    found = []
-    for name in listed.splitlines():
-        path = ROOT / name
-        if path.suffix in {".sum", ".json"} or not path.is_file():
-            continue
-        text = path.read_text(errors="replace")
-        found += [f"{name}: {word}" for word in words if word in text]
-    assert found == []

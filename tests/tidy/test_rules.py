@@ -4,20 +4,12 @@ from pathlib import Path
 
 import pytest
 from tidy.rules import import_breaches, name_breaches, size_breaches
-
-ROOT = Path(__file__).resolve().parents[2]
-BESIDE = ("sdk", "pipelines", "bench", "deploy")
-ROOTS = [*(ROOT / "services").iterdir(), *(ROOT / name for name in BESIDE)]
+from tidy.sources import BESIDE, ROOT, dotted, production
 
 
 def modules() -> list[tuple[str, Path]]:
-    found = []
-    for root in ROOTS:
-        for path in sorted(root.rglob("*.py")):
-            dotted = ".".join(path.relative_to(root).with_suffix("").parts)
-            found.append((dotted.removesuffix(".__init__"), path))
-    assert len(found) > 80
-    return found
+    beside = [path for root in BESIDE for path in sorted(root.rglob("*.py"))]
+    return [(dotted(path), path) for path in [*production(), *beside]]
 
 
 def test_who_imports_whom() -> None:
