@@ -28,7 +28,7 @@ def context_of(scope: Event, headers: dict[bytes, bytes]) -> CallContext:
     if secret is not None:
         metadata = {**metadata, "x-popmq-admin-secret": secret.decode("utf-8", "replace")}
     deadline_s = None
-    timeout = get(b"grpc-timeout")
+    timeout = scope["timeout"] if "timeout" in scope else get(b"grpc-timeout")
     if timeout is not None:
         remaining_s = timeout_s(timeout.decode("latin-1"))
         deadline_s = None if remaining_s is None else time.monotonic() + remaining_s

@@ -84,6 +84,40 @@ def test_a_table_of_any_size_up_to_ours(size: int, sent: list[list[Header]]) -> 
         assert ours.read(encoder.encode(headers)) == wanted(headers)
 
 
+DIFFERING = st.sampled_from((b"grpc-timeout", b"x-mq-request-id", b"x-mq-date-time"))
+FIELDS = st.tuples(st.one_of(DIFFERING, st.sampled_from(sorted(LOOKED_AT)), names), values)
+
+
+@given(
+    st.lists(st.lists(FIELDS, max_size=9), min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(0, 2), st.lists(values, min_size=9, max_size=9)), max_size=20),
+    st.booleans(),
+)
+def test_blocks_that_are_alike_are_known_but_for_what_differs(
+    kinds: list[list[Header]], sent: list[tuple[int, list[bytes]]], huffman: bool
+) -> None:
+    """What was prepared of one holds for all of them; the time-out is each block's own."""
+    encoder = Encoder()
+    ours = plain_reader(encoder)
+    encoder.header_table_size = 0
+    for which, others in sent:
+        headers = [
+            (name, other if name.startswith((b"grpc-t", b"x-mq-r", b"x-mq-d")) else value)
+            for (name, value), other in zip(kinds[which % len(kinds)], others, strict=False)
+        ]
+        fields = ours.read(encoder.encode(headers, huffman=huffman))
+        expected = dict(wanted(headers))
+        timeout = expected.pop(b"grpc-timeout", None)
+        if ours.alike is None:
+            assert fields == wanted(headers)
+            continue
+        if ours.alike.prepared is None:
+            assert fields == wanted(headers)
+            ours.alike.prepared = expected
+        assert ours.alike.prepared == expected
+        assert ours.timeout == timeout
+
+
 def as_the_library(decoder: Decoder, block: bytes) -> list[Header] | None:
     try:
         return [(bytes(name), bytes(value)) for name, value in decoder.decode(block, raw=True)]

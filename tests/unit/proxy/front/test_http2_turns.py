@@ -73,7 +73,7 @@ async def test_each_turn_does_a_few_slices_whoever_waits(rig: Rig) -> None:
 async def test_who_had_least_goes_first(rig: Rig) -> None:
     for number in range(50):
         heavy = rig.worker(f"heavy {number}", 1_000)
-        heavy.use.add(rig.clock.now_s, 0.1)
+        heavy.use.since_s, heavy.use.used_s = rig.clock.now_s, 0.1
         rig.turns.wait(heavy)
     await rig.turn()
     rig.turns.wait(rig.worker("light", 1))
@@ -93,7 +93,7 @@ async def test_many_connections_of_one_address_count_together(rig: Rig) -> None:
 async def test_nobody_waits_for_ever(rig: Rig) -> None:
     """Though others that had less always come first."""
     heavy = rig.worker("heavy", 1)
-    heavy.use.add(rig.clock.now_s, 1.0)
+    heavy.use.since_s, heavy.use.used_s = rig.clock.now_s, 1.0
     rig.turns.wait(heavy)
     for _ in range(30):
         for number in range(5):

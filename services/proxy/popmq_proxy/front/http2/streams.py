@@ -24,6 +24,7 @@ from popmq_proxy.front.http2.wire import ConnectionBroken, Error, Setting, Strea
 
 SMALL_REQUEST_BYTES: Final = 4 * KiB
 """One that is whole and no larger does not count; there are only so many calls."""
+UNKNOWN_LENGTH: Final = -1
 
 
 class Streams(OpenStreams):
@@ -74,7 +75,11 @@ class Streams(OpenStreams):
     def _on_trailers(self, stream: Stream, fields: list[Header], *, ended: bool) -> None:
         if stream.ended:
             raise StreamBroken(stream.id, Error.STREAM_CLOSED, "headers behind the end")
-        wrong = self.reader.malformed or wrong_trailers(fields)
+        alike = self.reader.alike
+        known = alike is not None and alike.prepared is not None
+        wrong = (
+            "a request as trailers" if known else self.reader.malformed or wrong_trailers(fields)
+        )
         if wrong or not ended:
             text = wrong or "headers amid a request"
             raise StreamBroken(stream.id, Error.PROTOCOL_ERROR, text)
@@ -85,34 +90,43 @@ class Streams(OpenStreams):
             self._serve(stream)
 
     def _begin(self, stream_id: int, fields: list[Header], *, ended: bool) -> None:
-        named = dict(fields)
-        wrong = self.reader.malformed or wrong_request(fields, named)
-        if wrong:
-            raise StreamBroken(stream_id, Error.PROTOCOL_ERROR, wrong)
-        path = named[b":path"].decode("latin-1")
-        scope: Event = {
-            "type": "http",
-            "method": named[b":method"].decode("latin-1"),
-            "path": path,
-            "headers": fields,
-            "named": named,
-            "peer": self._peer_text,
-            "accounts": self.accounts,
-        }
+        reader = self.reader
+        alike = reader.alike
+        if alike is not None and alike.prepared is not None:
+            scope: Event = {**alike.prepared, "timeout": reader.timeout}
+        else:
+            scope = self._scope(stream_id, fields)
+            if alike is not None:
+                alike.prepared = dict(scope)
         stream = Stream(self, stream_id, scope)
-        if self.reader.long_bytes:
-            stream.worth += self.reader.long_bytes // idle.DECODED_BYTES
-        length = named.get(b"content-length")
-        if length is not None:
-            stream.missing_bytes = int(length)
+        if reader.long_bytes:
+            stream.worth += reader.long_bytes // idle.DECODED_BYTES
+        stream.missing_bytes = scope["length"]
         self.open[stream_id] = stream
         if ended:
             self._end_request(stream)
             self._serve(stream)
             return
         self._fresh.append(stream)
-        if path in self._streaming:
+        if scope["path"] in self._streaming:
             stream.begin_response()
+
+    def _scope(self, stream_id: int, fields: list[Header]) -> Event:
+        """What the application is told of a request. Raises `StreamBroken`."""
+        named = dict(fields)
+        wrong = self.reader.malformed or wrong_request(fields, named)
+        if wrong:
+            raise StreamBroken(stream_id, Error.PROTOCOL_ERROR, wrong)
+        return {
+            "type": "http",
+            "method": named[b":method"].decode("latin-1"),
+            "path": named[b":path"].decode("latin-1"),
+            "timeout": named.pop(b"grpc-timeout", None),
+            "length": int(named.get(b"content-length", UNKNOWN_LENGTH)),
+            "named": named,
+            "peer": self._peer_text,
+            "accounts": self.accounts,
+        }
 
     # --- data ---
 

@@ -35,13 +35,6 @@ class Use:
         self.used_s = 0.0
         self.since_s = 0.0
 
-    def add(self, now_s: float, seconds: float) -> None:
-        if now_s - self.since_s > SECOND_S:
-            self.since_s = now_s
-            self.used_s = seconds
-        else:
-            self.used_s += seconds
-
 
 class Worker:
     """Somebody who may have more to do than fits into a turn."""
@@ -76,8 +69,12 @@ class Turns:
 
     def charge(self, worker: Worker, now_s: float, seconds: float) -> None:
         """So much was used for it in this turn."""
-        worker.use.add(now_s, seconds)
-        worker.address_use.add(now_s, seconds)
+        for use in (worker.use, worker.address_use):
+            if now_s - use.since_s > SECOND_S:
+                use.since_s = now_s
+                use.used_s = seconds
+            else:
+                use.used_s += seconds
         self._spent_s += seconds
         if self._spent_s >= CARRIED_S:
             self._schedule()

@@ -10,7 +10,7 @@ Source: RFC 7541; RFC 9113, 8.2 and 8.3.
 
 import re
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 from hpack import HPACKError
 
@@ -66,7 +66,8 @@ SAME_MAX: Final = 8
 """Ways in which a part of its blocks was written: one for each method, say."""
 PLACES_MAX: Final = 8
 """Of such parts in a block."""
-_DIFFER: Final = frozenset((b"grpc-timeout", b"x-mq-request-id", b"x-mq-date-time"))
+_TIMEOUT: Final = b"grpc-timeout"
+_DIFFER: Final = frozenset((_TIMEOUT, b"x-mq-request-id", b"x-mq-date-time"))
 """No two requests have the same; what clients write before, between and behind them is mostly
 alike."""
 _CACHED_MAX: Final = 4_096
@@ -79,20 +80,25 @@ PLAIN_FIELDS_MAX: Final = 64
 PLAIN_SHARE: Final = 3 / 8
 """Of the bound, for such a block. With so few fields it cannot mean more than the bound, though a
 byte of it may mean 1.6 and a field is 32 larger than what it says; so that needs no counting."""
+KNOWN: Final[list[Header]] = []
 CHECKED_BLOCKS: Final = 8
 """Of a connection, read whole before anything is skipped."""
 
 
-class Part(NamedTuple):
-    """What stood in a block up to the first field that differs each time, between two of them, or
-    behind the last one."""
+class Part:
+    """What stood in a block up to the value of the first field that differs each time, from there
+    to the next such value, or behind the last one."""
 
-    data: bytes
-    fields: list[Header]
-    field_count: int
-    """Of all fields, those too that nobody looks at."""
-    regular: bool
-    """It ends behind the pseudo-headers."""
+    __slots__ = ("data", "differs", "following", "prepared")
+
+    def __init__(self, data: bytes, differs: bytes) -> None:
+        self.data = data
+        self.differs = differs
+        """The name of the field whose value comes next; empty: the block ends here."""
+        self.following: list[Part] = []
+        """The longest first."""
+        self.prepared: Any = None
+        """At the end of a block: what its user made of it, the same for all that are alike."""
 
 
 class HeaderReader:
@@ -108,8 +114,13 @@ class HeaderReader:
         self._plain_max = int(bytes_max * PLAIN_SHARE)
         self._count = 0
         self._fields = FieldReader(bytes_max)
-        self._parts: list[list[Part]] = []
-        """Of the last blocks, by place."""
+        self.alike: Part | None = None
+        """The end of the last block, if it was written like an earlier one but for the values that
+        differ each time."""
+        self.timeout: bytes | None = None
+        """Of such a block: its grpc-timeout, the one among them that is looked at."""
+        self._parts: list[Part] = []
+        """How the last blocks began, the longest first."""
         self._parts_bytes = 0
 
     @property
@@ -118,10 +129,11 @@ class HeaderReader:
         return self._count == CHECKED_BLOCKS and bool(self._fields.table)
 
     def read(self, block: bytes) -> list[Header]:
-        """What is looked at. Raises `ConnectionBroken`."""
+        """What is looked at; `KNOWN` if `alike` has been prepared. Raises `ConnectionBroken`."""
         size = len(block)
         self.malformed = ""
         self.long_bytes = 0
+        self.alike = self.timeout = None
         self._count += 1
         if size > self._short_max:
             self.long_bytes = size - self._short_max
@@ -131,6 +143,9 @@ class HeaderReader:
         try:
             plain = size <= self._plain_max and not self._fields.table
             if plain and self._count > CHECKED_BLOCKS:
+                self.alike = alike = self._find_alike(block)
+                if alike is not None and alike.prepared is not None:
+                    return KNOWN
                 found = self._read_plain(block)
                 if found is not None:
                     return found
@@ -144,53 +159,73 @@ class HeaderReader:
         self.malformed = _wrong_with(fields)
         return [field for field in fields if field[0] in LOOKED_AT]
 
+    def _find_alike(self, block: bytes) -> Part | None:
+        """The end of an earlier block that was written like this one. Raises `IndexError`."""
+        parts, at, end, timeout = self._parts, 0, len(block), None
+        while True:
+            for part in parts:
+                if block.startswith(part.data, at):
+                    break
+            else:
+                return None
+            at += len(part.data)
+            name = part.differs
+            if not name:
+                if at != end:
+                    return None
+                self.timeout = timeout
+                return part
+            size = block[at]
+            coded = size & 0x80
+            at += 1
+            size &= 0x7F
+            if size == 0x7F:
+                size, at = _more(block, at)
+            stop = at + size
+            if stop > end:
+                raise IndexError("a string beyond the block")
+            if name == _TIMEOUT:
+                value = block[at:stop]
+                timeout = _text(value) if coded else value
+            at = stop
+            parts = part.following
+
     def _read_plain(self, block: bytes) -> list[Header] | None:
         """None: it has something unusual, or much. Raises as `FieldReader.read` does."""
         found: list[Header] = []
-        at, end, left, place, regular = 0, len(block), PLAIN_FIELDS_MAX, 0, False
+        ends: list[tuple[int, int, bytes]] = []
+        """Of each part: where it ends, where the value behind it does, and whose value that is."""
+        at, end, count, regular = 0, len(block), 0, False
         while at < end:
-            begin, first, left_before = at, len(found), left
-            known = self._known(block, at, place)
-            if known is not None:
-                found += known.fields
-                left -= known.field_count
-                at += len(known.data)
-                regular = known.regular
-            differs = False
-            while at < end and not differs:
-                field = self._field(block, at)
-                if field is None:
-                    return None
-                name, value, coded, stop = field
-                differs = name in _DIFFER
-                if differs and known is None:
-                    part = block[begin:at], found[first:], left_before - left, regular
-                    self._remember(place, Part(*part))
-                left -= 1
-                if left <= 0:
-                    return None
-                at = stop
-                kind = _KINDS.get(name, -1)
-                if not 0 <= kind <= _SKIPPED or (kind == _PSEUDO and regular):
-                    self.malformed = self.malformed or _wrong_with([(name, b"")], regular=regular)
-                regular = regular or kind != _PSEUDO
-                if 0 <= kind <= _REGULAR:
-                    found.append((name, _text(value) if coded else value))
-            if not differs and known is None:
-                part = block[begin:], found[first:], left_before - left, regular
-                self._remember(place, Part(*part))
-            place += 1
+            field = self._field(block, at)
+            count += 1
+            if field is None or count >= PLAIN_FIELDS_MAX:
+                return None
+            name, value, coded, stop, value_at = field
+            kind = _KINDS.get(name, -1)
+            if not 0 <= kind <= _SKIPPED or (kind == _PSEUDO and regular):
+                self.malformed = self.malformed or _wrong_with([(name, b"")], regular=regular)
+            regular = regular or kind != _PSEUDO
+            if 0 <= kind <= _REGULAR:
+                found.append((name, _text(value) if coded else value))
+            if value_at and name in _DIFFER:
+                ends.append((value_at, stop, name))
+            at = stop
+        ends.append((end, end, b""))
+        if self.alike is None and not self.malformed and len(ends) <= PLACES_MAX:
+            self._remember(block, ends)
         return found
 
-    def _field(self, block: bytes, at: int) -> tuple[bytes, bytes, int, int] | None:
-        """(name, value, whether the value is Huffman coded, where the field ends)"""
+    def _field(self, block: bytes, at: int) -> tuple[bytes, bytes, int, int, int] | None:
+        """(name, value, whether the value is Huffman coded, where the field ends, where the value's
+        length stands; 0: both are from the table)"""
         first = block[at]
         if first & 0x80:  # both from the static table
             index = first & 0x7F
             if not 0 < index <= STATIC_MAX:
                 return None
             name, value = STATIC[index]
-            return name, value, 0, at + 1
+            return name, value, 0, at + 1, 0
         if first & 0x60 and (not first & 0x40 or self._fields.table_bytes_max):
             return None
         at += 1
@@ -211,6 +246,7 @@ class HeaderReader:
             at = stop
             if size & 0x80:
                 name = _text(name)
+        value_at = at
         size = block[at]
         at += 1
         stop = at + (size & 0x7F)
@@ -219,27 +255,28 @@ class HeaderReader:
             stop = at + length
         if stop > len(block):
             raise IndexError("a string beyond the block")
-        return name, block[at:stop], size & 0x80, stop
+        return name, block[at:stop], size & 0x80, stop, value_at
 
-    def _known(self, block: bytes, at: int, place: int) -> Part | None:
-        if place < len(self._parts):
-            for part in self._parts[place]:
-                if block.startswith(part.data, at):
-                    return part
-        return None
-
-    def _remember(self, place: int, part: Part) -> None:
-        if self.malformed or place >= PLACES_MAX:
+    def _remember(self, block: bytes, ends: list[tuple[int, int, bytes]]) -> None:
+        """How this block was written, but for the values that differ."""
+        size = len(block) + len(ends) * PART_BYTES
+        if size > SAME_BYTES_MAX:
             return
-        size = len(part.data) + PART_BYTES
-        same = self._parts[place] if place < len(self._parts) else []
-        if self._parts_bytes + size > SAME_BYTES_MAX or len(same) == SAME_MAX:
+        if self._parts_bytes + size > SAME_BYTES_MAX:
             self._parts, self._parts_bytes = [], 0
-        while len(self._parts) <= place:
-            self._parts.append([])
-        self._parts[place].append(part)
-        self._parts[place].sort(key=_longest_first)
         self._parts_bytes += size
+        parts, begin = self._parts, 0
+        for stop, behind, name in ends:
+            data = block[begin:stop]
+            same = [part for part in parts if part.data == data and part.differs == name]
+            if not same:
+                if len(parts) == SAME_MAX:
+                    self._parts, self._parts_bytes = [], 0
+                    return
+                same = [Part(data, name)]
+                parts.append(same[0])
+                parts.sort(key=_longest_first)
+            parts, begin = same[0].following, behind
 
 
 def _longest_first(part: Part) -> int:
