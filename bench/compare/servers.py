@@ -93,14 +93,9 @@ class Server(ABC):
         """Topics 0 … topics_count-1, NORMAL with 8 queues; and the groups of these indexes."""
 
     def processes(self) -> dict[str, list[int]]:
-        """Name → PIDs, children with their root; Envoy's are under a name of their own."""
+        """Name → PIDs, children with their root."""
         parent_of = processes.parents()
-        found: dict[str, list[int]] = {}
-        for name, root in self.roots().items():
-            for pid in processes.family(root, parent_of):
-                is_envoy = processes.command_name(pid).startswith("envoy")
-                found.setdefault("envoy" if is_envoy else name, []).append(pid)
-        return found
+        return {name: processes.family(root, parent_of) for name, root in self.roots().items()}
 
     def pause(self) -> None:
         """Until `resume` it takes no CPU."""
@@ -144,11 +139,10 @@ class Popmq(Server):
         if self.alone:
             words = ["standalone", "--port", str(ports.proxy), "--flush", self.flush, *front]
             return [("standalone", ports.proxy, [*words, "--data-dir", str(self.folder / "data")])]
-        workers = ["--workers", "1"] if self.front == "envoy" else []
         return [
             ("nameserver", ports.nameserver, ["nameserver"]),
             ("broker", ports.broker, ["broker"]),
-            ("proxy", ports.proxy, ["proxy", *front, *workers]),
+            ("proxy", ports.proxy, ["proxy", *front]),
         ]
 
     def _environment(self) -> dict[str, str]:
@@ -272,10 +266,8 @@ def server_for(case: Case, tools: Tools, folder: Path, place: int) -> Server:
         return Rocketmq(tools, case.flush, folder, mode)
     front, alone = {
         "popmq": ("http2", False),
-        "popmq-envoy": ("envoy", False),
         "popmq-grpcio": ("grpcio", False),
         "popmq-standalone": ("http2", True),
-        "popmq-standalone-envoy": ("envoy", True),
     }[case.system.removesuffix(COMPILED)]
     if case.system.endswith(COMPILED):
         tools = replace(tools, popmq=tools.compiled)

@@ -37,13 +37,10 @@ SYSTEMS = {
     system.name: system
     for system in (
         System("popmq", "PopMQ, separate processes", jvm=False),
-        System("popmq-envoy", "PopMQ, separate processes, Envoy front", jvm=False),
         System("popmq-grpcio", "PopMQ, separate processes, grpcio front", jvm=False),
         System("popmq-standalone", "PopMQ, standalone", jvm=False),
-        System("popmq-standalone-envoy", "PopMQ, standalone, Envoy front", jvm=False),
         System("popmq-compiled", "PopMQ, separate processes, compiled", jvm=False),
         System("popmq-standalone-compiled", "PopMQ, standalone, compiled", jvm=False),
-        System("popmq-standalone-envoy-compiled", "PopMQ, standalone, Envoy, compiled", jvm=False),
         System("rocketmq", "Apache RocketMQ, cluster", jvm=True),
         System("rocketmq-local", "Apache RocketMQ, broker and proxy in one JVM", jvm=True),
     )
@@ -61,12 +58,9 @@ CLUSTER_PAIRS = (
 ALONE_PAIRS = (
     Pair("popmq-standalone", "rocketmq-local", "One process"),
     Pair("popmq-standalone-compiled", "rocketmq-local", "One process, compiled"),
-    Pair("popmq-standalone-envoy", "rocketmq-local", "One process, Envoy front"),
-    Pair("popmq-standalone-envoy-compiled", "rocketmq-local", "One process, Envoy front, compiled"),
 )
 PAIRS = (
     *CLUSTER_PAIRS,
-    Pair("popmq-envoy", "rocketmq", "Separate processes, Envoy front"),
     Pair("popmq-grpcio", "rocketmq", "Separate processes, grpcio front"),
     *ALONE_PAIRS,
 )
@@ -79,13 +73,10 @@ DEFAULT_CASES = (
 
 FULL_CASES = (
     *DEFAULT_CASES,
-    Case("popmq-envoy", "sync"),
     Case("popmq-grpcio", "sync"),
     Case("popmq-standalone", "sync"),
     Case("rocketmq-local", "sync"),
     Case("popmq-standalone-compiled", "sync"),
-    Case("popmq-standalone-envoy", "sync"),
-    Case("popmq-standalone-envoy-compiled", "sync"),
     Case("popmq", "async"),
     Case("rocketmq", "async"),
 )

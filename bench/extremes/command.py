@@ -75,7 +75,7 @@ def parser() -> argparse.ArgumentParser:
 
 def add_common_options(made: argparse.ArgumentParser) -> None:
     """Of everything that starts services and loads them."""
-    fronts = ["http2", "envoy", "grpcio"]
+    fronts = ["http2", "grpcio"]
     made.add_argument("--front", choices=fronts, default="http2", help="of the proxy")
     made.add_argument("--cores", help="pin servers and load generator to these, such as 0,1")
     made.add_argument("--popmq", type=Path, default=ROOT / ".venv/bin/popmq")

@@ -76,9 +76,8 @@ def _run(options: argparse.Namespace) -> str:
 
 
 def python_pids(by_name: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """Broker, and where the proxy's handlers run: in the first Envoy, if there is one."""
-    proxy = by_name.get("envoy") or by_name["proxy"]
-    return {"broker": by_name["broker"][0], "proxy": proxy[0]}
+    """Of the broker and the proxy."""
+    return {name: by_name[name][0] for name in ("broker", "proxy")}
 
 
 def _load(server: Services, options: argparse.Namespace, seconds: int) -> Report:
@@ -114,8 +113,7 @@ def _write(options: argparse.Namespace, report: Report, names: Sequence[str]) ->
         " A function's own time has that of C code it calls.",
     ]
     for name in names:
-        key = "envoy" if name == "proxy" and "envoy" in report["cpu"] else name
-        used = report["cpu"][key]
+        used = report["cpu"][name]
         file = options.out / f"{name}-{options.front}.folded"
         lines = file.read_text().splitlines()
         seen = stacks.samples(lines) / (options.seconds * spy.SAMPLES_PER_S)

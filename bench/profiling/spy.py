@@ -1,4 +1,4 @@
-"""py-spy: samples the stacks of running processes from outside, Python inside Envoy included."""
+"""py-spy: samples the stacks of running processes from outside."""
 
 import shutil
 import subprocess

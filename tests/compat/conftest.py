@@ -1,5 +1,5 @@
 """Every official client is checked against a cluster of processes, and, with fewer checks, against
-a standalone and through each front.
+a standalone through each front.
 
 Each is a module, so that with several workers (-n 4 --dist loadscope) a server is started once."""
 
@@ -39,13 +39,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture(scope="module", params=["standalone-http2", "standalone-grpcio", "cluster-envoy"])
+@pytest.fixture(scope="module", params=["http2", "grpcio"])
 def front(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    """The same through each front, and on one broker."""
+    """A standalone, behind each front."""
     folder: Path = tmp_path_factory.mktemp(request.param)
-    kind, _, name = request.param.partition("-")
-    start = standalone if kind == "standalone" else cluster
-    with start(folder, env=SHORT, front=name) as running:
+    with standalone(folder, env=SHORT, front=request.param) as running:
         yield running

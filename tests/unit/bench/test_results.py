@@ -101,8 +101,6 @@ def test_one_process_is_held_against_one_process() -> None:
     assert {pair.ours for pair in alone} == {
         "popmq-standalone",
         "popmq-standalone-compiled",
-        "popmq-standalone-envoy",
-        "popmq-standalone-envoy-compiled",
     }
 
 

@@ -25,7 +25,7 @@ def test_open_files_are_counted_and_a_process_that_is_gone_has_none(tmp_path: Pa
 
 
 def test_the_pids_of_all_names() -> None:
-    assert everyone({"broker": [1], "envoy": [2, 3]}) == [1, 2, 3]
+    assert everyone({"broker": [1], "proxy": [2, 3]}) == [1, 2, 3]
 
 
 def test_growth_compares_the_last_fifth_with_the_first() -> None:

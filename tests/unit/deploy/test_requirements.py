@@ -27,7 +27,7 @@ def needs_of(extra: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("file", "extras"),
-    [("server", ["server"]), ("envoy", ["server", "envoy"]), ("pipelines", ["pipelines"])],
+    [("server", ["server"]), ("pipelines", ["pipelines"])],
 )
 def test_each_need_has_a_pin(file: str, extras: list[str]) -> None:
     found = pins(file)
@@ -39,10 +39,6 @@ def test_each_need_has_a_pin(file: str, extras: list[str]) -> None:
     for extra in extras:
         needs += needs_of(extra)
     assert names(needs) <= names(list(found))
-
-
-def test_both_images_of_services_have_the_same_versions() -> None:
-    assert pins("server").items() < pins("envoy").items()
 
 
 def test_what_builds_the_project_is_pinned() -> None:

@@ -7,7 +7,7 @@ a pair that recovery keeps or drops as one. The arrival of the copy wakes a wait
 Nothing is lost when the disk is full: the leases stay and are looked at again later.
 
 Source: RocketMQ PopReviveService. Differs: the lease table says what is due, the revive topic is
-not read back; see decision 6 of docs/decisions.
+not read back (docs/decisions/0002-leases-and-journal.md).
 """
 
 import asyncio
