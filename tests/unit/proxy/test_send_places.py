@@ -64,8 +64,10 @@ class Brokers:
 
 async def as_a_front_does(send: Send, message: v2.Message) -> None:
     request = service.SendMessageRequest(messages=[message])
-    if not send.begin(CONTEXT, request, lambda _: None):
-        response = await send.send_message(CONTEXT, request)
+    declined = send.begin(CONTEXT, request, lambda *_: None)
+    if declined is not None:
+        encoded = await send.send_message(CONTEXT, declined)
+        response = service.SendMessageResponse.FromString(encoded.data)
         assert [entry.status.code for entry in response.entries] == [v2.OK]
 
 

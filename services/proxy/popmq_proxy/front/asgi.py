@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from popmq_common.errors import PopMQError, TooManyRequests
 from popmq_common.process.logs import Log
 from popmq_common.units import KiB
-from popmq_proxy.front.direct import DirectCalls
+from popmq_proxy.front.direct import Decoded, DirectCalls
 from popmq_proxy.front.events import (
     END,
     HEADERS,
@@ -27,7 +27,14 @@ from popmq_proxy.front.events import (
     Receive,
     Send,
 )
-from popmq_proxy.front.grpc_wire import Code, GrpcError, framed, only_message, percent_encoded
+from popmq_proxy.front.grpc_wire import (
+    PREFIX_BYTES,
+    Code,
+    GrpcError,
+    framed,
+    only_message,
+    percent_encoded,
+)
 from popmq_proxy.front.messages import Call, ClientGone, Messages
 from popmq_proxy.front.request_head import context_of, is_grpc
 from popmq_proxy.front.room import Accounts, Room, Rooms
@@ -109,6 +116,12 @@ class GrpcApp:
 
     def _call(self, scope: Event, receive: Receive, send: Send) -> tuple[Rpc, Serve, Call]:
         """Raises `NoGrpc`, `GrpcError`."""
+        decoded: Decoded | None = scope.pop("decoded", None)
+        if decoded is not None:  # so the fast path has checked all of this
+            rpc, serve = self._serving[scope["path"]]
+            call = Call(scope, decoded.context, receive, send, self.rooms.received)
+            call.decoded = decoded.request
+            return rpc, serve, call
         headers: dict[bytes, bytes] = scope["named"]
         if scope["method"] != "POST" or not is_grpc(headers):
             raise NoGrpc(405 if scope["method"] != "POST" else 415)
@@ -122,7 +135,11 @@ class GrpcApp:
         return *found, call
 
     async def _unary(self, rpc: Rpc, call: Call) -> None:
-        request = rpc.decode(await self._request(rpc, call))
+        if call.decoded is None:
+            request = rpc.decode(await self._request(rpc, call))
+        else:
+            await self._take_decoded(call)
+            request, call.decoded = call.decoded, None
         if rpc.brings_messages:
             await self._until_room(call)
         response = await rpc.handler(call.context, request)
@@ -156,9 +173,7 @@ class GrpcApp:
     async def _request(self, rpc: Rpc, call: Call) -> bytes:
         """The one message of the request. Raises `GrpcError`, `ClientGone`."""
         event = await call.receive()
-        deadline_s = call.context.deadline_s
-        if deadline_s is not None and time.monotonic() >= deadline_s:
-            raise GrpcError(Code.DEADLINE_EXCEEDED, "the deadline passed before the call came")
+        _check_deadline(call)
         bytes_max = self._bytes_max(rpc)
         if not event.get("more_body"):
             message = only_message(event.get("body", b""))
@@ -166,6 +181,14 @@ class GrpcApp:
                 call.hold(len(message))
                 return message
         return await Messages(call, event, bytes_max, self._unpacking).only()
+
+    async def _take_decoded(self, call: Call) -> None:
+        """The bytes of a request that the fast path has decoded: they count, and no more."""
+        event = await call.receive()
+        if event["type"] == "http.disconnect":
+            raise ClientGone()
+        _check_deadline(call)
+        call.hold(len(event["body"]) - PREFIX_BYTES)
 
     async def _requests(self, rpc: Rpc, call: Call) -> AsyncIterator[Any]:
         try:
@@ -193,10 +216,9 @@ class GrpcApp:
     async def _reply(self, call: Call, responses: list[bytes], *, refusable: bool) -> None:
         """All there is to say, in one piece. Raises `TooManyRequests` if it is `refusable`, has to
         wait for its client, and there is no room for that."""
-        whole = call.whole
         body = [framed(responses)]
         responses.clear()
-        if whole is not None and whole(START, body[0], END):
+        if call.whole(START, body[0], END):
             return
         if refusable:
             unread = self.rooms.unread
@@ -207,6 +229,13 @@ class GrpcApp:
         # Handed over, not kept: what waits to leave is held once.
         await call.send({"type": "http.response.body", "body": body.pop(), "more_body": False})
         await call.send(END)
+
+
+def _check_deadline(call: Call) -> None:
+    """Raises `GrpcError`."""
+    deadline_s = call.context.deadline_s
+    if deadline_s is not None and time.monotonic() >= deadline_s:
+        raise GrpcError(Code.DEADLINE_EXCEEDED, "the deadline passed before the call came")
 
 
 def _unread_refused(unread: Room) -> TooManyRequests:

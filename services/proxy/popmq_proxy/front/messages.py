@@ -1,5 +1,7 @@
 """A call, and the messages of its request one after the other; what is held of them is counted."""
 
+from typing import Any
+
 from popmq_proxy.front.events import Event, Receive, Send, SendWhole
 from popmq_proxy.front.grpc_wire import Code, GrpcError, MessageReader, Unpacking
 from popmq_proxy.front.room import Accounts, Room
@@ -14,7 +16,16 @@ class ClientGone(Exception):
 class Call:
     """One RPC under way, and what is held of its request."""
 
-    __slots__ = ("_held_bytes", "_room", "accounts", "context", "receive", "send", "whole")
+    __slots__ = (
+        "_held_bytes",
+        "_room",
+        "accounts",
+        "context",
+        "decoded",
+        "receive",
+        "send",
+        "whole",
+    )
 
     def __init__(
         self, scope: Event, context: CallContext, receive: Receive, send: Send, room: Room
@@ -25,8 +36,10 @@ class Call:
         self.send = send
         self.accounts: Accounts = scope["accounts"]
         """The client's."""
-        self.whole: SendWhole | None = scope.get("whole")
+        self.whole: SendWhole = scope["whole"]
         """Where an answer may leave in one go."""
+        self.decoded: Any = None
+        """The request, when it was decoded before it came here."""
         self._room = room
         self._held_bytes = 0
 

@@ -83,9 +83,9 @@ _GRPC_CODES: list[tuple[type[e.PopMQError], int]] = [
 ]
 
 
-Begin = Callable[[Any, Any, Callable[[Any], None]], bool]
-"""(context, request, told) → whether it was begun. `told` gets the response later, or None when
-`handler` is to try it after all."""
+Begin = Callable[[Any, Any, Callable[[Any, Any], None]], Any]
+"""(context, request, on_reply) → None when it was begun, else what `handler` is to go on with.
+`on_reply` gets the response later, or None and what `handler` is to go on with after all."""
 
 
 class Kind(Enum):

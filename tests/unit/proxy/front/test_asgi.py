@@ -134,6 +134,7 @@ class Service:
             "named": dict([*usual, *scope.pop("headers", [])]),
             "peer": "192.0.2.7:4711",
             "accounts": self.accounts,
+            "whole": exchange.whole,
             **scope,
         }
         await self.app(full, exchange.receive, exchange)

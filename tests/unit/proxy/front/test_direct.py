@@ -1,14 +1,24 @@
 """RPCs without a task: begun when the request is whole, answered when somebody tells."""
 
+import asyncio
+from typing import Any, cast
+
 import pytest
 from harness.http2 import Client, shared
 from hpack import Encoder
 
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+from popmq_common.process import logs
+from popmq_proxy.front.asgi import GrpcApp
 from popmq_proxy.front.direct import Caller
 from popmq_proxy.front.events import Event, Receive, Send
 from popmq_proxy.front.grpc_wire import framed
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.wire import Setting
+from popmq_proxy.front.rpcs import Kind, Rpc
+from popmq_proxy.metrics import RpcStats
+from popmq_proxy.rpc.shared.context import CallContext
 
 HEADERS = [
     (":method", "POST"),
@@ -140,3 +150,51 @@ async def test_a_client_that_is_gone_is_marked() -> None:
     await served.give(wire.reset(1, wire.Error.CANCEL))
     assert served.app.direct.calls[0][1].closed
     assert not served.connection.streams.open
+
+
+class Stats:
+    """What is begun less what is undone or ended."""
+
+    under_way = 0
+
+    def begin(self) -> float:
+        self.under_way += 1
+        return 0.0
+
+    def undo(self) -> None:
+        self.under_way -= 1
+
+    def end(self, began_s: float, code: int | None) -> None:
+        self.under_way -= 1
+
+
+@pytest.mark.parametrize("later", [False, True])
+async def test_what_is_declined_goes_on_from_where_it_was(later: bool) -> None:
+    decoded: list[bytes] = []
+    handled: list[Any] = []
+    stats = Stats()
+
+    def decode(data: bytes) -> bytes:
+        decoded.append(data)
+        return data
+
+    def begin(context: Any, request: Any, on_reply: Any) -> Any:
+        if not later:
+            return "plan"
+        asyncio.get_running_loop().call_soon(on_reply, None, "plan")
+        return None
+
+    async def handler(context: CallContext, request: Any) -> service.SendMessageResponse:
+        handled.append((context.client_id, request))
+        return service.SendMessageResponse(status=v2.Status(code=v2.OK))
+
+    rpc = Rpc("s", "m", Kind.UNARY, decode, handler, begin, cast(RpcStats, stats))
+    among = shared()
+    app = GrpcApp([rpc], logs.get("test"), among.rooms, request_bytes_max=1_000)
+    client = Client(app, among)
+    headers = [*HEADERS, ("te", "trailers"), ("x-mq-client-id", "c")]
+    head = wire.frame(wire.HEADERS, wire.END_HEADERS, 1, Encoder().encode(headers))
+    await client.give(wire.PREFACE + wire.settings({}), head, data(1, REQUEST, end=True))
+    assert (decoded, handled) == ([b"request"], [("c", "plan")])
+    assert [kind for kind, _, _ in client.frames(1)] == [wire.HEADERS, wire.DATA, wire.HEADERS]
+    assert (stats.under_way, among.rooms.calls.taken, among.rooms.received.taken) == (0, 0, 0)

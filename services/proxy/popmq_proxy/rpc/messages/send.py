@@ -15,7 +15,7 @@ from popmq_common.errors import (
     PopMQError,
     TopicNotFound,
 )
-from popmq_common.link.sends import OutgoingRecord
+from popmq_common.link.sends import OutgoingRecord, SendCall
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.broker_link import Outcome
 from popmq_proxy.core.messages import convert, message_types, outgoing, validate
@@ -36,7 +36,7 @@ Kind: TypeAlias = link.SendKind.ValueType
 More: TypeAlias = Callable[[str, link.SendReply], list[bytes]]
 """(broker, its answer) → further fields of each record's entry."""
 Request: TypeAlias = service.SendMessageRequest | PlainSend
-Responded = Callable[["Encoded | None"], None]
+OnReply: TypeAlias = Callable[[Encoded | None, "Plan"], None]
 NOT_HERE = (BrokerUnreachable, DiskFull, NoPermission, TopicNotFound)
 """Errors of a broker that say: nothing was stored, and another one may take it."""
 NOT_SENT: Result = (0, v2.Status(), b"")
@@ -58,12 +58,13 @@ class Plan(NamedTuple):
     """A request that has been checked: what goes where, and what is wrong with the rest."""
 
     topic: str
-    found: TopicRoutes
     message_ids: list[bytes]
     results: list[Result]
     free: dict[Kind, Batch]
     """By kind; any queue will do."""
     bound: dict[Place, Batch]
+    messages: list[v2.Message]
+    """None for a `PlainSend`, which has none of another kind than NORMAL."""
 
 
 class Send:
@@ -84,54 +85,67 @@ class Send:
             check_shape(data, self._upstream.config.send_messages_max)
         return self._plain.read(data) or service.SendMessageRequest.FromString(data)
 
-    async def send_message(self, ctx: CallContext, request: Request) -> service.SendMessageResponse:
-        """One entry per message, in order, each with its own status."""
-        topic = self._topic(ctx, request)
-        plan = self._plan(topic, await self._upstream.topic_routes(topic), request, ctx.peer)
-        _, found, message_ids, results, free, bound = plan
+    async def send_message(self, ctx: CallContext, request: Request | Plan) -> Encoded:
+        """One entry per message, in order, each with its own status. A plan is what `begin` has
+        made of a request."""
+        if isinstance(request, Plan):
+            plan, topic = request, request.topic
+            found = await self._upstream.topic_routes(topic)
+        else:
+            topic = self._topic(ctx, request)
+            found = await self._upstream.topic_routes(topic)
+            plan = self._plan(topic, found, request, ctx.peer)
+        _, message_ids, results, free, bound, messages = plan
         for to_send, batch in free.items():
             place = self._next_place(topic, found)
             more = None
-            if to_send == link.SEND_KIND_DELAY and not isinstance(request, PlainSend):
-                delayed = [request.messages[i] for i in batch.numbers]
+            if to_send == link.SEND_KIND_DELAY:
+                delayed = [messages[i] for i in batch.numbers]
                 more = partial(self._recall_handles, topic, delayed)
             others = [other for other in found.writable if other[0] != place[0]]
             stored = await self._store(ctx, topic, place, batch.records, others, to_send, more)
             _enter(results, batch, stored)
         for place, batch in bound.items():
             _enter(results, batch, await self._store(ctx, topic, place, batch.records, []))
-        return service.SendMessageResponse.FromString(outgoing.response(message_ids, results)[1])
+        return Encoded(*outgoing.response(message_ids, results))
 
-    def begin(self, ctx: CallContext, request: Request, told: Responded) -> bool:
+    def begin(self, ctx: CallContext, request: Request, on_reply: OnReply) -> Request | Plan | None:
         """`send_message` without a coroutine, for what nearly all requests are: one batch for a
-        broker that is connected. `told` gets the response later, or None when nothing is stored
-        and `send_message` is to try it.
+        broker that is connected. `on_reply` gets the response later, or None when nothing is stored
+        and `send_message` is to go on with the plan.
 
-        False: this is no such request, and nothing was done.
+        None: it was begun. Otherwise nothing was sent, and `send_message` goes on with what this
+        returns.
         """
         upstream = self._upstream
+        declined: Request | Plan = request
         try:
             topic = self._topic(ctx, request)
             found = upstream.routes.known(topic)
             if found is None:
-                return False
-            plan = self._plan(topic, found, request, ctx.peer)
+                return declined
+            plan = declined = self._plan(topic, found, request, ctx.peer)
             if len(plan.free) + len(plan.bound) != 1:
-                return False
+                return declined
             if plan.free:
                 ((kind, batch),) = plan.free.items()
                 if kind != link.SEND_KIND_NORMAL:
-                    return False
+                    return declined
                 broker, queue_id = self._next_place(topic, found)
             else:
                 (((broker, queue_id), batch),) = plan.bound.items()
-            call = outgoing.call(topic, queue_id, batch.records)
+            call = SendCall(topic, queue_id, batch.records)
             timeout_ms = upstream.config.call_timeout_ms
-            return upstream.brokers.send(
-                broker, call, timeout_ms, lambda outcome: told(_response(plan, batch, outcome))
-            )
+            if upstream.brokers.send(
+                broker,
+                call,
+                timeout_ms,
+                lambda outcome: on_reply(_response(plan, batch, outcome), plan),
+            ):
+                return None
         except PopMQError:
-            return False  # it is raised again where it can be told
+            return declined  # it is raised again where it can be told
+        return declined
 
     def _topic(self, ctx: CallContext, request: Request) -> str:
         """Raises `MessagesCorrupted`."""
@@ -165,7 +179,7 @@ class Send:
             batch.numbers.append(i)
             batch.records.append(record)
         message_ids = [message.system_properties.message_id.encode() for message in messages]
-        return Plan(topic, found, message_ids, results, free, bound)
+        return Plan(topic, message_ids, results, free, bound, messages)
 
     def _plain_plan(self, topic: str, found: TopicRoutes, request: PlainSend) -> Plan:
         """What all messages share is checked once; what each has, `PlainReader` has checked."""
@@ -177,7 +191,7 @@ class Send:
             free[link.SEND_KIND_NORMAL] = Batch(list(range(number)), request.records)
         except PopMQError as error:
             results = [(0, status_of(error), b"")] * number
-        return Plan(topic, found, request.message_ids, results, free, {})
+        return Plan(topic, request.message_ids, results, free, {}, [])
 
     def _type_of(self, message: v2.Message) -> str:
         validate.check_message(message, self._limits)
@@ -254,7 +268,7 @@ class Send:
         broker, queue_id = place
         upstream = self._upstream
         try:
-            call = outgoing.call(topic, queue_id, records, kind)
+            call = SendCall(topic, queue_id, records, kind)
             if others:
                 reply = await upstream.call(broker, call)
             else:
@@ -263,32 +277,38 @@ class Send:
             if isinstance(error, NoPermission | TopicNotFound):
                 upstream.routes.make_stale(topic)
             if not others or not isinstance(error, NOT_HERE):
-                return [(0, status_of(error), b"")] * len(records)
+                return _results(error, len(records))
             place = self._answering(others, self._turns.next(topic))
             rest = [other for other in others if other[0] != place[0]]
             return await self._store(ctx, topic, place, records, rest, kind, more)
         if kind == link.SEND_KIND_HALF:
             return outgoing.half_results(broker, reply.send)
-        first = reply.send.queue_offset
-        fields = more(broker, reply.send) if more else [b""] * len(records)
-        return [(first + i, OK, field) for i, field in enumerate(fields)]
+        results = _results(reply, len(records))
+        if more is not None:
+            fields = more(broker, reply.send)
+            return [
+                (offset, OK, field) for (offset, _, _), field in zip(results, fields, strict=True)
+            ]
+        return results
 
 
 def _response(plan: Plan, batch: Batch, outcome: Outcome) -> Encoded | None:
     """None: the broker has got nothing, another one may."""
     if isinstance(outcome, NOT_HERE):
         return None
-    number = len(batch.records)
-    if isinstance(outcome, PopMQError):
-        stored: list[Result] = [(0, status_of(outcome), b"")] * number
-    else:
-        first = outcome.send.queue_offset
-        stored = [(offset, OK, b"") for offset in range(first, first + number)]
-    results = stored
-    if number < len(plan.results):
+    results = stored = _results(outcome, len(batch.records))
+    if len(stored) < len(plan.results):
         results = plan.results
         _enter(results, batch, stored)
     return Encoded(*outgoing.response(plan.message_ids, results))
+
+
+def _results(outcome: Outcome, number: int) -> list[Result]:
+    """Of so many records that went to a broker together."""
+    if isinstance(outcome, PopMQError):
+        return [(0, status_of(outcome), b"")] * number
+    first = outcome.send.queue_offset
+    return [(offset, OK, b"") for offset in range(first, first + number)]
 
 
 def _enter(results: list[Result], batch: Batch, stored: list[Result]) -> None:
