@@ -20,33 +20,33 @@ from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.broker_link import Outcome
 from popmq_proxy.core.messages import convert, message_types, outgoing, validate
 from popmq_proxy.core.messages.outgoing import Result
-from popmq_proxy.core.messages.plain import PlainReader, PlainSend
 from popmq_proxy.core.messages.request_shape import LOOKED_AT_BYTES, check_shape
+from popmq_proxy.core.messages.send_decoder import DecodedSend, SendDecoder
 from popmq_proxy.core.messages.status import OK, status_of
-from popmq_proxy.core.messages.validate import Limits
+from popmq_proxy.core.messages.validate import MessageLimits
 from popmq_proxy.core.routing import routes
+from popmq_proxy.core.routing.round_robin import RoundRobin
 from popmq_proxy.core.routing.routes import TopicRoutes
-from popmq_proxy.core.routing.turns import Turns
 from popmq_proxy.rpc.shared.answer import Encoded
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 Place = tuple[str, int]
 """(broker, queue id)"""
-Kind: TypeAlias = link.SendKind.ValueType
+SendKind: TypeAlias = link.SendKind.ValueType
 More: TypeAlias = Callable[[str, link.SendReply], list[bytes]]
 """(broker, its answer) → further fields of each record's entry."""
-Request: TypeAlias = service.SendMessageRequest | PlainSend
-OnReply: TypeAlias = Callable[[Encoded | None, "Plan"], None]
+SendRequest: TypeAlias = service.SendMessageRequest | DecodedSend
+OnResponse: TypeAlias = Callable[[Encoded | None, "SendPlan"], None]
 NOT_HERE = (BrokerUnreachable, DiskFull, NoPermission, TopicNotFound)
 """Errors of a broker that say: nothing was stored, and another one may take it."""
 NOT_SENT: Result = (0, v2.Status(), b"")
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[str, SendKind] = {
     "DELAY": link.SEND_KIND_DELAY,
     "TRANSACTION": link.SEND_KIND_HALF,
 }
 
 
-class Batch(NamedTuple):
+class SendBatch(NamedTuple):
     """Messages of one request and one kind that go to one queue: parallel lists."""
 
     numbers: list[int]
@@ -54,41 +54,41 @@ class Batch(NamedTuple):
     records: list[OutgoingRecord]
 
 
-class Plan(NamedTuple):
+class SendPlan(NamedTuple):
     """A request that has been checked: what goes where, and what is wrong with the rest."""
 
     topic: str
     message_ids: list[bytes]
     results: list[Result]
-    free: dict[Kind, Batch]
+    free: dict[SendKind, SendBatch]
     """By kind; any queue will do."""
-    bound: dict[Place, Batch]
+    bound: dict[Place, SendBatch]
     messages: list[v2.Message]
-    """None for a `PlainSend`, which has none of another kind than NORMAL."""
+    """None for a `DecodedSend`, which has none of another kind than NORMAL."""
 
 
-class Send:
+class SendHandler:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
         config = upstream.config
-        self._limits = Limits(
+        self._limits = MessageLimits(
             body_bytes=config.body_bytes_max,
             properties_bytes=config.properties_bytes_max,
             properties_count=config.properties_count_max,
         )
-        self._turns = Turns()
-        self._plain = PlainReader(self._type_of, config.body_bytes_max)
+        self._round_robin = RoundRobin()
+        self._decoder = SendDecoder(self._type_of, config.body_bytes_max)
 
-    def decode(self, data: bytes) -> Request:
+    def decode(self, data: bytes) -> SendRequest:
         """Raises `DecodeError`, `MessagesCorrupted`."""
         if len(data) > LOOKED_AT_BYTES:
             check_shape(data, self._upstream.config.send_messages_max)
-        return self._plain.read(data) or service.SendMessageRequest.FromString(data)
+        return self._decoder.read(data) or service.SendMessageRequest.FromString(data)
 
-    async def send_message(self, ctx: CallContext, request: Request | Plan) -> Encoded:
+    async def send_message(self, ctx: CallContext, request: SendRequest | SendPlan) -> Encoded:
         """One entry per message, in order, each with its own status. A plan is what `begin` has
         made of a request."""
-        if isinstance(request, Plan):
+        if isinstance(request, SendPlan):
             plan, topic = request, request.topic
             found = await self._upstream.topic_routes(topic)
         else:
@@ -109,7 +109,9 @@ class Send:
             _enter(results, batch, await self._store(ctx, topic, place, batch.records, []))
         return Encoded(*outgoing.response(message_ids, results))
 
-    def begin(self, ctx: CallContext, request: Request, on_reply: OnReply) -> Request | Plan | None:
+    def begin(
+        self, ctx: CallContext, request: SendRequest, on_reply: OnResponse
+    ) -> SendRequest | SendPlan | None:
         """`send_message` without a coroutine, for what nearly all requests are: one batch for a
         broker that is connected. `on_reply` gets the response later, or None when nothing is stored
         and `send_message` is to go on with the plan.
@@ -118,7 +120,7 @@ class Send:
         returns.
         """
         upstream = self._upstream
-        declined: Request | Plan = request
+        declined: SendRequest | SendPlan = request
         try:
             topic = self._topic(ctx, request)
             found = upstream.routes.known(topic)
@@ -147,51 +149,53 @@ class Send:
             return declined  # it is raised again where it can be told
         return declined
 
-    def _topic(self, ctx: CallContext, request: Request) -> str:
+    def _topic(self, ctx: CallContext, request: SendRequest) -> str:
         """Raises `MessagesCorrupted`."""
-        messages = request.records if isinstance(request, PlainSend) else request.messages
+        messages = request.records if isinstance(request, DecodedSend) else request.messages
         limit = self._upstream.config.send_messages_max
         if len(messages) > limit:
             raise MessagesCorrupted(reason=f"{len(messages)} messages, the limit is {limit}")
-        if isinstance(request, PlainSend):
+        if isinstance(request, DecodedSend):
             return ctx.stored(request.topic)
         return ctx.stored(validate.check_one_topic(request.messages))
 
-    def _plan(self, topic: str, found: TopicRoutes, request: Request, peer: str) -> Plan:
-        if isinstance(request, PlainSend):
-            return self._plain_plan(topic, found, request)
+    def _plan(self, topic: str, found: TopicRoutes, request: SendRequest, peer: str) -> SendPlan:
+        if isinstance(request, DecodedSend):
+            return self._plan_of_decoded(topic, found, request)
         messages = list(request.messages)
         results: list[Result] = [NOT_SENT] * len(messages)
-        free: dict[Kind, Batch] = {}
-        bound: dict[Place, Batch] = {}
+        free: dict[SendKind, SendBatch] = {}
+        bound: dict[Place, SendBatch] = {}
         for i, message in enumerate(messages):
             try:
                 kind = self._check(topic, found, message)
                 record = outgoing.record(message, peer)
                 if kind == "FIFO":
                     place = self._bound_place(found, message)
-                    batch = bound.setdefault(place, Batch([], []))
+                    batch = bound.setdefault(place, SendBatch([], []))
                 else:
-                    batch = free.setdefault(_KINDS.get(kind, link.SEND_KIND_NORMAL), Batch([], []))
+                    batch = free.setdefault(
+                        _KINDS.get(kind, link.SEND_KIND_NORMAL), SendBatch([], [])
+                    )
             except PopMQError as error:
                 results[i] = 0, status_of(error), b""
                 continue
             batch.numbers.append(i)
             batch.records.append(record)
         message_ids = [message.system_properties.message_id.encode() for message in messages]
-        return Plan(topic, message_ids, results, free, bound, messages)
+        return SendPlan(topic, message_ids, results, free, bound, messages)
 
-    def _plain_plan(self, topic: str, found: TopicRoutes, request: PlainSend) -> Plan:
-        """What all messages share is checked once; what each has, `PlainReader` has checked."""
+    def _plan_of_decoded(self, topic: str, found: TopicRoutes, request: DecodedSend) -> SendPlan:
+        """What all messages share is checked once; what each has, `SendDecoder` has checked."""
         number = len(request.records)
         results: list[Result] = [NOT_SENT] * number
-        free: dict[Kind, Batch] = {}
+        free: dict[SendKind, SendBatch] = {}
         try:
             message_types.check_type(topic, found.topic_type, "NORMAL")
-            free[link.SEND_KIND_NORMAL] = Batch(list(range(number)), request.records)
+            free[link.SEND_KIND_NORMAL] = SendBatch(list(range(number)), request.records)
         except PopMQError as error:
             results = [(0, status_of(error), b"")] * number
-        return Plan(topic, request.message_ids, results, free, {}, [])
+        return SendPlan(topic, request.message_ids, results, free, {}, [])
 
     def _type_of(self, message: v2.Message) -> str:
         validate.check_message(message, self._limits)
@@ -239,7 +243,7 @@ class Send:
         queues = found.writable
         if not queues:
             raise NoPermission(topic=topic, action="writable")
-        turn = self._turns.next(topic)
+        turn = self._round_robin.next(topic)
         place = queues[turn % len(queues)]
         return place if self._upstream.brokers.answers(place[0]) else self._answering(queues, turn)
 
@@ -256,7 +260,7 @@ class Send:
         place: Place,
         records: list[OutgoingRecord],
         others: list[Place],
-        kind: Kind = link.SEND_KIND_NORMAL,
+        kind: SendKind = link.SEND_KIND_NORMAL,
         more: More | None = None,
     ) -> list[Result]:
         """What became of each record. `more` tells what else their entries hold.
@@ -278,7 +282,7 @@ class Send:
                 upstream.routes.make_stale(topic)
             if not others or not isinstance(error, NOT_HERE):
                 return _results(error, len(records))
-            place = self._answering(others, self._turns.next(topic))
+            place = self._answering(others, self._round_robin.next(topic))
             rest = [other for other in others if other[0] != place[0]]
             return await self._store(ctx, topic, place, records, rest, kind, more)
         if kind == link.SEND_KIND_HALF:
@@ -292,7 +296,7 @@ class Send:
         return results
 
 
-def _response(plan: Plan, batch: Batch, outcome: Outcome) -> Encoded | None:
+def _response(plan: SendPlan, batch: SendBatch, outcome: Outcome) -> Encoded | None:
     """None: the broker has got nothing, another one may."""
     if isinstance(outcome, NOT_HERE):
         return None
@@ -311,6 +315,6 @@ def _results(outcome: Outcome, number: int) -> list[Result]:
     return [(offset, OK, b"") for offset in range(first, first + number)]
 
 
-def _enter(results: list[Result], batch: Batch, stored: list[Result]) -> None:
+def _enter(results: list[Result], batch: SendBatch, stored: list[Result]) -> None:
     for i, result in zip(batch.numbers, stored, strict=True):
         results[i] = result

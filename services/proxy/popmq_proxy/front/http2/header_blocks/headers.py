@@ -83,7 +83,7 @@ CHECKED_BLOCKS: Final = 8
 """Of a connection, read whole before anything is skipped."""
 
 
-class Part(NamedTuple):
+class HeaderPart(NamedTuple):
     """What stood in a block up to the first field that differs each time, between two of them, or
     behind the last one."""
 
@@ -108,7 +108,7 @@ class HeaderReader:
         self._plain_max = int(bytes_max * PLAIN_SHARE)
         self._count = 0
         self._fields = FieldReader(bytes_max)
-        self._parts: list[list[Part]] = []
+        self._parts: list[list[HeaderPart]] = []
         """Of the last blocks, by place."""
         self._parts_bytes = 0
 
@@ -165,7 +165,7 @@ class HeaderReader:
                 differs = name in _DIFFER
                 if differs and known is None:
                     part = block[begin:at], found[first:], left_before - left, regular
-                    self._remember(place, Part(*part))
+                    self._remember(place, HeaderPart(*part))
                 left -= 1
                 if left <= 0:
                     return None
@@ -178,7 +178,7 @@ class HeaderReader:
                     found.append((name, _text(value) if coded else value))
             if not differs and known is None:
                 part = block[begin:], found[first:], left_before - left, regular
-                self._remember(place, Part(*part))
+                self._remember(place, HeaderPart(*part))
             place += 1
         return found
 
@@ -221,14 +221,14 @@ class HeaderReader:
             raise IndexError("a string beyond the block")
         return name, block[at:stop], size & 0x80, stop
 
-    def _known(self, block: bytes, at: int, place: int) -> Part | None:
+    def _known(self, block: bytes, at: int, place: int) -> HeaderPart | None:
         if place < len(self._parts):
             for part in self._parts[place]:
                 if block.startswith(part.data, at):
                     return part
         return None
 
-    def _remember(self, place: int, part: Part) -> None:
+    def _remember(self, place: int, part: HeaderPart) -> None:
         if self.malformed or place >= PLACES_MAX:
             return
         size = len(part.data) + PART_BYTES
@@ -242,7 +242,7 @@ class HeaderReader:
         self._parts_bytes += size
 
 
-def _longest_first(part: Part) -> int:
+def _longest_first(part: HeaderPart) -> int:
     return -len(part.data)
 
 

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, Protocol
 from google.protobuf.message import DecodeError
 
 from popmq_common.errors import PopMQError
+from popmq_proxy.front.client_budgets import Account, Accounts, Budget
 from popmq_proxy.front.events import Event
 from popmq_proxy.front.grpc_wire import GrpcError, only_message
 from popmq_proxy.front.request_head import context_of, is_grpc
-from popmq_proxy.front.room import Account, Accounts, Room
 from popmq_proxy.front.rpcs import Rpc
 from popmq_proxy.rpc.shared.context import CallContext
 
@@ -42,7 +42,7 @@ class Caller(Protocol):
         ...
 
 
-class Direct(Protocol):
+class FastPath(Protocol):
     """What an application has as its attribute `direct`, if it can do without tasks."""
 
     @property
@@ -55,7 +55,7 @@ class Direct(Protocol):
         ...
 
 
-class Decoded(NamedTuple):
+class DeclinedRequest(NamedTuple):
     """How far a request has got that this declines."""
 
     context: CallContext
@@ -63,28 +63,28 @@ class Decoded(NamedTuple):
     """The request, or what its handler has made of it."""
 
 
-class DirectRpc:
+class FastCall:
     """One RPC under way."""
 
     __slots__ = (
         "_account",
         "_began_s",
         "_begin",
+        "_budget",
         "_caller",
         "_context",
-        "_room",
         "_scope",
         "_stats",
     )
 
-    def __init__(self, rpc: Rpc, caller: Caller, room: Room, account: Account) -> None:
-        """It has its place in the room, until it is over or goes to the general handler."""
+    def __init__(self, rpc: Rpc, caller: Caller, budget: Budget, account: Account) -> None:
+        """It counts in the budget, until it is over or goes to the general handler."""
         assert rpc.begin is not None
         assert rpc.stats is not None
         self._begin = rpc.begin
         self._stats = rpc.stats
         self._caller = caller
-        self._room = room
+        self._budget = budget
         self._account = account
         self._began_s = 0.0
 
@@ -95,16 +95,16 @@ class DirectRpc:
         if declined is None:
             return True
         self._stats.undo()
-        scope["decoded"] = Decoded(context, declined)
+        scope["decoded"] = DeclinedRequest(context, declined)
         return False
 
     def _on_reply(self, response: Any, declined: Any) -> None:
-        self._room.give(self._account)
+        self._budget.give(self._account)
         caller = self._caller
         if response is None:
             self._stats.undo()
             if not caller.closed:
-                self._scope["decoded"] = Decoded(self._context, declined)
+                self._scope["decoded"] = DeclinedRequest(self._context, declined)
                 caller.begin_task()
             return
         if caller.closed:
@@ -114,12 +114,12 @@ class DirectRpc:
         caller.answer(response.SerializeToString())
 
 
-class DirectCalls:
-    def __init__(self, rpcs: dict[str, Rpc], request_bytes_max: int, room: Room) -> None:
+class UnaryFastPath:
+    def __init__(self, rpcs: dict[str, Rpc], request_bytes_max: int, budget: Budget) -> None:
         """`rpcs` by path."""
         self.rpcs = rpcs
         self._request_bytes_max = request_bytes_max
-        self._room = room
+        self._budget = budget
 
     def begin(self, scope: Event, body: bytes, caller: Caller) -> bool:
         """A request that is whole. False: nothing was sent, the general handler is to serve it."""
@@ -130,17 +130,17 @@ class DirectCalls:
         headers: dict[bytes, bytes] = scope["named"]
         if scope["method"] != "POST" or not is_grpc(headers) or headers.get(b"te") != b"trailers":
             return False
-        room, account = self._room, caller.accounts.calls
+        budget, account = self._budget, caller.accounts.calls
         try:
             context = context_of(scope, headers)
             late = context.deadline_s is not None and time.monotonic() >= context.deadline_s
-            if late or not context.client_id or not room.admits(account):
+            if late or not context.client_id or not budget.admits(account):
                 return False
             request = rpc.decode(message)
         except (GrpcError, PopMQError, DecodeError):
             return False  # told by the general handler
-        room.take(account)
-        if DirectRpc(rpc, caller, room, account).begin(scope, context, request):
+        budget.take(account)
+        if FastCall(rpc, caller, budget, account).begin(scope, context, request):
             return True
-        room.give(account)
+        budget.give(account)
         return False
