@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from popmq_broker import metric_table as broker
-from popmq_common.metrics.metric import PROCESS, Definition, Kind
+from popmq_common.metrics.metric import PROCESS, Definition, MetricKind
 from popmq_nameserver import metrics as nameserver
 from popmq_proxy import metric_table as proxy
 
@@ -41,7 +41,7 @@ def page() -> str:
 
 
 def _row(one: Definition) -> str:
-    name = f"{one.name}_total" if one.kind is Kind.COUNTER else one.name
+    name = f"{one.name}_total" if one.kind is MetricKind.COUNTER else one.name
     labels = ", ".join(f"`{label}`" for label in one.labels)
     theirs = ", ".join(f"`{other}`" for other in one.rocketmq.split(", ") if other)
     return f"| `{name}` | {one.kind} | {labels} | {one.text} | {theirs} |"

@@ -29,7 +29,7 @@ from popmq_proxy.clients.brokers import Brokers, LinkBrokers
 from popmq_proxy.clients.local_brokers import LocalBroker, LocalBrokers
 from popmq_proxy.clients.nameservers import LocalNameservers
 from popmq_proxy.config import ProxyConfig
-from popmq_proxy.front.http2.connection import Connection
+from popmq_proxy.front.http2.connection import Http2Connection
 
 TOPIC = link.TopicConfig(name="t", read_queues=8, write_queues=8, perm=6, message_type="MIXED")
 BROKER = ns.BrokerInfo(name="b", address="127.0.0.1:1")
@@ -71,16 +71,16 @@ class Front:
         await self._idle
 
 
-def _connection(app: Any) -> Connection:
+def _connection(app: Any) -> Http2Connection:
     """Alone in its server. A tree from before connections shared anything has no such module."""
-    peer, limits = ("192.0.2.7", 4711), importlib.import_module(Connection.__module__)
+    peer, limits = ("192.0.2.7", 4711), importlib.import_module(Http2Connection.__module__)
     try:
         shared = importlib.import_module("popmq_proxy.front.http2.shared")
     except ModuleNotFoundError:
-        return Connection(app, limits.Limits(), peer, lambda _: None)  # type: ignore[call-arg]
+        return Http2Connection(app, limits.Limits(), peer, lambda _: None)  # type: ignore[call-arg]
     limits = importlib.import_module("popmq_proxy.front.http2.budgets.limits")
-    among = shared.Shared(limits.Limits(), app.rooms, 1)
-    return Connection(app, among, among.join(peer[0]), peer, lambda _: None)
+    among = shared.Shared(limits.Limits(), app.budgets, 1)
+    return Http2Connection(app, among, among.join(peer[0]), peer, lambda _: None)
 
 
 class Sending:

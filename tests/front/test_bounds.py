@@ -12,7 +12,7 @@ from h2.settings import SettingCodes
 from popmq_common.units import KiB
 from popmq_proxy.app import limits
 from popmq_proxy.config import ProxyConfig
-from popmq_proxy.front.http2.budgets.limits import Limits
+from popmq_proxy.front.http2.budgets.limits import Http2Limits
 
 CALM = 11
 STREAMS = 1_024
@@ -25,9 +25,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_the_defaults() -> None:
-    assert Limits() == limits(ProxyConfig())
-    assert Limits().header_bytes_max == 16 * KiB
-    assert Limits().streams_first == STREAMS
+    assert Http2Limits() == limits(ProxyConfig())
+    assert Http2Limits().header_bytes_max == 16 * KiB
+    assert Http2Limits().streams_first == STREAMS
 
 
 async def test_they_are_told_to_each_client(server: Server) -> None:

@@ -2,14 +2,14 @@
 
 import asyncio
 
-from popmq_proxy.core.routing.gathering import WINDOW_S, Gathering
+from popmq_proxy.core.routing.linger import WINDOW_S, Linger
 
 HOUR_MS = 3_600_000
 
 
-def until(under_way: int) -> Gathering:
+def until(under_way: int) -> Linger:
     """So many were at a time in the window before this one, which does not end in any test."""
-    gathering = Gathering(HOUR_MS)
+    gathering = Linger(HOUR_MS)
     ends_s = asyncio.get_running_loop().time() + HOUR_MS / 1000
     gathering.wait_s(ends_s - WINDOW_S, under_way)
     gathering.wait_s(ends_s, 1)

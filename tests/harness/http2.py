@@ -4,12 +4,12 @@ import asyncio
 import errno
 from typing import Any
 
+from popmq_proxy.front.client_budgets import Budgets
 from popmq_proxy.front.http2 import wire
-from popmq_proxy.front.http2.budgets.limits import Limits
-from popmq_proxy.front.http2.connection import Connection
+from popmq_proxy.front.http2.budgets.limits import Http2Limits
+from popmq_proxy.front.http2.connection import Http2Connection
 from popmq_proxy.front.http2.open_streams import App
 from popmq_proxy.front.http2.shared import Shared
-from popmq_proxy.front.room import Rooms
 
 Frame = tuple[int, int, int, bytes]
 """(type, flags, stream, payload)"""
@@ -80,12 +80,12 @@ def shared(
     connections_max: int = 1_000,
     **limits: Any,
 ) -> Shared:
-    rooms = Rooms(
+    budgets = Budgets(
         calls_max=calls_max,
         received_bytes_max=received_bytes_max,
         unread_bytes_max=unread_bytes_max,
     )
-    return Shared(Limits(**limits), rooms, connections_max)
+    return Shared(Http2Limits(**limits), budgets, connections_max)
 
 
 class Client:
@@ -96,10 +96,10 @@ class Client:
         self.ended = 0
         address = among.join(host)
         assert address is not None
-        self.connection = Connection(app, among, address, (host, 5), self._end)
+        self.connection = Http2Connection(app, among, address, (host, 5), self._end)
         self.connection.connection_made(self.transport)
 
-    def _end(self, _: Connection) -> None:
+    def _end(self, _: Http2Connection) -> None:
         self.ended += 1
 
     async def give(self, *data: bytes) -> None:

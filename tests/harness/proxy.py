@@ -22,7 +22,7 @@ from popmq_proxy.clients.nameservers import LocalNameservers
 from popmq_proxy.clients.route_cache import RouteCache
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.front.rpcs import ADMIN_METHODS
-from popmq_proxy.metrics import Metrics
+from popmq_proxy.metrics import ProxyMetrics
 from popmq_proxy.rpc.methods import methods
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
@@ -50,7 +50,7 @@ class ProxyDriver:
             clock=engines[0].clock,
             log=logs.get("proxy"),
         )
-        self.methods = methods(self.upstream, Metrics(self.upstream.sessions))
+        self.methods = methods(self.upstream, ProxyMetrics(self.upstream.sessions))
         self.context = CallContext({"x-mq-client-id": "client"}, "192.0.2.7:4711", None)
 
     def add(self, engine: EngineDriver) -> None:

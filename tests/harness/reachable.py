@@ -3,7 +3,7 @@
 from popmq_common.errors import BrokerUnreachable
 from popmq_common.link.sends import SendCall
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.clients.broker_link import Told
+from popmq_proxy.clients.broker_link import OnReply
 from popmq_proxy.clients.brokers import Replying
 from popmq_proxy.clients.local_brokers import LocalBroker, LocalBrokers
 
@@ -24,9 +24,9 @@ class Reachable:
         self._check(broker)
         return self._brokers.call(broker, call, timeout_ms)
 
-    def send(self, broker: str, call: SendCall, timeout_ms: int, told: Told) -> bool:
+    def send(self, broker: str, call: SendCall, timeout_ms: int, on_reply: OnReply) -> bool:
         self._check(broker)
-        return self._brokers.send(broker, call, timeout_ms, told)
+        return self._brokers.send(broker, call, timeout_ms, on_reply)
 
     def answers(self, broker: str) -> bool:
         return broker not in self._away and self._brokers.answers(broker)

@@ -8,14 +8,14 @@ from harness.broker import EngineDriver
 from harness.names import GROUP, TOPIC
 
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core.explain.verdict import State
+from popmq_proxy.core.explain.verdict import VerdictState
 
 
 class Case(NamedTuple):
     """What is staged, and what is said of the message id-a."""
 
     stage: Callable[[EngineDriver], None]
-    state: State
+    state: VerdictState
     visible: bool
     says: str
     group: str = ""
@@ -215,45 +215,66 @@ def after_a_crash(driver: EngineDriver) -> None:
 
 
 CASES = {
-    "it can be received": Case(ready, State.READY, True, "may get it"),
-    "others of its queue come first": Case(behind, State.BEHIND, False, "3 messages of its queue"),
-    "a consumer holds it": Case(leased, State.LEASED, False, "attempt 1 of 16, lease 1"),
-    "a client that lives holds it": Case(renewed, State.LEASED, False, "client host@7"),
-    "it waits for its retry": Case(nacked, State.RETRY_WAIT, False, "database is down"),
+    "it can be received": Case(ready, VerdictState.READY, True, "may get it"),
+    "others of its queue come first": Case(
+        behind, VerdictState.BEHIND, False, "3 messages of its queue"
+    ),
+    "a consumer holds it": Case(leased, VerdictState.LEASED, False, "attempt 1 of 16, lease 1"),
+    "a client that lives holds it": Case(renewed, VerdictState.LEASED, False, "client host@7"),
+    "it waits for its retry": Case(nacked, VerdictState.RETRY_WAIT, False, "database is down"),
     "it is given back uncounted again and again": Case(
-        given_back_often, State.RETRY_WAIT, False, "not counted, handed out 3 times of at most 1000"
+        given_back_often,
+        VerdictState.RETRY_WAIT,
+        False,
+        "not counted, handed out 3 times of at most 1000",
     ),
     "the same in a FIFO group": Case(
-        given_back_often_in_order, State.READY, True, "handed out 2 times of at most 1000"
+        given_back_often_in_order, VerdictState.READY, True, "handed out 2 times of at most 1000"
     ),
-    "its time ran out": Case(retried, State.READY, True, "may get it"),
-    "it was acked, before a restart": Case(acked, State.ACKED, False, "acked it at"),
-    "a dead letter": Case(dead, State.DEAD, False, "after 1 attempt: not an order"),
-    "a dead letter that was sent again": Case(redriven, State.READY, True, "may get it"),
+    "its time ran out": Case(retried, VerdictState.READY, True, "may get it"),
+    "it was acked, before a restart": Case(acked, VerdictState.ACKED, False, "acked it at"),
+    "a dead letter": Case(dead, VerdictState.DEAD, False, "after 1 attempt: not an order"),
+    "a dead letter that was sent again": Case(redriven, VerdictState.READY, True, "may get it"),
     "a dead letter that was sent again to its group alone": Case(
-        redriven_alone, State.READY, True, "may get it"
+        redriven_alone, VerdictState.READY, True, "may get it"
     ),
-    "a dead letter that was purged": Case(purged, State.EXPIRED, False, "it was purged since"),
+    "a dead letter that was purged": Case(
+        purged, VerdictState.EXPIRED, False, "it was purged since"
+    ),
     "an earlier one of its message group is held": Case(
-        blocked, State.BLOCKED, False, "id-first before it is held until"
+        blocked, VerdictState.BLOCKED, False, "id-first before it is held until"
     ),
-    "its tag is not asked for": Case(filtered, State.FILTERED, False, "tag new || newer"),
-    "the SQL filter says no": Case(filtered_by_sql, State.FILTERED, False, "SQL colour = 'red'"),
-    "the group began after it": Case(before_start, State.SKIPPED, False, "started behind it, at"),
+    "its tag is not asked for": Case(filtered, VerdictState.FILTERED, False, "tag new || newer"),
+    "the SQL filter says no": Case(
+        filtered_by_sql, VerdictState.FILTERED, False, "SQL colour = 'red'"
+    ),
+    "the group began after it": Case(
+        before_start, VerdictState.SKIPPED, False, "started behind it, at"
+    ),
     "the group began after it, by an older proxy": Case(
-        started_at_a_pop, State.SKIPPED, False, "started behind it or was reset past it, at"
+        started_at_a_pop, VerdictState.SKIPPED, False, "started behind it or was reset past it, at"
     ),
-    "the group was reset past it": Case(reset_past, State.SKIPPED, False, "was reset past it, at"),
-    "it waits for its time": Case(delayed, State.DELAYED, False, "waits for its time"),
-    "it was recalled": Case(recalled, State.RECALLED, False, "recalled before its time"),
-    "its time has come": Case(came_in_time, State.READY, True, "may get it"),
-    "its transaction is open": Case(half, State.HALF, False, "asked 1 time,"),
-    "its transaction was rolled back": Case(rolled_back, State.ROLLED_BACK, False, "rolled back"),
-    "its transaction was committed": Case(committed, State.READY, True, "may get it"),
-    "its transaction was given up": Case(given_up, State.GIVEN_UP, False, "no producer settled"),
-    "no such group": Case(no_group, State.NO_GROUP, False, "does not exist", group="nobody"),
-    "nobody has received of the topic": Case(unread, State.UNREAD, False, "no group has received"),
-    "retention has deleted it": Case(expired, State.EXPIRED, False, "retention has deleted it"),
-    "no such message": Case(unknown, State.UNKNOWN, False, "no message has the id id-a"),
-    "after a crash": Case(after_a_crash, State.RETRY_WAIT, False, "database is down"),
+    "the group was reset past it": Case(
+        reset_past, VerdictState.SKIPPED, False, "was reset past it, at"
+    ),
+    "it waits for its time": Case(delayed, VerdictState.DELAYED, False, "waits for its time"),
+    "it was recalled": Case(recalled, VerdictState.RECALLED, False, "recalled before its time"),
+    "its time has come": Case(came_in_time, VerdictState.READY, True, "may get it"),
+    "its transaction is open": Case(half, VerdictState.HALF, False, "asked 1 time,"),
+    "its transaction was rolled back": Case(
+        rolled_back, VerdictState.ROLLED_BACK, False, "rolled back"
+    ),
+    "its transaction was committed": Case(committed, VerdictState.READY, True, "may get it"),
+    "its transaction was given up": Case(
+        given_up, VerdictState.GIVEN_UP, False, "no producer settled"
+    ),
+    "no such group": Case(no_group, VerdictState.NO_GROUP, False, "does not exist", group="nobody"),
+    "nobody has received of the topic": Case(
+        unread, VerdictState.UNREAD, False, "no group has received"
+    ),
+    "retention has deleted it": Case(
+        expired, VerdictState.EXPIRED, False, "retention has deleted it"
+    ),
+    "no such message": Case(unknown, VerdictState.UNKNOWN, False, "no message has the id id-a"),
+    "after a crash": Case(after_a_crash, VerdictState.RETRY_WAIT, False, "database is down"),
 }

@@ -15,7 +15,7 @@ from integration.explain_cases import CASES, dead, new_group, redriven_alone
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.records import properties
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core.explain.verdict import State
+from popmq_proxy.core.explain.verdict import VerdictState
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,9 +42,9 @@ def test_the_reason(driver: EngineDriver, name: str) -> None:
     for topic in ("", TOPIC):  # found in any topic, and when it is named
         response = explain(driver, topic=topic, group=case.group)
         (verdict,) = response.verdicts
-        assert (State(verdict.state), verdict.visible) == (case.state, case.visible), verdict
+        assert (VerdictState(verdict.state), verdict.visible) == (case.state, case.visible), verdict
         assert case.says in verdict.text
-        assert response.found == (case.state is not State.UNKNOWN)
+        assert response.found == (case.state is not VerdictState.UNKNOWN)
         assert verdict.group == case.group or not case.group
 
 

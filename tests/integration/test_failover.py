@@ -16,7 +16,7 @@ from popmq_common.process.clock import SystemClock
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.app import proxy
-from popmq_proxy.clients.broker_link import Told
+from popmq_proxy.clients.broker_link import OnReply
 from popmq_proxy.clients.nameservers import LocalNameservers
 from popmq_proxy.config import ProxyConfig
 
@@ -28,12 +28,12 @@ class OneDown:
         self.stored: list[tuple[str, int]] = []
         self._failure = failure
 
-    def send(self, broker: str, call: SendCall, timeout_ms: int, told: Told) -> bool:
+    def send(self, broker: str, call: SendCall, timeout_ms: int, on_reply: OnReply) -> bool:
         def tell() -> None:
             try:
-                told(self._stored(broker, call))
+                on_reply(self._stored(broker, call))
             except PopMQError as error:
-                told(error)
+                on_reply(error)
 
         asyncio.get_running_loop().call_soon(tell)
         return True

@@ -135,7 +135,7 @@ async def test_t13_after_a_change_the_new_handle_acks_and_the_old_one_does_not(
     request.invisible_duration.FromSeconds(30)
     changed = await client.call("ChangeInvisibleDuration", request)
     assert changed.status.code == v2.OK
-    await asyncio.sleep(LEASE_S)  # signs of life do nothing to it
+    await asyncio.sleep(LEASE_S)  # heartbeats do nothing to it
     assert (await client.ack("t", old)).status.code == v2.INVALID_RECEIPT_HANDLE
     assert (await client.ack("t", changed.receipt_handle)).status.code == v2.OK
 
@@ -196,7 +196,7 @@ async def test_t38_a_proxy_that_cannot_tell_of_its_clients_is_not_healthy(
             raise ZeroDivisionError
 
         assert await healthy()
-        monkeypatch.setattr(inner.methods.signs, "tell", tell)
+        monkeypatch.setattr(inner.methods.heartbeats, "tell", tell)
         async with asyncio.timeout(5):
             await told.wait()  # it runs
         await asyncio.sleep(0.05)

@@ -13,7 +13,7 @@ from popmq_common.link.frames import encode_frame
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients import broker_link
 from popmq_proxy.clients.brokers import LinkBrokers
-from popmq_proxy.core.routing import pulse
+from popmq_proxy.core.routing import broker_health as pulse
 
 POP = link.Call(pop=link.Pop(group="g", topic="t"))
 

@@ -20,14 +20,14 @@ from picture import GRID_WIDTH
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from popmq_broker import metrics as broker_metrics
-from popmq_common.metrics.metric import Kind
+from popmq_common.metrics.metric import MetricKind
 from popmq_common.process import logs
 from popmq_common.process.clock import SystemClock
 from popmq_nameserver.core.route_table import RouteTable
 from popmq_nameserver.rpc import NameserverRpc
 from popmq_pipelines.report.gauges import FIGURES, SCHEDULE
 from popmq_proxy import metric_table as proxy_table
-from popmq_proxy.metrics import Metrics
+from popmq_proxy.metrics import ProxyMetrics
 from popmq_proxy.sessions import Sessions
 
 GRAFANA = RULES / "grafana"
@@ -67,9 +67,9 @@ def served(tmp_path: Path) -> Iterator[set[str]]:
 
 def _proxy_registry() -> CollectorRegistry:
     """With the gauges that other parts of a proxy show."""
-    metrics = Metrics(Sessions(1, 1))
+    metrics = ProxyMetrics(Sessions(1, 1))
     for definition in proxy_table.ALL:
-        if definition.kind is Kind.GAUGE and definition is not proxy_table.RPCS_NOW:
+        if definition.kind is MetricKind.GAUGE and definition is not proxy_table.RPCS_NOW:
             metrics.show(definition, dict)
     return metrics.registry
 

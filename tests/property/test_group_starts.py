@@ -26,8 +26,8 @@ from popmq.errors import PopMQClientError
 from popmq_broker.core.groups.starts import CLOCKS_DIFFER_MS_MAX, StartKey
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core.routing.group_starts import Key
-from popmq_proxy.rpc.shared.starts import FAILED_EVERY_S
+from popmq_proxy.core.routing.group_starts import StartOf
+from popmq_proxy.rpc.shared.start_fixer import FAILED_EVERY_S
 
 NAMES = ("broker-a", "broker-b", "broker-c", "broker-d")
 LATER = "u"
@@ -134,7 +134,7 @@ class StartMachine(RuleBasedStateMachine):
             if not self.books[key].started_ms:
                 continue
             knowing = {name for name in present if key in self._state(name).starts}
-            owed = [dict(table.owed()).get(Key(*key), []) for table in tables]
+            owed = [dict(table.owed()).get(StartOf(*key), []) for table in tables]
             lacking = present - knowing
             if not lacking or knowing:
                 continue

@@ -31,8 +31,8 @@ from popmq_common.records.transaction_id import TransactionId
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_proxy.core.messages import recall_handle
 from popmq_proxy.core.messages.recall_handle import RecallHandle
-from popmq_proxy.front.rpcs import INTERNAL, Kind, Rpc, grpc_code, rpcs
-from popmq_proxy.metrics import Metrics
+from popmq_proxy.front.rpcs import INTERNAL, Rpc, RpcKind, grpc_code, rpcs
+from popmq_proxy.metrics import ProxyMetrics
 from popmq_proxy.rpc.shared.answer import Answer
 from popmq_proxy.rpc.shared.context import CallContext
 
@@ -87,7 +87,7 @@ class Served:
         self.engine = EngineDriver(folder, topics_max=300, groups_max=300)
         self.engine.make()
         self.proxy = ProxyDriver(self.engine, poll_ms_max=5, broker_wait_ms=0)
-        table = rpcs(self.proxy.methods, Metrics(self.proxy.upstream.sessions))
+        table = rpcs(self.proxy.methods, ProxyMetrics(self.proxy.upstream.sessions))
         self.rpcs = {(rpc.service.rpartition(".")[2], rpc.name): rpc for rpc in table}
         assert self.rpcs.keys() == INPUTS.keys()
         self._bodies = count()
@@ -100,13 +100,13 @@ class Served:
         try:
             sent = [rpc.decode(request.SerializeToString()) for request in requests]
             if rpc.begin is not None:
-                told = await self._begun(rpc, ctx, sent[0])
+                told, sent[0] = await self._begun(rpc, ctx, sent[0])
                 if told is not None:
                     return [told]
-            if rpc.kind is Kind.UNARY:
+            if rpc.kind is RpcKind.UNARY:
                 response = await rpc.handler(ctx, sent[0])
                 return [_parsed(rpc, response.SerializeToString())]
-            if rpc.kind is Kind.ANSWER:
+            if rpc.kind is RpcKind.ANSWER:
                 answer: Answer = await rpc.handler(ctx, sent[0])
                 return [_parsed(rpc, data) for data in answer.responses]
             return await self._streamed(rpc, ctx, sent)
@@ -117,26 +117,30 @@ class Served:
             pass
         return []
 
-    async def _begun(self, rpc: Rpc, ctx: CallContext, request: Any) -> Message | None:
-        """As our own front does it, without a task. None: it is for the handler."""
+    async def _begun(self, rpc: Rpc, ctx: CallContext, request: Any) -> tuple[Message | None, Any]:
+        """As our own front does it, without a task. Without a response: what the handler is to go
+        on with."""
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         assert rpc.begin is not None
-        if not rpc.begin(ctx, request, answered.set_result):
-            return None
-        response = await answered
-        return None if response is None else _parsed(rpc, response.SerializeToString())
+        declined = rpc.begin(ctx, request, lambda *reply: answered.set_result(reply))
+        if declined is not None:
+            return None, declined
+        response, declined = await answered
+        if response is None:
+            return None, declined
+        return _parsed(rpc, response.SerializeToString()), None
 
     async def _streamed(self, rpc: Rpc, ctx: CallContext, sent: list[Any]) -> list[Message]:
         async def each() -> AsyncIterator[Any]:
             for request in sent:
                 yield request
 
-        answers = rpc.handler(ctx, sent[0] if rpc.kind is Kind.STREAM else each())
+        answers = rpc.handler(ctx, sent[0] if rpc.kind is RpcKind.STREAM else each())
         found = []
         try:
             async for answer in answers:
                 found.append(answer)
-                if rpc.kind is Kind.STREAM:
+                if rpc.kind is RpcKind.STREAM:
                     break
         finally:
             await answers.aclose()

@@ -15,7 +15,7 @@ from apache.rocketmq.v2 import service_pb2 as service
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_proxy.core.messages import settings
 from popmq_proxy.core.messages.settings import GroupSettings
-from popmq_proxy.metrics import Metrics
+from popmq_proxy.metrics import ProxyMetrics
 
 REMAPPED = v2.Endpoints(scheme=v2.IPv4, addresses=[v2.Address(host="203.0.113.9", port=18_081)])
 NAMED = v2.Endpoints(
@@ -71,7 +71,7 @@ def test_t45_a_client_that_consumes_counts_as_connected(
     driver: EngineDriver, proxy: ProxyDriver
 ) -> None:
     """Without Telemetry or a heartbeat, until it says goodbye or is silent for long."""
-    metrics = Metrics(proxy.upstream.sessions)
+    metrics = ProxyMetrics(proxy.upstream.sessions)
     assert b"popmq_clients 0.0" in generate_latest(metrics.registry)
     proxy.receive()
     assert b"popmq_clients 1.0" in generate_latest(metrics.registry)

@@ -20,7 +20,7 @@ from popmq_broker.engine.leases.revive import BATCH_MAX
 from popmq_common.errors import BrokerDown, DiskFull, PopMQError, TooManyInFlight
 from popmq_common.link.sends import SendCall
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.clients.broker_link import Told
+from popmq_proxy.clients.broker_link import OnReply
 
 MINUTE_MS = 60_000
 
@@ -239,7 +239,7 @@ async def test_t46_an_admin_call_fails_at_once_when_its_broker_goes_away() -> No
 
 def test_t46_an_admin_call_names_the_broker_that_does_not_answer(proxy: ProxyDriver) -> None:
     class Gone:
-        def send(self, broker: str, call: SendCall, timeout_ms: int, told: Told) -> bool:
+        def send(self, broker: str, call: SendCall, timeout_ms: int, on_reply: OnReply) -> bool:
             return False
 
         async def call(

@@ -24,7 +24,7 @@ TOPICS = gauge("popmq_nameserver_topics", "Topics with a route")
 ALL = defined(vars())
 
 
-class Metrics(Collector):
+class NameserverMetrics(Collector):
     def __init__(self, table: RouteTable) -> None:
         self.calls: Counter[str] = Counter()
         self.expired = 0

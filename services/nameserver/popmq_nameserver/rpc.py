@@ -13,7 +13,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from popmq_common.errors import NotAuthorized, TooManyRequests
-from popmq_common.link.link_secret import Claim
+from popmq_common.link.link_secret import SecretClaim
 from popmq_common.process.clock import Clock
 from popmq_common.process.logs import Log
 from popmq_internal.v1 import nameserver_pb2 as ns
@@ -21,7 +21,7 @@ from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
 from popmq_nameserver.core.challenges import NOISE_BYTES, Challenges
 from popmq_nameserver.core.identities import Identities
 from popmq_nameserver.core.route_table import RouteTable
-from popmq_nameserver.metrics import Metrics
+from popmq_nameserver.metrics import NameserverMetrics
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Change = TypeVar(
@@ -29,10 +29,10 @@ Change = TypeVar(
 )
 WAIT_MS_MAX = 60_000
 _CLAIMS = {
-    ns.RegisterRequest: Claim.REGISTER,
-    ns.UpdateRequest: Claim.UPDATE,
-    ns.HeartbeatRequest: Claim.HEARTBEAT,
-    ns.UnregisterRequest: Claim.UNREGISTER,
+    ns.RegisterRequest: SecretClaim.REGISTER,
+    ns.UpdateRequest: SecretClaim.UPDATE,
+    ns.HeartbeatRequest: SecretClaim.HEARTBEAT,
+    ns.UnregisterRequest: SecretClaim.UNREGISTER,
 }
 
 
@@ -48,7 +48,7 @@ class NameserverRpc(ns_grpc.NameserverServicer):
         self._instance = secrets.token_hex(8)
         self._changed = asyncio.Event()
         self._version = version("popmq")
-        self._metrics = Metrics(table)
+        self._metrics = NameserverMetrics(table)
         self.registry = self._metrics.registry
 
     async def Challenge(

@@ -18,14 +18,14 @@ from popmq_proxy.clients.nameservers import GrpcNameservers, Nameservers
 from popmq_proxy.clients.route_cache import RouteCache
 from popmq_proxy.config import Front, ProxyConfig
 from popmq_proxy.front import tls
-from popmq_proxy.front.asgi import GrpcApp
+from popmq_proxy.front.client_budgets import Budgets
 from popmq_proxy.front.grpcio import GrpcioFront
-from popmq_proxy.front.http2.budgets.limits import Limits
+from popmq_proxy.front.http2.budgets.limits import Http2Limits
 from popmq_proxy.front.http2.server import Http2Server
-from popmq_proxy.front.room import Rooms
+from popmq_proxy.front.request_handler import RequestHandler
 from popmq_proxy.front.rpcs import Rpc, rpcs
-from popmq_proxy.metrics import Metrics
-from popmq_proxy.rpc.admin.health import Health
+from popmq_proxy.metrics import ProxyMetrics
+from popmq_proxy.rpc.admin.health import HealthHandler
 from popmq_proxy.rpc.methods import Methods, methods
 from popmq_proxy.rpc.shared.context import Upstream
 
@@ -48,7 +48,7 @@ class Handlers:
     upstream: Upstream
     methods: Methods
     rpcs: list[Rpc]
-    metrics: Metrics
+    metrics: ProxyMetrics
     metrics_port: int
 
     def drain(self) -> None:
@@ -76,14 +76,14 @@ async def handlers(
         routes.address,
         link_secret.read(config.link_secret, config.link_secret_file),
         proxy_context(config.link_tls_ca),
-        gather_ms_max=config.gather_ms_max,
+        linger_ms_max=config.gather_ms_max,
     )
     upstream = Upstream(config=config, routes=routes, brokers=links, clock=clock, log=log)
-    metrics = Metrics(upstream.sessions)
+    metrics = ProxyMetrics(upstream.sessions)
     _show(metrics, routes, links)
     found = methods(upstream, metrics)
     beside = [
-        asyncio.create_task(found.signs.run(), name="signs of life"),
+        asyncio.create_task(found.heartbeats.run(), name="heartbeats"),
         asyncio.create_task(found.checks.run(), name="transaction checks"),
         asyncio.create_task(found.cluster.run(), name="presence"),
         asyncio.create_task(found.peers.run(), name="peers"),
@@ -105,7 +105,7 @@ async def handlers(
         await routes.close()
 
 
-def _show(metrics: Metrics, routes: RouteCache, links: Brokers) -> None:
+def _show(metrics: ProxyMetrics, routes: RouteCache, links: Brokers) -> None:
     """What these have to tell. Brokers of the same process have no connection that could break."""
     metrics.show(m.ROUTES, lambda: {(): routes.count})
     metrics.show(m.NAMESERVERS_LOST, lambda: {(): routes.is_lost})
@@ -114,7 +114,7 @@ def _show(metrics: Metrics, routes: RouteCache, links: Brokers) -> None:
         metrics.show(m.LINK_CALLS, lambda: by_name(links.calls()))
 
 
-def _unhealthy_on_error(health: Health, log: logs.Log, task: "asyncio.Task[None]") -> None:
+def _unhealthy_on_error(health: HealthHandler, log: logs.Log, task: "asyncio.Task[None]") -> None:
     """A proxy that renews nothing makes duplicates: nobody should be sent to it."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("proxy.failed", task=task.get_name(), exc_info=error)
@@ -163,14 +163,14 @@ async def _http2(config: ProxyConfig, inner: Handlers) -> AsyncIterator[tuple[in
     front = Http2Server(
         app,
         limits(config),
-        app.rooms,
+        app.budgets,
         inner.upstream.log,
         connections_max=config.connections_max,
         tls=tls.context(config),
     )
     inner.metrics.show(m.CONNECTIONS, lambda: {(): front.connection_count})
     inner.metrics.show(m.ARRIVING, lambda: {(): front.arriving_count})
-    inner.metrics.show(m.UNREAD_BYTES, lambda: {(): app.rooms.unread.taken})
+    inner.metrics.show(m.UNREAD_BYTES, lambda: {(): app.budgets.answer_buffer.taken})
     try:
         port = inner.upstream.port = front.bind(config.host, config.port)
         tls_port = port
@@ -183,8 +183,8 @@ async def _http2(config: ProxyConfig, inner: Handlers) -> AsyncIterator[tuple[in
         await front.stop(DRAIN_S)
 
 
-def limits(config: ProxyConfig) -> Limits:
-    return Limits(
+def limits(config: ProxyConfig) -> Http2Limits:
+    return Http2Limits(
         streams_first=min(config.streams_first, config.streams_max),
         streams_max=config.streams_max,
         header_bytes_max=config.header_bytes_max,
@@ -196,13 +196,15 @@ def limits(config: ProxyConfig) -> Limits:
     )
 
 
-def application(config: ProxyConfig, inner: Handlers) -> GrpcApp:
+def application(config: ProxyConfig, inner: Handlers) -> RequestHandler:
     """What the HTTP/2 front serves."""
-    rooms = Rooms(
+    budgets = Budgets(
         calls_max=config.rpcs_max,
         received_bytes_max=config.received_bytes_max,
         unread_bytes_max=config.unread_bytes_max,
     )
-    app = GrpcApp(inner.rpcs, inner.upstream.log, rooms, request_bytes_max=config.request_bytes_max)
-    inner.metrics.show(m.RECEIVED_BYTES, lambda: {(): rooms.received.taken})
+    app = RequestHandler(
+        inner.rpcs, inner.upstream.log, budgets, request_bytes_max=config.request_bytes_max
+    )
+    inner.metrics.show(m.RECEIVED_BYTES, lambda: {(): budgets.request_buffer.taken})
     return app

@@ -45,7 +45,7 @@ class RpcStats:
             self.codes[code] += 1
 
 
-class Metrics(Collector):
+class ProxyMetrics(Collector):
     def __init__(self, sessions: Sessions) -> None:
         self.registry = CollectorRegistry()
         self.rpcs: dict[str, RpcStats] = {}

@@ -1,4 +1,4 @@
-"""Clients as this proxy knows them: settings, last sign of life, open polls, streams.
+"""Clients as this proxy knows them: settings, last heartbeat, open polls, streams.
 
 Nothing hinges on it: a client that is unknown here, after a restart say, is served with defaults.
 """
@@ -67,7 +67,7 @@ class Sessions:
                     poll.cancel()
 
     def alive(self, since_ms: int) -> list[str]:
-        """Clients whose leases are renewed and who gave a sign of life at `since_ms` or later."""
+        """Clients whose leases are renewed and who sent a heartbeat at `since_ms` or later."""
         found = []
         for client_id, session in reversed(self._sessions.items()):
             if session.seen_ms < since_ms:

@@ -175,7 +175,7 @@ class Server:
         front = Http2Server(
             app,
             limits(config),
-            app.rooms,
+            app.budgets,
             inner.upstream.log,
             connections_max=config.connections_max,
             tls=None,

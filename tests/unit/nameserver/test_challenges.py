@@ -3,7 +3,7 @@
 import pytest
 
 from popmq_common.errors import NotAuthorized, TooManyRequests
-from popmq_common.link.link_secret import Claim, proof
+from popmq_common.link.link_secret import SecretClaim, proof
 from popmq_nameserver.core import challenges
 from popmq_nameserver.core.challenges import VALID_MS, Challenges
 
@@ -16,9 +16,14 @@ def made(key: bytes = b"the key of this process") -> Challenges:
 
 
 def show(
-    to: Challenges, nonce: bytes, now_ms: int, *, claim: Claim = Claim.REGISTER, by: bytes = SECRET
+    to: Challenges,
+    nonce: bytes,
+    now_ms: int,
+    *,
+    claim: SecretClaim = SecretClaim.REGISTER,
+    by: bytes = SECRET,
 ) -> None:
-    to.check(Claim.REGISTER, b"request", nonce, proof(by, claim, nonce, b"request"), now_ms)
+    to.check(SecretClaim.REGISTER, b"request", nonce, proof(by, claim, nonce, b"request"), now_ms)
 
 
 def test_an_answer_in_time_counts_once() -> None:
@@ -48,16 +53,16 @@ def test_another_secret_or_another_claim_does_not_count() -> None:
     with pytest.raises(NotAuthorized):
         show(asked, nonce, 1_000, by=b"another secret")
     with pytest.raises(NotAuthorized):
-        show(asked, nonce, 1_000, claim=Claim.HEARTBEAT)
+        show(asked, nonce, 1_000, claim=SecretClaim.HEARTBEAT)
     show(asked, nonce, 1_000)  # what proved nothing has not used it up
 
 
 def test_another_request_does_not_count() -> None:
     asked = made()
     nonce = asked.nonce(1_000, NOISE)
-    shown = proof(SECRET, Claim.REGISTER, nonce, b"request")
+    shown = proof(SECRET, SecretClaim.REGISTER, nonce, b"request")
     with pytest.raises(NotAuthorized):
-        asked.check(Claim.REGISTER, b"another", nonce, shown, 1_000)
+        asked.check(SecretClaim.REGISTER, b"another", nonce, shown, 1_000)
 
 
 def test_memory_is_taken_by_good_answers_only_and_is_bounded(

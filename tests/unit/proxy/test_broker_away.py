@@ -22,7 +22,7 @@ from popmq_common.records import receipt
 from popmq_common.records.receipt import Receipt
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
-from popmq_proxy.clients.nameservers import Standing
+from popmq_proxy.clients.nameservers import NameserverState
 from popmq_proxy.clients.route_cache import RouteCache
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
@@ -91,7 +91,7 @@ class Nameservers:
             raise NameserverDown(reason="a test")
         return [ns.BrokerInfo(name=name, address="h:1") for name in ("a", "b")]
 
-    async def each(self) -> list[Standing]:
+    async def each(self) -> list[NameserverState]:
         return []
 
     async def close(self) -> None:

@@ -14,9 +14,9 @@ from popmq_common.process import logs
 from popmq_common.process.clock import SystemClock
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.config import ProxyConfig
-from popmq_proxy.rpc.messages.receive import BATCH_MAX, Receive
+from popmq_proxy.rpc.messages.receive import BATCH_MAX, ReceiveHandler
+from popmq_proxy.rpc.shared.broker_watches import BrokerWatches
 from popmq_proxy.rpc.shared.context import CallContext
-from popmq_proxy.rpc.shared.watches import Watches
 from popmq_proxy.sessions import Sessions
 
 CONTEXT = CallContext({"x-mq-client-id": "c"}, "peer", None)
@@ -48,7 +48,9 @@ class Brokers:
         self._answered, self._fails, self._fifo = answered, fails, fifo
         self.brokers = self
         self.starts = SimpleNamespace(fix=self._fix)
-        self.watches = Watches(self.call, self.answers, lambda _: self.names, logs.get("test"))
+        self.watches = BrokerWatches(
+            self.call, self.answers, lambda _: self.names, logs.get("test")
+        )
 
     async def _fix(self, group: str, topic: str, brokers: list[str]) -> None:
         pass
@@ -87,8 +89,8 @@ class Brokers:
         return reply
 
 
-def of(brokers: Brokers) -> Receive:
-    return Receive(brokers)  # type: ignore[arg-type]
+def of(brokers: Brokers) -> ReceiveHandler:
+    return ReceiveHandler(brokers)  # type: ignore[arg-type]
 
 
 def handles(number: int, count: int = BATCH_MAX) -> list[str]:

@@ -5,7 +5,7 @@ import pytest
 from popmq_common.errors import BrokerUnreachable, NameserverDown, NotServed, TopicNotFound
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
-from popmq_proxy.clients.nameservers import Standing
+from popmq_proxy.clients.nameservers import NameserverState
 from popmq_proxy.clients.route_cache import RouteCache
 
 
@@ -32,7 +32,7 @@ class Names:
             raise NameserverDown(reason="gone")
         return [ns.BrokerInfo(name="b", address="h:1")]
 
-    async def each(self) -> list[Standing]:
+    async def each(self) -> list[NameserverState]:
         return []
 
     async def close(self) -> None:

@@ -12,7 +12,7 @@ from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.core.routing.routes import TopicRoutes
-from popmq_proxy.rpc.messages.send import Send
+from popmq_proxy.rpc.messages.send import SendHandler
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 CONTEXT = CallContext({"x-mq-client-id": "c"}, "peer", None)
@@ -45,8 +45,8 @@ class Brokers:
             ns.QueueRoute(broker=ns.BrokerInfo(name=name), topic=config) for name in "ab"
         )
 
-    def send(self, broker: str, call: Any, timeout_ms: int, told: Any) -> bool:
-        told(self._store(broker, call))
+    def send(self, broker: str, call: Any, timeout_ms: int, on_reply: Any) -> bool:
+        on_reply(self._store(broker, call))
         return True
 
     async def call(self, broker: str, call: Any, timeout_ms: int) -> Any:
@@ -62,10 +62,12 @@ class Brokers:
         return {(broker, queue): count for (name, broker, queue), count in found if name == topic}
 
 
-async def as_a_front_does(send: Send, message: v2.Message) -> None:
+async def as_a_front_does(send: SendHandler, message: v2.Message) -> None:
     request = service.SendMessageRequest(messages=[message])
-    if not send.begin(CONTEXT, request, lambda _: None):
-        response = await send.send_message(CONTEXT, request)
+    declined = send.begin(CONTEXT, request, lambda *_: None)
+    if declined is not None:
+        encoded = await send.send_message(CONTEXT, declined)
+        response = service.SendMessageResponse.FromString(encoded.data)
         assert [entry.status.code for entry in response.entries] == [v2.OK]
 
 
@@ -79,7 +81,7 @@ def message(topic: str, kind: "v2.MessageType.ValueType" = v2.NORMAL) -> v2.Mess
 
 async def test_topics_that_are_sent_to_by_turns_fill_all_their_queues() -> None:
     brokers = Brokers()
-    send = Send(brokers.upstream)
+    send = SendHandler(brokers.upstream)
     for topic in ("left", "right") * 8:
         await as_a_front_does(send, message(topic))
     assert brokers.of("left") == brokers.of("right") == EVENLY
@@ -87,7 +89,7 @@ async def test_topics_that_are_sent_to_by_turns_fill_all_their_queues() -> None:
 
 async def test_delayed_messages_fill_all_queues() -> None:
     brokers = Brokers()
-    send = Send(brokers.upstream)
+    send = SendHandler(brokers.upstream)
     delayed = message("t", v2.DELAY)
     delayed.system_properties.delivery_timestamp.FromMilliseconds(
         brokers.upstream.clock.now_ms() + 1_000
@@ -99,7 +101,7 @@ async def test_delayed_messages_fill_all_queues() -> None:
 
 async def test_what_an_absent_broker_would_get_fills_all_queues_of_the_other() -> None:
     brokers = Brokers()
-    send = Send(brokers.upstream)
+    send = SendHandler(brokers.upstream)
     brokers.away = {"a"}
     for _ in range(8):
         await as_a_front_does(send, message("t"))
@@ -108,7 +110,7 @@ async def test_what_an_absent_broker_would_get_fills_all_queues_of_the_other() -
 
 async def test_the_first_messages_of_many_topics_do_not_go_to_one_queue() -> None:
     brokers = Brokers()
-    send = Send(brokers.upstream)
+    send = SendHandler(brokers.upstream)
     for i in range(8):
         await as_a_front_does(send, message(f"t{i}"))
     places = Counter((broker, queue) for _, broker, queue in brokers.stored)

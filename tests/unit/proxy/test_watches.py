@@ -7,7 +7,7 @@ from harness.names import GROUP, TOPIC
 
 from popmq_common.process import logs
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.rpc.shared.watches import Watches
+from popmq_proxy.rpc.shared.broker_watches import BrokerWatches
 
 BROKER = "broker-b"
 
@@ -18,7 +18,9 @@ class Broker:
 
     def __init__(self) -> None:
         self.begun = self.cancelled = 0
-        self.watches = Watches(self.call, lambda _: True, lambda _: [BROKER], logs.get("test"))
+        self.watches = BrokerWatches(
+            self.call, lambda _: True, lambda _: [BROKER], logs.get("test")
+        )
         self.poll = self.watches.enter(link.Pop(group=GROUP, topic=TOPIC))
         self.look: asyncio.Task[None] | None = None
 

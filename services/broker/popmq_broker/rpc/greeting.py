@@ -9,7 +9,7 @@ import secrets
 
 from popmq_common.errors import NotAuthorized
 from popmq_common.link.frames import FrameConnection
-from popmq_common.link.link_secret import NONCE_BYTES, Claim, proof, proves
+from popmq_common.link.link_secret import NONCE_BYTES, SecretClaim, proof, proves
 from popmq_common.link.wire import failure_of
 from popmq_common.process.logs import Log
 from popmq_internal.v1 import link_pb2 as link
@@ -49,9 +49,9 @@ async def _prove(
     parts = name.encode(), nonce, ours
     frames.write(link.Frame(hello=link.Hello(name=name, nonce=ours)))
     hello = await _hello(frames)
-    if hello is None or not proves(hello.proof, secret, Claim.PROXY, *parts):
+    if hello is None or not proves(hello.proof, secret, SecretClaim.PROXY, *parts):
         return None
-    return link.Hello(name=name, proof=proof(secret, Claim.BROKER, *parts))
+    return link.Hello(name=name, proof=proof(secret, SecretClaim.BROKER, *parts))
 
 
 async def _hello(frames: FrameConnection) -> link.Hello | None:

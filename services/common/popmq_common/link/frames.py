@@ -22,9 +22,9 @@ from typing import Any, Final, cast
 from google.protobuf.message import DecodeError
 
 from popmq_common.errors import BadRequest, PopMQError, TooManyRequests
+from popmq_common.link.coalescer import Coalescer
 from popmq_common.link.protowire import sized
 from popmq_common.link.sends import SendCall, SendDone
-from popmq_common.link.turn import Turn
 from popmq_common.units import KiB, MiB
 from popmq_internal.v1 import link_pb2 as link
 
@@ -99,7 +99,7 @@ class FrameConnection(asyncio.Protocol):
         self._held = bytearray()
         self._pending: deque[Entry] = deque()
         self._pending_bytes = 0
-        self._turn = Turn(self._write)
+        self._turn = Coalescer(self._write)
         self._paused = False
         self._flushed: asyncio.Future[None] | None = None
 

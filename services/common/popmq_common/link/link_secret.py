@@ -5,7 +5,7 @@ secret itself is never sent. A peer that is not what it claims to be learns a pr
 nonce at most, by which it may try guesses: take a random secret.
 
     text   "popmq link 1", then each part behind its length, 4 bytes big-endian:
-           what is proved (a `Claim`), then what belongs to it
+           what is proved (a `SecretClaim`), then what belongs to it
 """
 
 import hmac
@@ -21,7 +21,7 @@ FILE_BYTES_MIN: Final = 16
 _LENGTH: Final = Struct(">I")
 
 
-class Claim(Enum):
+class SecretClaim(Enum):
     """What a proof is of; the parts that belong to it."""
 
     PROXY = b"proxy"
@@ -35,13 +35,13 @@ class Claim(Enum):
     UNREGISTER = b"unregister"
 
 
-def proof(secret: bytes, claim: Claim, *parts: bytes) -> bytes:
+def proof(secret: bytes, claim: SecretClaim, *parts: bytes) -> bytes:
     """32 bytes."""
     text = b"".join([_LENGTH.pack(len(part)) + part for part in (claim.value, *parts)])
     return hmac.digest(secret, b"popmq link 1" + text, "sha256")
 
 
-def proves(shown: bytes, secret: bytes, claim: Claim, *parts: bytes) -> bool:
+def proves(shown: bytes, secret: bytes, claim: SecretClaim, *parts: bytes) -> bool:
     return hmac.compare_digest(shown, proof(secret, claim, *parts))
 
 

@@ -21,7 +21,7 @@ from popmq_common.metrics.histogram import Histogram
 Labels = tuple[str, ...]
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
@@ -31,7 +31,7 @@ class Kind(StrEnum):
 class Definition:
     name: str
     """Without the `_total` of a counter."""
-    kind: Kind
+    kind: MetricKind
     text: str
     labels: Labels = ()
     rocketmq: str = ""
@@ -43,7 +43,7 @@ class Definition:
 
     def many(self, rows: Mapping[Any, float]) -> Metric:
         """A counter or gauge by the values of its labels."""
-        made = CounterMetricFamily if self.kind is Kind.COUNTER else GaugeMetricFamily
+        made = CounterMetricFamily if self.kind is MetricKind.COUNTER else GaugeMetricFamily
         family = made(self.name, self.text, labels=self.labels)
         for labels, value in rows.items():
             family.add_metric(labels, value)
@@ -57,16 +57,16 @@ class Definition:
         return family
 
 
-def _maker(kind: Kind) -> Callable[..., Definition]:
+def _maker(kind: MetricKind) -> Callable[..., Definition]:
     def define(name: str, text: str, *labels: str, rocketmq: str = "") -> Definition:
         return Definition(name, kind, text, labels, rocketmq)
 
     return define
 
 
-counter = _maker(Kind.COUNTER)
-gauge = _maker(Kind.GAUGE)
-histogram = _maker(Kind.HISTOGRAM)
+counter = _maker(MetricKind.COUNTER)
+gauge = _maker(MetricKind.GAUGE)
+histogram = _maker(MetricKind.HISTOGRAM)
 
 
 def defined(names: Mapping[str, object]) -> tuple[Definition, ...]:

@@ -17,7 +17,7 @@ from struct import error as StructError
 from typing import Final
 
 from popmq_common.errors import NotAuthorized, TooManyRequests
-from popmq_common.link.link_secret import Claim, proves
+from popmq_common.link.link_secret import SecretClaim, proves
 
 VALID_MS: Final = 10_000
 USED_MAX = 100_000
@@ -39,7 +39,9 @@ class Challenges:
         head = _HEAD.pack(now_ms, noise)
         return head + hmac.digest(self._key, head, "sha256")
 
-    def check(self, claim: Claim, request: bytes, nonce: bytes, shown: bytes, now_ms: int) -> None:
+    def check(
+        self, claim: SecretClaim, request: bytes, nonce: bytes, shown: bytes, now_ms: int
+    ) -> None:
         """Raises `NotAuthorized`, `TooManyRequests`."""
         if not self._is_ours(nonce, now_ms) or nonce in self._used:
             raise NotAuthorized()

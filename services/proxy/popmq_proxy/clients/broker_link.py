@@ -17,19 +17,19 @@ from popmq_common.link.sends import SendCall, SendDone
 from popmq_common.link.wire import error_of
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.deadlines import Deadlines
-from popmq_proxy.core.routing.gathering import Gathering
-from popmq_proxy.core.routing.pulse import TICK_S, Look, Pulse
+from popmq_proxy.core.routing.broker_health import TICK_S, BrokerHealth, Look
+from popmq_proxy.core.routing.linger import Linger
 
 GIVEN_UP_MAX = 4_096  # pops given up whose reply may still be on its way
 
 
 Outcome = link.Reply | SendDone | PopMQError
-Told = Callable[[Outcome], None]
+OnReply = Callable[[Outcome], None]
 
 
 class BrokerLink:
-    def __init__(self, broker: str, frames: FrameConnection, gather_ms_max: int = 0) -> None:
-        """The greeting is over. `gather_ms_max`: see `Gathering`."""
+    def __init__(self, broker: str, frames: FrameConnection, linger_ms_max: int = 0) -> None:
+        """The greeting is over. `linger_ms_max`: see `Linger`."""
         self.broken = False
         """Or the broker stops: it takes no more calls."""
         self._loop = asyncio.get_running_loop()
@@ -40,12 +40,12 @@ class BrokerLink:
         self._polls: dict[int, link.Pop | None] = {}
         """Those of the waiting calls that another broker may serve as well: pops, and watches,
         which take nothing."""
-        self._sends: dict[int, Told] = {}
-        self._gathering = Gathering(gather_ms_max)
+        self._sends: dict[int, OnReply] = {}
+        self._linger = Linger(linger_ms_max)
         self._deadlines = Deadlines(self._pass_deadline)
         self._given_up: OrderedDict[int, link.Pop] = OrderedDict()
         now_s = self._loop.time()
-        self._pulse = Pulse(now_s, now_s)
+        self._health = BrokerHealth(now_s, now_s)
         self._look_again = self._loop.call_later(TICK_S, self._look)
         self._stops = ""
         """Why nothing new is sent, while the rest is answered."""
@@ -55,23 +55,23 @@ class BrokerLink:
     @property
     def silent(self) -> bool:
         """Nobody has answered for a while: what others can do is better given to others."""
-        return self._pulse.silent
+        return self._health.silent
 
     @property
     def call_count(self) -> int:
         """Under way."""
         return len(self._waiting) + len(self._sends)
 
-    def send(self, call: SendCall, timeout_ms: int, told: Told) -> None:
-        """Sets `call.id`. `told` gets the reply, or the error that `call` would have raised, later.
+    def send(self, call: SendCall, timeout_ms: int, on_reply: OnReply) -> None:
+        """Sets `call.id`. `on_reply` gets the reply later, or the error that `call` would raise.
 
         Raises `BrokerUnreachable`, `BadRequest`, `TooManyRequests`: then nothing was sent.
         """
         self._check_takes_calls()
         call_id = call.id = next(self._ids)
-        wait_s = self._gathering.wait_s(self._loop.time(), len(self._sends) + 1)
+        wait_s = self._linger.wait_s(self._loop.time(), len(self._sends) + 1)
         self._frames.put(call, wait_s)
-        self._sends[call_id] = told
+        self._sends[call_id] = on_reply
         self._deadlines.begin(call_id, timeout_ms)
 
     def _check_takes_calls(self) -> None:
@@ -81,15 +81,15 @@ class BrokerLink:
         self._frames.check_room()
 
     def _pass_deadline(self, call_id: int, timeout_ms: int) -> None:
-        told = self._sends.pop(call_id)
-        told(DeadlinePassed(broker=self._broker, timeout_ms=timeout_ms))
+        on_reply = self._sends.pop(call_id)
+        on_reply(DeadlinePassed(broker=self._broker, timeout_ms=timeout_ms))
         self._close_when_done()
 
     async def call(self, call: link.Call | SendCall, timeout_ms: int) -> link.Reply:
         """Sets `call.id`. Raises the broker's error, `BrokerUnreachable`, `BrokerDown`,
         `DeadlinePassed`, `BadRequest` for a call that no frame can hold, `TooManyRequests`."""
         if isinstance(call, SendCall):
-            return await reply_of(lambda told: self.send(call, timeout_ms, told))
+            return await reply_of(lambda on_reply: self.send(call, timeout_ms, on_reply))
         self._check_takes_calls()
         call_id = call.id = next(self._ids)  # the caller may use its object for another call
         self._frames.put(call)
@@ -152,7 +152,7 @@ class BrokerLink:
         self._break("it closed the connection" if wrong is None else str(wrong))
 
     def _look(self) -> None:
-        look = self._pulse.look(self._loop.time())
+        look = self._health.look(self._loop.time())
         if look is Look.LOST:
             self._break("it has not answered for long")
             self._frames.abort()
@@ -176,15 +176,15 @@ class BrokerLink:
             self._frames.close()
 
     def _receive(self, frame: link.Frame) -> None:
-        self._pulse.heard(self._loop.time())
+        self._health.heard(self._loop.time())
         for reply in frame.replies:
             if not reply.id:
                 self._stopping(reply.failure)
                 continue
-            told = self._sends.pop(reply.id, None)
-            if told is not None:
+            on_reply = self._sends.pop(reply.id, None)
+            if on_reply is not None:
                 self._deadlines.end(reply.id)
-                told(outcome_of(reply))
+                on_reply(outcome_of(reply))
                 self._close_when_done()
                 continue
             waiter = self._waiting.get(reply.id)
@@ -206,8 +206,8 @@ class BrokerLink:
                 waiter.set_exception(BrokerDown(broker=self._broker, reason=reason))
         sends, self._sends = self._sends, {}
         self._deadlines.close()
-        for told in sends.values():
-            told(BrokerDown(broker=self._broker, reason=reason))
+        for on_reply in sends.values():
+            on_reply(BrokerDown(broker=self._broker, reason=reason))
         self._frames.close()
 
     async def close(self) -> None:
@@ -221,11 +221,11 @@ def pass_deadline(waiter: "asyncio.Future[link.Reply]", broker: str, timeout_ms:
         waiter.set_exception(DeadlinePassed(broker=broker, timeout_ms=timeout_ms))
 
 
-async def reply_of(send: Callable[[Told], None]) -> link.Reply:
+async def reply_of(send: Callable[[OnReply], None]) -> link.Reply:
     """A send for whoever awaits. Raises what `send` raises or tells."""
     waiter: asyncio.Future[link.Reply] = asyncio.get_running_loop().create_future()
 
-    def told(outcome: Outcome) -> None:
+    def on_reply(outcome: Outcome) -> None:
         if waiter.done():  # its caller was cancelled
             return
         if isinstance(outcome, PopMQError):
@@ -240,7 +240,7 @@ async def reply_of(send: Callable[[Told], None]) -> link.Reply:
         else:
             waiter.set_result(outcome)
 
-    send(told)
+    send(on_reply)
     return await waiter
 
 

@@ -12,7 +12,7 @@ from popmq_common.errors import BrokerUnreachable, PopMQError
 from popmq_common.link.frames import FrameConnection
 from popmq_common.link.sends import SendCall
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.clients.broker_link import BrokerLink, Told
+from popmq_proxy.clients.broker_link import BrokerLink, OnReply
 from popmq_proxy.clients.greeting import greet
 
 CONNECT_S = 3.0
@@ -34,8 +34,8 @@ class Brokers(Protocol):
         """
         ...
 
-    def send(self, broker: str, call: SendCall, timeout_ms: int, told: Told) -> bool:
-        """The same for a send, without a coroutine: `told` gets the reply or the error, later.
+    def send(self, broker: str, call: SendCall, timeout_ms: int, on_reply: OnReply) -> bool:
+        """The same for a send, without a coroutine: `on_reply` gets the reply or the error, later.
 
         False: there is no connection yet and nothing was done, `call` makes one. Raises what
         keeps the call from being sent.
@@ -51,7 +51,7 @@ class Brokers(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ConnectFailure:
     """Why a broker could not be reached, and until when nobody tries again."""
 
     error: PopMQError
@@ -72,19 +72,19 @@ class LinkBrokers:
         secret: bytes,
         tls: ssl.SSLContext | None = None,
         *,
-        gather_ms_max: int = 0,
+        linger_ms_max: int = 0,
     ) -> None:
         """`address` gives a broker's host:port; raises `BrokerUnreachable` for an unknown one.
-        `secret`: what both ends prove that they know; empty: nothing. `gather_ms_max`: see
-        `Gathering`."""
+        `secret`: what both ends prove that they know; empty: nothing. `linger_ms_max`: see
+        `Linger`."""
         self._address = address
         self._secret = secret
         self._tls = tls
-        self._gather_ms_max = gather_ms_max
+        self._linger_ms_max = linger_ms_max
         self._closed = False
         self._links: dict[str, BrokerLink] = {}
         self._connecting: dict[str, asyncio.Task[BrokerLink]] = {}
-        self._failures: OrderedDict[str, Failure] = OrderedDict()
+        self._failures: OrderedDict[str, ConnectFailure] = OrderedDict()
 
     def call(self, broker: str, call: link.Call | SendCall, timeout_ms: int) -> Replying:
         connected = self._links.get(broker)
@@ -92,11 +92,11 @@ class LinkBrokers:
             return connected.call(call, timeout_ms)
         return self._first_call(broker, call, timeout_ms)
 
-    def send(self, broker: str, call: SendCall, timeout_ms: int, told: Told) -> bool:
+    def send(self, broker: str, call: SendCall, timeout_ms: int, on_reply: OnReply) -> bool:
         connected = self._links.get(broker)
         if connected is None or connected.broken:
             return False
-        connected.send(call, timeout_ms, told)
+        connected.send(call, timeout_ms, on_reply)
         return True
 
     def answers(self, broker: str) -> bool:
@@ -176,7 +176,7 @@ class LinkBrokers:
         before = self._failures.pop(broker, None)
         backoff_s = BACKOFF_S if before is None else min(before.backoff_s * 2, BACKOFF_S_MAX)
         retry_at_s = asyncio.get_running_loop().time() + backoff_s
-        self._failures[broker] = Failure(error, backoff_s, retry_at_s)
+        self._failures[broker] = ConnectFailure(error, backoff_s, retry_at_s)
         if len(self._failures) > FAILURES_MAX:
             self._failures.popitem(last=False)
 
@@ -195,7 +195,7 @@ class LinkBrokers:
                     raise
         except (OSError, ValueError) as failed:  # time-outs are among them
             raise BrokerUnreachable(broker=broker, reason=str(failed) or "no answer") from failed
-        return BrokerLink(broker, frames, self._gather_ms_max)
+        return BrokerLink(broker, frames, self._linger_ms_max)
 
     async def close(self) -> None:
         self._closed = True

@@ -7,7 +7,7 @@ import secrets
 
 from popmq_common.errors import BrokerUnreachable, PopMQError
 from popmq_common.link.frames import FrameConnection
-from popmq_common.link.link_secret import NONCE_BYTES, Claim, proof, proves
+from popmq_common.link.link_secret import NONCE_BYTES, SecretClaim, proof, proves
 from popmq_common.link.wire import error_of
 from popmq_internal.v1 import link_pb2 as link
 
@@ -23,8 +23,8 @@ async def greet(frames: FrameConnection, broker: str, secret: bytes) -> None:
         reason = "it has no link secret, or is of a version that cannot prove it; upgrade it first"
         raise BrokerUnreachable(broker=broker, reason=reason)
     parts = broker.encode(), nonce, hello.nonce
-    hello = await _ask(frames, broker, link.Hello(proof=proof(secret, Claim.PROXY, *parts)))
-    if not proves(hello.proof, secret, Claim.BROKER, *parts):
+    hello = await _ask(frames, broker, link.Hello(proof=proof(secret, SecretClaim.PROXY, *parts)))
+    if not proves(hello.proof, secret, SecretClaim.BROKER, *parts):
         reason = "what answers at its address does not know the link's secret"
         raise BrokerUnreachable(broker=broker, reason=reason)
 

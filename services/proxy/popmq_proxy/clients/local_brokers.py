@@ -10,13 +10,13 @@ from itertools import count
 from typing import NamedTuple
 
 from popmq_common.errors import BrokerUnreachable, DeadlinePassed
+from popmq_common.link.coalescer import Coalescer
 from popmq_common.link.sends import SendCall, SendDone
-from popmq_common.link.turn import Turn
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.clients.broker_link import Told, outcome_of, reply_of
+from popmq_proxy.clients.broker_link import OnReply, outcome_of, reply_of
 from popmq_proxy.clients.brokers import Replying
 from popmq_proxy.clients.deadlines import Deadlines
-from popmq_proxy.core.routing.gathering import Gathering
+from popmq_proxy.core.routing.linger import Linger
 
 
 class LocalBroker(NamedTuple):
@@ -27,14 +27,14 @@ class LocalBroker(NamedTuple):
 
 
 class LocalBrokers:
-    def __init__(self, brokers: dict[str, LocalBroker], gather_ms_max: int = 0) -> None:
-        """`gather_ms_max`: see `Gathering`."""
+    def __init__(self, brokers: dict[str, LocalBroker], linger_ms_max: int = 0) -> None:
+        """`linger_ms_max`: see `Linger`."""
         self._brokers = brokers
         self._ids = count(1)
-        self._gathering = Gathering(gather_ms_max)
+        self._linger = Linger(linger_ms_max)
         self._gathered: dict[str, list[link.Call | SendCall]] = {}
-        self._turn = Turn(self._hand_over)
-        self._sends: dict[int, tuple[str, Told]] = {}
+        self._coalescer = Coalescer(self._hand_over)
+        self._sends: dict[int, tuple[str, OnReply]] = {}
         """As many as RPCs are under way, which the front bounds."""
         self._deadlines = Deadlines(self._pass_deadline)
 
@@ -42,7 +42,7 @@ class LocalBrokers:
         found = self._found(broker)
         if isinstance(call, SendCall):
             send = call
-            return reply_of(lambda told: self._send(broker, send, timeout_ms, told))
+            return reply_of(lambda on_reply: self._send(broker, send, timeout_ms, on_reply))
         return self._call(broker, found, call, timeout_ms)
 
     def _found(self, broker: str) -> LocalBroker:
@@ -63,22 +63,22 @@ class LocalBrokers:
     def answers(self, broker: str) -> bool:
         return broker in self._brokers
 
-    def send(self, broker: str, call: SendCall, timeout_ms: int, told: Told) -> bool:
+    def send(self, broker: str, call: SendCall, timeout_ms: int, on_reply: OnReply) -> bool:
         self._found(broker)
-        self._send(broker, call, timeout_ms, told)
+        self._send(broker, call, timeout_ms, on_reply)
         return True
 
-    def _send(self, broker: str, call: SendCall, timeout_ms: int, told: Told) -> None:
+    def _send(self, broker: str, call: SendCall, timeout_ms: int, on_reply: OnReply) -> None:
         call.id = next(self._ids)
-        self._sends[call.id] = broker, told
+        self._sends[call.id] = broker, on_reply
         self._deadlines.begin(call.id, timeout_ms)
         self._gathered.setdefault(broker, []).append(call)
         now_s = asyncio.get_running_loop().time()
-        wait_s = self._gathering.wait_s(now_s, len(self._sends))
+        wait_s = self._linger.wait_s(now_s, len(self._sends))
         if wait_s:
-            self._turn.within(wait_s)
+            self._coalescer.within(wait_s)
         else:
-            self._turn.soon()
+            self._coalescer.soon()
 
     def _hand_over(self) -> None:
         gathered, self._gathered = self._gathered, {}
@@ -92,8 +92,8 @@ class LocalBrokers:
             waiting[1](outcome_of(reply))
 
     def _pass_deadline(self, number: int, timeout_ms: int) -> None:
-        broker, told = self._sends.pop(number)
-        told(DeadlinePassed(broker=broker, timeout_ms=timeout_ms))
+        broker, on_reply = self._sends.pop(number)
+        on_reply(DeadlinePassed(broker=broker, timeout_ms=timeout_ms))
 
     async def close(self) -> None:
         self._deadlines.close()

@@ -33,14 +33,14 @@ class Nameservers(Protocol):
         `CHANGES_S`. Raises `NameserverDown`, `NotServed` by a version before changes were told."""
         ...
 
-    async def each(self) -> list["Standing"]:
+    async def each(self) -> list["NameserverState"]:
         """How each nameserver is; one that does not answer is told, not raised."""
         ...
 
     async def close(self) -> None: ...
 
 
-class Standing(NamedTuple):
+class NameserverState(NamedTuple):
     """A nameserver as this proxy finds it."""
 
     address: str
@@ -71,7 +71,7 @@ class LocalNameservers:
         """Whoever changes a route in this process tells the cache itself."""
         raise NotServed(what="Changes of routes")
 
-    async def each(self) -> list[Standing]:
+    async def each(self) -> list[NameserverState]:
         """None: what is in the same process has no standing of its own."""
         return []
 
@@ -135,7 +135,7 @@ class GrpcNameservers:
             return []
         raise NameserverDown(reason="; ".join(reasons) or "none is configured")
 
-    async def each(self) -> list[Standing]:
+    async def each(self) -> list[NameserverState]:
         asked = [_standing(address, stub) for address, stub in self._by_address.items()]
         return list(await asyncio.gather(*asked))
 
@@ -149,12 +149,12 @@ class GrpcNameservers:
             await channel.close(None)
 
 
-async def _standing(address: str, stub: "ns_grpc.NameserverAsyncStub") -> Standing:
+async def _standing(address: str, stub: "ns_grpc.NameserverAsyncStub") -> NameserverState:
     try:
-        return Standing(address, "", await _describe(stub))
+        return NameserverState(address, "", await _describe(stub))
     except grpc.aio.AioRpcError as failed:
         reason = failed.details() or failed.code().name
-        return Standing(address, reason, ns.DescribeNameserverResponse())
+        return NameserverState(address, reason, ns.DescribeNameserverResponse())
 
 
 async def _describe(stub: "ns_grpc.NameserverAsyncStub") -> ns.DescribeNameserverResponse:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from popmq_common.errors import BrokerUnreachable, NameserverDown, NotServed, TopicNotFound
 from popmq_internal.v1 import nameserver_pb2 as ns
-from popmq_proxy.clients.nameservers import Nameservers, Standing
+from popmq_proxy.clients.nameservers import Nameservers, NameserverState
 from popmq_proxy.core.routing.routes import TopicRoutes, with_those_away
 
 REFRESH_S = 20.0
@@ -31,7 +31,7 @@ UNUSED_S = 300.0  # after its last refresh a route is forgotten; use refreshes i
 
 
 @dataclass(slots=True)
-class Entry:
+class CachedRoutes:
     routes: TopicRoutes
     fetched_s: float
     refresh_s: float  # when it is asked again
@@ -47,7 +47,7 @@ class RouteCache:
     ) -> None:
         self._nameservers = nameservers
         self._now_s = now_s
-        self._entries: OrderedDict[str, Entry] = OrderedDict()
+        self._entries: OrderedDict[str, CachedRoutes] = OrderedDict()
         self._asking: dict[str, asyncio.Task[list[ns.QueueRoute]]] = {}
         self._brokers: list[ns.BrokerInfo] = []
         self._addresses: OrderedDict[str, str] = OrderedDict()
@@ -105,7 +105,7 @@ class RouteCache:
     def learn(self, topic: str, routes: Sequence[ns.QueueRoute]) -> TopicRoutes:
         """From the brokers themselves, while no nameserver answers; soon asked for again."""
         now_s = self._now_s()
-        entry = Entry(TopicRoutes(routes), now_s, now_s + RETRY_S)
+        entry = CachedRoutes(TopicRoutes(routes), now_s, now_s + RETRY_S)
         self._keep(topic, entry)
         return entry.routes
 
@@ -196,7 +196,7 @@ class RouteCache:
         while len(self._addresses) > ADDRESSES_MAX:
             self._addresses.popitem(last=False)
 
-    async def nameservers(self) -> list[Standing]:
+    async def nameservers(self) -> list[NameserverState]:
         return await self._nameservers.each()
 
     def knows(self, broker: str) -> bool:
@@ -265,9 +265,11 @@ class RouteCache:
         now_s = self._now_s()
         before = self._entries.get(topic)
         away_s = {} if before is None else before.away_s
-        self._keep(topic, Entry(TopicRoutes(task.result()), now_s, now_s + REFRESH_S, away_s))
+        self._keep(
+            topic, CachedRoutes(TopicRoutes(task.result()), now_s, now_s + REFRESH_S, away_s)
+        )
 
-    def _keep(self, topic: str, entry: Entry) -> None:
+    def _keep(self, topic: str, entry: CachedRoutes) -> None:
         self._entries[topic] = entry
         self._entries.move_to_end(topic)
         if len(self._entries) > ROUTES_MAX:

@@ -10,7 +10,8 @@ SendWhole = Callable[[Event, bytes, Event], bool]
 """Head, body and trailers in one go. False: the client's windows do not allow that."""
 
 # Beside ASGI's keys our own front's scope has `named`, the headers by name, `accounts`, what the
-# client has of the rooms that all share (room.py), and `whole`, a `SendWhole`.
+# client has of the budgets that all share (client_budgets.py), `whole`, a `SendWhole`, and
+# `decoded`, how far the fast path has got with a request that it declines.
 
 
 class ClientDisconnectedError(Exception):

@@ -1,6 +1,6 @@
 """The grpcio front: the public services on grpc.aio, in this process.
 
-Plaintext on one port and TLS on another; Envoy is the front that tells them apart on one.
+Plaintext on one port and TLS on another; the HTTP/2 front tells them apart on one.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import grpc
 
 from popmq_common import errors as e
 from popmq_proxy.config import ProxyConfig
-from popmq_proxy.front.rpcs import Kind, Rpc, grpc_code
+from popmq_proxy.front.rpcs import Rpc, RpcKind, grpc_code
 from popmq_proxy.rpc.shared.context import CallContext
 
 OPTIONS: list[tuple[str, int]] = [
@@ -61,11 +61,11 @@ class GrpcioFront:
 
 
 def _method(rpc: Rpc) -> "grpc.RpcMethodHandler[Any, Any]":
-    if rpc.kind is Kind.UNARY:
+    if rpc.kind is RpcKind.UNARY:
         return grpc.unary_unary_rpc_method_handler(_unary(rpc), rpc.decode, _serialize)
-    if rpc.kind is Kind.ANSWER:
+    if rpc.kind is RpcKind.ANSWER:
         return grpc.unary_stream_rpc_method_handler(_answer(rpc), rpc.decode, _as_it_is)
-    if rpc.kind is Kind.STREAM:
+    if rpc.kind is RpcKind.STREAM:
         return grpc.unary_stream_rpc_method_handler(_stream(rpc), rpc.decode, _serialize)
     return grpc.stream_stream_rpc_method_handler(_stream(rpc), rpc.decode, _serialize)
 

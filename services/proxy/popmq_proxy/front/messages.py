@@ -1,9 +1,11 @@
-"""A call, and the messages of its request one after the other; what is held of them is counted."""
+"""A call, and the messages of its request one after the other; they count in the request buffer."""
 
+from typing import Any
+
+from popmq_proxy.front.client_budgets import Accounts, Budget
 from popmq_proxy.front.events import Event, Receive, Send, SendWhole
 from popmq_proxy.front.grpc_wire import Code, GrpcError, MessageReader, Unpacking
-from popmq_proxy.front.room import Accounts, Room
-from popmq_proxy.front.steps import Steps
+from popmq_proxy.front.time_slices import TimeSlices
 from popmq_proxy.rpc.shared.context import CallContext
 
 
@@ -14,39 +16,50 @@ class ClientGone(Exception):
 class Call:
     """One RPC under way, and what is held of its request."""
 
-    __slots__ = ("_held_bytes", "_room", "accounts", "context", "receive", "send", "whole")
+    __slots__ = (
+        "_budget",
+        "_held_bytes",
+        "accounts",
+        "context",
+        "decoded",
+        "receive",
+        "send",
+        "whole",
+    )
 
     def __init__(
-        self, scope: Event, context: CallContext, receive: Receive, send: Send, room: Room
+        self, scope: Event, context: CallContext, receive: Receive, send: Send, budget: Budget
     ) -> None:
-        """`room` is that of all requests."""
+        """`budget` is that of all requests."""
         self.context = context
         self.receive = receive
         self.send = send
         self.accounts: Accounts = scope["accounts"]
         """The client's."""
-        self.whole: SendWhole | None = scope.get("whole")
+        self.whole: SendWhole = scope["whole"]
         """Where an answer may leave in one go."""
-        self._room = room
+        self.decoded: Any = None
+        """The request, when it was decoded before it came here."""
+        self._budget = budget
         self._held_bytes = 0
 
     def hold(self, size_bytes: int) -> None:
         """So much now. Raises `GrpcError` when all of them hold too much."""
         grown_bytes = size_bytes - self._held_bytes
-        account = self.accounts.received
-        if grown_bytes > 0 and not self._room.admits(account, grown_bytes):
-            text = f"requests hold nearly all of {self._room.limit} bytes"
+        account = self.accounts.request_buffer
+        if grown_bytes > 0 and not self._budget.admits(account, grown_bytes):
+            text = f"requests hold nearly all of {self._budget.limit} bytes"
             raise GrpcError(Code.RESOURCE_EXHAUSTED, text)
-        self._room.take(account, grown_bytes)
+        self._budget.take(account, grown_bytes)
         self._held_bytes = size_bytes
 
 
 class Messages:
-    def __init__(self, call: Call, first: Event, bytes_max: int, steps: Steps) -> None:
-        """`first` is what came of the request first; `bytes_max` bounds one message; `steps` are
-        those of all calls."""
+    def __init__(self, call: Call, first: Event, bytes_max: int, time_slices: TimeSlices) -> None:
+        """`first` is what came of the request first; `bytes_max` bounds one message; `time_slices`
+        are those of all calls."""
         self._call = call
-        self._steps = steps
+        self._time_slices = time_slices
         self._bytes_max = bytes_max
         self._reader = MessageReader(bytes_max)
         self._ended = False
@@ -93,5 +106,5 @@ class Messages:
             self._call.hold(self._reader.held_bytes + len(message) + unpacking.unpacked_bytes)
             return done
 
-        await self._steps.run(step)
+        await self._time_slices.run(step)
         return unpacking.message()

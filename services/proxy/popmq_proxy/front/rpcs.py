@@ -15,7 +15,7 @@ from popmq_common import errors as e
 from popmq_common.units import KiB, MiB
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_proxy.core.messages.request_shape import check_count
-from popmq_proxy.metrics import Metrics, RpcStats
+from popmq_proxy.metrics import ProxyMetrics, RpcStats
 from popmq_proxy.rpc.methods import Methods
 
 MESSAGING = "apache.rocketmq.v2.MessagingService"
@@ -83,12 +83,12 @@ _GRPC_CODES: list[tuple[type[e.PopMQError], int]] = [
 ]
 
 
-Begin = Callable[[Any, Any, Callable[[Any], None]], bool]
-"""(context, request, told) → whether it was begun. `told` gets the response later, or None when
-`handler` is to try it after all."""
+Begin = Callable[[Any, Any, Callable[[Any, Any], None]], Any]
+"""(context, request, on_reply) → None when it was begun, else what `handler` is to go on with.
+`on_reply` gets the response later, or None and what `handler` is to go on with after all."""
 
 
-class Kind(Enum):
+class RpcKind(Enum):
     UNARY = "one request, one response"
     ANSWER = "one request, an Answer: all responses at once"
     STREAM = "one request, responses as they come"
@@ -99,14 +99,14 @@ class Kind(Enum):
 class Rpc:
     service: str
     name: str
-    kind: Kind
+    kind: RpcKind
     decode: Callable[[bytes], Any]
     """Bytes → the request."""
     handler: Callable[..., Any]
     """(context, request or iterator of requests) → what `kind` says; a PopMQError it raises
     becomes a gRPC status."""
     begin: Begin | None = None
-    """The same without a task, where that is possible (front/direct.py)."""
+    """The same without a task, where that is possible (front/unary_fast_path.py)."""
     stats: RpcStats | None = None
     """For who calls `begin`; `handler` counts by itself."""
     request_bytes_max: int = SMALL_REQUEST_BYTES_MAX
@@ -115,7 +115,7 @@ class Rpc:
     """Of a unary one: its answer may be large, and nothing has happened when it does not arrive."""
 
 
-def rpcs(methods: Methods, metrics: Metrics) -> list[Rpc]:
+def rpcs(methods: Methods, metrics: ProxyMetrics) -> list[Rpc]:
     found = []
     for method in service.DESCRIPTOR.services_by_name["MessagingService"].methods:
         decode = getattr(service, method.input_type.name).FromString
@@ -128,33 +128,33 @@ def rpcs(methods: Methods, metrics: Metrics) -> list[Rpc]:
             decode, bytes_max = _decode_acks, ACKS_BYTES_MAX
         if method.name in methods.unary:
             handler = _counted(methods.unary[method.name], stats, _status_code)
-            kind = Kind.UNARY
+            kind = RpcKind.UNARY
         elif method.name in methods.answers:
             handler = _counted(methods.answers[method.name], stats, _answer_code)
-            kind = Kind.ANSWER
+            kind = RpcKind.ANSWER
         else:
             assert method.name == "Telemetry"
-            handler, kind = methods.client.telemetry, Kind.BIDI
+            handler, kind = methods.client.telemetry, RpcKind.BIDI
         rpc = Rpc(MESSAGING, method.name, kind, decode, handler, begin, stats, bytes_max)
         found.append(rpc)
     for name, (request, served_by) in ADMIN_METHODS.items():
         handler = methods.permission.guarding(name, attrgetter(served_by)(methods))
         brings = name.startswith(_ONLY_LOOK)
         found.append(
-            Rpc(ADMIN, name, Kind.UNARY, request.FromString, handler, brings_messages=brings)
+            Rpc(ADMIN, name, RpcKind.UNARY, request.FromString, handler, brings_messages=brings)
         )
     for name, message in _CONSUMER_METHODS.items():
         handler = _counted(methods.unary[name], metrics.rpc(name), _status_code)
         brings = name == "Pull"
         found.append(
-            Rpc(CONSUMER, name, Kind.UNARY, message.FromString, handler, brings_messages=brings)
+            Rpc(CONSUMER, name, RpcKind.UNARY, message.FromString, handler, brings_messages=brings)
         )
     handler = _counted(methods.answers["Receive"], metrics.rpc("Receive"), _answer_code)
     decode = service.ReceiveMessageRequest.FromString
-    found.append(Rpc(CONSUMER, "Receive", Kind.ANSWER, decode, handler))
+    found.append(Rpc(CONSUMER, "Receive", RpcKind.ANSWER, decode, handler))
     decode = health.HealthCheckRequest.FromString
-    found.append(Rpc(HEALTH, "Check", Kind.UNARY, decode, methods.health.check))
-    found.append(Rpc(HEALTH, "Watch", Kind.STREAM, decode, methods.health.watch))
+    found.append(Rpc(HEALTH, "Check", RpcKind.UNARY, decode, methods.health.check))
+    found.append(Rpc(HEALTH, "Watch", RpcKind.STREAM, decode, methods.health.watch))
     return found
 
 

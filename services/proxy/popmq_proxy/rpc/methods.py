@@ -12,36 +12,36 @@ from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common.errors import NotServed, PopMQError
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_proxy.core.messages.status import status_of
-from popmq_proxy.metrics import Metrics
-from popmq_proxy.rpc.admin.broker_admin import BrokerAdmin
-from popmq_proxy.rpc.admin.cluster import Cluster
-from popmq_proxy.rpc.admin.dead_letters import DeadLetters
-from popmq_proxy.rpc.admin.explain import Explain
-from popmq_proxy.rpc.admin.export import Export
-from popmq_proxy.rpc.admin.find import Find
-from popmq_proxy.rpc.admin.group_admin import GroupAdmin
-from popmq_proxy.rpc.admin.health import Health
-from popmq_proxy.rpc.admin.peers import Peers
-from popmq_proxy.rpc.admin.permission import Permission, read_secret
-from popmq_proxy.rpc.admin.reset import Reset
-from popmq_proxy.rpc.admin.topic_admin import TopicAdmin
-from popmq_proxy.rpc.clients.client import Client
-from popmq_proxy.rpc.clients.consumer import Consumer
-from popmq_proxy.rpc.clients.membership import Membership
-from popmq_proxy.rpc.clients.offsets import Offsets
-from popmq_proxy.rpc.clients.pull import Pull
-from popmq_proxy.rpc.clients.queue_lock import QueueLock
-from popmq_proxy.rpc.clients.route import Route
-from popmq_proxy.rpc.clients.send_back import SendBack
-from popmq_proxy.rpc.messages.ack import Ack
-from popmq_proxy.rpc.messages.recall import Recall
-from popmq_proxy.rpc.messages.receive import Receive
-from popmq_proxy.rpc.messages.send import Send
-from popmq_proxy.rpc.messages.transaction import Transactions
-from popmq_proxy.rpc.messages.transaction_checks import TransactionChecks
+from popmq_proxy.metrics import ProxyMetrics
+from popmq_proxy.rpc.admin.broker_admin import BrokerAdminHandler
+from popmq_proxy.rpc.admin.cluster import ClusterHandler
+from popmq_proxy.rpc.admin.dead_letters import DeadLettersHandler
+from popmq_proxy.rpc.admin.explain import ExplainHandler
+from popmq_proxy.rpc.admin.export import ExportHandler
+from popmq_proxy.rpc.admin.find import FindHandler
+from popmq_proxy.rpc.admin.group_admin import GroupAdminHandler
+from popmq_proxy.rpc.admin.health import HealthHandler
+from popmq_proxy.rpc.admin.peers import PeersHandler
+from popmq_proxy.rpc.admin.permission import PermissionHandler, read_secret
+from popmq_proxy.rpc.admin.reset import ResetHandler
+from popmq_proxy.rpc.admin.topic_admin import TopicAdminHandler
+from popmq_proxy.rpc.clients.client import ClientHandler
+from popmq_proxy.rpc.clients.consumer import ConsumerHandler
+from popmq_proxy.rpc.clients.membership import MembershipHandler
+from popmq_proxy.rpc.clients.offsets import OffsetsHandler
+from popmq_proxy.rpc.clients.pull import PullHandler
+from popmq_proxy.rpc.clients.queue_lock import QueueLockHandler
+from popmq_proxy.rpc.clients.route import RouteHandler
+from popmq_proxy.rpc.clients.send_back import SendBackHandler
+from popmq_proxy.rpc.messages.ack import AckHandler
+from popmq_proxy.rpc.messages.recall import RecallHandler
+from popmq_proxy.rpc.messages.receive import ReceiveHandler
+from popmq_proxy.rpc.messages.send import SendHandler
+from popmq_proxy.rpc.messages.transaction import TransactionsHandler
+from popmq_proxy.rpc.messages.transaction_checks import TransactionChecksHandler
 from popmq_proxy.rpc.shared.answer import Answer
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
-from popmq_proxy.rpc.shared.signs import SignsOfLife
+from popmq_proxy.rpc.shared.heartbeats import Heartbeats
 
 Unary = Callable[[CallContext, Any], Awaitable[Any]]
 
@@ -58,31 +58,35 @@ class Methods:
 
     unary: dict[str, Unary]
     answers: dict[str, Unary]
-    send: Send
-    client: Client
-    signs: SignsOfLife
-    topics: TopicAdmin
-    groups: GroupAdmin
-    brokers: BrokerAdmin
-    dead_letters: DeadLetters
-    transactions: Transactions
-    checks: TransactionChecks
-    find: Find
-    reset: Reset
-    explain: Explain
-    cluster: Cluster
-    peers: Peers
-    export: Export
-    health: Health
-    permission: Permission
+    send: SendHandler
+    client: ClientHandler
+    heartbeats: Heartbeats
+    topics: TopicAdminHandler
+    groups: GroupAdminHandler
+    brokers: BrokerAdminHandler
+    dead_letters: DeadLettersHandler
+    transactions: TransactionsHandler
+    checks: TransactionChecksHandler
+    find: FindHandler
+    reset: ResetHandler
+    explain: ExplainHandler
+    cluster: ClusterHandler
+    peers: PeersHandler
+    export: ExportHandler
+    health: HealthHandler
+    permission: PermissionHandler
 
 
-def methods(upstream: Upstream, metrics: Metrics) -> Methods:
+def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
     """Raises `ConfigError`."""
-    route, send, ack = Route(upstream), Send(upstream), Ack(upstream)
-    signs, transactions = SignsOfLife(upstream), Transactions(upstream)
-    client = Client(upstream, signs)
-    offsets, pull, receive = Offsets(upstream), Pull(upstream), Receive(upstream)
+    route, send, ack = RouteHandler(upstream), SendHandler(upstream), AckHandler(upstream)
+    heartbeats, transactions = Heartbeats(upstream), TransactionsHandler(upstream)
+    client = ClientHandler(upstream, heartbeats)
+    offsets, pull, receive = (
+        OffsetsHandler(upstream),
+        PullHandler(upstream),
+        ReceiveHandler(upstream),
+    )
     unary: dict[str, tuple[Unary, type[Any]]] = {
         "QueryRoute": (route.query_route, service.QueryRouteResponse),
         "QueryAssignment": (route.query_assignment, service.QueryAssignmentResponse),
@@ -96,17 +100,17 @@ def methods(upstream: Upstream, metrics: Metrics) -> Methods:
             ack.forward,
             service.ForwardMessageToDeadLetterQueueResponse,
         ),
-        "RecallMessage": (Recall(upstream).recall_message, service.RecallMessageResponse),
+        "RecallMessage": (RecallHandler(upstream).recall_message, service.RecallMessageResponse),
         "EndTransaction": (transactions.end_transaction, service.EndTransactionResponse),
         "UpdateOffset": (offsets.update_offset, service.UpdateOffsetResponse),
         "GetOffset": (offsets.get_offset, service.GetOffsetResponse),
         "QueryOffset": (offsets.query_offset, service.QueryOffsetResponse),
-        "Pull": (pull.pull, consumer.PullResponse),
-        "Join": (Membership(upstream, route).join, consumer.JoinResponse),
+        "PullHandler": (pull.pull, consumer.PullResponse),
+        "Join": (MembershipHandler(upstream, route).join, consumer.JoinResponse),
         "FixStart": (offsets.fix_start, consumer.FixStartResponse),
-        "SendBack": (SendBack(upstream).send_back, consumer.SendBackResponse),
-        "LockQueues": (QueueLock(upstream).lock_queues, consumer.LockQueuesResponse),
-        "Nack": (Consumer(upstream).nack, consumer.NackResponse),
+        "SendBackHandler": (SendBackHandler(upstream).send_back, consumer.SendBackResponse),
+        "LockQueues": (QueueLockHandler(upstream).lock_queues, consumer.LockQueuesResponse),
+        "Nack": (ConsumerHandler(upstream).nack, consumer.NackResponse),
         "EndPolls": (receive.end_polls, consumer.EndPollsResponse),
         "Heartbeat": (client.heartbeat, service.HeartbeatResponse),
         "NotifyClientTermination": (client.terminate, service.NotifyClientTerminationResponse),
@@ -122,7 +126,7 @@ def methods(upstream: Upstream, metrics: Metrics) -> Methods:
             "ReceiveMessage": _beginning_with_status(
                 receive.receive_message, service.ReceiveMessageResponse, upstream
             ),
-            "Receive": _beginning_with_status(
+            "ReceiveHandler": _beginning_with_status(
                 receive.receive_whole, consumer.ReceiveResponse, upstream
             ),
             "PullMessage": _beginning_with_status(
@@ -131,21 +135,21 @@ def methods(upstream: Upstream, metrics: Metrics) -> Methods:
         },
         send=send,
         client=client,
-        signs=signs,
-        topics=TopicAdmin(upstream),
-        groups=GroupAdmin(upstream),
-        brokers=BrokerAdmin(upstream),
-        dead_letters=DeadLetters(upstream),
+        heartbeats=heartbeats,
+        topics=TopicAdminHandler(upstream),
+        groups=GroupAdminHandler(upstream),
+        brokers=BrokerAdminHandler(upstream),
+        dead_letters=DeadLettersHandler(upstream),
         transactions=transactions,
-        checks=TransactionChecks(upstream),
-        find=Find(upstream),
-        reset=Reset(upstream),
-        explain=Explain(upstream),
-        cluster=Cluster(upstream, metrics),
-        peers=Peers(upstream),
-        export=Export(upstream),
-        health=Health(),
-        permission=Permission(read_secret(upstream.config.admin_secret_file)),
+        checks=TransactionChecksHandler(upstream),
+        find=FindHandler(upstream),
+        reset=ResetHandler(upstream),
+        explain=ExplainHandler(upstream),
+        cluster=ClusterHandler(upstream, metrics),
+        peers=PeersHandler(upstream),
+        export=ExportHandler(upstream),
+        health=HealthHandler(),
+        permission=PermissionHandler(read_secret(upstream.config.admin_secret_file)),
     )
 
 
@@ -155,7 +159,7 @@ def _answering(handler: Unary, response: type[Any], upstream: Upstream) -> Unary
             ctx.client_id  # noqa: B018 - raises when it is missing
             return await handler(ctx, request)
         except Exception as error:
-            return response(status=_told(error, upstream))
+            return response(status=_status_of(error, upstream))
 
     return answer
 
@@ -167,7 +171,7 @@ def _beginning_with_status(handler: Unary, response: type[Any], upstream: Upstre
             answer: Answer = await handler(ctx, request)
             return answer
         except Exception as error:
-            status = _told(error, upstream)
+            status = _status_of(error, upstream)
             return Answer(status.code, [response(status=status).SerializeToString()])
 
     return answer
@@ -180,7 +184,7 @@ def _unsupported(name: str) -> Unary:
     return refuse
 
 
-def _told(error: Exception, upstream: Upstream) -> Any:
+def _status_of(error: Exception, upstream: Upstream) -> Any:
     status = status_of(error)
     if status.code == 50001:  # INTERNAL_SERVER_ERROR: somebody must look
         if isinstance(error, PopMQError):  # a damaged store, say

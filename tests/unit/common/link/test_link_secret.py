@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from popmq_common.link.link_secret import FILE_BYTES_MIN, Claim, proof, proves, read
+from popmq_common.link.link_secret import FILE_BYTES_MIN, SecretClaim, proof, proves, read
 from popmq_common.process.config import ConfigError
 
 
 def test_a_proof_is_of_its_secret_its_claim_and_all_its_parts_alone() -> None:
-    shown = proof(b"secret", Claim.PROXY, b"name", b"nonce")
-    assert proves(shown, b"secret", Claim.PROXY, b"name", b"nonce")
-    assert not proves(shown, b"secreT", Claim.PROXY, b"name", b"nonce")
-    assert not proves(shown, b"secret", Claim.BROKER, b"name", b"nonce")
-    assert not proves(shown, b"secret", Claim.PROXY, b"namen", b"once")
-    assert not proves(shown, b"secret", Claim.PROXY, b"name", b"nonce", b"")
-    assert not proves(b"", b"secret", Claim.PROXY, b"name", b"nonce")
+    shown = proof(b"secret", SecretClaim.PROXY, b"name", b"nonce")
+    assert proves(shown, b"secret", SecretClaim.PROXY, b"name", b"nonce")
+    assert not proves(shown, b"secreT", SecretClaim.PROXY, b"name", b"nonce")
+    assert not proves(shown, b"secret", SecretClaim.BROKER, b"name", b"nonce")
+    assert not proves(shown, b"secret", SecretClaim.PROXY, b"namen", b"once")
+    assert not proves(shown, b"secret", SecretClaim.PROXY, b"name", b"nonce", b"")
+    assert not proves(b"", b"secret", SecretClaim.PROXY, b"name", b"nonce")
 
 
 def test_a_secret_is_read_from_a_variable_or_a_file(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ async def test_sends_of_one_turn_go_together(brokers: LocalBrokers, recording: R
 
 async def test_sends_that_wait_for_others_go_with_them(recording: Recording) -> None:
     brokers = LocalBrokers({"b": recording.broker()})
-    brokers._gathering = until(under_way=3)
+    brokers._linger = until(under_way=3)
     tasks = []
     for _ in range(3):
         assert not recording.batches

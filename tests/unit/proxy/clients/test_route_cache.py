@@ -7,7 +7,7 @@ import pytest
 from popmq_common.errors import BrokerUnreachable, NameserverDown, NotServed, TopicNotFound
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
-from popmq_proxy.clients.nameservers import Standing
+from popmq_proxy.clients.nameservers import NameserverState
 from popmq_proxy.clients.route_cache import (
     AWAY_KEPT_S,
     MISSING_S,
@@ -50,7 +50,7 @@ class Scripted:
             raise NameserverDown(reason="a test")
         return [ns.BrokerInfo(name=n, address=a) for n, a in sorted(self.addresses.items())]
 
-    async def each(self) -> list[Standing]:
+    async def each(self) -> list[NameserverState]:
         return []
 
     async def close(self) -> None:

@@ -10,7 +10,7 @@ from harness.http2_caller import GREETING, OTHER_HOST, Caller, greeted
 
 from popmq_proxy.front.http2 import connection, wire
 from popmq_proxy.front.http2.budgets import idle
-from popmq_proxy.front.http2.budgets.turns import SLICE_S
+from popmq_proxy.front.http2.budgets.scheduler import SLICE_S
 from popmq_proxy.front.http2.wire import Error, Setting
 
 FRAMES: dict[str, Callable[[int], bytes]] = {

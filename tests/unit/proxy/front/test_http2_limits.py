@@ -51,18 +51,18 @@ async def test_a_request_that_never_becomes_whole_is_given_up() -> None:
     await turns()
     assert caller.frames(1) == [(wire.RST_STREAM, 0, wire.NUMBER.pack(Error.CANCEL))]
     assert list(caller.connection.streams.open) == [3], "a call under way may take its time"
-    assert among.arrivals.room.taken == 0
+    assert among.arrivals.budget.taken == 0
 
 
 async def test_half_open_requests_leave_room_for_others() -> None:
     among = shared(arriving_max=64, streams_first=1_000)
     hog, other = await greeted(among), await greeted(among, OTHER_HOST)
     await hog.give(b"".join(hog.head(2 * number + 1) for number in range(200)))
-    assert among.arrivals.room.taken < 64
+    assert among.arrivals.budget.taken < 64
     assert await other.is_served()
     hog.connection.connection_lost(None)
     await turns()
-    assert among.arrivals.room.taken == 0
+    assert among.arrivals.budget.taken == 0
 
 
 async def test_more_streams_are_for_who_keeps_calls_under_way() -> None:
@@ -89,13 +89,13 @@ async def test_a_stream_has_come_with_its_first_whole_message(came: int) -> None
     await caller.give(caller.head(1), caller.head(3))
     await caller.give(wire.frame(wire.DATA, 0, 1, MESSAGE[:came]))
     await caller.give(wire.frame(wire.DATA, 0, 3, MESSAGE[:came]))
-    assert among.arrivals.room.taken == 2
+    assert among.arrivals.budget.taken == 2
     await caller.give(wire.frame(wire.DATA, 0, 3, MESSAGE[came:]))
-    assert among.arrivals.room.taken == 1
+    assert among.arrivals.budget.taken == 1
     pass_time(among, 10.0)
     await turns()
     assert list(caller.connection.streams.open) == [3]
-    assert among.arrivals.room.taken == 0
+    assert among.arrivals.budget.taken == 0
 
 
 async def test_a_large_first_message_is_let_in_and_has_its_time() -> None:
@@ -106,9 +106,9 @@ async def test_a_large_first_message_is_let_in_and_has_its_time() -> None:
     await caller.give(caller.head(1))
     for at in range(0, 3_000, 600):
         await caller.give(wire.frame(wire.DATA, 0, 1, message[at : at + 600]))
-        assert among.arrivals.room.taken == 1
+        assert among.arrivals.budget.taken == 1
     await caller.give(wire.frame(wire.DATA, 0, 1, message[3_000:]))
-    assert among.arrivals.room.taken == 0
+    assert among.arrivals.budget.taken == 0
     pass_time(among, 20.0)
     await turns()
     assert list(caller.connection.streams.open) == [1]
@@ -133,13 +133,13 @@ async def test_an_answer_that_nobody_reads_is_given_up() -> None:
     caller = await greeted(among)
     await caller.give(wire.settings({Setting.INITIAL_WINDOW_SIZE: 0}))
     await caller.give(caller.request(1, b"hello"))
-    assert among.rooms.unread.taken == 5 + WAITING_BYTES
+    assert among.budgets.answer_buffer.taken == 5 + WAITING_BYTES
     pass_time(among, 5.0)
     await caller.give(wire.window_update(1, 1))
     pass_time(among, 9.0)
-    assert among.rooms.unread.taken, "something was read in between"
+    assert among.budgets.answer_buffer.taken, "something was read in between"
     pass_time(among, 2.0)
-    assert among.rooms.unread.taken == 0
+    assert among.budgets.answer_buffer.taken == 0
     assert not caller.connection.streams.open
 
 
@@ -151,11 +151,11 @@ async def test_an_answer_that_has_no_room_to_wait_ends_its_call() -> None:
         await caller.give(caller.request(stream_id, b"hello"))
     calm = wire.NUMBER.pack(Error.ENHANCE_YOUR_CALM)
     assert (wire.RST_STREAM, 0, calm) in caller.frames(39)
-    assert among.rooms.unread.taken <= 8_000
+    assert among.budgets.answer_buffer.taken <= 8_000
     assert await other.is_served()
     caller.connection.connection_lost(None)
     await turns()
-    assert among.rooms.unread.taken == 0
+    assert among.budgets.answer_buffer.taken == 0
 
 
 # --- garbage ---

@@ -7,6 +7,7 @@ import pytest
 from harness.http2 import Client, shared
 from harness.transport import Writes
 
+from popmq_proxy.front.client_budgets import Account
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.flow_control import outgoing
 from popmq_proxy.front.http2.flow_control.outgoing import (
@@ -18,7 +19,6 @@ from popmq_proxy.front.http2.flow_control.outgoing import (
 )
 from popmq_proxy.front.http2.shared import Address, Member
 from popmq_proxy.front.http2.stream import Stream
-from popmq_proxy.front.room import Account
 
 
 async def never_called(*_: object) -> None: ...
@@ -74,7 +74,7 @@ async def test_small_answers_of_a_turn_leave_together() -> None:
 
 async def test_what_waits_counts_until_it_has_left_or_is_forgotten() -> None:
     rig = Rig()
-    unread, own = rig.shared.rooms.unread, WAITING_BYTES
+    unread, own = rig.shared.budgets.answer_buffer, WAITING_BYTES
     one, other = rig.stream(1), rig.stream(3)
     rig.outgoing.grow(1 << 20)
     rig.outgoing.change_stream_window(100)
@@ -94,7 +94,7 @@ async def test_what_waits_has_a_bound() -> None:
     rig.outgoing.change_stream_window(0)
     streams = [rig.stream(number) for number in range(1, 401, 2)]
     kept = [rig.outgoing.data(stream, b"body") for stream in streams]
-    unread = rig.shared.rooms.unread
+    unread = rig.shared.budgets.answer_buffer
     assert 70 < kept.count(True) < 100
     assert unread.taken == kept.count(True) * (4 + WAITING_BYTES)
     for stream in streams:
@@ -104,7 +104,7 @@ async def test_what_waits_has_a_bound() -> None:
 
 async def test_what_the_socket_does_not_take_counts_until_it_does() -> None:
     rig = Rig()
-    unread, transport = rig.shared.rooms.unread, rig.transport
+    unread, transport = rig.shared.budgets.answer_buffer, rig.transport
     transport.held_bytes = 70_000
     rig.outgoing.put(b"x" * EAGER_BYTES)
     assert unread.taken == 70_000, "seen before the next write"
@@ -129,7 +129,7 @@ async def test_without_room_only_who_reads_gets_a_small_answer() -> None:
     rig.outgoing.change_stream_window(1 << 20)
     rig.outgoing.grow(1 << 20)
     assert rig.outgoing.takes(rig.stream(1), 200_000)
-    rig.shared.rooms.unread.take(Account(), 300_000)
+    rig.shared.budgets.answer_buffer.take(Account(), 300_000)
     assert not rig.outgoing.takes(rig.stream(1), 200_000)
     assert rig.outgoing.takes(rig.stream(1), FREE_BYTES)
     rig.transport.held_bytes = 1
@@ -183,7 +183,7 @@ async def test_a_window_for_all_streams_lets_thousands_go_on(
         assert slices < 1_000
     assert slices > 50
     assert not any(stream.outgoing for stream in streams)
-    assert rig.shared.rooms.unread.taken == 0
+    assert rig.shared.budgets.answer_buffer.taken == 0
 
 
 async def test_each_slice_sends_something_though_the_client_changes_all_windows_between() -> None:

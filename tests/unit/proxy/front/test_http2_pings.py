@@ -7,11 +7,11 @@ import pytest
 from harness.http2 import shared
 from harness.transport import Writes
 
+from popmq_proxy.front.client_budgets import Account
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.flow_control.outgoing import Outgoing
 from popmq_proxy.front.http2.pings import ANSWER_GAP_S, LITTLE_BYTES, WAITING_MAX, Pings
 from popmq_proxy.front.http2.shared import Address, Member
-from popmq_proxy.front.room import Account
 
 
 class Timer:

@@ -5,8 +5,8 @@ from harness.http2 import shared, turns
 from harness.http2_caller import OTHER_HOST, Caller, greeted
 
 from popmq_proxy.front.http2 import connection, wire
-from popmq_proxy.front.http2.budgets import turns as turns_module
-from popmq_proxy.front.http2.budgets.turns import SLICE_S
+from popmq_proxy.front.http2.budgets import scheduler as turns_module
+from popmq_proxy.front.http2.budgets.scheduler import SLICE_S
 from popmq_proxy.front.http2.flow_control import outgoing
 from popmq_proxy.front.http2.shared import Shared
 from popmq_proxy.front.http2.wire import Error, Setting

@@ -12,7 +12,7 @@ from typing import Protocol
 import grpc
 from google.protobuf.message import Message
 
-from popmq_common.link.link_secret import Claim, proof
+from popmq_common.link.link_secret import SecretClaim, proof
 from popmq_common.process.logs import Log
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
@@ -62,7 +62,7 @@ class GrpcAnnouncer:
 
     async def register(self, request: ns.RegisterRequest) -> bool:
         with _lost():
-            proven = await self._proven(Claim.REGISTER, request)
+            proven = await self._proven(SecretClaim.REGISTER, request)
             request = request if proven is None else ns.RegisterRequest(proven=proven)
             response = await self._stub.Register(request, timeout=CALL_S)
         if response.identity_before:
@@ -71,7 +71,7 @@ class GrpcAnnouncer:
 
     async def update(self, request: ns.UpdateRequest) -> bool:
         try:
-            proven = await self._proven(Claim.UPDATE, request)
+            proven = await self._proven(SecretClaim.UPDATE, request)
             request = request if proven is None else ns.UpdateRequest(proven=proven)
             return (await self._stub.Update(request, timeout=CALL_S)).known
         except grpc.aio.AioRpcError as failed:
@@ -82,7 +82,7 @@ class GrpcAnnouncer:
     async def heartbeat(self, broker: ns.BrokerInfo) -> bool:
         with _lost():
             request = ns.HeartbeatRequest(broker=broker)
-            proven = await self._proven(Claim.HEARTBEAT, request)
+            proven = await self._proven(SecretClaim.HEARTBEAT, request)
             request = request if proven is None else ns.HeartbeatRequest(proven=proven)
             return (await self._stub.Heartbeat(request, timeout=CALL_S)).known
 
@@ -90,13 +90,13 @@ class GrpcAnnouncer:
         try:
             with _lost():
                 request = ns.UnregisterRequest(broker=broker)
-                proven = await self._proven(Claim.UNREGISTER, request)
+                proven = await self._proven(SecretClaim.UNREGISTER, request)
                 request = request if proven is None else ns.UnregisterRequest(proven=proven)
                 await self._stub.Unregister(request, timeout=CALL_S)
         finally:
             await self._channel.close(None)
 
-    async def _proven(self, claim: Claim, request: Message) -> ns.Proven | None:
+    async def _proven(self, claim: SecretClaim, request: Message) -> ns.Proven | None:
         """None: it goes as it is, for we have no secret, or the nameserver asks for none."""
         if not self._secret:
             return None

@@ -28,7 +28,7 @@ from popmq_broker.store.index.index_kept import UnindexedRecords
 from popmq_broker.store.log.commit_log import CommitLog, ScanEnd
 from popmq_broker.store.queues.drafts import Pending
 from popmq_common.errors import Corrupt, DiskFull, IndexBehind, IndexDamaged
-from popmq_common.link.turn import Turn
+from popmq_common.link.coalescer import Coalescer
 from popmq_common.process.logs import Log
 from popmq_common.records.record import Record
 
@@ -71,7 +71,7 @@ class Index:
         self._new_names = False
         """Of files that are not yet on disk."""
         self._saving = asyncio.Lock()
-        self._turns = Turn(self._turn)
+        self._turns = Coalescer(self._turn)
         self._full_disk = self._closed = False
         self.failed: Corrupt | OSError | None = None
         """Why it has stopped."""

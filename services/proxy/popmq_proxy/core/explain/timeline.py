@@ -7,7 +7,7 @@ from popmq_common.records import properties as names
 from popmq_common.words import counted
 from popmq_common.words import moment as when
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core.explain.verdict import State, verdicts
+from popmq_proxy.core.explain.verdict import VerdictState, verdicts
 
 _NACKS = {
     link.NACK_KIND_COUNTED: "a failed attempt",
@@ -50,7 +50,7 @@ def _unknown(message_id: str, topic: str, facts: Mapping[str, link.ExplainReply]
     hint = (
         "an id is 34 characters that its sender was answered; a key is found by popmq message find"
     )
-    return admin.Verdict(state=State.UNKNOWN.value, text=text, hint=hint)
+    return admin.Verdict(state=VerdictState.UNKNOWN.value, text=text, hint=hint)
 
 
 def _notes(broker: str, reply: link.ExplainReply) -> Iterator[str]:

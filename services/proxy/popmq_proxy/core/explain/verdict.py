@@ -17,7 +17,7 @@ SILENT_MS = 60_000
 """A group whose last receive is longer ago, and that has none waiting, has no consumer."""
 
 
-class State(StrEnum):
+class VerdictState(StrEnum):
     """The word for programs."""
 
     READY = "ready"
@@ -48,7 +48,7 @@ class State(StrEnum):
 
 
 def _say(
-    state: State, text: str, *, until_ms: int = 0, hint: str = "", visible: bool = False
+    state: VerdictState, text: str, *, until_ms: int = 0, hint: str = "", visible: bool = False
 ) -> admin.Verdict:
     return admin.Verdict(
         state=state.value, text=text, until_ms=until_ms, hint=hint, visible=visible
@@ -78,7 +78,7 @@ def _for_all(facts: link.ExplainReply) -> admin.Verdict | None:
         due = f"at {when(last.due_ms)}" if last.due_ms else "when its delay level is over"
         hint = "popmq recall takes it back, with the handle that its sender got"
         text = f"it waits for its time and comes {due}"
-        return _say(State.DELAYED, text, until_ms=last.due_ms, hint=hint)
+        return _say(VerdictState.DELAYED, text, until_ms=last.due_ms, hint=hint)
     if any(not copy.unreadable for copy in messages):
         return None
     retries = _of_kind(facts, link.COPY_KIND_RETRY, link.COPY_KIND_DEAD_LETTER)
@@ -86,22 +86,22 @@ def _for_all(facts: link.ExplainReply) -> admin.Verdict | None:
         return None
     if messages or retries:
         return _say(
-            State.EXPIRED,
+            VerdictState.EXPIRED,
             f"it is gone from topic {(messages or retries)[-1].topic}: retention has deleted it, "
             "or the topic was deleted",
         )
     if _of_kind(facts, link.COPY_KIND_RECALL):
-        return _say(State.RECALLED, "it was recalled before its time and will not come")
+        return _say(VerdictState.RECALLED, "it was recalled before its time and will not come")
     transaction = _transaction(facts)
     if transaction is not None:
         return transaction
     if _of_kind(facts, link.COPY_KIND_DELAYED):
         text = "its time has come, and what was delivered is not there any more"
-        return _say(State.EXPIRED, text)
+        return _say(VerdictState.EXPIRED, text)
     if facts.expired_entries:
         since = f"; the log begins at {when(facts.log_from_ms)}" if facts.log_from_ms else ""
         text = f"retention has deleted it: the index knows the id, the log does not{since}"
-        return _say(State.EXPIRED, text)
+        return _say(VerdictState.EXPIRED, text)
     return None
 
 
@@ -109,7 +109,7 @@ def _transaction(facts: link.ExplainReply) -> admin.Verdict | None:
     """Of a half message without a final one."""
     if _of_kind(facts, link.COPY_KIND_GIVEN_UP):
         return _say(
-            State.GIVEN_UP,
+            VerdictState.GIVEN_UP,
             "no producer settled its transaction in time; it lies in TRANS_CHECK_MAX_TIME_TOPIC",
             hint="send it again if it is still wanted",
         )
@@ -120,13 +120,13 @@ def _transaction(facts: link.ExplainReply) -> admin.Verdict | None:
     if last.waits:
         asked = f"producers were asked {counted(last.checks, 'time')}"
         return _say(
-            State.HALF,
+            VerdictState.HALF,
             f"its transaction is not settled; {asked}, next at {when(last.due_ms)}",
             until_ms=last.due_ms,
             hint="popmq transaction list, then commit or rollback",
         )
     sure = "" if last.outcome else "; the broker remembers no more than that it was not committed"
-    return _say(State.ROLLED_BACK, f"its transaction was rolled back{sure}")
+    return _say(VerdictState.ROLLED_BACK, f"its transaction was rolled back{sure}")
 
 
 def _by_group(facts: link.ExplainReply) -> Iterator[admin.Verdict]:
@@ -140,7 +140,7 @@ def _by_group(facts: link.ExplainReply) -> Iterator[admin.Verdict]:
     if messages and not groups:
         topic = messages[-1].topic
         yield _say(
-            State.UNREAD,
+            VerdictState.UNREAD,
             f"no group has received of topic {topic} yet; the message waits in its queue",
             hint=f"popmq receive {topic} --group GROUP",
         )
@@ -159,7 +159,7 @@ def _of_group(group: str, facts: link.ExplainReply) -> admin.Verdict:
             if standing.group == group and _is_of(standing, copy.stored):
                 return _of_standing(standing, copy, facts)
     text = f"what group {group} had of it is gone: retention has deleted it"
-    return _say(State.EXPIRED, text)
+    return _say(VerdictState.EXPIRED, text)
 
 
 def _concerns(copy: link.KnownCopy, group: str) -> bool:
@@ -183,12 +183,12 @@ def _dead(group: str, copy: link.KnownCopy) -> admin.Verdict:
     text = f"a dead letter of group {group} since {since}, after {attempts}: {reason}"
     if copy.unreadable:
         text += "; it was purged since, or retention has deleted it"
-        return _say(State.EXPIRED, text)
+        return _say(VerdictState.EXPIRED, text)
     if copy.redriven:
         text += "; it was sent again since, and that message is gone"
-        return _say(State.REDRIVEN, text)
+        return _say(VerdictState.REDRIVEN, text)
     message_id = named.get(names.UNIQ_KEY, "")
-    return _say(State.DEAD, text, hint=f"popmq dlq redrive {group} --id {message_id}")
+    return _say(VerdictState.DEAD, text, hint=f"popmq dlq redrive {group} --id {message_id}")
 
 
 def _of_standing(
@@ -197,10 +197,10 @@ def _of_standing(
     group = standing.group
     if not standing.group_exists:
         hint = f"popmq group create {group} --from first"
-        return _say(State.NO_GROUP, f"group {group} does not exist", hint=hint)
+        return _say(VerdictState.NO_GROUP, f"group {group} does not exist", hint=hint)
     if not standing.readable:
         text = f"topic {copy.topic} is not readable, by its permission"
-        return _say(State.NOT_READABLE, text)
+        return _say(VerdictState.NOT_READABLE, text)
     if standing.HasField("held"):
         return _held(standing, facts.now_ms)
     if standing.HasField("blocked_by"):
@@ -222,16 +222,16 @@ def _held(standing: link.Standing, now_ms: int) -> admin.Verdict:
             f"group {group} gave attempt {held.attempt} back at {when(held.pop_time_ms)}"
             f" ({counted}{often}){reason}; it comes again at {until}"
         )
-        return _say(State.RETRY_WAIT, text, until_ms=held.due_ms)
+        return _say(VerdictState.RETRY_WAIT, text, until_ms=held.due_ms)
     who = f"client {held.client_id}" if held.client_id else f"a consumer of group {group}"
     attempt = f"attempt {held.attempt} of {standing.max_attempts}, lease {held.generation}{often}"
     if held.due_ms <= now_ms:
         text = f"the lease of {who} ended at {until} without an ack; it comes again in a moment"
-        return _say(State.ENDING, text, until_ms=now_ms)
+        return _say(VerdictState.ENDING, text, until_ms=now_ms)
     text = f"{who} holds it since {when(held.pop_time_ms)}, until {until} ({attempt})"
     if held.client_id:
         text += "; the client's signs of life make that longer"
-    return _say(State.LEASED, text, until_ms=held.due_ms)
+    return _say(VerdictState.LEASED, text, until_ms=held.due_ms)
 
 
 def _blocked(standing: link.Standing) -> admin.Verdict:
@@ -239,7 +239,9 @@ def _blocked(standing: link.Standing) -> admin.Verdict:
     name = before.message_id or f"the message at offset {before.offset}"
     how = f"is held until {when(before.due_ms)}" if before.held else "has failed and comes first"
     text = f"message group {standing.message_group} is in order: {name} before it {how}"
-    return _say(State.BLOCKED, text, hint=f"popmq explain {name}" if before.message_id else "")
+    return _say(
+        VerdictState.BLOCKED, text, hint=f"popmq explain {name}" if before.message_id else ""
+    )
 
 
 def _often(handed_out: int, attempts: int, standing: link.Standing) -> str:
@@ -253,27 +255,27 @@ def _to_come(standing: link.Standing, copy: link.KnownCopy, now_ms: int) -> admi
     group = standing.group
     if standing.filtered:
         text = f"group {group} will pass it over: its last receive asked for {standing.filter}"
-        return _say(State.FILTERED, text)
+        return _say(VerdictState.FILTERED, text)
     if standing.pulled_by:
         text = f"consumer {standing.pulled_by} pulls this queue alone, by the access lock"
-        return _say(State.LOCKED, text)
+        return _say(VerdictState.LOCKED, text)
     if standing.in_flight_max and standing.in_flight >= standing.in_flight_max:
         held = counted(standing.in_flight, "message")
         text = f"group {group} holds {held} of the queue, the most allowed"
-        return _say(State.CAPPED, text, hint="ack what is held")
+        return _say(VerdictState.CAPPED, text, hint="ack what is held")
     hint = _no_consumer(standing, now_ms)
     backlog = max(0, standing.offset - standing.position)
     if backlog:
         before = counted(backlog, "message")
         text = f"group {group} has not reached it: {before} of its queue before it"
-        return _say(State.BEHIND, text, hint=hint)
+        return _say(VerdictState.BEHIND, text, hint=hint)
     again = f", attempt {standing.attempts + 1}" if standing.attempts else ""
     attempts = standing.attempts if standing.fifo else copy.stored.reconsume_times
     again += _often(standing.handed_out, attempts, standing)
     text = f"the next receive of group {group} may get it{again}"
     if standing.reason:
         text += f"; the last attempt failed: {standing.reason}"
-    return _say(State.READY, text, hint=hint, visible=True)
+    return _say(VerdictState.READY, text, hint=hint, visible=True)
 
 
 def _no_consumer(standing: link.Standing, now_ms: int) -> str:
@@ -294,26 +296,26 @@ def _past(standing: link.Standing, copy: link.KnownCopy, facts: link.ExplainRepl
     if not standing.has_received:
         start = standing.consume_from.lower()
         text = f"group {group} has not received yet and will start behind it (from {start})"
-        return _say(State.BEFORE_START, text, hint=go_back)
+        return _say(VerdictState.BEFORE_START, text, hint=go_back)
     own = [line for line in facts.journal if line.group == group]
     acked = _last(
         line for line in own if line.kind == link.JOURNAL_KIND_ACKED and _is(line, standing)
     )
     if acked is not None:
-        return _say(State.ACKED, f"group {group} acked it at {when(acked.at_ms)}")
+        return _say(VerdictState.ACKED, f"group {group} acked it at {when(acked.at_ms)}")
     if standing.ended == "acked":
-        return _say(State.ACKED, f"group {group} acked it")
+        return _say(VerdictState.ACKED, f"group {group} acked it")
     skipped = _skipped(standing, own)
     if skipped:
-        return _say(State.SKIPPED, f"group {group} {skipped}", hint=go_back)
+        return _say(VerdictState.SKIPPED, f"group {group} {skipped}", hint=go_back)
     if standing.filtered:
         text = f"group {group} passed it over: its receives ask for {standing.filter}"
-        return _say(State.FILTERED, text)
+        return _say(VerdictState.FILTERED, text)
     text = (
         f"group {group} is done with it; that was settled before what the broker remembers: "
         "acked, filtered out, or the group began behind it"
     )
-    return _say(State.SETTLED, text)
+    return _say(VerdictState.SETTLED, text)
 
 
 def _skipped(standing: link.Standing, own: Iterable[link.JournalLine]) -> str:

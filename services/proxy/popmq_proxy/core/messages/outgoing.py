@@ -1,4 +1,4 @@
-"""Messages that a client sends → the call that stores them, and what it gets back.
+"""Messages that a client sends → the records that are stored, and what it gets back.
 
 System properties become RocketMQ's named properties beside the user's. The way back is
 `delivery.py`. The protobuf is written by hand (the call in popmq_common/link/sends.py): 2 µs for a
@@ -13,7 +13,7 @@ from typing import Final
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_common.errors import MessagesCorrupted
 from popmq_common.link.protowire import sized, varint
-from popmq_common.link.sends import OutgoingRecord, SendCall
+from popmq_common.link.sends import OutgoingRecord
 from popmq_common.records import hosts, transaction_id
 from popmq_common.records import properties as names
 from popmq_common.records.transaction_id import TransactionId
@@ -78,16 +78,6 @@ def _properties(message: v2.Message, system: v2.SystemProperties, peer: str) -> 
             properties[names.IMMUNITY_S] = str(duration.seconds)
     properties[names.BORN_HOST] = system.born_host or peer
     return properties
-
-
-def call(
-    topic: str,
-    queue_id: int,
-    records: Sequence[OutgoingRecord],
-    kind: link.SendKind.ValueType = link.SEND_KIND_NORMAL,
-) -> SendCall:
-    """Stores `records` in that queue."""
-    return SendCall(topic, queue_id, records, kind)
 
 
 def recall_handle(topic: str, broker: str, message: v2.Message) -> bytes:

@@ -19,13 +19,13 @@ MESSAGE_ID_BYTES_MAX: Final = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class MessageLimits:
     body_bytes: int
     properties_bytes: int
     properties_count: int
 
 
-def check_message(message: v2.Message, limits: Limits) -> None:
+def check_message(message: v2.Message, limits: MessageLimits) -> None:
     """Raises the error whose code official clients expect."""
     system = message.system_properties
     body_bytes = len(message.body)
@@ -120,7 +120,7 @@ def _check_message_group(group: str) -> None:
     _check_text(group, e.IllegalMessageGroup)
 
 
-def _check_properties(message: v2.Message, limits: Limits) -> None:
+def _check_properties(message: v2.Message, limits: MessageLimits) -> None:
     properties = message.user_properties
     system = message.system_properties
     if not properties and not system.keys and len(system.tag) * 4 <= limits.properties_bytes:

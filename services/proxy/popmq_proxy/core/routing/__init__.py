@@ -1,1 +1,1 @@
-"""Which queue of which broker: routes, turns, allocation, where groups start."""
+"""Which queue of which broker: routes, round robin, allocation, where groups start."""

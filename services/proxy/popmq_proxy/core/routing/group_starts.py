@@ -19,7 +19,7 @@ AT_ONCE_MS: Final = 2_500
 has started: Settings are answered after 3 s at the latest, a receive when all is fixed."""
 
 
-class Key(NamedTuple):
+class StartOf(NamedTuple):
     group: str
     topic: str
 
@@ -35,7 +35,7 @@ class From(NamedTuple):
 AS_THE_GROUP: Final = From()
 
 
-class Told(NamedTuple):
+class BrokerStart(NamedTuple):
     """What a broker said of the group's start in the topic."""
 
     at_ms: int = 0
@@ -53,7 +53,7 @@ class Told(NamedTuple):
         return self.is_old or self.at_ms > 0
 
 
-class Beginning(NamedTuple):
+class StartToFix(NamedTuple):
     """What brokers without a start are told."""
 
     at_ms: int
@@ -64,7 +64,7 @@ class Beginning(NamedTuple):
 
 
 @dataclass(slots=True)
-class Standing:
+class KnownStart:
     heard_ms: int = 0
     """When a consumer of the group was first heard of; 0: never, or the start is known."""
     at_ms: int = 0
@@ -80,11 +80,11 @@ class Standing:
 class GroupStarts:
     def __init__(self, kept_max: int = KEPT_MAX) -> None:
         self._kept_max = kept_max
-        self._kept: OrderedDict[Key, Standing] = OrderedDict()
-        self._owed: dict[Key, None] = {}
+        self._kept: OrderedDict[StartOf, KnownStart] = OrderedDict()
+        self._owed: dict[StartOf, None] = {}
         """In the order in which they came; a subset of `_kept`."""
 
-    def lacking(self, key: Key, brokers: Sequence[str]) -> list[str]:
+    def lacking(self, key: StartOf, brokers: Sequence[str]) -> list[str]:
         """Brokers that have to be asked before a receive may be answered."""
         kept = self._kept.get(key)
         if kept is None:
@@ -96,7 +96,7 @@ class GroupStarts:
             kept.seen = brokers
         return found
 
-    def heard(self, key: Key, now_ms: int) -> int:
+    def heard(self, key: StartOf, now_ms: int) -> int:
         """A consumer of the group is there. From when on what is sent is for the group, if it has
         not started yet: since the first such consumer."""
         kept = self._of(key)
@@ -105,7 +105,7 @@ class GroupStarts:
         kept.heard_ms = kept.heard_ms or now_ms
         return min(kept.heard_ms, now_ms)
 
-    def told(self, key: Key, told: Mapping[str, Told]) -> None:
+    def told(self, key: StartOf, told: Mapping[str, BrokerStart]) -> None:
         """A broker that had the start and has it no more: the group was deleted. But if another
         one still has it, the broker's disk is a new one."""
         kept = self._kept.get(key)
@@ -121,14 +121,14 @@ class GroupStarts:
 
     def beginning(
         self,
-        key: Key,
-        told: Mapping[str, Told],
+        key: StartOf,
+        told: Mapping[str, BrokerStart],
         *,
         heard_ms: int,
         now_ms: int,
         start: From | None,
         all_told: bool,
-    ) -> Beginning | None:
+    ) -> StartToFix | None:
         """By what brokers have told just now, or what is remembered here.
 
         Where nobody knows a start, one is made, as `start` says; None: none is made. If some broker
@@ -140,21 +140,21 @@ class GroupStarts:
         if kept is not None and kept.at_ms:
             known.append((kept.at_ms, kept.start))
         if known:
-            return Beginning(*min(known), is_now=False)
+            return StartToFix(*min(known), is_now=False)
         if start is None:
             return None
-        return Beginning(heard_ms, start, is_now=all_told and now_ms - heard_ms <= AT_ONCE_MS)
+        return StartToFix(heard_ms, start, is_now=all_told and now_ms - heard_ms <= AT_ONCE_MS)
 
-    def knows(self, key: Key) -> bool:
+    def knows(self, key: StartOf) -> bool:
         kept = self._kept.get(key)
         return kept is not None and kept.at_ms > 0
 
-    def knowing(self, key: Key) -> set[str]:
+    def knowing(self, key: StartOf) -> set[str]:
         """Brokers that have the start, by what is remembered here."""
         kept = self._kept.get(key)
         return set() if kept is None else set(kept.fixed)
 
-    def begun(self, key: Key, at_ms: int, start: From, brokers: Mapping[str, bool]) -> None:
+    def begun(self, key: StartOf, at_ms: int, start: From, brokers: Mapping[str, bool]) -> None:
         """The group starts there. `brokers`: whether each has it on its disk now; the others are
         owed it."""
         kept = self._of(key)
@@ -167,7 +167,7 @@ class GroupStarts:
         else:
             self._owed.pop(key, None)
 
-    def refused(self, key: Key, broker: str) -> None:
+    def refused(self, key: StartOf, broker: str) -> None:
         """The broker has said that it has no start, or not the group. One that is owed it has still
         to be told, before its next receive; of one that had it the group was deleted."""
         kept = self._kept.get(key)
@@ -181,14 +181,14 @@ class GroupStarts:
         if not kept.owed:
             self._owed.pop(key, None)
 
-    def owed(self) -> Iterator[tuple[Key, list[str]]]:
+    def owed(self) -> Iterator[tuple[StartOf, list[str]]]:
         """The brokers that each start is owed to; the table may change meanwhile."""
         for key in list(self._owed):
             kept = self._kept.get(key)
             if kept is not None and kept.owed:
                 yield key, sorted(kept.owed)
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: StartOf) -> None:
         """The group was deleted."""
         self._kept.pop(key, None)
         self._owed.pop(key, None)
@@ -197,10 +197,10 @@ class GroupStarts:
         for key in [key for key in self._kept if key.group == group]:
             self.forget(key)
 
-    def _of(self, key: Key) -> Standing:
+    def _of(self, key: StartOf) -> KnownStart:
         kept = self._kept.get(key)
         if kept is None:
-            kept = self._kept[key] = Standing()
+            kept = self._kept[key] = KnownStart()
             if len(self._kept) > self._kept_max:
                 oldest, _ = self._kept.popitem(last=False)
                 self._owed.pop(oldest, None)

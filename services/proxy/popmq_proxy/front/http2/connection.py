@@ -1,7 +1,7 @@
 """One client's connection: bytes in, frames to those who know what to do with them, in slices.
 
 What a client may take is bounded, and so is the time that its frames have in one turn of the loop
-(turns.py). A client that does not read is not read from.
+(budgets/scheduler.py). A client that does not read is not read from.
 
 Source: RFC 9113.
 """
@@ -14,7 +14,7 @@ from typing import Final, cast
 from popmq_common.units import KiB, MiB
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.budgets.idle import LONG_BYTES, REFUSED_STREAM
-from popmq_proxy.front.http2.budgets.turns import SLICE_S, Worker
+from popmq_proxy.front.http2.budgets.scheduler import SLICE_S, ConnectionWorker
 from popmq_proxy.front.http2.control import Control
 from popmq_proxy.front.http2.flow_control.outgoing import Outgoing
 from popmq_proxy.front.http2.open_streams import App
@@ -37,14 +37,14 @@ NOTHING: Final = -1
 Handler = Callable[[int, int, bytes], None]
 
 
-class Connection(asyncio.Protocol):
+class Http2Connection(asyncio.Protocol):
     transport: asyncio.Transport
     outgoing: Outgoing
     streams: Streams
     pings: Pings
     _control: Control
     _member: Member
-    _worker: Worker
+    _worker: ConnectionWorker
 
     def __init__(
         self,
@@ -52,13 +52,13 @@ class Connection(asyncio.Protocol):
         shared: Shared,
         address: Address,
         peer: tuple[str, int],
-        ended: Callable[["Connection"], None],
+        ended: Callable[["Http2Connection"], None],
     ) -> None:
         """`ended` is called once, when the connection is gone."""
         self._app = app
         self._shared = shared
         self._limits = shared.limits
-        self._turns = shared.turns
+        self._scheduler = shared.scheduler
         self._address = address
         self.peer = peer
         self._ended = ended
@@ -140,7 +140,7 @@ class Connection(asyncio.Protocol):
         self.streams.lose()
         self._member.leave()
         self._ended(self)
-        self._turns.wait(self._worker)
+        self._scheduler.wait(self._worker)
 
     def _part(self) -> None:
         """Let go of what knows this object, so that its memory is free at once, and not when the
@@ -212,7 +212,8 @@ class Connection(asyncio.Protocol):
 
     def _forget_data(self) -> None:
         self._data, self._held, self._block = b"", bytearray(), None
-        self._shared.rooms.received.give(self._member.accounts.received, self._counted_bytes)
+        account = self._member.accounts.request_buffer
+        self._shared.budgets.request_buffer.give(account, self._counted_bytes)
         self._counted_bytes = 0
 
     # --- bytes in ---
@@ -235,14 +236,14 @@ class Connection(asyncio.Protocol):
             data = bytes(self._held)
             self._held = bytearray()
         self._data, self._at = data, 0
-        if self._turns.is_over:
+        if self._scheduler.is_over:
             self._wait()
         else:
             self._work()
 
     def _wait(self) -> None:
         self._waits = True
-        self._turns.wait(self._worker)
+        self._scheduler.wait(self._worker)
         self._read_or_not()
 
     def _work(self) -> None:
@@ -255,7 +256,7 @@ class Connection(asyncio.Protocol):
         if self.outgoing.goes_on and not self._closing:
             done = self.outgoing.go_on(until_s) and done
         now_s = monotonic()
-        self._turns.charge(worker, now_s, now_s - began_s + worker.owed_s)
+        self._scheduler.charge(worker, now_s, now_s - began_s + worker.owed_s)
         if not done:
             self._wait()
         elif self._lost:
@@ -324,10 +325,10 @@ class Connection(asyncio.Protocol):
         grown_bytes = len(self._held) + waiting_bytes - self._counted_bytes
         if not grown_bytes:
             return
-        room, account = self._shared.rooms.received, self._member.accounts.received
-        if grown_bytes > 0 and not room.admits(account, grown_bytes):
+        budget, account = self._shared.budgets.request_buffer, self._member.accounts.request_buffer
+        if grown_bytes > 0 and not budget.admits(account, grown_bytes):
             raise ConnectionBroken(Error.ENHANCE_YOUR_CALM, "no room for unfinished requests")
-        room.take(account, grown_bytes)
+        budget.take(account, grown_bytes)
         self._counted_bytes += grown_bytes
 
     def _greet(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from popmq_proxy.front.events import ClientDisconnectedError, Event, Receive, Send
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.budgets import idle
-from popmq_proxy.front.http2.budgets.ended import EndedEarly
+from popmq_proxy.front.http2.budgets.ended_streams import EndedStreams
 from popmq_proxy.front.http2.flow_control.incoming import Incoming
 from popmq_proxy.front.http2.flow_control.outgoing import Outgoing
 from popmq_proxy.front.http2.shared import Member, Shared
@@ -58,16 +58,16 @@ class OpenStreams:
         self._loop = asyncio.get_running_loop()
         self._fresh: list[StreamState] = []
         """Begun in this slice."""
-        self._ended_by_us = EndedEarly()
+        self._ended_by_us = EndedStreams()
 
     def count(self, stream: StreamState, size: int) -> None:
         """So many bytes of its request are held now. Raises `StreamBroken`."""
-        room, account = self.shared.rooms.received, self.accounts.received
+        budget, account = self.shared.budgets.request_buffer, self.accounts.request_buffer
         grown = size - stream.counted_bytes
-        if grown > 0 and not room.admits(account, grown):
+        if grown > 0 and not budget.admits(account, grown):
             text = "no room for unfinished requests"
             raise StreamBroken(stream.id, Error.ENHANCE_YOUR_CALM, text)
-        room.take(account, grown)
+        budget.take(account, grown)
         stream.counted_bytes = size
 
     def run(self, stream: StreamState, work: Coroutine[Any, Any, None]) -> None:
@@ -170,7 +170,7 @@ class OpenStreams:
         self._emptied = _nothing
 
     def settle(self) -> None:
-        """At the end of a slice: what was begun in it and is not whole takes room from now on."""
+        """At the end of a slice: what was begun in it and is not whole counts from now on."""
         arrivals, account = self.shared.arrivals, self._member.arriving
         if self._fresh:
             for stream in self._fresh:

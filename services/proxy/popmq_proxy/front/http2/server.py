@@ -8,12 +8,12 @@ from typing import Final
 
 from popmq_common.process.logs import Log
 from popmq_common.process.memory import Peak, give_back
+from popmq_proxy.front.client_budgets import Budgets
 from popmq_proxy.front.http2.budgets.deadlines import TICK_S
-from popmq_proxy.front.http2.budgets.limits import Limits
-from popmq_proxy.front.http2.connection import Connection
+from popmq_proxy.front.http2.budgets.limits import Http2Limits
+from popmq_proxy.front.http2.connection import Http2Connection
 from popmq_proxy.front.http2.open_streams import App
 from popmq_proxy.front.http2.shared import Address, Shared
-from popmq_proxy.front.room import Rooms
 
 TLS_HANDSHAKE: Final = 0x16
 BACKLOG: Final = 1_024
@@ -29,22 +29,22 @@ class Http2Server:
     def __init__(
         self,
         app: App,
-        limits: Limits,
-        rooms: Rooms,
+        limits: Http2Limits,
+        budgets: Budgets,
         log: Log,
         *,
         connections_max: int,
         tls: ssl.SSLContext | None,
     ) -> None:
-        """`rooms` are those of the application."""
+        """`budgets` are those of the application."""
         self._app = app
         self._log = log
         self._tls = tls
-        self._shared = Shared(limits, rooms, connections_max)
+        self._shared = Shared(limits, budgets, connections_max)
         self._listeners: list[socket.socket] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._opening: set[asyncio.Task[None]] = set()
-        self._connections: set[Connection] = set()
+        self._connections: set[Http2Connection] = set()
         self._none_left = asyncio.Event()
 
     def bind(self, host: str, port: int) -> int:
@@ -66,7 +66,7 @@ class Http2Server:
     @property
     def arriving_count(self) -> int:
         """Requests that are not whole."""
-        return self._shared.arrivals.room.taken
+        return self._shared.arrivals.budget.taken
 
     def start(self) -> None:
         self._tasks = [asyncio.create_task(self._accept(one)) for one in self._listeners]
@@ -107,7 +107,7 @@ class Http2Server:
         """Hand the connection over, decrypted if its first byte says TLS."""
         loop = asyncio.get_running_loop()
         first_frame_s = self._shared.limits.first_frame_s
-        made = Connection(self._app, self._shared, address, peer, self._forget)
+        made = Http2Connection(self._app, self._shared, address, peer, self._forget)
         self._connections.add(made)
         try:
             accepted.setblocking(False)
@@ -128,7 +128,7 @@ class Http2Server:
             if not isinstance(failed, OSError | TimeoutError):
                 raise
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: Http2Connection) -> None:
         if connection in self._connections:
             self._connections.discard(connection)
             self._shared.leave(connection.peer[0])

@@ -1,4 +1,4 @@
-"""What the connections of one server share: time, room, and what each address has of it."""
+"""What the connections of one server share: time, budgets, and what each address has of it."""
 
 import asyncio
 import gc
@@ -7,13 +7,13 @@ from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 from popmq_common.units import KiB
+from popmq_proxy.front.client_budgets import Account, Accounts, Budget, Budgets
 from popmq_proxy.front.http2.budgets.deadlines import Arrivals, Stalls
 from popmq_proxy.front.http2.budgets.idle import AddressFrames, IdleFrames
-from popmq_proxy.front.http2.budgets.limits import Limits
-from popmq_proxy.front.http2.budgets.turns import Turns, Use, Worker
+from popmq_proxy.front.http2.budgets.limits import Http2Limits
+from popmq_proxy.front.http2.budgets.scheduler import ConnectionWorker, Scheduler, Use
 from popmq_proxy.front.http2.budgets.unsent import Backlogs
 from popmq_proxy.front.http2.wire import Error
-from popmq_proxy.front.room import Account, Accounts, Room, Rooms
 
 TASKS_BETWEEN_LOOKS: Final = 128
 """For garbage among young objects."""
@@ -37,11 +37,11 @@ class Address:
 
 
 class Shared:
-    def __init__(self, limits: Limits, rooms: Rooms, connections_max: int) -> None:
+    def __init__(self, limits: Http2Limits, budgets: Budgets, connections_max: int) -> None:
         self.limits = limits
-        self.rooms = rooms
-        self.connections = Room(connections_max)
-        self.turns = Turns(asyncio.get_running_loop())
+        self.budgets = budgets
+        self.connections = Budget(connections_max)
+        self.scheduler = Scheduler(asyncio.get_running_loop())
         self.arrivals = Arrivals(limits.arriving_max, limits.arrival_s)
         self.stalls = Stalls(limits.stall_s)
         self.backlogs = Backlogs()
@@ -69,12 +69,12 @@ class Shared:
     def in_use(self) -> tuple[int, int]:
         """(now, at most since this was asked last): calls, requests and connections, and for held
         bytes as many as take about so much memory."""
-        counted = (self.rooms.calls, self.arrivals.room, self.connections)
-        bytes_of = (self.rooms.received, self.rooms.unread)
-        now = sum(room.taken for room in counted)
-        most = sum(room.most_since() for room in counted)
-        now += sum(room.taken for room in bytes_of) // BYTES_OF_A_CALL
-        most += sum(room.most_since() for room in bytes_of) // BYTES_OF_A_CALL
+        counted = (self.budgets.calls, self.arrivals.budget, self.connections)
+        bytes_of = (self.budgets.request_buffer, self.budgets.answer_buffer)
+        now = sum(budget.taken for budget in counted)
+        most = sum(budget.most_since() for budget in counted)
+        now += sum(budget.taken for budget in bytes_of) // BYTES_OF_A_CALL
+        most += sum(budget.most_since() for budget in bytes_of) // BYTES_OF_A_CALL
         return now, most
 
     def join(self, host: str) -> Address | None:
@@ -107,17 +107,17 @@ class Member:
 
     def __init__(self, shared: Shared, address: Address, work: Callable[[], None]) -> None:
         limits = shared.limits
-        self.worker = Worker(work, address.use)
+        self.worker = ConnectionWorker(work, address.use)
         self.idle = IdleFrames(
             address.frames, limits.idle_frames_max, limits.address_idle_frames_max
         )
-        self.accounts = shared.rooms.open(address.accounts)
-        self.arriving = shared.arrivals.room.open(address.arriving)
+        self.accounts = shared.budgets.open(address.accounts)
+        self.arriving = shared.arrivals.budget.open(address.arriving)
         self._shared = shared
 
     def leave(self) -> None:
-        self._shared.rooms.close(self.accounts)
-        self._shared.arrivals.room.close(self.arriving)
+        self._shared.budgets.close(self.accounts)
+        self._shared.arrivals.budget.close(self.arriving)
 
 
 def network_of(host: str) -> bytes | str:

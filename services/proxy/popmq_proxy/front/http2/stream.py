@@ -3,6 +3,7 @@
 import asyncio
 from typing import Final
 
+from popmq_proxy.front.client_budgets import Accounts
 from popmq_proxy.front.events import END, START, ClientDisconnectedError, Event
 from popmq_proxy.front.grpc_wire import framed
 from popmq_proxy.front.http2 import wire
@@ -10,7 +11,6 @@ from popmq_proxy.front.http2.budgets.idle import CALL
 from popmq_proxy.front.http2.header_blocks.headers import block_of
 from popmq_proxy.front.http2.open_streams import OpenStreams
 from popmq_proxy.front.http2.stream_state import StreamState
-from popmq_proxy.front.room import Accounts
 
 WAKE_S: Final = 0.000_05
 """What a turn is charged with for a task that goes on, before it has run."""

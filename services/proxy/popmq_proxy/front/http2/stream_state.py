@@ -49,7 +49,7 @@ class StreamState:
     untaken_bytes: int
     """Come, and not given back to the client's windows."""
     counted_bytes: int
-    """In the room for requests."""
+    """In the request buffer."""
     outgoing: bytes
     """What the client does not let go yet, from `outgoing_at` on."""
     outgoing_at: int

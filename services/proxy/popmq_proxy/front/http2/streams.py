@@ -1,14 +1,13 @@
 """The requests of one connection: from their first header block to the last frame of the answer.
 
-A request waits here until it is whole; then it may need no task (front/direct.py). One that is too
-large for that, or is a stream of messages, is served by a task from its beginning on.
+A request waits here until it is whole; then it may need no task (front/unary_fast_path.py). One
+that is too large for that, or is a stream of messages, is served by a task from its beginning on.
 """
 
 from collections.abc import Callable
 from typing import Final
 
 from popmq_common.units import KiB
-from popmq_proxy.front.direct import Direct
 from popmq_proxy.front.events import Event
 from popmq_proxy.front.grpc_wire import PREFIX, PREFIX_BYTES
 from popmq_proxy.front.http2 import wire
@@ -21,6 +20,7 @@ from popmq_proxy.front.http2.open_streams import App, OpenStreams
 from popmq_proxy.front.http2.shared import Member, Shared
 from popmq_proxy.front.http2.stream import Stream
 from popmq_proxy.front.http2.wire import ConnectionBroken, Error, Setting, StreamBroken
+from popmq_proxy.front.unary_fast_path import FastPath
 
 SMALL_REQUEST_BYTES: Final = 4 * KiB
 """One that is whole and no larger does not count; there are only so many calls."""
@@ -41,7 +41,7 @@ class Streams(OpenStreams):
         super().__init__(app, shared, member, outgoing, emptied)
         self.reader = HeaderReader(shared.limits.header_bytes_max)
         self._peer_text = f"{peer[0]}:{peer[1]}"
-        self._direct: Direct | None = getattr(app, "direct", None)
+        self._fast_path: FastPath | None = getattr(app, "fast_path", None)
         self._streaming: frozenset[str] = getattr(app, "streaming", frozenset())
 
     # --- header blocks ---
@@ -220,10 +220,10 @@ class Streams(OpenStreams):
         size = len(body)
         if stream.counted_bytes or size > SMALL_REQUEST_BYTES:
             self.count(stream, size if size > SMALL_REQUEST_BYTES else 0)
-        direct = self._direct
+        fast_path = self._fast_path
         self.units += 4
-        if direct is not None and stream.scope["path"] in direct.rpcs:
+        if fast_path is not None and stream.scope["path"] in fast_path.rpcs:
             stream.begun = True
-            if direct.begin(stream.scope, body, stream):
+            if fast_path.begin(stream.scope, body, stream):
                 return
         stream.begin_task()

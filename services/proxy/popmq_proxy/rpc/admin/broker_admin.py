@@ -8,7 +8,7 @@ from popmq_proxy.rpc.shared.context import CallContext, Upstream
 PERMISSIONS = {"read": 4, "read-write": 6}
 
 
-class BrokerAdmin:
+class BrokerAdminHandler:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
 

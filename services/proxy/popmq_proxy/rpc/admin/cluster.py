@@ -15,7 +15,7 @@ from popmq_common.errors import NotServed, PopMQError, Unavailable
 from popmq_common.process.process_use import cpu_ms, memory_bytes
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
-from popmq_proxy.metrics import Metrics
+from popmq_proxy.metrics import ProxyMetrics
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 PRESENCE_S: Final = 5.0
@@ -25,8 +25,8 @@ TIMEOUT_MS: Final = 3_000
 _ANY: Final = {"0.0.0.0", "::", ""}
 
 
-class Cluster:
-    def __init__(self, upstream: Upstream, metrics: Metrics) -> None:
+class ClusterHandler:
+    def __init__(self, upstream: Upstream, metrics: ProxyMetrics) -> None:
         self._upstream = upstream
         self._metrics = metrics
         self._version = version("popmq")

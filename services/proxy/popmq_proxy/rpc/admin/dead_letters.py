@@ -26,7 +26,7 @@ class _Place(NamedTuple):
         return ":".join(map(str, self))
 
 
-class DeadLetters:
+class DeadLettersHandler:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
 

@@ -14,7 +14,7 @@ TIMEOUT_MS: Final = 15_000
 """A broker may have to bring its index up to date first, and then reads its journal."""
 
 
-class Explain:
+class ExplainHandler:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
 

@@ -17,7 +17,7 @@ TIMEOUT_MS: Final = 15_000
 """A broker may have to bring its index up to date first."""
 
 
-class Find:
+class FindHandler:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
 

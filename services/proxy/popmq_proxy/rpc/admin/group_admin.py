@@ -20,7 +20,7 @@ SETTINGS: Final = (
 """What `update` can change."""
 
 
-class GroupAdmin:
+class GroupAdminHandler:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
 

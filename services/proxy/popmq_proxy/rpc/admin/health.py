@@ -11,7 +11,7 @@ from popmq_proxy.rpc.shared.context import CallContext
 WATCHERS_MAX = 1_000
 
 
-class Health:
+class HealthHandler:
     """The proxy as a whole, named by the empty string; it has no services of their own standing."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ EVERY_S: Final = 2.0
 TIMEOUT_MS: Final = 3_000
 
 
-class Peers:
+class PeersHandler:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
         self._restored: dict[str, str] = {}

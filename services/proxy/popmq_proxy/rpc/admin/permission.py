@@ -72,7 +72,7 @@ def read_secret(path: Path | None) -> bytes | None:
     return secret
 
 
-class Permission:
+class PermissionHandler:
     def __init__(self, secret: bytes | None) -> None:
         self._secret = secret
 

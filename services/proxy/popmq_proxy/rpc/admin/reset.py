@@ -6,7 +6,7 @@ from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 
-class Reset:
+class ResetHandler:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
 

@@ -14,7 +14,7 @@ BOTH = 6
 """RocketMQ's bits: read and write."""
 
 
-class TopicAdmin:
+class TopicAdminHandler:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
 

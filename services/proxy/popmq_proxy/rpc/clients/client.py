@@ -11,7 +11,7 @@ from popmq_proxy.core.messages import settings as core_settings
 from popmq_proxy.core.messages.settings import GroupSettings
 from popmq_proxy.core.messages.status import ok
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
-from popmq_proxy.rpc.shared.signs import SignsOfLife
+from popmq_proxy.rpc.shared.heartbeats import Heartbeats
 from popmq_proxy.sessions import Answers, Session, end_stream
 
 REPEAT_S = 1.0
@@ -27,10 +27,10 @@ RENEWED_TYPES = (v2.PUSH_CONSUMER, v2.LITE_PUSH_CONSUMER)
 """Clients that leave the invisible time to the server."""
 
 
-class Client:
-    def __init__(self, upstream: Upstream, signs: SignsOfLife) -> None:
+class ClientHandler:
+    def __init__(self, upstream: Upstream, heartbeats: Heartbeats) -> None:
         self._upstream = upstream
-        self._signs = signs
+        self._heartbeats = heartbeats
 
     async def heartbeat(
         self, ctx: CallContext, request: service.HeartbeatRequest
@@ -46,7 +46,7 @@ class Client:
         session = self._upstream.sessions.get(ctx.client_id)
         self._upstream.sessions.terminate(ctx.client_id)
         if session is None or session.renews:
-            await self._signs.goodbye(ctx.client_id)
+            await self._heartbeats.goodbye(ctx.client_id)
         return service.NotifyClientTerminationResponse(status=ok())
 
     async def telemetry(

@@ -14,7 +14,7 @@ REASON_CHARS_MAX = 16_384
 AS_THE_POLICY_SAYS = -1
 
 
-class Consumer:
+class ConsumerHandler:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
 

@@ -15,14 +15,14 @@ from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.messages.convert import duration_ms
 from popmq_proxy.core.messages.status import ok
 from popmq_proxy.core.routing.allocation import STRATEGIES
-from popmq_proxy.rpc.clients.route import Route
+from popmq_proxy.rpc.clients.route import RouteHandler
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 SESSION_MS_DEFAULT = 30_000
 
 
-class Membership:
-    def __init__(self, upstream: Upstream, route: Route) -> None:
+class MembershipHandler:
+    def __init__(self, upstream: Upstream, route: RouteHandler) -> None:
         self._upstream = upstream
         self._route = route
 

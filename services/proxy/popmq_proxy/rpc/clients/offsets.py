@@ -19,7 +19,7 @@ _AT = {
 _FROM = {v2.BEGINNING: "FIRST", v2.END: "LAST", v2.TIMESTAMP: "TIME"}
 
 
-class Offsets:
+class OffsetsHandler:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
 

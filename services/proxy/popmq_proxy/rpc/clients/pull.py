@@ -29,7 +29,7 @@ LOCKED = "mq is locked by other client."
 """DeFiBus's words."""
 
 
-class Asked(Protocol):
+class PullRequest(Protocol):
     """What both requests have."""
 
     @property
@@ -46,7 +46,7 @@ class Asked(Protocol):
     def batch_size(self) -> int: ...
 
 
-class Pull:
+class PullHandler:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
 
@@ -81,7 +81,7 @@ class Pull:
         response.MergeFromString(b"".join(encoded))
         return response
 
-    async def _pull(self, ctx: CallContext, request: Asked) -> link.PullReply:
+    async def _pull(self, ctx: CallContext, request: PullRequest) -> link.PullReply:
         upstream, queue = self._upstream, request.message_queue
         group, topic = ctx.stored(request.group), ctx.stored(queue.topic)
         check_group(group)

@@ -16,7 +16,7 @@ QUEUES_MAX = 1_024
 """Of a request."""
 
 
-class QueueLock:
+class QueueLockHandler:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
 

@@ -9,7 +9,7 @@ from popmq_proxy.core.routing import routes
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 
-class Route:
+class RouteHandler:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
 

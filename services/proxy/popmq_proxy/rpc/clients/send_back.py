@@ -11,7 +11,7 @@ from popmq_proxy.rpc.clients.offsets import broker_of
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 
-class SendBack:
+class SendBackHandler:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
 

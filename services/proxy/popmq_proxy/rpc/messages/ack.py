@@ -23,7 +23,7 @@ _REFUSALS = {
 }
 
 
-class Ack:
+class AckHandler:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
 

@@ -19,19 +19,19 @@ from popmq_common.errors import (
     TopicNotFound,
 )
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core.routing.watching import Poll
+from popmq_proxy.core.routing.long_polls import LongPoll
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 ROUNDS_MAX: Final = 3
 """Looks at the others before a poll waits, while they go on saying that they have something."""
 
 
-class Taken(NamedTuple):
+class PoppedAt(NamedTuple):
     broker: str
     messages: Sequence[link.PoppedMessage]
 
 
-GiveBack = Callable[[link.Pop, Taken], Awaitable[None]]
+GiveBack = Callable[[link.Pop, PoppedAt], Awaitable[None]]
 
 
 class PopAnywhere:
@@ -41,7 +41,7 @@ class PopAnywhere:
 
     async def pop(
         self, ctx: CallContext, brokers: Sequence[str], pop: link.Pop, *, fifo: bool
-    ) -> Taken:
+    ) -> PoppedAt:
         """What came within `pop.poll_ms`. `brokers`: of the topic, the asked one first.
 
         One that goes away while the poll waits there has given nothing: the poll goes on at the
@@ -74,15 +74,15 @@ class PopAnywhere:
         home: str,
         others: Sequence[str],
         pop: link.Pop,
-        poll: Poll,
+        poll: LongPoll,
         until_s: float,
         *,
         last: bool = False,
-    ) -> Taken:
+    ) -> PoppedAt:
         if self._upstream.watches.to_look_at(poll, others):
             pop.poll_ms = 0
             if messages := await self.pop_at(ctx, home, pop, last=last):
-                return Taken(home, messages)
+                return PoppedAt(home, messages)
             if found := await self._look(ctx, others, pop, poll):
                 return found
         while True:
@@ -93,13 +93,13 @@ class PopAnywhere:
             finally:
                 poll.at = ""
             if messages or not poll.heard:
-                return Taken(home, messages)
+                return PoppedAt(home, messages)
             if found := await self._look(ctx, others, pop, poll):
                 return found
 
     async def _look(
-        self, ctx: CallContext, others: Sequence[str], pop: link.Pop, poll: Poll
-    ) -> Taken | None:
+        self, ctx: CallContext, others: Sequence[str], pop: link.Pop, poll: LongPoll
+    ) -> PoppedAt | None:
         """At each that may have something, without waiting. One that fails brings nothing: whoever
         polls it will be told why."""
         watches = self._upstream.watches
@@ -113,13 +113,15 @@ class PopAnywhere:
                     self._upstream.log.debug("poll.no_look", broker=broker, reason=str(failed))
                     continue
                 if messages:
-                    return Taken(broker, messages)
+                    return PoppedAt(broker, messages)
                 watches.found_nothing(poll, broker)
             if not poll.heard:
                 return None
         return None
 
-    async def _held(self, ctx: CallContext, others: Sequence[str], pop: link.Pop) -> Taken | None:
+    async def _held(
+        self, ctx: CallContext, others: Sequence[str], pop: link.Pop
+    ) -> PoppedAt | None:
         """What a receive with this attempt id, whose answer was lost, has got at another broker."""
         again = link.Pop()
         again.CopyFrom(pop)
@@ -130,7 +132,7 @@ class PopAnywhere:
             return_exceptions=True,
         )
         taken = [
-            Taken(broker, found)
+            PoppedAt(broker, found)
             for broker, found in zip(answering, asked, strict=True)
             if not isinstance(found, BaseException) and found
         ]

@@ -13,7 +13,7 @@ from popmq_proxy.core.messages.status import ok
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 
-class Recall:
+class RecallHandler:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
 

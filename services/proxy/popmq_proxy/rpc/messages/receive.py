@@ -25,8 +25,8 @@ from popmq_proxy.core.messages import convert, validate
 from popmq_proxy.core.messages.convert import duration_ms
 from popmq_proxy.core.messages.delivery import DeliveryEncoder
 from popmq_proxy.core.messages.status import ok
-from popmq_proxy.core.routing.turns import Turns
-from popmq_proxy.rpc.messages.pop_anywhere import PopAnywhere, Taken
+from popmq_proxy.core.routing.round_robin import RoundRobin
+from popmq_proxy.rpc.messages.pop_anywhere import PopAnywhere, PoppedAt
 from popmq_proxy.rpc.shared.answer import Answer
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 from popmq_proxy.rpc.shared.polls import while_it_lives
@@ -60,10 +60,10 @@ class Delivery:
     fifo: bool = False
 
 
-class Receive:
+class ReceiveHandler:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
-        self._turns = Turns()
+        self._round_robin = RoundRobin()
         self._anywhere = PopAnywhere(upstream, self._give_back_taken)
 
     async def receive_message(
@@ -163,15 +163,15 @@ class Receive:
         session = upstream.sessions.seen(ctx.client_id, upstream.clock.now_ms())
         session.renews = session.renews or pop.auto_renew
 
-        async def unseen(taken: Taken) -> None:
+        async def unseen(taken: PoppedAt) -> None:
             await self._give_back(delivery(taken))
 
-        def delivery(taken: Taken) -> Delivery:
+        def delivery(taken: PoppedAt) -> Delivery:
             return Delivery(taken.broker, pop.group, pop.topic, taken.messages, group.fifo)
 
         poll = self._anywhere.pop(ctx, brokers, pop, fifo=group.fifo)
         taken = await while_it_lives(session, poll, pop.attempt_id, unseen)
-        return delivery(taken or Taken(brokers[0], ()))
+        return delivery(taken or PoppedAt(brokers[0], ()))
 
     def _pop_call(self, ctx: CallContext, request: service.ReceiveMessageRequest) -> link.Pop:
         topic, group = ctx.stored(request.message_queue.topic), ctx.stored(request.group)
@@ -218,11 +218,11 @@ class Receive:
         if asked in readable:
             first = readable.index(asked)
         else:
-            first = self._turns.next((pop.group, pop.topic)) % len(readable)
+            first = self._round_robin.next((pop.group, pop.topic)) % len(readable)
         in_turn = readable[first:] + readable[:first]
         return sorted(in_turn, key=lambda broker: not self._upstream.brokers.answers(broker))
 
-    async def _give_back_taken(self, pop: link.Pop, taken: Taken) -> None:
+    async def _give_back_taken(self, pop: link.Pop, taken: PoppedAt) -> None:
         await self._give_back(Delivery(taken.broker, pop.group, pop.topic, taken.messages))
 
     async def _give_back(self, delivery: Delivery) -> None:

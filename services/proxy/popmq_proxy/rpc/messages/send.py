@@ -15,38 +15,38 @@ from popmq_common.errors import (
     PopMQError,
     TopicNotFound,
 )
-from popmq_common.link.sends import OutgoingRecord
+from popmq_common.link.sends import OutgoingRecord, SendCall
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.broker_link import Outcome
 from popmq_proxy.core.messages import convert, message_types, outgoing, validate
 from popmq_proxy.core.messages.outgoing import Result
-from popmq_proxy.core.messages.plain import PlainReader, PlainSend
 from popmq_proxy.core.messages.request_shape import LOOKED_AT_BYTES, check_shape
+from popmq_proxy.core.messages.send_decoder import DecodedSend, SendDecoder
 from popmq_proxy.core.messages.status import OK, status_of
-from popmq_proxy.core.messages.validate import Limits
+from popmq_proxy.core.messages.validate import MessageLimits
 from popmq_proxy.core.routing import routes
+from popmq_proxy.core.routing.round_robin import RoundRobin
 from popmq_proxy.core.routing.routes import TopicRoutes
-from popmq_proxy.core.routing.turns import Turns
 from popmq_proxy.rpc.shared.answer import Encoded
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 Place = tuple[str, int]
 """(broker, queue id)"""
-Kind: TypeAlias = link.SendKind.ValueType
+SendKind: TypeAlias = link.SendKind.ValueType
 More: TypeAlias = Callable[[str, link.SendReply], list[bytes]]
 """(broker, its answer) → further fields of each record's entry."""
-Request: TypeAlias = service.SendMessageRequest | PlainSend
-Responded = Callable[["Encoded | None"], None]
+SendRequest: TypeAlias = service.SendMessageRequest | DecodedSend
+OnResponse: TypeAlias = Callable[[Encoded | None, "SendPlan"], None]
 NOT_HERE = (BrokerUnreachable, DiskFull, NoPermission, TopicNotFound)
 """Errors of a broker that say: nothing was stored, and another one may take it."""
 NOT_SENT: Result = (0, v2.Status(), b"")
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[str, SendKind] = {
     "DELAY": link.SEND_KIND_DELAY,
     "TRANSACTION": link.SEND_KIND_HALF,
 }
 
 
-class Batch(NamedTuple):
+class SendBatch(NamedTuple):
     """Messages of one request and one kind that go to one queue: parallel lists."""
 
     numbers: list[int]
@@ -54,130 +54,148 @@ class Batch(NamedTuple):
     records: list[OutgoingRecord]
 
 
-class Plan(NamedTuple):
+class SendPlan(NamedTuple):
     """A request that has been checked: what goes where, and what is wrong with the rest."""
 
     topic: str
-    found: TopicRoutes
     message_ids: list[bytes]
     results: list[Result]
-    free: dict[Kind, Batch]
+    free: dict[SendKind, SendBatch]
     """By kind; any queue will do."""
-    bound: dict[Place, Batch]
+    bound: dict[Place, SendBatch]
+    messages: list[v2.Message]
+    """None for a `DecodedSend`, which has none of another kind than NORMAL."""
 
 
-class Send:
+class SendHandler:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
         config = upstream.config
-        self._limits = Limits(
+        self._limits = MessageLimits(
             body_bytes=config.body_bytes_max,
             properties_bytes=config.properties_bytes_max,
             properties_count=config.properties_count_max,
         )
-        self._turns = Turns()
-        self._plain = PlainReader(self._type_of, config.body_bytes_max)
+        self._round_robin = RoundRobin()
+        self._decoder = SendDecoder(self._type_of, config.body_bytes_max)
 
-    def decode(self, data: bytes) -> Request:
+    def decode(self, data: bytes) -> SendRequest:
         """Raises `DecodeError`, `MessagesCorrupted`."""
         if len(data) > LOOKED_AT_BYTES:
             check_shape(data, self._upstream.config.send_messages_max)
-        return self._plain.read(data) or service.SendMessageRequest.FromString(data)
+        return self._decoder.read(data) or service.SendMessageRequest.FromString(data)
 
-    async def send_message(self, ctx: CallContext, request: Request) -> service.SendMessageResponse:
-        """One entry per message, in order, each with its own status."""
-        topic = self._topic(ctx, request)
-        plan = self._plan(topic, await self._upstream.topic_routes(topic), request, ctx.peer)
-        _, found, message_ids, results, free, bound = plan
+    async def send_message(self, ctx: CallContext, request: SendRequest | SendPlan) -> Encoded:
+        """One entry per message, in order, each with its own status. A plan is what `begin` has
+        made of a request."""
+        if isinstance(request, SendPlan):
+            plan, topic = request, request.topic
+            found = await self._upstream.topic_routes(topic)
+        else:
+            topic = self._topic(ctx, request)
+            found = await self._upstream.topic_routes(topic)
+            plan = self._plan(topic, found, request, ctx.peer)
+        _, message_ids, results, free, bound, messages = plan
         for to_send, batch in free.items():
             place = self._next_place(topic, found)
             more = None
-            if to_send == link.SEND_KIND_DELAY and not isinstance(request, PlainSend):
-                delayed = [request.messages[i] for i in batch.numbers]
+            if to_send == link.SEND_KIND_DELAY:
+                delayed = [messages[i] for i in batch.numbers]
                 more = partial(self._recall_handles, topic, delayed)
             others = [other for other in found.writable if other[0] != place[0]]
             stored = await self._store(ctx, topic, place, batch.records, others, to_send, more)
             _enter(results, batch, stored)
         for place, batch in bound.items():
             _enter(results, batch, await self._store(ctx, topic, place, batch.records, []))
-        return service.SendMessageResponse.FromString(outgoing.response(message_ids, results)[1])
+        return Encoded(*outgoing.response(message_ids, results))
 
-    def begin(self, ctx: CallContext, request: Request, told: Responded) -> bool:
+    def begin(
+        self, ctx: CallContext, request: SendRequest, on_reply: OnResponse
+    ) -> SendRequest | SendPlan | None:
         """`send_message` without a coroutine, for what nearly all requests are: one batch for a
-        broker that is connected. `told` gets the response later, or None when nothing is stored
-        and `send_message` is to try it.
+        broker that is connected. `on_reply` gets the response later, or None when nothing is stored
+        and `send_message` is to go on with the plan.
 
-        False: this is no such request, and nothing was done.
+        None: it was begun. Otherwise nothing was sent, and `send_message` goes on with what this
+        returns.
         """
         upstream = self._upstream
+        declined: SendRequest | SendPlan = request
         try:
             topic = self._topic(ctx, request)
             found = upstream.routes.known(topic)
             if found is None:
-                return False
-            plan = self._plan(topic, found, request, ctx.peer)
+                return declined
+            plan = declined = self._plan(topic, found, request, ctx.peer)
             if len(plan.free) + len(plan.bound) != 1:
-                return False
+                return declined
             if plan.free:
                 ((kind, batch),) = plan.free.items()
                 if kind != link.SEND_KIND_NORMAL:
-                    return False
+                    return declined
                 broker, queue_id = self._next_place(topic, found)
             else:
                 (((broker, queue_id), batch),) = plan.bound.items()
-            call = outgoing.call(topic, queue_id, batch.records)
+            call = SendCall(topic, queue_id, batch.records)
             timeout_ms = upstream.config.call_timeout_ms
-            return upstream.brokers.send(
-                broker, call, timeout_ms, lambda outcome: told(_response(plan, batch, outcome))
-            )
+            if upstream.brokers.send(
+                broker,
+                call,
+                timeout_ms,
+                lambda outcome: on_reply(_response(plan, batch, outcome), plan),
+            ):
+                return None
         except PopMQError:
-            return False  # it is raised again where it can be told
+            return declined  # it is raised again where it can be told
+        return declined
 
-    def _topic(self, ctx: CallContext, request: Request) -> str:
+    def _topic(self, ctx: CallContext, request: SendRequest) -> str:
         """Raises `MessagesCorrupted`."""
-        messages = request.records if isinstance(request, PlainSend) else request.messages
+        messages = request.records if isinstance(request, DecodedSend) else request.messages
         limit = self._upstream.config.send_messages_max
         if len(messages) > limit:
             raise MessagesCorrupted(reason=f"{len(messages)} messages, the limit is {limit}")
-        if isinstance(request, PlainSend):
+        if isinstance(request, DecodedSend):
             return ctx.stored(request.topic)
         return ctx.stored(validate.check_one_topic(request.messages))
 
-    def _plan(self, topic: str, found: TopicRoutes, request: Request, peer: str) -> Plan:
-        if isinstance(request, PlainSend):
-            return self._plain_plan(topic, found, request)
+    def _plan(self, topic: str, found: TopicRoutes, request: SendRequest, peer: str) -> SendPlan:
+        if isinstance(request, DecodedSend):
+            return self._plan_of_decoded(topic, found, request)
         messages = list(request.messages)
         results: list[Result] = [NOT_SENT] * len(messages)
-        free: dict[Kind, Batch] = {}
-        bound: dict[Place, Batch] = {}
+        free: dict[SendKind, SendBatch] = {}
+        bound: dict[Place, SendBatch] = {}
         for i, message in enumerate(messages):
             try:
                 kind = self._check(topic, found, message)
                 record = outgoing.record(message, peer)
                 if kind == "FIFO":
                     place = self._bound_place(found, message)
-                    batch = bound.setdefault(place, Batch([], []))
+                    batch = bound.setdefault(place, SendBatch([], []))
                 else:
-                    batch = free.setdefault(_KINDS.get(kind, link.SEND_KIND_NORMAL), Batch([], []))
+                    batch = free.setdefault(
+                        _KINDS.get(kind, link.SEND_KIND_NORMAL), SendBatch([], [])
+                    )
             except PopMQError as error:
                 results[i] = 0, status_of(error), b""
                 continue
             batch.numbers.append(i)
             batch.records.append(record)
         message_ids = [message.system_properties.message_id.encode() for message in messages]
-        return Plan(topic, found, message_ids, results, free, bound)
+        return SendPlan(topic, message_ids, results, free, bound, messages)
 
-    def _plain_plan(self, topic: str, found: TopicRoutes, request: PlainSend) -> Plan:
-        """What all messages share is checked once; what each has, `PlainReader` has checked."""
+    def _plan_of_decoded(self, topic: str, found: TopicRoutes, request: DecodedSend) -> SendPlan:
+        """What all messages share is checked once; what each has, `SendDecoder` has checked."""
         number = len(request.records)
         results: list[Result] = [NOT_SENT] * number
-        free: dict[Kind, Batch] = {}
+        free: dict[SendKind, SendBatch] = {}
         try:
             message_types.check_type(topic, found.topic_type, "NORMAL")
-            free[link.SEND_KIND_NORMAL] = Batch(list(range(number)), request.records)
+            free[link.SEND_KIND_NORMAL] = SendBatch(list(range(number)), request.records)
         except PopMQError as error:
             results = [(0, status_of(error), b"")] * number
-        return Plan(topic, found, request.message_ids, results, free, {})
+        return SendPlan(topic, request.message_ids, results, free, {}, [])
 
     def _type_of(self, message: v2.Message) -> str:
         validate.check_message(message, self._limits)
@@ -225,7 +243,7 @@ class Send:
         queues = found.writable
         if not queues:
             raise NoPermission(topic=topic, action="writable")
-        turn = self._turns.next(topic)
+        turn = self._round_robin.next(topic)
         place = queues[turn % len(queues)]
         return place if self._upstream.brokers.answers(place[0]) else self._answering(queues, turn)
 
@@ -242,7 +260,7 @@ class Send:
         place: Place,
         records: list[OutgoingRecord],
         others: list[Place],
-        kind: Kind = link.SEND_KIND_NORMAL,
+        kind: SendKind = link.SEND_KIND_NORMAL,
         more: More | None = None,
     ) -> list[Result]:
         """What became of each record. `more` tells what else their entries hold.
@@ -254,7 +272,7 @@ class Send:
         broker, queue_id = place
         upstream = self._upstream
         try:
-            call = outgoing.call(topic, queue_id, records, kind)
+            call = SendCall(topic, queue_id, records, kind)
             if others:
                 reply = await upstream.call(broker, call)
             else:
@@ -263,34 +281,40 @@ class Send:
             if isinstance(error, NoPermission | TopicNotFound):
                 upstream.routes.make_stale(topic)
             if not others or not isinstance(error, NOT_HERE):
-                return [(0, status_of(error), b"")] * len(records)
-            place = self._answering(others, self._turns.next(topic))
+                return _results(error, len(records))
+            place = self._answering(others, self._round_robin.next(topic))
             rest = [other for other in others if other[0] != place[0]]
             return await self._store(ctx, topic, place, records, rest, kind, more)
         if kind == link.SEND_KIND_HALF:
             return outgoing.half_results(broker, reply.send)
-        first = reply.send.queue_offset
-        fields = more(broker, reply.send) if more else [b""] * len(records)
-        return [(first + i, OK, field) for i, field in enumerate(fields)]
+        results = _results(reply, len(records))
+        if more is not None:
+            fields = more(broker, reply.send)
+            return [
+                (offset, OK, field) for (offset, _, _), field in zip(results, fields, strict=True)
+            ]
+        return results
 
 
-def _response(plan: Plan, batch: Batch, outcome: Outcome) -> Encoded | None:
+def _response(plan: SendPlan, batch: SendBatch, outcome: Outcome) -> Encoded | None:
     """None: the broker has got nothing, another one may."""
     if isinstance(outcome, NOT_HERE):
         return None
-    number = len(batch.records)
-    if isinstance(outcome, PopMQError):
-        stored: list[Result] = [(0, status_of(outcome), b"")] * number
-    else:
-        first = outcome.send.queue_offset
-        stored = [(offset, OK, b"") for offset in range(first, first + number)]
-    results = stored
-    if number < len(plan.results):
+    results = stored = _results(outcome, len(batch.records))
+    if len(stored) < len(plan.results):
         results = plan.results
         _enter(results, batch, stored)
     return Encoded(*outgoing.response(plan.message_ids, results))
 
 
-def _enter(results: list[Result], batch: Batch, stored: list[Result]) -> None:
+def _results(outcome: Outcome, number: int) -> list[Result]:
+    """Of so many records that went to a broker together."""
+    if isinstance(outcome, PopMQError):
+        return [(0, status_of(outcome), b"")] * number
+    first = outcome.send.queue_offset
+    return [(offset, OK, b"") for offset in range(first, first + number)]
+
+
+def _enter(results: list[Result], batch: SendBatch, stored: list[Result]) -> None:
     for i, result in zip(batch.numbers, stored, strict=True):
         results[i] = result

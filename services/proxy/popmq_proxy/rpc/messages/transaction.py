@@ -16,7 +16,7 @@ COUNT_DEFAULT = 100
 COUNT_MAX = 1_000
 
 
-class Transactions:
+class TransactionsHandler:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
 

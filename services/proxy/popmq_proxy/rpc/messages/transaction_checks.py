@@ -20,7 +20,7 @@ CHECKS_MAX = 256
 """Of one call."""
 
 
-class TransactionChecks:
+class TransactionChecksHandler:
     def __init__(self, upstream: Upstream, chance: random.Random | None = None) -> None:
         self._upstream = upstream
         self._chance = chance or random.Random()
@@ -41,7 +41,7 @@ class TransactionChecks:
             return
         try:
             brokers = [info.name for info in await self._upstream.routes.brokers()]
-        except PopMQError:  # told by the signs of life
+        except PopMQError:  # the heartbeats log it
             return
         self._silent &= set(brokers)
         await asyncio.gather(*(self._ask_broker(broker, topics) for broker in brokers))

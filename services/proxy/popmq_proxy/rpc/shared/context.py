@@ -33,8 +33,8 @@ from popmq_proxy.core.messages.resource import stored_name
 from popmq_proxy.core.routing import order_conf
 from popmq_proxy.core.routing.routes import TopicRoutes
 from popmq_proxy.producers import Producers
-from popmq_proxy.rpc.shared.starts import Starts
-from popmq_proxy.rpc.shared.watches import Watches
+from popmq_proxy.rpc.shared.broker_watches import BrokerWatches
+from popmq_proxy.rpc.shared.start_fixer import StartFixer
 from popmq_proxy.sessions import Sessions
 
 GROUP_KEPT_S = 20.0
@@ -101,10 +101,10 @@ class Upstream:
         self.sessions = Sessions(config.sessions_max, config.session_expiry_ms)
         self.stopping = asyncio.Event()
         """The proxy drains: nothing waits for a broker any more."""
-        self.starts = Starts(
+        self.starts = StartFixer(
             self.call, brokers.answers, self._starting_at, self._spread_group, clock, log
         )
-        self.watches = Watches(
+        self.watches = BrokerWatches(
             self.call, brokers.answers, lambda topic: routes.readable(topic), log
         )
         self._groups: dict[str, tuple[float, link.GroupConfig]] = {}

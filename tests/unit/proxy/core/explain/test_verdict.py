@@ -5,7 +5,7 @@ from typing import Any
 
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.explain.timeline import explained
-from popmq_proxy.core.explain.verdict import State, verdicts
+from popmq_proxy.core.explain.verdict import VerdictState, verdicts
 
 NOW = 1_700_000_000_000
 STORED = link.StoredMessage(
@@ -67,39 +67,39 @@ DEAD: dict[str, Any] = {
 }
 
 ALL = {
-    State.READY: of_group(),
-    State.BEHIND: of_group(position=2),
-    State.LEASED: of_group(held=held()),
-    State.ENDING: of_group(held=held(due_ms=NOW)),
-    State.RETRY_WAIT: of_group(held=held(nack_kind=link.NACK_KIND_UNCOUNTED)),
-    State.BLOCKED: of_group(fifo=True, blocked_by=link.BlockedBy(offset=3, held=True)),
-    State.FILTERED: of_group(position=9, filter="tag x", filtered=True),
-    State.CAPPED: of_group(in_flight=100),
-    State.LOCKED: of_group(pulled_by="client"),
-    State.ACKED: facts(message(), standings=[standing(position=9)], journal=[ACKED]),
-    State.SETTLED: of_group(position=9),
-    State.SKIPPED: facts(message(), standings=[standing(position=9)], journal=[MOVED]),
-    State.BEFORE_START: of_group(position=9, has_received=False, consume_from="LAST"),
-    State.DEAD: facts(message(), link.KnownCopy(**DEAD)),
-    State.REDRIVEN: facts(message(), link.KnownCopy(**DEAD, redriven=True)),
-    State.DELAYED: of_kind(link.COPY_KIND_DELAYED, waits=True, due_ms=NOW + 1),
-    State.RECALLED: of_kind(link.COPY_KIND_RECALL),
-    State.HALF: of_kind(link.COPY_KIND_HALF, waits=True),
-    State.ROLLED_BACK: of_kind(link.COPY_KIND_HALF, outcome="rolled back"),
-    State.GIVEN_UP: of_kind(link.COPY_KIND_GIVEN_UP),
-    State.EXPIRED: facts(expired_entries=1),
-    State.NO_GROUP: of_group(group_exists=False),
-    State.NOT_READABLE: of_group(readable=False),
-    State.UNREAD: facts(message()),
+    VerdictState.READY: of_group(),
+    VerdictState.BEHIND: of_group(position=2),
+    VerdictState.LEASED: of_group(held=held()),
+    VerdictState.ENDING: of_group(held=held(due_ms=NOW)),
+    VerdictState.RETRY_WAIT: of_group(held=held(nack_kind=link.NACK_KIND_UNCOUNTED)),
+    VerdictState.BLOCKED: of_group(fifo=True, blocked_by=link.BlockedBy(offset=3, held=True)),
+    VerdictState.FILTERED: of_group(position=9, filter="tag x", filtered=True),
+    VerdictState.CAPPED: of_group(in_flight=100),
+    VerdictState.LOCKED: of_group(pulled_by="client"),
+    VerdictState.ACKED: facts(message(), standings=[standing(position=9)], journal=[ACKED]),
+    VerdictState.SETTLED: of_group(position=9),
+    VerdictState.SKIPPED: facts(message(), standings=[standing(position=9)], journal=[MOVED]),
+    VerdictState.BEFORE_START: of_group(position=9, has_received=False, consume_from="LAST"),
+    VerdictState.DEAD: facts(message(), link.KnownCopy(**DEAD)),
+    VerdictState.REDRIVEN: facts(message(), link.KnownCopy(**DEAD, redriven=True)),
+    VerdictState.DELAYED: of_kind(link.COPY_KIND_DELAYED, waits=True, due_ms=NOW + 1),
+    VerdictState.RECALLED: of_kind(link.COPY_KIND_RECALL),
+    VerdictState.HALF: of_kind(link.COPY_KIND_HALF, waits=True),
+    VerdictState.ROLLED_BACK: of_kind(link.COPY_KIND_HALF, outcome="rolled back"),
+    VerdictState.GIVEN_UP: of_kind(link.COPY_KIND_GIVEN_UP),
+    VerdictState.EXPIRED: facts(expired_entries=1),
+    VerdictState.NO_GROUP: of_group(group_exists=False),
+    VerdictState.NOT_READABLE: of_group(readable=False),
+    VerdictState.UNREAD: facts(message()),
 }
 
 
 def test_every_state_is_reached() -> None:
-    assert {State.UNKNOWN, *ALL} == set(State)
+    assert {VerdictState.UNKNOWN, *ALL} == set(VerdictState)
     for state, found in ALL.items():
         (verdict,) = verdicts("broker-a", found)
         assert verdict.state == state
-        assert verdict.visible == (state is State.READY)
+        assert verdict.visible == (state is VerdictState.READY)
         assert verdict.broker == "broker-a"
 
 
@@ -147,11 +147,11 @@ def test_the_newest_copy_decides() -> None:
 def test_what_is_gone_from_its_queue_is_expired_unless_a_group_still_has_a_copy() -> None:
     gone = message(unreadable=True)
     (verdict,) = verdicts("b", facts(gone))
-    assert verdict.state == State.EXPIRED
+    assert verdict.state == VerdictState.EXPIRED
     retry = link.KnownCopy(kind=link.COPY_KIND_RETRY, stored=RETRIED, topic="t", group="g")
     own = [standing(topic="%RETRY%g_t", queue_id=0, offset=0, position=0)]
     (verdict,) = verdicts("b", facts(gone, retry, standings=own))
-    assert (verdict.group, verdict.state) == ("g", State.READY)
+    assert (verdict.group, verdict.state) == ("g", VerdictState.READY)
 
 
 def test_a_silent_group_is_told() -> None:

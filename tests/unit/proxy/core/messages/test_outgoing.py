@@ -70,7 +70,7 @@ def test_a_call_holds_what_was_sent(
     sent: list[tuple[v2.Message, dict[str, str]]], topic: str, queue_id: int
 ) -> None:
     records = [outgoing.record(message, PEER) for message, _ in sent]
-    call = encoded(outgoing.call(topic, queue_id, records, link.SEND_KIND_DELAY), 7)
+    call = encoded(SendCall(topic, queue_id, records, link.SEND_KIND_DELAY), 7)
     assert (call.id, call.send.topic, call.send.queue_id) == (7, topic, queue_id)
     assert call.send.kind == link.SEND_KIND_DELAY
     expected = [built(message, stored) for message, stored in sent]

@@ -3,8 +3,8 @@
 from collections import OrderedDict
 from typing import Final
 
+from popmq_proxy.front.client_budgets import Account, Budget
 from popmq_proxy.front.http2.stream_state import StreamState
-from popmq_proxy.front.room import Account, Room
 
 TICK_S: Final = 0.5
 """How often the deadlines are looked at."""
@@ -16,15 +16,15 @@ class Arrivals:
     """Requests that are not whole, the oldest first."""
 
     def __init__(self, count_max: int, seconds: float) -> None:
-        self.room = Room(count_max)
+        self.budget = Budget(count_max)
         self._ticks = int(seconds / TICK_S)
         self._streams: OrderedDict[StreamState, Account] = OrderedDict()
 
     def begin(self, stream: StreamState, account: Account) -> bool:
         """False: there is no room."""
-        if not self.room.admits(account):
+        if not self.budget.admits(account):
             return False
-        self.room.take(account)
+        self.budget.take(account)
         self._streams[stream] = account
         stream.arrives = True
         return True
@@ -32,7 +32,7 @@ class Arrivals:
     def end(self, stream: StreamState) -> None:
         """It is whole, or gone."""
         stream.arrives = False
-        self.room.give(self._streams.pop(stream))
+        self.budget.give(self._streams.pop(stream))
         if not self._streams:
             self._streams.clear()  # a table for thousands would stay as large as it was
 

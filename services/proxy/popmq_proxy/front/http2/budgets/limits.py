@@ -6,7 +6,7 @@ from popmq_common.units import KiB, MiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Http2Limits:
     streams_first: int = 1_024
     """Of a connection, until half of them have a whole request; then twice as many, and so on."""
     streams_max: int = 16_384  # a client parks one poll per topic and broker

@@ -9,7 +9,7 @@ import asyncio
 from collections import OrderedDict
 from typing import Final
 
-from popmq_proxy.front.room import Account, Room
+from popmq_proxy.front.client_budgets import Account, Budget
 
 LOOKED_AT_MAX: Final = 1_024
 """In one tick."""
@@ -18,14 +18,14 @@ LOOKED_AT_MAX: Final = 1_024
 class Unsent:
     """Of one connection."""
 
-    __slots__ = ("_account", "_among", "_room", "_transport", "held_bytes")
+    __slots__ = ("_account", "_among", "_budget", "_transport", "held_bytes")
 
     def __init__(
-        self, transport: asyncio.WriteTransport, room: Room, account: Account, among: "Backlogs"
+        self, transport: asyncio.WriteTransport, budget: Budget, account: Account, among: "Backlogs"
     ) -> None:
         self.held_bytes = 0
         self._transport = transport
-        self._room = room
+        self._budget = budget
         self._account = account
         self._among = among
 
@@ -47,9 +47,9 @@ class Unsent:
         else:
             self._among.ones.pop(self, None)
         if grown_bytes > 0:
-            self._room.take(self._account, grown_bytes)
+            self._budget.take(self._account, grown_bytes)
         else:
-            self._room.give(self._account, -grown_bytes)
+            self._budget.give(self._account, -grown_bytes)
 
 
 class Backlogs:

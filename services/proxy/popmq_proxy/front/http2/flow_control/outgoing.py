@@ -3,7 +3,7 @@
 Answers gather while the event loop's turn lasts and leave in one write. What the client's windows
 do not let go, or what its socket does not take, waits in its stream, and counts among the unread
 answers of all clients. The streams send by turns, a piece each, in the time that their connection
-has in a turn of the loop (turns.py).
+has in a turn of the loop (scheduler.py).
 """
 
 import asyncio
@@ -68,11 +68,11 @@ class Outgoing:
         self._stream_window = wire.WINDOW_DEFAULT
         """Of each stream, besides its own."""
         self._transport = transport
-        self._room = shared.rooms.unread
-        self._account = member.accounts.unread
+        self._budget = shared.budgets.answer_buffer
+        self._account = member.accounts.answer_buffer
         self._idle = member.idle
         self._worker = member.worker
-        self._unsent = Unsent(transport, self._room, self._account, shared.backlogs)
+        self._unsent = Unsent(transport, self._budget, self._account, shared.backlogs)
         self._want_turn = want_turn
         self._shared = shared
         self._loop = asyncio.get_running_loop()
@@ -156,7 +156,7 @@ class Outgoing:
 
     def _may_hold(self, size: int) -> bool:
         """There is room for so much that the client does not read."""
-        return self._room.admits(self._account, size)
+        return self._budget.admits(self._account, size)
 
     def whole(self, stream: StreamState, head: bytes, body: bytes, tail: bytes) -> None:
         """A response of which the client `takes` all: header block, body, block of trailers. One
@@ -170,8 +170,8 @@ class Outgoing:
     def answer(self, stream: StreamState, response: bytes) -> bool:
         """One message, and that all is well. False: it cannot leave at once; nothing was done."""
         size = PREFIX_BYTES + len(response)
-        room = min(self._stream_window + stream.send_window, self._window, self.frame_bytes_max)
-        if size > room or stream.outgoing or self._slow:
+        allowed = min(self._stream_window + stream.send_window, self._window, self.frame_bytes_max)
+        if size > allowed or stream.outgoing or self._slow:
             return False
         stream.send_window -= size
         self._window -= size
@@ -192,7 +192,7 @@ class Outgoing:
         size = len(data) + (0 if stream.outgoing else WAITING_BYTES)
         if not self._may_hold(size):
             return False
-        self._room.take(self._account, size)
+        self._budget.take(self._account, size)
         stream.outgoing += data
         self._shared.stalls.goes_on(stream, self._shared.tick)
         self._waiting[stream] = None
@@ -315,10 +315,10 @@ class Outgoing:
         at = stream.outgoing_at
         if at * 2 >= len(stream.outgoing):
             stream.outgoing, stream.outgoing_at = stream.outgoing[at:], 0
-            self._room.give(self._account, at)
+            self._budget.give(self._account, at)
 
     def _end_wait(self, stream: StreamState) -> None:
-        self._room.give(self._account, len(stream.outgoing) + WAITING_BYTES)
+        self._budget.give(self._account, len(stream.outgoing) + WAITING_BYTES)
         stream.outgoing, stream.outgoing_at = b"", 0
         self._shared.stalls.end(stream)
 

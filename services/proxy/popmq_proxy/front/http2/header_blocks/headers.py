@@ -85,7 +85,7 @@ CHECKED_BLOCKS: Final = 8
 """Of a connection, read whole before anything is skipped."""
 
 
-class Part:
+class HeaderPart:
     """What stood in a block up to the value of the first field that differs each time, from there
     to the next such value, or behind the last one."""
 
@@ -95,7 +95,7 @@ class Part:
         self.data = data
         self.differs = differs
         """The name of the field whose value comes next; empty: the block ends here."""
-        self.following: list[Part] = []
+        self.following: list[HeaderPart] = []
         """The longest first."""
         self.prepared: Any = None
         """At the end of a block: what its user made of it, the same for all that are alike."""
@@ -114,12 +114,12 @@ class HeaderReader:
         self._plain_max = int(bytes_max * PLAIN_SHARE)
         self._count = 0
         self._fields = FieldReader(bytes_max)
-        self.alike: Part | None = None
+        self.alike: HeaderPart | None = None
         """The end of the last block, if it was written like an earlier one but for the values that
         differ each time."""
         self.timeout: bytes | None = None
         """Of such a block: its grpc-timeout, the one among them that is looked at."""
-        self._parts: list[Part] = []
+        self._parts: list[HeaderPart] = []
         """How the last blocks began, the longest first."""
         self._parts_bytes = 0
 
@@ -159,7 +159,7 @@ class HeaderReader:
         self.malformed = _wrong_with(fields)
         return [field for field in fields if field[0] in LOOKED_AT]
 
-    def _find_alike(self, block: bytes) -> Part | None:
+    def _find_alike(self, block: bytes) -> HeaderPart | None:
         """The end of an earlier block that was written like this one. Raises `IndexError`."""
         parts, at, end, timeout = self._parts, 0, len(block), None
         while True:
@@ -273,13 +273,13 @@ class HeaderReader:
                 if len(parts) == SAME_MAX:
                     self._parts, self._parts_bytes = [], 0
                     return
-                same = [Part(data, name)]
+                same = [HeaderPart(data, name)]
                 parts.append(same[0])
                 parts.sort(key=_longest_first)
             parts, begin = same[0].following, behind
 
 
-def _longest_first(part: Part) -> int:
+def _longest_first(part: HeaderPart) -> int:
     return -len(part.data)
 
 

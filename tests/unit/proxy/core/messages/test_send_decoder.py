@@ -9,10 +9,10 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common.errors import MessageBodyEmpty
 from popmq_proxy.core.messages import message_types, outgoing, validate
-from popmq_proxy.core.messages.plain import MOULDS_MAX, PlainReader
-from popmq_proxy.core.messages.validate import Limits
+from popmq_proxy.core.messages.send_decoder import TEMPLATES_MAX, SendDecoder
+from popmq_proxy.core.messages.validate import MessageLimits
 
-LIMITS = Limits(body_bytes=1_000, properties_bytes=16_384, properties_count=128)
+LIMITS = MessageLimits(body_bytes=1_000, properties_bytes=16_384, properties_count=128)
 TAGS = st.sampled_from(["", "a", "paid", "ä", "x" * 127, "x" * 128, "a|b"])
 IDS = st.sampled_from(["01A", "7F0000010000", "a b", " ", "ä", "", ":", "0" * 127, "0" * 200])
 
@@ -22,8 +22,8 @@ def check(message: v2.Message) -> str:
     return message_types.message_type(message.system_properties)
 
 
-def reader() -> PlainReader:
-    return PlainReader(check, LIMITS.body_bytes)
+def reader() -> SendDecoder:
+    return SendDecoder(check, LIMITS.body_bytes)
 
 
 def message(message_id: str = "01A", **system: object) -> v2.Message:
@@ -110,18 +110,18 @@ def test_a_field_that_is_there_twice_is_left_to_protobuf() -> None:
     assert service.SendMessageRequest.FromString(data).messages[0].body == b"other"
 
 
-def test_no_more_moulds_are_kept_than_the_bound() -> None:
+def test_no_more_templates_are_kept_than_the_bound() -> None:
     one = reader()
-    for number in range(MOULDS_MAX + 10):
+    for number in range(TEMPLATES_MAX + 10):
         request = service.SendMessageRequest(messages=[message(tag=f"t{number}")])
         assert one.read(request.SerializeToString()) is not None
-    assert 0 < len(one._moulds) <= MOULDS_MAX
+    assert 0 < len(one._templates) <= TEMPLATES_MAX
 
 
 def test_a_refused_message_makes_no_mould() -> None:
     def refuse(_: v2.Message) -> str:
         raise MessageBodyEmpty()
 
-    one = PlainReader(refuse, 1_000)
+    one = SendDecoder(refuse, 1_000)
     assert one.read(service.SendMessageRequest(messages=[message()]).SerializeToString()) is None
-    assert not one._moulds
+    assert not one._templates

@@ -18,11 +18,11 @@ from popmq_common.process.logs import Log
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.routing.group_starts import (
     AS_THE_GROUP,
-    Beginning,
+    BrokerStart,
     From,
     GroupStarts,
-    Key,
-    Told,
+    StartOf,
+    StartToFix,
 )
 
 CALL_MS: Final = 3_000
@@ -35,7 +35,7 @@ AT_A_TIME: Final = 64
 Call = Callable[[str, link.Call, int], Awaitable[link.Reply]]
 
 
-class Starts:
+class StartFixer:
     def __init__(
         self,
         call: Call,
@@ -55,18 +55,18 @@ class Starts:
         self._clock = clock
         self._log = log
         self._table = GroupStarts()
-        self._fixing: dict[Key, asyncio.Task[bool]] = {}
+        self._fixing: dict[StartOf, asyncio.Task[bool]] = {}
 
     def heard(self, group: str, topic: str) -> None:
         """A consumer says that it will receive: nothing sent from now on is skipped, even if the
         start is fixed only later."""
-        self._table.heard(Key(group, topic), self._clock.now_ms())
+        self._table.heard(StartOf(group, topic), self._clock.now_ms())
 
     async def fix(
         self, group: str, topic: str, brokers: Sequence[str], start: From = AS_THE_GROUP
     ) -> None:
         """Returns when the group's start is durable at all of `brokers` that answer."""
-        key = Key(group, topic)
+        key = StartOf(group, topic)
         while self._table.lacking(key, brokers):
             others = self._fixing.get(key)
             if others is not None:
@@ -80,13 +80,13 @@ class Starts:
     async def fix_at(self, group: str, topic: str, broker: str, brokers: Sequence[str]) -> None:
         """The broker has no start: it is told the one that is known, or it and the other `brokers`
         are told a new one."""
-        self._table.refused(Key(group, topic), broker)
+        self._table.refused(StartOf(group, topic), broker)
         await self.fix(group, topic, _with(broker, brokers))
 
     async def catch_up(self, group: str, topic: str, broker: str, brokers: Sequence[str]) -> bool:
         """The broker has no start: it is told, if it or one of the other `brokers`, or this proxy,
         knows one. False: nobody does."""
-        key = Key(group, topic)
+        key = StartOf(group, topic)
         self._table.refused(key, broker)
         await self._fix(key, _with(broker, brokers), None)
         return broker in self._table.knowing(key)
@@ -119,7 +119,7 @@ class Starts:
         """It was deleted."""
         self._table.forget_group(group)
 
-    async def _fix(self, key: Key, brokers: Sequence[str], start: From | None) -> bool:
+    async def _fix(self, key: StartOf, brokers: Sequence[str], start: From | None) -> bool:
         """Ask all where the group started, then tell `brokers` that do not know. `start`: where, if
         nobody knows; None: then it has not started. True: nothing is owed to them any more."""
         table, now_ms = self._table, self._clock.now_ms()
@@ -147,8 +147,8 @@ class Starts:
         return all(has_it.values())
 
     async def _tell_all(
-        self, key: Key, told: dict[str, Told], beginning: Beginning
-    ) -> dict[str, Told]:
+        self, key: StartOf, told: dict[str, BrokerStart], beginning: StartToFix
+    ) -> dict[str, BrokerStart]:
         """What those said that had no start."""
         lacking = {broker: one for broker, one in told.items() if not one.is_fixed}
         consume_from, consume_from_ms = beginning.start
@@ -172,7 +172,9 @@ class Starts:
             self._log.info("group.started", **names, skipped=skipped, at_ms=beginning.at_ms)
         return found
 
-    async def _ask_all(self, key: Key, brokers: Sequence[str]) -> tuple[dict[str, Told], bool]:
+    async def _ask_all(
+        self, key: StartOf, brokers: Sequence[str]
+    ) -> tuple[dict[str, BrokerStart], bool]:
         """(what each told, whether everybody has): the topic's `brokers` and those that have the
         start; when none of them knows one, all that may: the group may have started when the topic
         was not there yet, or not at these brokers."""
@@ -187,7 +189,7 @@ class Starts:
         told |= await self._ask_each(key, everybody - told.keys())
         return told, told.keys() >= everybody
 
-    async def _ask_each(self, key: Key, brokers: Collection[str]) -> dict[str, Told]:
+    async def _ask_each(self, key: StartOf, brokers: Collection[str]) -> dict[str, BrokerStart]:
         """Those that did not answer are left out."""
         fix = link.FixStart(group=key.group, topic=key.topic)
         asked = sorted(brokers)
@@ -196,7 +198,7 @@ class Starts:
             broker: told for broker, told in zip(asked, answers, strict=True) if told is not None
         }
 
-    async def _ask(self, broker: str, fix: link.FixStart) -> Told | None:
+    async def _ask(self, broker: str, fix: link.FixStart) -> BrokerStart | None:
         """None: no answer."""
         if not self._answers(broker):
             return None
@@ -207,18 +209,18 @@ class Starts:
                 await self._spread_group(fix.group)
                 return await self._tell(broker, fix)
         except GroupNotFound:  # no broker that answers has it
-            return Told(has_group=False)
+            return BrokerStart(has_group=False)
         except PopMQError as failed:
             self._log.warning("start.not_fixed", broker=broker, group=fix.group, reason=str(failed))
             return None
 
-    async def _tell(self, broker: str, fix: link.FixStart) -> Told:
+    async def _tell(self, broker: str, fix: link.FixStart) -> BrokerStart:
         try:
             reply = (await self._call(broker, link.Call(fix_start=fix), CALL_MS)).fix_start
         except NotServed:
-            return Told(is_old=True)
+            return BrokerStart(is_old=True)
         start = From(reply.consume_from, reply.consume_from_ms)
-        return Told(reply.at_ms, start, reply.ends, reply.skipped)
+        return BrokerStart(reply.at_ms, start, reply.ends, reply.skipped)
 
 
 def _with(broker: str, brokers: Sequence[str]) -> Sequence[str]:

@@ -3,21 +3,21 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from popmq_proxy.front.http2.budgets.ended import BLOCKS_MAX, EndedEarly
+from popmq_proxy.front.http2.budgets.ended_streams import BLOCKS_MAX, EndedStreams
 
 odd = st.integers(0, 20_000).map(lambda number: 2 * number + 1)
 
 
 @given(st.sets(odd, max_size=BLOCKS_MAX), st.sets(odd))
 def test_some_anywhere(added: set[int], others: set[int]) -> None:
-    ended = EndedEarly()
+    ended = EndedStreams()
     for stream_id in added:
         ended.add(stream_id)
     assert {one for one in added | others if one in ended} == added
 
 
 def test_thousands_in_a_row() -> None:
-    ended = EndedEarly()
+    ended = EndedStreams()
     for stream_id in range(100_001, 120_001, 2):
         ended.add(stream_id)
     assert all(stream_id in ended for stream_id in range(100_001, 120_001, 2))
@@ -26,7 +26,7 @@ def test_thousands_in_a_row() -> None:
 
 
 def test_the_oldest_are_forgotten() -> None:
-    ended = EndedEarly()
+    ended = EndedStreams()
     for number in range(2 * BLOCKS_MAX):
         ended.add(number * 128 + 1)
     assert 1 not in ended

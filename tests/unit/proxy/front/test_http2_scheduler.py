@@ -5,8 +5,14 @@ from collections.abc import Callable
 
 import pytest
 
-from popmq_proxy.front.http2.budgets import turns
-from popmq_proxy.front.http2.budgets.turns import SLICE_S, TURN_S, Turns, Use, Worker
+from popmq_proxy.front.http2.budgets import scheduler as turns
+from popmq_proxy.front.http2.budgets.scheduler import (
+    SLICE_S,
+    TURN_S,
+    ConnectionWorker,
+    Scheduler,
+    Use,
+)
 
 
 class Clock:
@@ -22,10 +28,10 @@ class Clock:
 class Rig:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self.turns = Turns(asyncio.get_running_loop())
+        self.turns = Scheduler(asyncio.get_running_loop())
         self.done: list[str] = []
 
-    def worker(self, name: str, slices: int, address: Use | None = None) -> Worker:
+    def worker(self, name: str, slices: int, address: Use | None = None) -> ConnectionWorker:
         """It has work for so many slices."""
         left = slices
 
@@ -38,7 +44,7 @@ class Rig:
             if left:
                 self.turns.wait(made)
 
-        made = Worker(work, address or Use())
+        made = ConnectionWorker(work, address or Use())
         return made
 
     async def turn(self) -> list[str]:

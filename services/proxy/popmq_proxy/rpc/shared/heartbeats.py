@@ -1,4 +1,4 @@
-"""Signs of life: brokers hear which clients live, so that they renew their leases.
+"""Heartbeats to the brokers: which clients live, so that the brokers renew their leases.
 
 Every few seconds each broker gets the clients that this proxy has heard of lately. Nothing is kept
 beside the sessions: a client that goes on through another proxy is told of by that one, and two
@@ -14,16 +14,16 @@ from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.rpc.shared.context import Upstream
 
 CLIENTS_MAX = 1_024  # of one call, the broker's bound
-SIGNS_PER_LEASE = 4
-"""So many signs fit into a lease's time, so that one or two may get lost."""
+HEARTBEATS_PER_LEASE = 4
+"""So many of them fit into a lease's time, so that one or two may get lost."""
 
 
-class SignsOfLife:
+class Heartbeats:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
         config = upstream.config
         self.interval_ms = min(
-            config.alive_interval_ms, config.invisible_ms_default // SIGNS_PER_LEASE
+            config.alive_interval_ms, config.invisible_ms_default // HEARTBEATS_PER_LEASE
         )
 
     async def run(self) -> None:

@@ -3,20 +3,20 @@
 from heapq import heapify, heappop
 from itertools import pairwise
 
-from popmq_proxy.core.routing.gathering import Gathering
+from popmq_proxy.core.routing.linger import Linger
 
 WAIT_MS = 5
 
 
-def waits(gathering: Gathering, under_way: int, *, since_ms: int, until_ms: int) -> list[float]:
+def waits(gathering: Linger, under_way: int, *, since_ms: int, until_ms: int) -> list[float]:
     """In ms, of sends that come one a millisecond."""
     now_ms = range(since_ms, until_ms)
     return [gathering.wait_s(now / 1000, under_way) * 1000 for now in now_ms]
 
 
-def busy() -> Gathering:
+def busy() -> Linger:
     """Behind it: two tenths of a second with a send a millisecond, up to three under way."""
-    gathering = Gathering(WAIT_MS)
+    gathering = Linger(WAIT_MS)
     waits(gathering, 3, since_ms=0, until_ms=200)
     return gathering
 
@@ -26,7 +26,7 @@ def test_a_send_in_a_steady_stream_waits() -> None:
 
 
 def test_nobody_waits_while_few_come() -> None:
-    gathering = Gathering(WAIT_MS)
+    gathering = Linger(WAIT_MS)
     gathering.wait_s(0, 3)
     assert not any(gathering.wait_s(now_ms / 1000, 1) for now_ms in range(0, 10_000, 3))
 
@@ -39,7 +39,7 @@ def test_nobody_waits_when_all_clients_do_already() -> None:
 
 
 def test_a_client_alone_never_waits_however_fast_it_sends() -> None:
-    assert not any(waits(Gathering(WAIT_MS), 1, since_ms=0, until_ms=1_000))
+    assert not any(waits(Linger(WAIT_MS), 1, since_ms=0, until_ms=1_000))
 
 
 def test_the_first_after_a_pause_does_not_wait() -> None:
@@ -55,7 +55,7 @@ def test_clients_that_are_gone_are_waited_for_no_longer_than_two_tenths_of_a_sec
 
 
 def test_with_a_time_of_0_nobody_waits() -> None:
-    gathering = Gathering(0)
+    gathering = Linger(0)
     for under_way in (3, 1):
         assert not any(waits(gathering, under_way, since_ms=0, until_ms=500))
 
@@ -63,7 +63,7 @@ def test_with_a_time_of_0_nobody_waits() -> None:
 def test_clients_that_send_when_they_are_answered_go_together() -> None:
     """Four, each within a millisecond of its answer, which takes the broker two: the last of them
     takes the others along, and the time limit, a second here, plays no part."""
-    gathering, under_way = Gathering(1_000), 0
+    gathering, under_way = Linger(1_000), 0
     gathered = 0
     left: list[tuple[float, int]] = []
     events = [(0.0, 1)] * 4  # (when, how many more are under way)

@@ -1,4 +1,4 @@
-"""Is the broker at the other end of a connection still there? Told by when it was heard last.
+"""The health of the broker at the other end of a connection, by when it was heard last.
 
     quiet ──PING_AFTER_S without a word──► asked ──SILENT_AFTER_S──► silent ──LOST_AFTER_S──► lost
       ▲                                      │                         │
@@ -34,7 +34,7 @@ class Look(Enum):
 
 
 @dataclass(slots=True)
-class Pulse:
+class BrokerHealth:
     """Of one connection. Seconds of a clock that never goes back."""
 
     heard_s: float

@@ -1,4 +1,4 @@
-"""How long a send waits for others before all leave for a broker together.
+"""Linger: how long a send waits for others before all leave for a broker together.
 
 At some hundred messages a second each would wake the broker, its disk and this proxy again by
 itself, and that costs several times what the message does: it pays to wait for the next ones. It
@@ -14,7 +14,7 @@ COMPANY: Final = 2
 """A send waits only where so many others may be expected meanwhile."""
 
 
-class Gathering:
+class Linger:
     """Of the sends to one broker."""
 
     def __init__(self, wait_ms_max: int) -> None:

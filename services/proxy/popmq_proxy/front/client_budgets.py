@@ -1,9 +1,9 @@
-"""Room that all clients share: calls under way, bytes held of requests and of answers.
+"""Budgets that all clients share: calls under way, the request buffer and the answer buffer.
 
-Three quarters of a room are for whoever comes first. The next eighth goes by connections: one gets
-some while it has less than its part of that eighth, divided among those that have any. The last
-eighth goes by addresses in the same way. So one client may use nearly all while the others need
-little, and cannot shut them out.
+Three quarters of a budget are for whoever comes first. The next eighth goes by connections: one
+gets some while it has less than its part of that eighth, divided among those that have any. The
+last eighth goes by addresses in the same way. So one client may use nearly all while the others
+need little, and cannot shut them out.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Final
 
 FIRST_COME: Final = 0.75
 SHARED: Final = 0.125
-"""Of a room, by connections; and as much by addresses."""
+"""Of a budget, by connections; and as much by addresses."""
 COUNTED_EVERY: Final = 64
 """Questions between two counts of who has any; it matters only where little is left."""
 WOKEN_MAX: Final = 8
@@ -20,7 +20,7 @@ WOKEN_MAX: Final = 8
 
 
 class Account:
-    """What one connection has of a room."""
+    """What one connection has of a budget."""
 
     __slots__ = ("address", "needs", "taken")
 
@@ -32,7 +32,7 @@ class Account:
         """What it asked for last when there was too little."""
 
 
-class Room:
+class Budget:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.taken = 0
@@ -97,7 +97,7 @@ class Room:
         self._of_address = max(1, self._shared // (len(addresses) + 1))
 
 
-class AnswerRoom(Room):
+class AnswerBudget(Budget):
     """Bytes of answers that their clients do not read, as calls see it that bring more of them."""
 
     def __init__(self, limit: int) -> None:
@@ -146,30 +146,30 @@ class AnswerRoom(Room):
 class Accounts:
     """Those of one connection, or of an address."""
 
-    __slots__ = ("calls", "received", "unread")
+    __slots__ = ("answer_buffer", "calls", "request_buffer")
 
-    def __init__(self, calls: Account, received: Account, unread: Account) -> None:
+    def __init__(self, calls: Account, request_buffer: Account, answer_buffer: Account) -> None:
         self.calls = calls
-        self.received = received
-        self.unread = unread
+        self.request_buffer = request_buffer
+        self.answer_buffer = answer_buffer
 
 
-class Rooms:
+class Budgets:
     def __init__(self, *, calls_max: int, received_bytes_max: int, unread_bytes_max: int) -> None:
-        self.calls = Room(calls_max)
+        self.calls = Budget(calls_max)
         """Under way."""
-        self.received = Room(received_bytes_max)
+        self.request_buffer = Budget(received_bytes_max)
         """Bytes of requests that nobody works on yet."""
-        self.unread = AnswerRoom(unread_bytes_max)
+        self.answer_buffer = AnswerBudget(unread_bytes_max)
 
     def open(self, address: Accounts) -> Accounts:
         return Accounts(
             self.calls.open(address.calls),
-            self.received.open(address.received),
-            self.unread.open(address.unread),
+            self.request_buffer.open(address.request_buffer),
+            self.answer_buffer.open(address.answer_buffer),
         )
 
     def close(self, accounts: Accounts) -> None:
         self.calls.close(accounts.calls)
-        self.received.close(accounts.received)
-        self.unread.close(accounts.unread)
+        self.request_buffer.close(accounts.request_buffer)
+        self.answer_buffer.close(accounts.answer_buffer)

@@ -1,13 +1,13 @@
-from popmq_proxy.core.routing.turns import Turns
+from popmq_proxy.core.routing.round_robin import RoundRobin
 
 
 def test_each_key_gets_each_of_its_turns() -> None:
-    turns = Turns()
+    turns = RoundRobin()
     assert [turns.next(key) for key in "abab"] == [0, 1, 1, 2]
 
 
 def test_no_more_keys_are_kept_than_allowed() -> None:
-    turns = Turns(keys_max=2)
+    turns = RoundRobin(keys_max=2)
     for key in "abc":
         turns.next(key)
     assert turns.next("b") == 2, "the oldest was forgotten, not this one"

@@ -7,9 +7,9 @@ bytes of a message's system properties are cut into
     before │ message_id │ between │ born_timestamp │ after
 
 and what before, between and after mean is found out once, by the same checks that every message
-passes, and kept as a `Mould`. Whatever else a message has (keys, user properties, a message
-group, a delivery time), and whatever is unusual in its encoding, makes a request none of these:
-then protobuf reads it. 2 µs a message, where the objects and checks take 7.
+passes, and kept as a `PropertyTemplate`. Whatever else a message has (keys, user properties, a
+message group, a delivery time), and whatever is unusual in its encoding, makes a request none of
+these: then protobuf reads it. 2 µs a message, where the objects and checks take 7.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from popmq_proxy.core.messages.convert import millis
 from popmq_proxy.core.messages.outgoing import LATEST_MS
 from popmq_proxy.core.messages.outgoing import record as record_of
 
-MOULDS_MAX: Final = 1_024
+TEMPLATES_MAX: Final = 1_024
 _ID_TAG: Final = 0x1A
 _BORN_TAG: Final = b"\x3a"
 _TAG_TAG: Final = 0x0A
@@ -42,7 +42,7 @@ Check = Callable[[v2.Message], str]
 """A message's type. Raises what is wrong with it."""
 
 
-class Mould(NamedTuple):
+class PropertyTemplate(NamedTuple):
     """What all messages with the same system properties, but for id and born time, share."""
 
     behind_id: bytes
@@ -50,7 +50,7 @@ class Mould(NamedTuple):
     sys_flag: int
 
 
-class PlainSend:
+class DecodedSend:
     """A request that was read in this way."""
 
     __slots__ = ("message_ids", "records", "topic")
@@ -63,16 +63,16 @@ class PlainSend:
         self.records = records
 
 
-class PlainReader:
+class SendDecoder:
     def __init__(self, check: Check, body_bytes_max: int) -> None:
-        """`check` is asked once for each mould, with a message of one byte."""
+        """`check` is asked once for each template, with a message of one byte."""
         self._check = check
         self._body_bytes_max = body_bytes_max
-        self._moulds: dict[tuple[int, bytes, bytes, bytes], Mould] = {}
+        self._templates: dict[tuple[int, bytes, bytes, bytes], PropertyTemplate] = {}
         self._born: tuple[bytes, int] = (b"", 0)
         """The last born time read."""
 
-    def read(self, data: bytes) -> PlainSend | None:
+    def read(self, data: bytes) -> DecodedSend | None:
         """None: it is to be read in the usual way. Raises `DecodeError`."""
         view = plain.PlainSend.FromString(data)
         messages = view.messages
@@ -94,7 +94,7 @@ class PlainReader:
                 return None
             ids.append(found[0])
             records.append(found[1])
-        return PlainSend(v2.Resource.FromString(topic), ids, records)
+        return DecodedSend(v2.Resource.FromString(topic), ids, records)
 
     def _record(self, body: bytes, system: bytes) -> tuple[bytes, OutgoingRecord] | None:
         """(message id, record). Lengths are below 128: one byte."""
@@ -111,8 +111,8 @@ class PlainReader:
         if len(system) - (born_end + 2 + system[born_end + 1]) > _QUEUE_ID_BYTES:
             return None  # a message group, a trace: no two of them are alike
         key = (id_bytes, system[:at], system[id_end:born_at], system[born_end:])
-        mould = self._moulds.get(key) or self._made(key)
-        if mould is None:
+        template = self._templates.get(key) or self._make_template(key)
+        if template is None:
             return None
         stamp = system[born_at + 2 : born_end]
         if stamp == self._born[0]:
@@ -122,12 +122,12 @@ class PlainReader:
             if not 0 <= born_ms <= LATEST_MS:
                 return None
             self._born = (stamp, born_ms)
-        properties = _UNIQ_KEY + message_id + mould.behind_id
-        fields = (body, properties, mould.sys_flag, 0, born_ms, hosts.LOCAL)
+        properties = _UNIQ_KEY + message_id + template.behind_id
+        fields = (body, properties, template.sys_flag, 0, born_ms, hosts.LOCAL)
         # half the time of OutgoingRecord(…)
         return message_id, tuple.__new__(OutgoingRecord, fields)
 
-    def _made(self, key: tuple[int, bytes, bytes, bytes]) -> Mould | None:
+    def _make_template(self, key: tuple[int, bytes, bytes, bytes]) -> PropertyTemplate | None:
         """None for messages that are not plain, or not right: the usual way finds out more."""
         id_bytes, before, between, after = key
         message = v2.Message(body=b"?")
@@ -148,7 +148,9 @@ class PlainReader:
         head = _UNIQ_KEY + system.message_id.encode()
         if kind != "NORMAL" or not made.properties.startswith(head):
             return None
-        if len(self._moulds) >= MOULDS_MAX:
-            self._moulds.clear()
-        mould = self._moulds[key] = Mould(made.properties[len(head) :], made.sys_flag)
-        return mould
+        if len(self._templates) >= TEMPLATES_MAX:
+            self._templates.clear()
+        template = self._templates[key] = PropertyTemplate(
+            made.properties[len(head) :], made.sys_flag
+        )
+        return template

@@ -23,7 +23,7 @@ KEYS_MAX: Final = 20_000
 """Groups, topics and filters watched at a time. Polls of more wait where they were sent alone."""
 
 
-class Key(NamedTuple):
+class PollKey(NamedTuple):
     group: str
     topic: str
     filter_kind: int
@@ -31,10 +31,10 @@ class Key(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Poll:
+class LongPoll:
     number: int
     """Of its pops, by which they can be cut short."""
-    key: Key
+    key: PollKey
     at: str = ""
     """The broker that it waits at; empty: it goes from broker to broker just now."""
     heard: str = ""
@@ -42,7 +42,7 @@ class Poll:
 
 
 @dataclass(slots=True)
-class Ear:
+class WatchedBroker:
     """What is known of one broker."""
 
     watched: bool = False
@@ -50,40 +50,40 @@ class Ear:
 
 
 @dataclass(slots=True)
-class Watched:
+class PollGroup:
     """All polls of one key."""
 
-    polls: dict[int, Poll] = field(default_factory=dict)
-    ears: dict[str, Ear] = field(default_factory=dict)
+    polls: dict[int, LongPoll] = field(default_factory=dict)
+    ears: dict[str, WatchedBroker] = field(default_factory=dict)
     unused_since_s: float = 0.0
 
 
-class Watching:
+class LongPolls:
     def __init__(self, keys_max: int = KEYS_MAX) -> None:
         self._keys_max = keys_max
-        self._watched: dict[Key, Watched] = {}
+        self._watched: dict[PollKey, PollGroup] = {}
 
     @property
     def poll_count(self) -> int:
         return sum(len(found.polls) for found in self._watched.values())
 
-    def enter(self, poll: Poll) -> bool:
+    def enter(self, poll: LongPoll) -> bool:
         """False: too many keys, nobody will tell this poll anything."""
         found = self._watched.get(poll.key)
         if found is None:
             if len(self._watched) >= self._keys_max:
                 return False
-            found = self._watched[poll.key] = Watched()
+            found = self._watched[poll.key] = PollGroup()
         found.polls[poll.number] = poll
         return True
 
-    def leave(self, poll: Poll, now_s: float) -> None:
+    def leave(self, poll: LongPoll, now_s: float) -> None:
         found = self._watched.get(poll.key)
         if found is not None and poll.number in found.polls:
             del found.polls[poll.number]
             found.unused_since_s = now_s
 
-    def to_look_at(self, key: Key, others: Sequence[str], now_s: float) -> list[str]:
+    def to_look_at(self, key: PollKey, others: Sequence[str], now_s: float) -> list[str]:
         """Those of `others` that may have something."""
         found = self._watched.get(key)
         if found is None:
@@ -91,23 +91,23 @@ class Watching:
         ears = found.ears
         return [one for one in others if one not in ears or ears[one].quiet_until_s <= now_s]
 
-    def begin_watch(self, key: Key, broker: str) -> bool:
+    def begin_watch(self, key: PollKey, broker: str) -> bool:
         """True: the caller begins one now, before it looks there."""
         found = self._watched.get(key)
         if found is None:
             return False
-        ear = found.ears.setdefault(broker, Ear())
+        ear = found.ears.setdefault(broker, WatchedBroker())
         was_watched, ear.watched = ear.watched, True
         return not was_watched
 
-    def found_nothing(self, key: Key, broker: str, now_s: float) -> None:
+    def found_nothing(self, key: PollKey, broker: str, now_s: float) -> None:
         """A poll looked, while the broker was watched."""
         found = self._watched.get(key)
         ear = None if found is None else found.ears.get(broker)
         if ear is not None and ear.watched:
             ear.quiet_until_s = now_s + QUIET_S
 
-    def spoke(self, key: Key, broker: str) -> Poll | None:
+    def spoke(self, key: PollKey, broker: str) -> LongPoll | None:
         """The broker has something. The poll that must look there; None: there is none for it."""
         self.lost(key, broker)
         found = self._watched.get(key)
@@ -119,19 +119,19 @@ class Watching:
                 return poll
         return None
 
-    def lost(self, key: Key, broker: str) -> None:
+    def lost(self, key: PollKey, broker: str) -> None:
         """It is not watched any more."""
         found = self._watched.get(key)
         if found is not None and broker in found.ears:
-            found.ears[broker] = Ear()
+            found.ears[broker] = WatchedBroker()
 
-    def unwatched(self) -> Iterator[tuple[Key, set[str]]]:
+    def unwatched(self) -> Iterator[tuple[PollKey, set[str]]]:
         """Keys whose polls wait, and the brokers that are watched for them."""
         for key, found in list(self._watched.items()):
             if found.polls:
                 yield key, {broker for broker, ear in found.ears.items() if ear.watched}
 
-    def forget_unused(self, now_s: float) -> list[Key]:
+    def forget_unused(self, now_s: float) -> list[PollKey]:
         """Keys that no poll has waited for lately; their watches are to be ended."""
         unused = [
             key

@@ -1,4 +1,4 @@
-"""What the HTTP/2 front serves: gRPC as an ASGI application, one coroutine per RPC.
+"""The general request handler of the HTTP/2 front: gRPC as ASGI, one coroutine per RPC.
 
 What is special about our own front:
 
@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from popmq_common.errors import PopMQError, TooManyRequests
 from popmq_common.process.logs import Log
 from popmq_common.units import KiB
-from popmq_proxy.front.direct import DirectCalls
+from popmq_proxy.front.client_budgets import Accounts, Budget, Budgets
 from popmq_proxy.front.events import (
     END,
     HEADERS,
@@ -27,12 +27,19 @@ from popmq_proxy.front.events import (
     Receive,
     Send,
 )
-from popmq_proxy.front.grpc_wire import Code, GrpcError, framed, only_message, percent_encoded
+from popmq_proxy.front.grpc_wire import (
+    PREFIX_BYTES,
+    Code,
+    GrpcError,
+    framed,
+    only_message,
+    percent_encoded,
+)
 from popmq_proxy.front.messages import Call, ClientGone, Messages
 from popmq_proxy.front.request_head import context_of, is_grpc
-from popmq_proxy.front.room import Accounts, Room, Rooms
-from popmq_proxy.front.rpcs import Kind, Rpc, grpc_code
-from popmq_proxy.front.steps import Steps
+from popmq_proxy.front.rpcs import Rpc, RpcKind, grpc_code
+from popmq_proxy.front.time_slices import TimeSlices
+from popmq_proxy.front.unary_fast_path import DeclinedRequest, UnaryFastPath
 from popmq_proxy.rpc.shared.context import ANSWER_BYTES_MAX
 
 ROOM_WAIT_S: Final = 5.0
@@ -54,35 +61,39 @@ class NoGrpc(Exception):
         self.status = status
 
 
-class GrpcApp:
-    def __init__(self, rpcs: list[Rpc], log: Log, rooms: Rooms, *, request_bytes_max: int) -> None:
+class RequestHandler:
+    def __init__(
+        self, rpcs: list[Rpc], log: Log, budgets: Budgets, *, request_bytes_max: int
+    ) -> None:
         self._log = log
-        self.rooms = rooms
+        self.budgets = budgets
         self._request_bytes_max = request_bytes_max
-        self._unpacking = Steps()
+        self._unpacking = TimeSlices()
         serve = {
-            Kind.UNARY: self._unary,
-            Kind.ANSWER: self._answer,
-            Kind.STREAM: self._stream,
-            Kind.BIDI: self._bidi,
+            RpcKind.UNARY: self._unary,
+            RpcKind.ANSWER: self._answer,
+            RpcKind.STREAM: self._stream,
+            RpcKind.BIDI: self._bidi,
         }
         by_path = {f"/{rpc.service}/{rpc.name}": rpc for rpc in rpcs}
         self._serving = {path: (rpc, serve[rpc.kind]) for path, rpc in by_path.items()}
-        self.streaming = frozenset(path for path, rpc in by_path.items() if rpc.kind is Kind.BIDI)
+        self.streaming = frozenset(
+            path for path, rpc in by_path.items() if rpc.kind is RpcKind.BIDI
+        )
         """Paths of calls that are served while their requests come; their clients wait for the head
         of the response before they send."""
-        direct = {path: rpc for path, rpc in by_path.items() if rpc.begin}
-        self.direct = DirectCalls(direct, request_bytes_max, rooms.calls)
+        fast_path = {path: rpc for path, rpc in by_path.items() if rpc.begin}
+        self.fast_path = UnaryFastPath(fast_path, request_bytes_max, budgets.calls)
 
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
         accounts: Accounts = scope["accounts"]
         account = accounts.calls
-        room = self.rooms.calls
-        if not room.admits(account):
-            text = f"too many RPCs at a time, the limit is {room.limit}"
+        budget = self.budgets.calls
+        if not budget.admits(account):
+            text = f"too many RPCs at a time, the limit is {budget.limit}"
             await _refuse(send, Code.RESOURCE_EXHAUSTED, text)
             return
-        room.take(account)
+        budget.take(account)
         path = scope["path"]
         try:
             rpc, serve, call = self._call(scope, receive, send)
@@ -105,10 +116,16 @@ class GrpcApp:
             self._log.exception("rpc.crashed", path=path)
             await _refuse(send, Code.INTERNAL, "internal error")
         finally:
-            room.give(account)
+            budget.give(account)
 
     def _call(self, scope: Event, receive: Receive, send: Send) -> tuple[Rpc, Serve, Call]:
         """Raises `NoGrpc`, `GrpcError`."""
+        decoded: DeclinedRequest | None = scope.pop("decoded", None)
+        if decoded is not None:  # so the fast path has checked all of this
+            rpc, serve = self._serving[scope["path"]]
+            call = Call(scope, decoded.context, receive, send, self.budgets.request_buffer)
+            call.decoded = decoded.request
+            return rpc, serve, call
         headers: dict[bytes, bytes] = scope["named"]
         if scope["method"] != "POST" or not is_grpc(headers):
             raise NoGrpc(405 if scope["method"] != "POST" else 415)
@@ -118,11 +135,15 @@ class GrpcApp:
         found = self._serving.get(scope["path"])
         if found is None:
             raise GrpcError(Code.UNIMPLEMENTED, f"there is no method {scope['path']}")
-        call = Call(scope, context_of(scope, headers), receive, send, self.rooms.received)
+        call = Call(scope, context_of(scope, headers), receive, send, self.budgets.request_buffer)
         return *found, call
 
     async def _unary(self, rpc: Rpc, call: Call) -> None:
-        request = rpc.decode(await self._request(rpc, call))
+        if call.decoded is None:
+            request = rpc.decode(await self._request(rpc, call))
+        else:
+            await self._take_decoded(call)
+            request, call.decoded = call.decoded, None
         if rpc.brings_messages:
             await self._until_room(call)
         response = await rpc.handler(call.context, request)
@@ -156,9 +177,7 @@ class GrpcApp:
     async def _request(self, rpc: Rpc, call: Call) -> bytes:
         """The one message of the request. Raises `GrpcError`, `ClientGone`."""
         event = await call.receive()
-        deadline_s = call.context.deadline_s
-        if deadline_s is not None and time.monotonic() >= deadline_s:
-            raise GrpcError(Code.DEADLINE_EXCEEDED, "the deadline passed before the call came")
+        _check_deadline(call)
         bytes_max = self._bytes_max(rpc)
         if not event.get("more_body"):
             message = only_message(event.get("body", b""))
@@ -166,6 +185,14 @@ class GrpcApp:
                 call.hold(len(message))
                 return message
         return await Messages(call, event, bytes_max, self._unpacking).only()
+
+    async def _take_decoded(self, call: Call) -> None:
+        """The bytes of a request that the fast path has decoded: they count, and no more."""
+        event = await call.receive()
+        if event["type"] == "http.disconnect":
+            raise ClientGone()
+        _check_deadline(call)
+        call.hold(len(event["body"]) - PREFIX_BYTES)
 
     async def _requests(self, rpc: Rpc, call: Call) -> AsyncIterator[Any]:
         try:
@@ -182,7 +209,7 @@ class GrpcApp:
     async def _until_room(self, call: Call) -> None:
         """Before messages are asked for: those that nobody reads wait in the broker, not here.
         Raises `TooManyRequests`."""
-        unread, account = self.rooms.unread, call.accounts.unread
+        unread, account = self.budgets.answer_buffer, call.accounts.answer_buffer
         if not unread.has_room(account) and not await unread.wait(account, ROOM_WAIT_S):
             raise _unread_refused(unread)
         left_bytes = unread.left(account)
@@ -193,14 +220,13 @@ class GrpcApp:
     async def _reply(self, call: Call, responses: list[bytes], *, refusable: bool) -> None:
         """All there is to say, in one piece. Raises `TooManyRequests` if it is `refusable`, has to
         wait for its client, and there is no room for that."""
-        whole = call.whole
         body = [framed(responses)]
         responses.clear()
-        if whole is not None and whole(START, body[0], END):
+        if call.whole(START, body[0], END):
             return
         if refusable:
-            unread = self.rooms.unread
-            if not unread.fits(call.accounts.unread, len(body[0])):
+            unread = self.budgets.answer_buffer
+            if not unread.fits(call.accounts.answer_buffer, len(body[0])):
                 body.clear()  # the error would hold it while it is given back
                 raise _unread_refused(unread)
         await call.send(START)
@@ -209,7 +235,14 @@ class GrpcApp:
         await call.send(END)
 
 
-def _unread_refused(unread: Room) -> TooManyRequests:
+def _check_deadline(call: Call) -> None:
+    """Raises `GrpcError`."""
+    deadline_s = call.context.deadline_s
+    if deadline_s is not None and time.monotonic() >= deadline_s:
+        raise GrpcError(Code.DEADLINE_EXCEEDED, "the deadline passed before the call came")
+
+
+def _unread_refused(unread: Budget) -> TooManyRequests:
     return TooManyRequests(what="bytes of answers that are not read", limit=unread.limit)
 
 

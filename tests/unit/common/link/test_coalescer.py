@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from popmq_common.link.turn import Turn
+from popmq_common.link.coalescer import Coalescer
 
 
 @pytest.fixture
@@ -13,7 +13,7 @@ def ran() -> list[int]:
 
 
 async def test_soon_is_the_loops_next_turn_once_for_all(ran: list[int]) -> None:
-    turn = Turn(lambda: ran.append(1))
+    turn = Coalescer(lambda: ran.append(1))
     turn.soon()
     turn.soon()
     turn.within(0)
@@ -27,7 +27,7 @@ async def test_soon_is_the_loops_next_turn_once_for_all(ran: list[int]) -> None:
 
 
 async def test_soon_goes_before_what_has_time(ran: list[int]) -> None:
-    turn = Turn(lambda: ran.append(1))
+    turn = Coalescer(lambda: ran.append(1))
     turn.within(3_600)
     await asyncio.sleep(0)
     assert ran == []
@@ -43,7 +43,7 @@ async def test_what_has_time_comes_once(ran: list[int]) -> None:
         ran.append(1)
         done.set()
 
-    turn = Turn(run)
+    turn = Coalescer(run)
     turn.within(0.001)
     turn.within(0.001)
     async with asyncio.timeout(10):
@@ -53,7 +53,7 @@ async def test_what_has_time_comes_once(ran: list[int]) -> None:
 
 
 async def test_a_cancelled_one_does_not_come(ran: list[int]) -> None:
-    turn = Turn(lambda: ran.append(1))
+    turn = Coalescer(lambda: ran.append(1))
     turn.within(0.001)
     turn.cancel()
     turn.soon()

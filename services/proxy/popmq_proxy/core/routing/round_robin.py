@@ -1,11 +1,11 @@
-"""Whose turn it is, among things that are used one after the other."""
+"""Round robin over things that are used one after the other."""
 
 from collections.abc import Hashable
 
 KEYS_MAX = 20_000
 
 
-class Turns:
+class RoundRobin:
     """A count for each key, so that who takes every second turn of all still gets each of its own.
 
     The first turns of keys that come one after the other are one apart. No more than `keys_max`

@@ -1,4 +1,4 @@
-"""Long work of many calls, in steps: a little of it in each turn of the event loop.
+"""Long work of many calls in time slices: some steps of it in each turn of the event loop.
 
 A step takes a millisecond, say. Where hundreds of calls have such work, each doing one step a turn,
 a turn would take as long as all of them. So the steps of a turn end after `STEPS_S`, and calls wait
@@ -14,7 +14,7 @@ from typing import Final
 STEPS_S: Final = 0.001
 
 
-class Steps:
+class TimeSlices:
     def __init__(self) -> None:
         self._used_s = 0.0
         """Of this turn."""

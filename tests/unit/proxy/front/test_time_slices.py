@@ -5,15 +5,15 @@ from collections.abc import Callable
 
 import pytest
 
-from popmq_proxy.front import steps
-from popmq_proxy.front.steps import STEPS_S, Steps
+from popmq_proxy.front import time_slices as steps
+from popmq_proxy.front.time_slices import STEPS_S, TimeSlices
 
 
 class Rig:
     def __init__(self) -> None:
         self.now_s = 1_000.0
         self.done: list[str] = []
-        self.steps = Steps()
+        self.steps = TimeSlices()
 
     def work(self, name: str, count: int, each_s: float = STEPS_S / 2) -> Callable[[], bool]:
         left = count

@@ -10,7 +10,7 @@ from typing import Final
 BLOCKS_MAX: Final = 256
 
 
-class EndedEarly:
+class EndedStreams:
     def __init__(self) -> None:
         self._blocks: dict[int, int] = {}
         """By the first bits of their ids, a bit each; a client's ids are odd."""

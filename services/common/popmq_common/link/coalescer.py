@@ -1,4 +1,4 @@
-"""Work that is done in a turn of the loop of its own: soon, or with what gathers until then.
+"""Coalesced work: done in a turn of the loop of its own, soon, or with what comes until then.
 
 Once for all who ask for it in the meantime; those that give it time all give it as much.
 """
@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 
 
-class Turn:
+class Coalescer:
     def __init__(self, run: Callable[[], None]) -> None:
         self._run = run
         self._due: asyncio.Handle | None = None

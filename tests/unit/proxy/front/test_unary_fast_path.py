@@ -1,14 +1,24 @@
 """RPCs without a task: begun when the request is whole, answered when somebody tells."""
 
+import asyncio
+from typing import Any, cast
+
 import pytest
 from harness.http2 import Client, shared
 from hpack import Encoder
 
-from popmq_proxy.front.direct import Caller
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+from popmq_common.process import logs
 from popmq_proxy.front.events import Event, Receive, Send
 from popmq_proxy.front.grpc_wire import framed
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.wire import Setting
+from popmq_proxy.front.request_handler import RequestHandler
+from popmq_proxy.front.rpcs import Rpc, RpcKind
+from popmq_proxy.front.unary_fast_path import Caller
+from popmq_proxy.metrics import RpcStats
+from popmq_proxy.rpc.shared.context import CallContext
 
 HEADERS = [
     (":method", "POST"),
@@ -38,7 +48,7 @@ class App:
     """What it is called for, because it was not begun, it remembers."""
 
     def __init__(self) -> None:
-        self.direct = Begun()
+        self.fast_path = Begun()
         self.called: list[bytes] = []
 
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
@@ -73,9 +83,9 @@ def data(stream_id: int, body: bytes, *, end: bool) -> bytes:
 async def test_a_request_in_pieces_is_begun_once_and_answered_later() -> None:
     served = Served()
     await served.give(served.head(1), data(1, REQUEST[:6], end=False))
-    assert served.app.direct.calls == []
+    assert served.app.fast_path.calls == []
     await served.give(data(1, REQUEST[6:], end=True))
-    ((body, caller),) = served.app.direct.calls
+    ((body, caller),) = served.app.fast_path.calls
     assert (body, served.app.called) == (REQUEST, [])
     caller.answer(b"response")
     await served.give()
@@ -91,7 +101,7 @@ async def test_a_request_in_pieces_is_begun_once_and_answered_later() -> None:
 
 async def test_what_cannot_be_begun_goes_the_long_way_whole() -> None:
     served = Served()
-    served.app.direct.takes = False
+    served.app.fast_path.takes = False
     await served.give(served.head(1), data(1, REQUEST, end=True))
     assert served.app.called == [REQUEST]
 
@@ -99,7 +109,7 @@ async def test_what_cannot_be_begun_goes_the_long_way_whole() -> None:
 async def test_what_was_begun_can_still_go_the_long_way() -> None:
     served = Served()
     await served.give(served.head(1), data(1, REQUEST, end=True))
-    served.app.direct.calls[0][1].begin_task()
+    served.app.fast_path.calls[0][1].begin_task()
     await served.give()
     assert served.app.called == [REQUEST]
 
@@ -108,7 +118,7 @@ async def test_what_was_begun_can_still_go_the_long_way() -> None:
 async def test_what_will_not_be_whole_soon_is_not_held(first: bytes) -> None:
     served = Served()
     await served.give(served.head(1), data(1, first, end=False), data(1, b"rest", end=True))
-    assert served.app.direct.calls == []
+    assert served.app.fast_path.calls == []
     assert served.app.called == [first + b"rest"]
 
 
@@ -118,15 +128,15 @@ async def test_a_request_byte_by_byte_is_begun_when_it_is_whole() -> None:
         data(1, REQUEST[at : at + 1], end=at == len(REQUEST) - 1) for at in range(len(REQUEST))
     ]
     await served.give(served.head(1), *pieces[:-1])
-    assert served.app.direct.calls == []
+    assert served.app.fast_path.calls == []
     await served.give(pieces[-1])
-    assert [body for body, _ in served.app.direct.calls] == [REQUEST]
+    assert [body for body, _ in served.app.fast_path.calls] == [REQUEST]
 
 
 async def test_an_answer_waits_for_the_clients_window() -> None:
     served = Served(stream_window=7)
     await served.give(served.head(1), data(1, REQUEST, end=True))
-    served.app.direct.calls[0][1].answer(b"response")
+    served.app.fast_path.calls[0][1].answer(b"response")
     await served.give()
     assert [kind for kind, _, _ in served.answers()] == [wire.HEADERS, wire.DATA]
     await served.give(wire.window_update(1, 100))
@@ -138,5 +148,57 @@ async def test_a_client_that_is_gone_is_marked() -> None:
     served = Served()
     await served.give(served.head(1), data(1, REQUEST, end=True))
     await served.give(wire.reset(1, wire.Error.CANCEL))
-    assert served.app.direct.calls[0][1].closed
+    assert served.app.fast_path.calls[0][1].closed
     assert not served.connection.streams.open
+
+
+class Stats:
+    """What is begun less what is undone or ended."""
+
+    under_way = 0
+
+    def begin(self) -> float:
+        self.under_way += 1
+        return 0.0
+
+    def undo(self) -> None:
+        self.under_way -= 1
+
+    def end(self, began_s: float, code: int | None) -> None:
+        self.under_way -= 1
+
+
+@pytest.mark.parametrize("later", [False, True])
+async def test_what_is_declined_goes_on_from_where_it_was(later: bool) -> None:
+    decoded: list[bytes] = []
+    handled: list[Any] = []
+    stats = Stats()
+
+    def decode(data: bytes) -> bytes:
+        decoded.append(data)
+        return data
+
+    def begin(context: Any, request: Any, on_reply: Any) -> Any:
+        if not later:
+            return "plan"
+        asyncio.get_running_loop().call_soon(on_reply, None, "plan")
+        return None
+
+    async def handler(context: CallContext, request: Any) -> service.SendMessageResponse:
+        handled.append((context.client_id, request))
+        return service.SendMessageResponse(status=v2.Status(code=v2.OK))
+
+    rpc = Rpc("s", "m", RpcKind.UNARY, decode, handler, begin, cast(RpcStats, stats))
+    among = shared()
+    app = RequestHandler([rpc], logs.get("test"), among.budgets, request_bytes_max=1_000)
+    client = Client(app, among)
+    headers = [*HEADERS, ("te", "trailers"), ("x-mq-client-id", "c")]
+    head = wire.frame(wire.HEADERS, wire.END_HEADERS, 1, Encoder().encode(headers))
+    await client.give(wire.PREFACE + wire.settings({}), head, data(1, REQUEST, end=True))
+    assert (decoded, handled) == ([b"request"], [("c", "plan")])
+    assert [kind for kind, _, _ in client.frames(1)] == [wire.HEADERS, wire.DATA, wire.HEADERS]
+    assert (stats.under_way, among.budgets.calls.taken, among.budgets.request_buffer.taken) == (
+        0,
+        0,
+        0,
+    )

@@ -1,4 +1,4 @@
-"""Which connection works next, and for how long.
+"""Fair scheduling of connections: which one works next, and for how long.
 
 What a connection has to do in one turn of the loop ends after `SLICE_S`; all of them together may
 take `TURN_S`. Who is not done, or came too late, goes on in a later turn: first who had least of
@@ -36,7 +36,7 @@ class Use:
         self.since_s = 0.0
 
 
-class Worker:
+class ConnectionWorker:
     """Somebody who may have more to do than fits into a turn."""
 
     __slots__ = ("address_use", "number", "owed_s", "use", "work")
@@ -52,14 +52,14 @@ class Worker:
         """By which it waits; 0: it does not."""
 
 
-class Turns:
+class Scheduler:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._spent_s = 0.0
         self._count = 0
         self._waiting_count = 0
-        self._by_use: list[tuple[float, float, int, Worker]] = []
-        self._by_time: deque[tuple[int, Worker]] = deque()
+        self._by_use: list[tuple[float, float, int, ConnectionWorker]] = []
+        self._by_time: deque[tuple[int, ConnectionWorker]] = deque()
         self._scheduled = False
 
     @property
@@ -67,7 +67,7 @@ class Turns:
         """This turn has no time left."""
         return self._spent_s >= TURN_S
 
-    def charge(self, worker: Worker, now_s: float, seconds: float) -> None:
+    def charge(self, worker: ConnectionWorker, now_s: float, seconds: float) -> None:
         """So much was used for it in this turn."""
         for use in (worker.use, worker.address_use):
             if now_s - use.since_s > SECOND_S:
@@ -79,7 +79,7 @@ class Turns:
         if self._spent_s >= CARRIED_S:
             self._schedule()
 
-    def wait(self, worker: Worker) -> None:
+    def wait(self, worker: ConnectionWorker) -> None:
         """`worker` is called in a later turn, once."""
         if worker.number:
             return
@@ -90,7 +90,7 @@ class Turns:
         self._by_time.append((worker.number, worker))
         self._schedule()
 
-    def _push(self, worker: Worker) -> None:
+    def _push(self, worker: ConnectionWorker) -> None:
         entry = (worker.address_use.used_s, worker.use.used_s, worker.number, worker)
         heappush(self._by_use, entry)
 
@@ -121,7 +121,7 @@ class Turns:
         if len(self._by_use) + len(self._by_time) > 4 * self._waiting_count + LEFT_MAX:
             self._forget_left()
 
-    def _oldest(self) -> tuple[int, Worker] | None:
+    def _oldest(self) -> tuple[int, ConnectionWorker] | None:
         """Who waits longest, and by which number."""
         while self._by_time:
             number, worker = self._by_time.popleft()
@@ -129,7 +129,7 @@ class Turns:
                 return number, worker
         return None
 
-    def _run(self, worker: Worker) -> None:
+    def _run(self, worker: ConnectionWorker) -> None:
         worker.number = 0
         self._waiting_count -= 1
         worker.work()

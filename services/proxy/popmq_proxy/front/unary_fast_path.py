@@ -1,22 +1,23 @@
-"""RPCs that need no task: begun when their request is whole, answered when the broker has told.
+"""Unary RPCs that need no task: begun when their request is whole, answered when a broker replies.
 
 A task, a future to wait on, and seven coroutines on the way there cost a send some 10 µs, a third
 of what it costs. So our own HTTP/2 front asks here first, with a request that is whole. Whatever
-is not as usual (a route not known yet, a refused request, a client that does not read) goes the
-long way, through the application and its coroutines, which also tells what is wrong.
+is not as usual (a route not known yet, a refused request, a client that does not read) goes to the
+general handler and its coroutines, which also tells what is wrong. It goes on from where this has
+got: a request that was decoded here is not decoded again.
 """
 
 import time
 from collections.abc import Container
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from google.protobuf.message import DecodeError
 
 from popmq_common.errors import PopMQError
+from popmq_proxy.front.client_budgets import Account, Accounts, Budget
 from popmq_proxy.front.events import Event
 from popmq_proxy.front.grpc_wire import GrpcError, only_message
 from popmq_proxy.front.request_head import context_of, is_grpc
-from popmq_proxy.front.room import Account, Accounts, Room
 from popmq_proxy.front.rpcs import Rpc
 from popmq_proxy.rpc.shared.context import CallContext
 
@@ -37,11 +38,11 @@ class Caller(Protocol):
         ...
 
     def begin_task(self) -> None:
-        """The long way, with the request as it came."""
+        """The general handler. What it gets in the scope as `decoded` need not be read again."""
         ...
 
 
-class Direct(Protocol):
+class FastPath(Protocol):
     """What an application has as its attribute `direct`, if it can do without tasks."""
 
     @property
@@ -50,39 +51,60 @@ class Direct(Protocol):
         ...
 
     def begin(self, scope: Event, body: bytes, caller: Caller) -> bool:
-        """False: nothing was done, call the application."""
+        """False: nothing was sent, call the application."""
         ...
 
 
-class DirectRpc:
+class DeclinedRequest(NamedTuple):
+    """How far a request has got that this declines."""
+
+    context: CallContext
+    request: Any
+    """The request, or what its handler has made of it."""
+
+
+class FastCall:
     """One RPC under way."""
 
-    __slots__ = ("_account", "_began_s", "_begin", "_caller", "_room", "_stats")
+    __slots__ = (
+        "_account",
+        "_began_s",
+        "_begin",
+        "_budget",
+        "_caller",
+        "_context",
+        "_scope",
+        "_stats",
+    )
 
-    def __init__(self, rpc: Rpc, caller: Caller, room: Room, account: Account) -> None:
-        """It has its place in the room, until it is over or goes the long way."""
+    def __init__(self, rpc: Rpc, caller: Caller, budget: Budget, account: Account) -> None:
+        """It counts in the budget, until it is over or goes to the general handler."""
         assert rpc.begin is not None
         assert rpc.stats is not None
         self._begin = rpc.begin
         self._stats = rpc.stats
         self._caller = caller
-        self._room = room
+        self._budget = budget
         self._account = account
         self._began_s = 0.0
 
-    def begin(self, context: CallContext, request: Any) -> bool:
+    def begin(self, scope: Event, context: CallContext, request: Any) -> bool:
         self._began_s = self._stats.begin()
-        if self._begin(context, request, self._told):
+        self._scope, self._context = scope, context
+        declined = self._begin(context, request, self._on_reply)
+        if declined is None:
             return True
         self._stats.undo()
+        scope["decoded"] = DeclinedRequest(context, declined)
         return False
 
-    def _told(self, response: Any) -> None:
-        self._room.give(self._account)
+    def _on_reply(self, response: Any, declined: Any) -> None:
+        self._budget.give(self._account)
         caller = self._caller
         if response is None:
             self._stats.undo()
             if not caller.closed:
+                self._scope["decoded"] = DeclinedRequest(self._context, declined)
                 caller.begin_task()
             return
         if caller.closed:
@@ -92,15 +114,15 @@ class DirectRpc:
         caller.answer(response.SerializeToString())
 
 
-class DirectCalls:
-    def __init__(self, rpcs: dict[str, Rpc], request_bytes_max: int, room: Room) -> None:
+class UnaryFastPath:
+    def __init__(self, rpcs: dict[str, Rpc], request_bytes_max: int, budget: Budget) -> None:
         """`rpcs` by path."""
         self.rpcs = rpcs
         self._request_bytes_max = request_bytes_max
-        self._room = room
+        self._budget = budget
 
     def begin(self, scope: Event, body: bytes, caller: Caller) -> bool:
-        """A request that is whole. False: nothing was done, the application is to serve it."""
+        """A request that is whole. False: nothing was sent, the general handler is to serve it."""
         rpc = self.rpcs.get(scope["path"])
         message = only_message(body)
         if rpc is None or message is None or len(message) > self._request_bytes_max:
@@ -108,17 +130,17 @@ class DirectCalls:
         headers: dict[bytes, bytes] = scope["named"]
         if scope["method"] != "POST" or not is_grpc(headers) or headers.get(b"te") != b"trailers":
             return False
-        room, account = self._room, caller.accounts.calls
+        budget, account = self._budget, caller.accounts.calls
         try:
             context = context_of(scope, headers)
             late = context.deadline_s is not None and time.monotonic() >= context.deadline_s
-            if late or not context.client_id or not room.admits(account):
+            if late or not context.client_id or not budget.admits(account):
                 return False
             request = rpc.decode(message)
         except (GrpcError, PopMQError, DecodeError):
-            return False  # told on the long way
-        room.take(account)
-        if DirectRpc(rpc, caller, room, account).begin(context, request):
+            return False  # told by the general handler
+        budget.take(account)
+        if FastCall(rpc, caller, budget, account).begin(scope, context, request):
             return True
-        room.give(account)
+        budget.give(account)
         return False

@@ -10,11 +10,11 @@ from google.protobuf.message import DecodeError
 
 from popmq_common.errors import TopicNotFound
 from popmq_common.process import logs
-from popmq_proxy.front.asgi import POLL_BYTES, GrpcApp
+from popmq_proxy.front.client_budgets import Account, Accounts, Budgets
 from popmq_proxy.front.events import ClientDisconnectedError
 from popmq_proxy.front.grpc_wire import PREFIX, Code, framed
-from popmq_proxy.front.room import Account, Accounts, Rooms
-from popmq_proxy.front.rpcs import Kind, Rpc
+from popmq_proxy.front.request_handler import POLL_BYTES, RequestHandler
+from popmq_proxy.front.rpcs import Rpc, RpcKind
 from popmq_proxy.rpc.shared.answer import Answer
 
 PATH = "/test.Service/"
@@ -69,10 +69,10 @@ class Exchange:
         return int(dict(headers)[b"grpc-status"])
 
 
-def account(rooms: Rooms) -> Accounts:
+def account(budgets: Budgets) -> Accounts:
     """Of a connection."""
     address = Account()
-    return rooms.open(Accounts(address, address, address))
+    return budgets.open(Accounts(address, address, address))
 
 
 class Service:
@@ -82,22 +82,22 @@ class Service:
         self.undone = 0
         self.asked = 0
         self.waits_for: asyncio.Event | None = None
-        kinds: list[tuple[str, Kind, Any]] = [
-            ("Unary", Kind.UNARY, self.unary),
-            ("Answer", Kind.ANSWER, self.answer),
-            ("Stream", Kind.STREAM, self.stream),
-            ("Bidi", Kind.BIDI, self.bidi),
+        kinds: list[tuple[str, RpcKind, Any]] = [
+            ("Unary", RpcKind.UNARY, self.unary),
+            ("Answer", RpcKind.ANSWER, self.answer),
+            ("Stream", RpcKind.STREAM, self.stream),
+            ("Bidi", RpcKind.BIDI, self.bidi),
         ]
         rpcs = [Rpc("test.Service", name, kind, decode, handler) for name, kind, handler in kinds]
         for name, kind, handler in (
-            ("Small", Kind.UNARY, self.unary),
-            ("SmallBidi", Kind.BIDI, self.bidi),
+            ("Small", RpcKind.UNARY, self.unary),
+            ("SmallBidi", RpcKind.BIDI, self.bidi),
         ):
             rpcs.append(Rpc("test.Service", name, kind, decode, handler, request_bytes_max=100))
-        room = bytes_max * 3 // 2
-        self.rooms = Rooms(calls_max=8, received_bytes_max=room, unread_bytes_max=1_000)
-        self.accounts = account(self.rooms)
-        self.app = GrpcApp(rpcs, logs.get("test"), self.rooms, request_bytes_max=bytes_max)
+        budget = bytes_max * 3 // 2
+        self.budgets = Budgets(calls_max=8, received_bytes_max=budget, unread_bytes_max=1_000)
+        self.accounts = account(self.budgets)
+        self.app = RequestHandler(rpcs, logs.get("test"), self.budgets, request_bytes_max=bytes_max)
 
     async def unary(self, ctx: Any, request: Text) -> Text:
         if request.text == b"missing":
@@ -134,6 +134,7 @@ class Service:
             "named": dict([*usual, *scope.pop("headers", [])]),
             "peer": "192.0.2.7:4711",
             "accounts": self.accounts,
+            "whole": exchange.whole,
             **scope,
         }
         await self.app(full, exchange.receive, exchange)
@@ -250,7 +251,7 @@ async def test_unfinished_requests_share_a_bound(service: Service) -> None:
     assert refused.status == Code.RESOURCE_EXHAUSTED
     waits.set()
     assert (await task).status == Code.INTERNAL  # it ended in the middle
-    assert service.rooms.received.taken == 0
+    assert service.budgets.request_buffer.taken == 0
 
 
 async def test_a_call_that_takes_one_message_ends_at_the_second(service: Service) -> None:
@@ -258,7 +259,7 @@ async def test_a_call_that_takes_one_message_ends_at_the_second(service: Service
     endless = Exchange(*[framed([b"x"])] * 1_000)
     assert (await service.run("Unary", endless)).status == Code.INTERNAL
     assert len(endless._bodies) == 998
-    assert service.rooms.received.taken == 0
+    assert service.budgets.request_buffer.taken == 0
 
 
 @pytest.mark.parametrize("name", ["Small", "SmallBidi"])
@@ -279,10 +280,10 @@ async def test_a_large_request_for_messages_counts_while_it_waits(size: int, cou
     waiting = asyncio.create_task(service.run("Answer", Exchange(framed([bytes(size)]))))
     await asyncio.sleep(0)
     assert service.asked == 1
-    assert service.rooms.received.taken == (size if counts else 0)
+    assert service.budgets.request_buffer.taken == (size if counts else 0)
     service.waits_for.set()
     assert (await waiting).status == Code.OK
-    assert service.rooms.received.taken == 0
+    assert service.budgets.request_buffer.taken == 0
 
 
 async def test_what_a_message_is_unpacked_counts(service: Service) -> None:
@@ -299,32 +300,32 @@ async def test_what_a_message_is_unpacked_counts(service: Service) -> None:
     assert second.status == Code.RESOURCE_EXHAUSTED
     answered.set()
     assert (await first).status == 0
-    assert service.rooms.received.taken == 0
+    assert service.budgets.request_buffer.taken == 0
 
 
 async def test_an_answer_that_finds_no_room_is_given_back(service: Service) -> None:
-    others = account(service.rooms).unread
-    service.rooms.unread.take(others, 990)
+    others = account(service.budgets).answer_buffer
+    service.budgets.answer_buffer.take(others, 990)
     refused = await service.run("Answer", Exchange(framed([b"x"])))
     assert (refused.status, service.undone) == (Code.RESOURCE_EXHAUSTED, 1)
-    service.rooms.unread.give(others, 700)
+    service.budgets.answer_buffer.give(others, 700)
     taken = await service.run("Answer", Exchange(framed([b"x"])))
     assert (taken.status, service.undone) == (0, 1)
 
 
 async def test_nothing_is_asked_for_while_there_is_no_room(service: Service) -> None:
-    others = account(service.rooms).unread
-    service.rooms.unread.take(others, 1_000)
+    others = account(service.budgets).answer_buffer
+    service.budgets.answer_buffer.take(others, 1_000)
     call = Exchange(framed([b"x"]))
     waiting = asyncio.create_task(service.run("Answer", call))
     for _ in range(5):
         await asyncio.sleep(0)
     assert service.asked == 0
-    service.rooms.unread.give(others, 1_000)
+    service.budgets.answer_buffer.give(others, 1_000)
     await waiting
     assert (call.status, service.asked) == (0, 1)
 
 
 async def test_rpcs_are_bounded(service: Service) -> None:
-    service.rooms.calls.taken = 8
+    service.budgets.calls.taken = 8
     assert (await service.run("Unary", Exchange(framed([b"x"])))).status == Code.RESOURCE_EXHAUSTED
