@@ -20,7 +20,6 @@ is cancelled: the worker ends  given back at once, not counted
 
 import asyncio
 import logging
-import random
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,7 +45,7 @@ except ModuleNotFoundError as missing:
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq._core.backoff import attempt_delay_s
 from popmq.client import Client
-from popmq.connection.connection import BACKOFF
+from popmq.connection.pause import pause
 from popmq.consumer.consumer import Consumer
 from popmq.errors import PopMQClientError, RefusedByServer
 from popmq.log_fields import fields
@@ -169,7 +168,7 @@ class TaskBroker(AsyncBroker):
                     return  # it is no PopMQ
                 if not failed.retriable:
                     raise
-            await asyncio.sleep(BACKOFF.after(failures, random.random()))
+            await pause(failures)
 
     def message(self, task: TaskiqMessage) -> ReceivedMessage | None:
         """The message that a task came in, while it runs: `broker.message(context.message)`."""

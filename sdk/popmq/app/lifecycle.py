@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import inspect
 import logging
-import random
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -22,8 +21,8 @@ from popmq.app.handler_layers import Middleware
 from popmq.app.subscription import Subscription
 from popmq.app.subscription_runner import SubscriptionRunner
 from popmq.client import Client
-from popmq.connection.connection import BACKOFF
 from popmq.connection.endpoints import Tls
+from popmq.connection.pause import pause
 from popmq.errors import PopMQClientError
 from popmq.handle_once import Idempotence
 from popmq.log_fields import fields, level_of
@@ -165,7 +164,7 @@ class Running:
                 level = logging.DEBUG if failures else level_of(failed)
                 log.log(level, "not ready yet: %s", failed, extra=fields(None, failed))
             failures += 1
-            await self._unless_stopped(asyncio.sleep(BACKOFF.after(failures, random.random())))
+            await self._unless_stopped(pause(failures))
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T:
         task, stopping = asyncio.create_task(work), asyncio.create_task(self._stopping.wait())

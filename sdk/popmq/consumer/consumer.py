@@ -12,13 +12,12 @@ fetched ahead of what may be held.
 
 import asyncio
 import logging
-import random
 from collections import deque
 from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Final, Self, TypedDict
 
-from popmq._core.backoff import Backoff
+from popmq.connection.pause import RECEIVE_BACKOFF, pause
 from popmq.consumer.lease import Leases
 from popmq.consumer.receiving import Receiving, Wanted
 from popmq.consumer.settling import Settling
@@ -29,7 +28,6 @@ from popmq.message import ReceivedMessage
 log = logging.getLogger(__name__)
 BATCH_MAX: Final = 256
 """What a server gives in one receive, at most."""
-BACKOFF: Final = Backoff(first_s=0.2, longest_s=5.0)
 
 
 class ConsumerOptions(TypedDict, total=False):
@@ -147,7 +145,7 @@ class Consumer:
                 topic, group = self._wanted.topic, self._wanted.group
                 more = fields(None, failed, topic=topic, group=group)
                 log.log(level, "%s: %s", topic, failed, extra=more)
-                await asyncio.sleep(BACKOFF.after(failures, random.random()))
+                await pause(failures, RECEIVE_BACKOFF)
 
     async def ack(self, message: ReceivedMessage) -> None:
         """Done with it. Shares a request with other acks."""
