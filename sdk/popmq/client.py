@@ -251,7 +251,7 @@ class Client:
         *,
         counted: bool = True,
     ) -> None:
-        """It was not dealt with: it comes again after `delay_s`, by default as the group's retry
+        """It was not dealt with: it is redelivered after `delay_s`, by default as the group's retry
         policy says. Its handle is void from now on.
 
         `counted`: a failed attempt; after the group's last one it goes to the dead letters at

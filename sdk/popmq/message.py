@@ -91,7 +91,7 @@ class ReceivedMessage:
     async def nack(
         self, delay_s: float | None = None, reason: str = "", *, counted: bool = True
     ) -> None:
-        """It comes again after `delay_s`, by default as the group's retry policy says. `counted`
+        """It is redelivered after `delay_s`, by default as the group's retry policy says. `counted`
         False: the attempt does not count."""
         await self._held_by().nack(self, delay_s, reason, counted=counted)
 

@@ -47,7 +47,7 @@ def balance(
 
     Not leased are messages that are ready (in place, too), were filtered out or pulled, or lie
     before the group's start; messages that retention deleted are on neither side. `again_*` count
-    leases that made the message come again. Contract: recon_balance, and the epoch.
+    leases that had the message redelivered. Contract: recon_balance, and the epoch.
     """
     of = ["epoch", "topic", "consumer_group", "minute_ms"]
     stored = (

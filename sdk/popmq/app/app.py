@@ -160,7 +160,7 @@ class App:
         it wants that too; a body that cannot be read is rejected.
 
         `concurrency`: messages handled at a time. `prefetch`: how many more may wait here; their
-        leases are renewed meanwhile. `lease_s`: after a crash they come again after so long.
+        leases are renewed meanwhile. `lease_s`: after a crash they are redelivered after so long.
         `lease_longest_s`: a handler that takes longer loses its message. `retry`: seconds to wait
         after the first failure, the second, and so on; None: the group's retry policy. A function
         without `async` runs in a thread. Raises `TypeError` and `ValueError` for what could not

@@ -124,7 +124,7 @@ class SubscriptionRunner:
 
     async def stop(self, within_s: float) -> None:
         """Receive nothing more, let handlers end, give back the rest. Then everything is settled,
-        or comes again when its lease ends."""
+        or is redelivered when its lease ends."""
         self._stopped = True
         self._changed.set()
         until_s = asyncio.get_running_loop().time() + within_s
@@ -217,7 +217,7 @@ class SubscriptionRunner:
             self._give_back(found)
             return
         how, fifo = self._how, self._client.receiving.is_fifo(self._how.group)
-        self._client.leases.hold(found, how.lease_s, how.lease_longest_s, _comes_again)
+        self._client.leases.hold(found, how.lease_s, how.lease_longest_s, _is_redelivered)
         for message in found:
             message.holder = self._client
             order_key: OrderKey | None = message.message_group
@@ -318,7 +318,7 @@ class SubscriptionRunner:
         self._changed.set()
         if wrong is not None:
             more = fields(message, wrong)
-            log.warning("message %s comes again: %s", message.message_id, wrong, extra=more)
+            log.warning("message %s is redelivered: %s", message.message_id, wrong, extra=more)
 
     @property
     def _policy(self) -> GroupPolicy:
@@ -386,5 +386,5 @@ class SubscriptionRunner:
             self._spawn(self._client.settling.release(message))
 
 
-def _comes_again(_: ReceivedMessage) -> None:
+def _is_redelivered(_: ReceivedMessage) -> None:
     """Its lease is over: what the handler leaves cannot be settled any more."""

@@ -60,7 +60,7 @@ class Consumer:
         wait_s: float = 20.0,
     ) -> None:
         """`filter`: a tag, `a||b`, or `*`; `sql`: an expression over tag and properties, instead.
-        `lease_s`: after a crash of this process its messages come again after so long, at most.
+        `lease_s`: after a crash of this process its messages are redelivered within so long.
         `wait_s`: how long a receive waits for a message."""
         self._receiving, self._settling, self._leases = receiving, settling, leases
         self._wanted = Wanted(topic=topic, group=group, filter=filter, sql=sql, invisible_s=lease_s)
@@ -162,7 +162,7 @@ class Consumer:
         *,
         counted: bool = True,
     ) -> None:
-        """It comes again after `delay_s`, by default as the group's retry policy says."""
+        """It is redelivered after `delay_s`, by default as the group's retry policy says."""
         try:
             await self._settling.nack(message, delay_s, reason, counted=counted)
         finally:
@@ -193,7 +193,7 @@ class Consumer:
         results = await asyncio.gather(*given_back, return_exceptions=True)
         for message, failed in zip(held, results, strict=True):
             if isinstance(failed, Exception):
-                text = "message %s comes again when its lease ends: %s"
+                text = "message %s is redelivered when its lease ends: %s"
                 log.info(text, message.message_id, failed, extra=fields(message, failed))
         self._held.clear()
         self._ready.clear()

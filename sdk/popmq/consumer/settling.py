@@ -104,7 +104,7 @@ class Settling:
         try:
             await self.nack(message, 0.0, "", counted=False)
         except PopMQClientError as failed:
-            text = "message %s comes again when its lease ends: %s"
+            text = "message %s is redelivered when its lease ends: %s"
             log.info(text, message.message_id, failed, extra=fields(message, failed))
 
     async def extend(self, message: ReceivedMessage, seconds: float) -> None:

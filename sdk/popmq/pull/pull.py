@@ -6,7 +6,8 @@ async with PullConsumer("127.0.0.1:8081", "orders", "billing") as consumer:
         consumer.done(message)
 
 The queues are shared out among the live consumers of the group. Of each queue the broker is told
-the smallest offset that is not done: after a crash messages behind it come again, none is left out.
+the smallest offset that is not done: after a crash messages behind it are redelivered, and none is
+left out.
 """
 
 import asyncio

@@ -5,8 +5,8 @@ async with PushConsumer("127.0.0.1:8081", "orders", "billing") as consumer:
     await consumer.run(handle)
 
 A message that the handler fails on is sent back: the broker copies it to `%RETRY%billing`, which
-all consumers of the group pull too, and from there it comes again, under its own topic, after 10 s,
-30 s, 1 min … by RocketMQ's delay levels. After the last attempt it goes to `%DLQ%billing`. What is
+all consumers of the group pull too, and from there it is redelivered, under its own topic, after
+10 s, 30 s, 1 min … by RocketMQ's delay levels. After the last attempt it goes to `%DLQ%billing`. What is
 behind it does not wait. See popmq/pull/send_back.py for what a handler can say, docs/retry.md for
 both kinds of retry.
 """
@@ -157,7 +157,7 @@ class PushConsumer:
                 await self._drain(working)
 
     async def _drain(self, working: list[asyncio.Task[None]]) -> None:
-        """What waits for a handler stays undone: it comes again, here or at another consumer."""
+        """What waits for a handler stays undone: it is redelivered, here or at another consumer."""
         while not self._inbox.empty():
             for message in self._inbox.get_nowait().messages:
                 self._budget.give(message)
