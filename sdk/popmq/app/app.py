@@ -19,7 +19,6 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from types import TracebackType
 from typing import Any, Concatenate, Self, TypeVar, Unpack, overload
 
 from popmq._core.parameters import name
@@ -243,12 +242,7 @@ class App:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self._end()
 
     def _begin(self) -> Running:

@@ -14,7 +14,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator
-from types import TracebackType
 from typing import Final, Self, TypedDict
 
 from popmq.connection.pause import RECEIVE_BACKOFF, pause
@@ -77,12 +76,7 @@ class Consumer:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.close()
 
     @property

@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime
 from functools import partial
-from types import TracebackType
 from typing import Self
 
 from popmq.errors import PopMQClientError
@@ -24,7 +23,7 @@ from popmq.observer import observed
 from popmq.pull.assignment import Queue, Strategy
 from popmq.pull.offset_store import Start
 from popmq.pull.pull import PullConsumer
-from popmq.pull.queue_lock import Locked
+from popmq.pull.queue_lock import LockedAssignment
 from popmq.pull.queue_tasks import PAUSE_S, QueueTasks, ended, entered, tried, unless
 from popmq.pull.send_back import TO_DEAD_LETTERS, HandlerFailure, attempt, send_back
 
@@ -96,14 +95,9 @@ class OrderlyConsumer:
         self._open = await entered(self._pulls)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         """What is done is committed; the queues go to the others at once."""
-        await self._open.__aexit__(kind, error, trace)
+        await self._open.aclose()
 
     @property
     def queues(self) -> dict[str, list[Queue]]:
@@ -155,7 +149,7 @@ class OrderlyConsumer:
         self,
         handle: Handler,
         pull: PullConsumer,
-        lock: Locked,
+        lock: LockedAssignment,
         message: ReceivedMessage,
         lost: asyncio.Event,
     ) -> bool:

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self
 
 from apache.rocketmq.v2 import definition_pb2 as v2
@@ -43,7 +42,7 @@ from popmq.pull.offset_store import (
     Start,
     message_queue,
 )
-from popmq.pull.queue_lock import Locked
+from popmq.pull.queue_lock import LockedAssignment
 from popmq_consumer.v1 import consumer_pb2 as consumer
 
 log = logging.getLogger(__name__)
@@ -96,7 +95,9 @@ class PullConsumer:
             self._assignment = (
                 AllQueues(connection, topic) if queues == "all" else ManualAssignment(queues)
             )
-        self.lock = Locked(connection, topic, group, self._assignment) if ordered else None
+        self.lock = (
+            LockedAssignment(connection, topic, group, self._assignment) if ordered else None
+        )
         if self.lock is not None:
             self._assignment = self.lock
         self.topic, self.group = topic, group
@@ -125,12 +126,7 @@ class PullConsumer:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         """What is done is committed; the queues go to the others at once."""
         try:
             if self._commit_s is not None:
@@ -139,7 +135,7 @@ class PullConsumer:
         except PopMQClientError as failed:
             more = fields(None, failed, topic=self.topic, group=self.group)
             log.warning("left without a word: %s", failed, extra=more)
-        await self._client.__aexit__(kind, error, trace)
+        await self._client.__aexit__(*raised)
 
     @property
     def queues(self) -> list[Queue]:
@@ -320,7 +316,7 @@ class PullConsumer:
 
     async def _balance(self) -> bool:
         """False: a queue could not begin, its broker is away, say. Raises why, if none could."""
-        mine = await self._assignment.mine()
+        mine = await self._assignment.queues()
         before = set(self._queues)
         self._queues = [queue for queue in mine if queue in before]
         if before - set(mine) and self._commit_s is not None:
