@@ -8,7 +8,7 @@ It is the server itself, so the SDK alone does not have it; docs/testing-your-ap
 """
 
 try:
-    from popmq_testing import DeadLetter, GroupView, PopmqBroker, SentMessage, TopicView
+    from popmq_testing import DeadLetterView, GroupView, PopmqBroker, SentMessage, TopicView
 except ModuleNotFoundError as missing:
     if missing.name is None or missing.name.startswith(("popmq", "apache")):
         raise
@@ -17,4 +17,4 @@ except ModuleNotFoundError as missing:
     )
     raise ModuleNotFoundError(text, name=missing.name) from missing
 
-__all__ = ["DeadLetter", "GroupView", "PopmqBroker", "SentMessage", "TopicView"]
+__all__ = ["DeadLetterView", "GroupView", "PopmqBroker", "SentMessage", "TopicView"]

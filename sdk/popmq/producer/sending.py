@@ -110,16 +110,16 @@ class Sending:
                 packed=compress_level > 0,
             )
         except (AttributeError, TypeError) as failed:
-            wrong = invalid_message.why_invalid(
-                body,
+            message = Message(
+                body=body,
                 tag=tag,
                 keys=keys,
-                properties=properties,
+                properties={} if properties is None else properties,
                 message_group=message_group,
                 delay_s=delay_s,
                 deliver_at=deliver_at,
             )
-            if wrong:
+            if wrong := invalid_message.why_invalid(message):
                 raise TypeError(wrong) from failed
             raise
 

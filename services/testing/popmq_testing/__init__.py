@@ -2,6 +2,6 @@
 `popmq_broker`. docs/testing-your-app.md shows both."""
 
 from popmq_testing.broker import PopmqBroker
-from popmq_testing.views import DeadLetter, GroupView, SentMessage, TopicView
+from popmq_testing.views import DeadLetterView, GroupView, SentMessage, TopicView
 
-__all__ = ["DeadLetter", "GroupView", "PopmqBroker", "SentMessage", "TopicView"]
+__all__ = ["DeadLetterView", "GroupView", "PopmqBroker", "SentMessage", "TopicView"]

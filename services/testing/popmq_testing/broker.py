@@ -22,7 +22,7 @@ from popmq_proxy.rpc.shared.context import CallContext
 from popmq_testing import looking
 from popmq_testing.loop_thread import LoopThread
 from popmq_testing.server import HOST, Server
-from popmq_testing.views import Body, DeadLetter, GroupView, TopicView, is_body
+from popmq_testing.views import Body, DeadLetterView, GroupView, TopicView, is_body
 
 DRAIN_POLL_S: Final = 0.002
 _CONTEXT: Final = CallContext({"x-mq-client-id": "popmq.testing"}, "127.0.0.1:0", None)
@@ -268,7 +268,7 @@ class PopmqBroker:
         """Where it is, by topic; retries are counted with their topic."""
         return self._thread.run(looking.groups(self._server.broker, name))
 
-    def dead_letters(self, group: str) -> list[DeadLetter]:
+    def dead_letters(self, group: str) -> list[DeadLetterView]:
         """Oldest first."""
         return self._thread.run(looking.dead_letters(self._server.broker, group))
 
@@ -293,7 +293,7 @@ class PopmqBroker:
 
     def assert_dead_letter(
         self, group: str, body: Body | None = None, *, reason: str = ""
-    ) -> DeadLetter:
+    ) -> DeadLetterView:
         """The newest with that body, and that in its reason. Raises `AssertionError`."""
         __tracebackhide__ = True
         letters = self.dead_letters(group)

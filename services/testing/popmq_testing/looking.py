@@ -10,7 +10,7 @@ from popmq_common.records.names import RETRY_PREFIX, dead_letter_topic, retry_to
 from popmq_common.records.receipt import Receipt, encode
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.explain.timeline import explained
-from popmq_testing.views import DeadLetter, GroupView, SentMessage, TopicView
+from popmq_testing.views import DeadLetterView, GroupView, SentMessage, TopicView
 
 PAGE: Final = 1_000
 
@@ -58,16 +58,16 @@ async def groups(broker: Broker, name: str) -> list[GroupView]:
     return [GroupView(group, consumed, *row) for (group, consumed), row in sorted(rows.items())]
 
 
-async def dead_letters(broker: Broker, group: str) -> list[DeadLetter]:
+async def dead_letters(broker: Broker, group: str) -> list[DeadLetterView]:
     if group not in broker.state.groups and dead_letter_topic(group) not in broker.state.topics:
         return []
-    found: list[DeadLetter] = []
+    found: list[DeadLetterView] = []
     offset = 0
     while offset >= 0:
         asked = link.ListDeadLetters(group=group, from_offset=offset, count_max=PAGE, whole=True)
         reply = (await broker.handle(link.Call(list_dead_letters=asked))).list_dead_letters
         found += [
-            DeadLetter(
+            DeadLetterView(
                 topic=letter.topic,
                 body=letter.body,
                 message_id=letter.message_id,

@@ -27,7 +27,7 @@ class SentMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter:
+class DeadLetterView:
     """What a group gave up."""
 
     topic: str
