@@ -25,7 +25,7 @@ from popmq._core.parameters import name
 from popmq._core.topology import GroupOptions, TopicOptions
 from popmq.admin.topology import Topology
 from popmq.app.handler_layers import Middleware, TypedRegister, handler_of, once
-from popmq.app.lifecycle import LAUNCH, Hook, Hooks, Launch, Running, StoppedEarly
+from popmq.app.lifecycle import LAUNCH, AppRun, Hook, Hooks, Launch, StoppedEarly
 from popmq.app.lifecycle import signals as handled
 from popmq.app.subscription import Subscription
 from popmq.client import Client
@@ -80,7 +80,7 @@ class App:
         self._idempotence: list[Idempotence] = []
         self._middlewares: list[Middleware] = []
         self._hooks = Hooks()
-        self._running: Running | None = None
+        self._running: AppRun | None = None
 
     @property
     def client(self) -> Client:
@@ -98,7 +98,7 @@ class App:
         """It has a handler."""
         return bool(self._subscriptions)
 
-    def _run_of(self, what: str) -> Running:
+    def _run_of(self, what: str) -> AppRun:
         if self._running is None:
             raise RuntimeError(f"app.{what} is there while the app runs")
         return self._running
@@ -245,7 +245,7 @@ class App:
     async def __aexit__(self, *raised: object) -> None:
         await self._end()
 
-    def _begin(self) -> Running:
+    def _begin(self) -> AppRun:
         if not self.handles:
             raise RuntimeError("the app has no handler: @app.handler(topic, group)")
         if self._running is not None:
@@ -255,7 +255,7 @@ class App:
         launch.ran.append(self)
         if isinstance(client, str):
             client = launch.client(client, self._options)
-        self._running = Running(
+        self._running = AppRun(
             client,
             is_own=client is not self.endpoint,
             subscriptions=self._subscriptions,

@@ -106,20 +106,20 @@ class OrderlyConsumer:
 
     async def run(self, handle: Handler) -> None:
         """Hand over message after message, one of each queue at a time, until cancelled."""
-        lines = [
+        tasks = [
             asyncio.create_task(
-                QueueTasks(pull, partial(self._line, handle, pull), self._drain_s).run()
+                QueueTasks(pull, partial(self._run_queue, handle, pull), self._drain_s).run()
             )
             for pull in self._pulls
         ]
         try:
-            over, _ = await asyncio.wait(lines, return_when=asyncio.FIRST_COMPLETED)
+            over, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in over:
                 task.result()
         finally:
-            await ended(lines, 0)
+            await ended(tasks, 0)
 
-    async def _line(
+    async def _run_queue(
         self, handle: Handler, pull: PullConsumer, queue: Queue, lost: asyncio.Event
     ) -> None:
         """One queue, as long as it is this consumer's: the message at hand is finished, what was
