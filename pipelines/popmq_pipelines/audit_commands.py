@@ -82,7 +82,7 @@ def _report_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _audit(options: argparse.Namespace) -> int:
-    from popmq_pipelines.jobs.brokers import audit_brokers
+    from popmq_pipelines.jobs.audit_brokers import audit_brokers
     from popmq_pipelines.tables import session
 
     if len({path.name for path in options.data_dirs}) < len(options.data_dirs):

@@ -5,7 +5,7 @@ from typing import Any, Final, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from popmq_pipelines.export.rows import Row
+from popmq_pipelines.export.record_rows import Row
 from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES, Column
 from popmq_pipelines.snapshot.destination import Sink
 

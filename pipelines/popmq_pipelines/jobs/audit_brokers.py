@@ -19,7 +19,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from popmq_pipelines.audit.verdict import AuditVerdict, Report
-from popmq_pipelines.export.export import CannotExport, export
+from popmq_pipelines.export.snapshot_writer import CannotExport, export
 from popmq_pipelines.jobs.backfill import backfill
 from popmq_pipelines.jobs.compact import compact
 from popmq_pipelines.report.publish import ReportTargets, publish
