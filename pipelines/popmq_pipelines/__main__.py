@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _export(options: argparse.Namespace) -> int:
-    from popmq_pipelines.export.export import CannotExport, export
+    from popmq_pipelines.export.snapshot_writer import CannotExport, export
 
     try:
         manifest = export(options.data_dir, options.out, options.snapshot_id)
@@ -59,15 +59,15 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from popmq_pipelines import show
+    from popmq_pipelines import show_message
 
     try:
-        found = show.history(options.snapshot, options.topic, options.queue, options.offset)
+        found = show_message.history(options.snapshot, options.topic, options.queue, options.offset)
     except FileNotFoundError as wrong:
         return _fail(str(wrong))
     if not found:
         return _fail(f"nothing of {options.topic} queue {options.queue} offset {options.offset}")
-    print("\n".join(show.lines(found)))
+    print("\n".join(show_message.lines(found)))
     return 0
 
 

@@ -82,7 +82,7 @@ def _report_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _audit(options: argparse.Namespace) -> int:
-    from popmq_pipelines.jobs.brokers import audit_brokers
+    from popmq_pipelines.jobs.audit_brokers import audit_brokers
     from popmq_pipelines.tables import session
 
     if len({path.name for path in options.data_dirs}) < len(options.data_dirs):
@@ -227,14 +227,14 @@ def _tell(report: "Report", snapshot: Path, options: argparse.Namespace) -> int:
     """Writes and prints what was asked for; returns the exit code."""
     from popmq_pipelines.report.publish import ReportTargets, publish
 
-    places = ReportTargets(
+    targets = ReportTargets(
         out=options.out if options.command in ("reconcile", "backfill") else None,
         html=options.html,
         markdown=options.markdown,
         prometheus=options.prometheus,
         as_json=options.json,
     )
-    return publish(report, snapshot, places, time.time())
+    return publish(report, snapshot, targets, time.time())
 
 
 def _fail(text: str) -> int:

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from apache.rocketmq.v2 import service_pb2 as service
@@ -111,12 +110,7 @@ class Client:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -251,7 +245,7 @@ class Client:
         *,
         counted: bool = True,
     ) -> None:
-        """It was not dealt with: it comes again after `delay_s`, by default as the group's retry
+        """It was not dealt with: it is redelivered after `delay_s`, by default as the group's retry
         policy says. Its handle is void from now on.
 
         `counted`: a failed attempt; after the group's last one it goes to the dead letters at

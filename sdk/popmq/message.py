@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 from popmq.errors import NotHeld
 
@@ -23,6 +23,17 @@ class Message:
     or MIXED."""
     deliver_at: datetime | None = None
     """Or it is delivered then; a time that has passed means at once."""
+
+
+class SendOptions(TypedDict, total=False):
+    """What a message to send may have beside its body, as of `Message`."""
+
+    tag: str | None
+    keys: Sequence[str]
+    properties: Mapping[str, str] | None
+    message_group: str | None
+    delay_s: float | None
+    deliver_at: datetime | None
 
 
 def size_bytes(body: bytes, properties: Mapping[str, str] | None) -> int:
@@ -91,7 +102,7 @@ class ReceivedMessage:
     async def nack(
         self, delay_s: float | None = None, reason: str = "", *, counted: bool = True
     ) -> None:
-        """It comes again after `delay_s`, by default as the group's retry policy says. `counted`
+        """It is redelivered after `delay_s`, by default as the group's retry policy says. `counted`
         False: the attempt does not count."""
         await self._held_by().nack(self, delay_s, reason, counted=counted)
 

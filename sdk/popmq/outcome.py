@@ -1,9 +1,9 @@
 """How a handler says what becomes of a message.
 
 return             it is acked
-raise Retry(...)   it comes again
+raise Retry(...)   it is redelivered
 raise Reject(...)  it goes to the dead letters of its group at once
-any other error    it comes again, counted, after the handler's retry delays
+any other error    it is redelivered, counted, after the handler's retry delays
 cancelled          it is given back at once, not counted
 """
 

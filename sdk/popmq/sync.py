@@ -14,9 +14,7 @@ threads may call. A process that forks makes its client afterwards.
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from datetime import datetime
-from types import TracebackType
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, Final, Generic, Literal, Self, TypeVar, Unpack, overload
 
 from popmq.admin.sync_admin import SyncAdmin
@@ -24,7 +22,7 @@ from popmq.client import Client as AsyncClient
 from popmq.consumer.consumer import Consumer as AsyncConsumer
 from popmq.consumer.consumer import ConsumerOptions
 from popmq.errors import ClientClosed, PopMQClientError
-from popmq.message import Message, ReceivedMessage
+from popmq.message import Message, ReceivedMessage, SendOptions
 from popmq.producer.producer import Producer as AsyncProducer
 from popmq.producer.producer import ProducerBounds
 from popmq.send_receipt import SendReceipt
@@ -93,29 +91,8 @@ class SyncProducer(Generic[T]):
     def __init__(self, loop: Loop, made: AsyncProducer[T]) -> None:
         self._loop, self._made = loop, made
 
-    def send(
-        self,
-        topic: str,
-        body: T,
-        *,
-        tag: str | None = None,
-        keys: Sequence[str] = (),
-        properties: Mapping[str, str] | None = None,
-        message_group: str | None = None,
-        delay_s: float | None = None,
-        deliver_at: datetime | None = None,
-    ) -> SendReceipt:
-        work = self._made.send(
-            topic,
-            body,
-            tag=tag,
-            keys=keys,
-            properties=properties,
-            message_group=message_group,
-            delay_s=delay_s,
-            deliver_at=deliver_at,
-        )
-        return self._loop.call(work)
+    def send(self, topic: str, body: T, **options: Unpack[SendOptions]) -> SendReceipt:
+        return self._loop.call(self._made.send(topic, body, **options))
 
     @overload
     def send_many(
@@ -144,12 +121,7 @@ class SyncConsumer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def receive(self, max_messages: int = 16, wait_s: float | None = None) -> list[ReceivedMessage]:
@@ -208,12 +180,7 @@ class SyncClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -238,30 +205,9 @@ class SyncClient:
     def consumer(self, topic: str, group: str, **options: Unpack[ConsumerOptions]) -> SyncConsumer:
         return SyncConsumer(self._loop, self._made.consumer(topic, group, **options))
 
-    def send(
-        self,
-        topic: str,
-        body: bytes,
-        *,
-        tag: str | None = None,
-        keys: Sequence[str] = (),
-        properties: Mapping[str, str] | None = None,
-        message_group: str | None = None,
-        delay_s: float | None = None,
-        deliver_at: datetime | None = None,
-    ) -> SendReceipt:
+    def send(self, topic: str, body: bytes, **options: Unpack[SendOptions]) -> SendReceipt:
         """One message in a request of its own; a `producer` shares requests among threads."""
-        work = self._made.send(
-            topic,
-            body,
-            tag=tag,
-            keys=keys,
-            properties=properties,
-            message_group=message_group,
-            delay_s=delay_s,
-            deliver_at=deliver_at,
-        )
-        return self._loop.call(work)
+        return self._loop.call(self._made.send(topic, body, **options))
 
     def recall(self, topic: str, recall_handle: str) -> None:
         self._loop.call(self._made.recall(topic, recall_handle))

@@ -11,16 +11,15 @@ A task's message is held by a lease that is renewed while the task runs; a worke
 of it, and another one gets it. What the task ends with decides:
 
 returns, or raises             acked; the result, or the error, goes to the result backend
-raises, with retry_on_error    comes again, counted; after `max_retries`, or the group's last
+raises, with retry_on_error    is redelivered, counted; after `max_retries`, or the group's last
                                attempt, it is a dead letter
-raises Retry(…)                comes again as it says
+raises Retry(…)                is redelivered as it says
 raises Reject(…), or rejects   a dead letter at once, with the reason
 is cancelled: the worker ends  given back at once, not counted
 """
 
 import asyncio
 import logging
-import random
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,7 +45,7 @@ except ModuleNotFoundError as missing:
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq._core.backoff import attempt_delay_s
 from popmq.client import Client
-from popmq.connection.connection import BACKOFF
+from popmq.connection.pause import pause
 from popmq.consumer.consumer import Consumer
 from popmq.errors import PopMQClientError, RefusedByServer
 from popmq.log_fields import fields
@@ -92,7 +91,7 @@ class TaskBroker(AsyncBroker):
         **options: Any,
     ) -> None:
         """`endpoint`: or a client of your own, which you close. `lease_s`: after a worker's death
-        its tasks come again after so long, at most. `lease_longest_s`: a task that takes longer
+        its tasks are redelivered within so long. `lease_longest_s`: a task that takes longer
         may run twice. `held_max`: tasks that a worker holds, those that wait there included.
         `retry`: after the first failure, the second, and so on; None: the group's retry
         policy. `options`: as of `Client`. A group that is not there is made, and starts at the
@@ -169,7 +168,7 @@ class TaskBroker(AsyncBroker):
                     return  # it is no PopMQ
                 if not failed.retriable:
                     raise
-            await asyncio.sleep(BACKOFF.after(failures, random.random()))
+            await pause(failures)
 
     def message(self, task: TaskiqMessage) -> ReceivedMessage | None:
         """The message that a task came in, while it runs: `broker.message(context.message)`."""
@@ -238,7 +237,7 @@ def verdict(error: BaseException, labels: Mapping[str, Any], attempt: int) -> Re
 
 
 async def _settle(delivery: _Delivery) -> None:
-    """An error means that it comes again, and is logged: nobody could do anything about it."""
+    """An error means that it is redelivered, and is logged: nobody could do anything about it."""
     message, said = delivery.message, delivery.verdict
     try:
         if said is None:
@@ -248,7 +247,7 @@ async def _settle(delivery: _Delivery) -> None:
         else:
             await message.nack(said.delay_s, said.reason, counted=said.counted)
     except PopMQClientError as failed:
-        text = "the task of message %s comes again: %s"
+        text = "the task of message %s is redelivered: %s"
         log.warning(text, message.message_id, failed, extra=fields(message, failed))
 
 

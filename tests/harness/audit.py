@@ -8,7 +8,7 @@ from harness.log_writer import DEAD, INVISIBLE_MS, RETRY, LogWriter
 from pyspark.sql import SparkSession
 
 from popmq_pipelines.audit.verdict import Report
-from popmq_pipelines.export.export import export
+from popmq_pipelines.export.snapshot_writer import export
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
 from popmq_pipelines.tables import opened_snapshot, results
 

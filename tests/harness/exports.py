@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from harness.broker import EngineDriver
 
 from popmq_internal.v1 import link_pb2 as link
-from popmq_pipelines.export import exporter
+from popmq_pipelines.export import export_process
 from popmq_pipelines.snapshot.chain import follow
 from popmq_pipelines.snapshot.columns import STATE_TABLES
 
@@ -16,7 +16,7 @@ Rows = list[tuple[Any, ...]]
 
 
 async def in_this_process(order: str, tell: Callable[[int], None]) -> dict[str, Any]:
-    return exporter.result(exporter.run(exporter.read_request(order), tell))
+    return export_process.result(export_process.run(export_process.read_request(order), tell))
 
 
 def export(driver: EngineDriver, *, whole: bool = False) -> link.FinishedExport:

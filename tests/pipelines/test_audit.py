@@ -16,7 +16,7 @@ from popmq_broker.store.queues.drafts import Draft
 from popmq_common.records import hosts, names, properties, record
 from popmq_common.units import QueueOffset
 from popmq_pipelines.audit.verdict import AuditVerdict
-from popmq_pipelines.export.export import export
+from popmq_pipelines.export.snapshot_writer import export
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
 from popmq_pipelines.tables import opened_snapshot
 

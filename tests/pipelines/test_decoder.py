@@ -11,7 +11,7 @@ from harness.log_writer import LogWriter
 from pyspark.sql import SparkSession
 
 from popmq_pipelines.audit.verdict import AuditVerdict
-from popmq_pipelines.export.export import export as export_files
+from popmq_pipelines.export.snapshot_writer import export as export_files
 from popmq_pipelines.jobs.decode import CannotDecode, compare, decode
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
 from popmq_pipelines.snapshot.chain import follow

@@ -9,7 +9,7 @@ from harness.log_writer import LogWriter
 from pyspark.sql import SparkSession
 
 from popmq_pipelines.audit.verdict import AuditVerdict, Report
-from popmq_pipelines.export.export import export
+from popmq_pipelines.export.snapshot_writer import export
 from popmq_pipelines.jobs.backfill import backfill
 from popmq_pipelines.jobs.reconcile import GRACE_MS
 

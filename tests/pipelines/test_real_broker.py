@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from popmq_internal.v1 import link_pb2 as link
 from popmq_pipelines.audit.verdict import AuditVerdict, Report
-from popmq_pipelines.export.export import export
+from popmq_pipelines.export.snapshot_writer import export
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
 from popmq_pipelines.tables import opened_snapshot
 

@@ -41,7 +41,7 @@ def test_names_tell_what_is_inside() -> None:
         ("popmq_broker.engine.leases.pop", "from popmq_proxy.core import routes"),
         ("popmq_broker.rpc.link", "from apache.rocketmq.v2 import definition_pb2"),
         ("popmq.client", "from popmq_common import errors"),
-        ("popmq_pipelines.export.export", "from popmq_broker.store.store import Store"),
+        ("popmq_pipelines.export.snapshot_writer", "from popmq_broker.store.store import Store"),
         ("popmq_broker.core.pop", "import time"),
         ("popmq_broker.core.pop", "from popmq_common.process.clock import Clock"),
         ("popmq_broker.core.pop", "from popmq_broker.store.store import Store"),

@@ -14,7 +14,7 @@ from popmq_pipelines.audit import (
     gaps,
     latency,
     leases,
-    parts,
+    partitioning,
     queues,
     summary,
 )
@@ -81,7 +81,7 @@ def log_faults(
         [
             gaps.unexported(index, fresh["pop_checkpoints"], fresh["position_moves"], acks),
             clock.went_back(index, known_ms=known_ms, watermark=watermark),
-            duplicates.copies_without_end(parts.union(index, before), acks, log_last=last),
+            duplicates.copies_without_end(partitioning.union(index, before), acks, log_last=last),
         ]
     )
 

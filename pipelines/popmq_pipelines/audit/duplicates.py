@@ -26,7 +26,7 @@ def ended_twice(states: DataFrame) -> DataFrame:
 
 
 def leased_again(states: DataFrame, moves: DataFrame) -> DataFrame:
-    """Only a change, or a move of the group's position in between, lets an offset come again."""
+    """Only a change, or a move of the group's position, lets an offset be leased again."""
     again = states.where(F.col("next_at").isNotNull() & (F.col("state") != "superseded"))
     moved = moves.select(*GROUP_QUEUE, F.col("log_offset").alias("moved_at"))
     between = (

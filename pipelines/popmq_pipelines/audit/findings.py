@@ -5,7 +5,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from popmq_pipelines.audit import parts
+from popmq_pipelines.audit import partitioning
 from popmq_pipelines.audit.verdict import FINDINGS_SHOWN_MAX
 from popmq_pipelines.snapshot.columns import names
 
@@ -35,7 +35,7 @@ def finding(rows: DataFrame, kind: str | Column) -> DataFrame:
 
 
 def union(frames: list[DataFrame]) -> DataFrame:
-    return parts.union(*frames).select(*names("recon_gaps"))
+    return partitioning.union(*frames).select(*names("recon_gaps"))
 
 
 ORDER: Final = [

@@ -16,7 +16,7 @@ from popmq_broker.core.leases import checkpoint as ck
 from popmq_common.records.names import REVIVE_GROUP, REVIVE_PREFIX
 from popmq_pipelines.audit.findings import finding
 from popmq_pipelines.audit.leases import GROUP_QUEUE, LEASE, OPEN
-from popmq_pipelines.audit.parts import union
+from popmq_pipelines.audit.partitioning import union
 from popmq_pipelines.audit.queues import PLACE, QUEUE
 from popmq_pipelines.snapshot.columns import names
 

@@ -29,7 +29,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from popmq_common.records.names import DEAD_LETTER_PREFIX, RETRY_PREFIX
-from popmq_pipelines.audit.parts import spread, union
+from popmq_pipelines.audit.partitioning import spread, union
 from popmq_pipelines.audit.queues import PLACE, QUEUE
 
 GROUP_QUEUE: Final = ["topic", "consumer_group", "queue_id"]

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from popmq_common.records.record import SysFlag
 from popmq_pipelines.audit.findings import finding
-from popmq_pipelines.audit.parts import union
+from popmq_pipelines.audit.partitioning import union
 
 PREPARED: Final = SysFlag.PREPARED.value  # half messages and rollbacks too: they are in no queue
 QUEUE: Final = ["topic", "queue_id"]

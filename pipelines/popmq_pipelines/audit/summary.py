@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from popmq_common.records.names import REVIVE_GROUP, REVIVE_PREFIX
 from popmq_pipelines.audit.latency import minute
 from popmq_pipelines.audit.leases import OPEN
-from popmq_pipelines.audit.parts import union
+from popmq_pipelines.audit.partitioning import union
 from popmq_pipelines.snapshot.columns import names
 
 COUNTED: Final = ["acked", "in_flight", "retried", "dead", "voided", "overdue", "uncopied"]
@@ -47,7 +47,7 @@ def balance(
 
     Not leased are messages that are ready (in place, too), were filtered out or pulled, or lie
     before the group's start; messages that retention deleted are on neither side. `again_*` count
-    leases that made the message come again. Contract: recon_balance, and the epoch.
+    leases that had the message redelivered. Contract: recon_balance, and the epoch.
     """
     of = ["epoch", "topic", "consumer_group", "minute_ms"]
     stored = (

@@ -2,7 +2,7 @@
 
 The exporter reads the log from its first record to its last and makes the tables in Python. Here
 each file is read by a task of its own, the ConsumeQueue besides, and the tables are made by Spark
-(`decode/decoded.py`). Both share the codec of a record and nothing else, so where they agree
+(`decode/record_tables.py`). Both share the codec of a record and nothing else, so where they agree
 one may believe either.
 
 Both functions take batches that name files and give batches of `RECORDS` or `ENTRIES`. What they

@@ -1,12 +1,11 @@
 """One table of a snapshot as a Parquet file, written in row groups so that memory stays small."""
 
-from types import TracebackType
 from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from popmq_pipelines.export.rows import Row
+from popmq_pipelines.export.record_rows import Row
 from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES, Column
 from popmq_pipelines.snapshot.destination import Sink
 
@@ -48,12 +47,7 @@ class TableWriter:
         self._file = pq.ParquetWriter(self._sink, self._schema, compression="zstd")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        wrong: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, wrong: BaseException | None, trace: object) -> None:
         try:
             if wrong is None:
                 self._gather()

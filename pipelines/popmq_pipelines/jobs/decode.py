@@ -23,7 +23,7 @@ from pyspark.sql import functions as f
 
 from popmq_broker.core.store.snapshot_id import make_id
 from popmq_common.records.names import REVIVE_PREFIX
-from popmq_pipelines.decode import agreement, decoded, placed, store_files
+from popmq_pipelines.decode import entry_check, record_tables, snapshot_diff, store_files
 from popmq_pipelines.export import watermarks
 from popmq_pipelines.export.log_reader import flushed_mark
 from popmq_pipelines.snapshot import manifest as manifests
@@ -50,18 +50,18 @@ def decode(
     into.mkdir(parents=True, exist_ok=True)
     marks = watermarks.found(data_dir)
     raw = store_files.keep(store_files.read_records(spark, data_dir), into, "records")
-    records = placed.with_previous(raw.where(f.col("problem").isNull()))
+    records = entry_check.with_previous(raw.where(f.col("problem").isNull()))
     start = store_files.log_start(data_dir)
     ends = taken(_ends(records), 1)[0]
     log_end = ends["log_end"] or start
     entries = store_files.keep(store_files.read_entries(spark, data_dir), into, "entries")
-    entries = placed.in_the_log(entries, start, log_end)
+    entries = entry_check.in_the_log(entries, start, log_end)
     problems = [*marks.problems, *_problems(raw, records, entries)]
     if log_end < max(marks.flushed, flushed_mark(data_dir)):
         problems.append(f"the log ends at {log_end}, but it was on disk up to {marks.flushed}")
-    tables = decoded.tables(records)
+    tables = record_tables.tables(records)
     tables["consume_offsets"] = _offsets(spark, marks)
-    tables["queue_watermarks"] = placed.watermarks(entries)
+    tables["queue_watermarks"] = entry_check.watermarks(entries)
     files = {name: store_files.write_table(tables[name], into, name) for name in SNAPSHOT_TABLES}
     store_files.drop_kept(into)
     as_of_ms = marks.as_of_ms or ends["last_ms"] or 0
@@ -100,7 +100,7 @@ def compare(spark: SparkSession, one: Path, other: Path) -> dict[str, dict[str, 
     first, second = (opened_snapshot.read_tables(spark, snapshot) for snapshot in snapshots)
     found = {}
     for table in SNAPSHOT_TABLES:
-        counts = agreement.counts(table, first[table], second[table])
+        counts = snapshot_diff.counts(table, first[table], second[table])
         (row,) = taken(counts, 1)
         if row["only_first"] or row["only_second"]:
             found[table] = row
@@ -140,11 +140,11 @@ def _problems(raw: DataFrame, records: DataFrame, entries: DataFrame) -> list[st
     """What files say against each other, or do not say at all."""
     told = raw.where(f.col("problem").isNotNull()).select("problem")
     problems = [str(row["problem"]) for row in taken(told, PROBLEMS_MAX)]
-    silent = taken(decoded.undecodable(records), PROBLEMS_MAX)
+    silent = taken(record_tables.undecodable(records), PROBLEMS_MAX)
     problems += [f"the journal at log offset {row['log_offset']} says nothing" for row in silent]
     for text, frame in (
-        ("an entry without its record", placed.entries_without_record(records, entries)),
-        ("a record without entry", placed.records_without_entry(records, entries)),
+        ("an entry without its record", entry_check.entries_without_record(records, entries)),
+        ("a record without entry", entry_check.records_without_entry(records, entries)),
     ):
         for row in taken(frame, PROBLEMS_MAX):
             place = f"{row['topic']} queue {row['queue_id']} offset {row['queue_offset']}"

@@ -21,17 +21,17 @@ class ReportTargets:
     """Printed as JSON."""
 
 
-def publish(report: Report, snapshot: Path, places: ReportTargets, now_s: float) -> int:
+def publish(report: Report, snapshot: Path, targets: ReportTargets, now_s: float) -> int:
     """Prints it as well; returns the exit code. `now_s`: since 1970."""
-    if places.html is not None:
-        places.html.write_text(report_html.page(report, snapshot))
-    if places.markdown is not None:
-        places.markdown.write_text(report_markdown.document(report, snapshot))
-    if places.prometheus is not None:
-        gauges.write(places.prometheus, gauges.text(report, now_s))
-    if places.out is not None:
-        last_report.save(places.out, report, snapshot)
-    if places.as_json:
+    if targets.html is not None:
+        targets.html.write_text(report_html.page(report, snapshot))
+    if targets.markdown is not None:
+        targets.markdown.write_text(report_markdown.document(report, snapshot))
+    if targets.prometheus is not None:
+        gauges.write(targets.prometheus, gauges.text(report, now_s))
+    if targets.out is not None:
+        last_report.save(targets.out, report, snapshot)
+    if targets.as_json:
         print(json.dumps(asdict(report)))
     else:
         print(report_text.text(report, snapshot), flush=True)

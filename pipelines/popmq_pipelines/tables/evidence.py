@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from popmq_pipelines.audit import epochs
 from popmq_pipelines.audit.audit import Evidence, log_faults
-from popmq_pipelines.audit.parts import together, union
+from popmq_pipelines.audit.partitioning import together, union
 from popmq_pipelines.audit.queues import queued
 from popmq_pipelines.export.parquet_table import arrow_schema
 from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from popmq_pipelines.audit.parts import together
+from popmq_pipelines.audit.partitioning import together
 from popmq_pipelines.snapshot import chain as chains
 from popmq_pipelines.snapshot import manifest as manifests
 from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES

@@ -4,7 +4,7 @@
                                    └──failed──► again soon, until the lease is over
 
 A lease is renewed at half of its time until it is ended, or has been held for its longest time:
-then it runs out, and the message comes again.
+then it runs out, and the message is redelivered.
 
 Leases that wait equally long are kept together, in the order of their times, so that holding and
 ending one costs the same however many there are. Most leases end before they are ever due: those

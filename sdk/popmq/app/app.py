@@ -19,14 +19,13 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from types import TracebackType
 from typing import Any, Concatenate, Self, TypeVar, Unpack, overload
 
 from popmq._core.parameters import name
 from popmq._core.topology import GroupOptions, TopicOptions
 from popmq.admin.topology import Topology
 from popmq.app.handler_layers import Middleware, TypedRegister, handler_of, once
-from popmq.app.lifecycle import LAUNCH, Hook, Hooks, Launch, Running, StoppedEarly
+from popmq.app.lifecycle import LAUNCH, AppRun, Hook, Hooks, Launch, StoppedEarly
 from popmq.app.lifecycle import signals as handled
 from popmq.app.subscription import Subscription
 from popmq.client import Client
@@ -81,7 +80,7 @@ class App:
         self._idempotence: list[Idempotence] = []
         self._middlewares: list[Middleware] = []
         self._hooks = Hooks()
-        self._running: Running | None = None
+        self._running: AppRun | None = None
 
     @property
     def client(self) -> Client:
@@ -99,7 +98,7 @@ class App:
         """It has a handler."""
         return bool(self._subscriptions)
 
-    def _run_of(self, what: str) -> Running:
+    def _run_of(self, what: str) -> AppRun:
         if self._running is None:
             raise RuntimeError(f"app.{what} is there while the app runs")
         return self._running
@@ -160,7 +159,7 @@ class App:
         it wants that too; a body that cannot be read is rejected.
 
         `concurrency`: messages handled at a time. `prefetch`: how many more may wait here; their
-        leases are renewed meanwhile. `lease_s`: after a crash they come again after so long.
+        leases are renewed meanwhile. `lease_s`: after a crash they are redelivered after so long.
         `lease_longest_s`: a handler that takes longer loses its message. `retry`: seconds to wait
         after the first failure, the second, and so on; None: the group's retry policy. A function
         without `async` runs in a thread. Raises `TypeError` and `ValueError` for what could not
@@ -243,15 +242,10 @@ class App:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self._end()
 
-    def _begin(self) -> Running:
+    def _begin(self) -> AppRun:
         if not self.handles:
             raise RuntimeError("the app has no handler: @app.handler(topic, group)")
         if self._running is not None:
@@ -261,7 +255,7 @@ class App:
         launch.ran.append(self)
         if isinstance(client, str):
             client = launch.client(client, self._options)
-        self._running = Running(
+        self._running = AppRun(
             client,
             is_own=client is not self.endpoint,
             subscriptions=self._subscriptions,

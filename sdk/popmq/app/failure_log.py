@@ -19,7 +19,7 @@ def log_failure(
     if is_dead:
         becomes = "dead letter"
     elif delay_s is None:
-        becomes = "it comes again"
+        becomes = "it is redelivered"
     else:
         becomes = f"next delivery in {delay_s:g} s"
     text = "%s failed on message %s of %s, attempt %d: %s: %s; %s"

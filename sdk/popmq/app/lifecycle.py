@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import inspect
 import logging
-import random
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -22,8 +21,8 @@ from popmq.app.handler_layers import Middleware
 from popmq.app.subscription import Subscription
 from popmq.app.subscription_runner import SubscriptionRunner
 from popmq.client import Client
-from popmq.connection.connection import BACKOFF
 from popmq.connection.endpoints import Tls
+from popmq.connection.pause import pause
 from popmq.errors import PopMQClientError
 from popmq.handle_once import Idempotence
 from popmq.log_fields import fields, level_of
@@ -71,7 +70,7 @@ class StoppedEarly(Exception):
     """The app was to stop before it was ready."""
 
 
-class Running:
+class AppRun:
     """`start`, `wait` and `close` are called in one task."""
 
     def __init__(
@@ -94,7 +93,7 @@ class Running:
         self._topology = topology
         self._guards, self._retention_s = guards, retention_s
         self._lifespan, self._hooks, self._stop_s = lifespan, hooks, stop_s
-        self._handlings = [SubscriptionRunner(client, one, middlewares) for one in subscriptions]
+        self._runners = [SubscriptionRunner(client, one, middlewares) for one in subscriptions]
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
         self._open = AsyncExitStack()
@@ -111,15 +110,15 @@ class Running:
             await self._open.enter_async_context(self._lifespan())
         await _called(self._hooks.on_startup)
         self._open.push_async_callback(_called, self._hooks.on_shutdown)
-        for handling in self._handlings:  # one stream for each group, so one after the other
-            await self._answered(handling.subscribe)
+        for runner in self._runners:  # one stream for each group, so one after the other
+            await self._answered(runner.subscribe)
         self._open.push_async_callback(self._end_handlers)
-        for handling in self._handlings:
-            task = asyncio.create_task(handling.run())
+        for runner in self._runners:
+            task = asyncio.create_task(runner.run())
             task.add_done_callback(self._ended)
             self._tasks.append(task)
         where = self.client.connection.endpoint
-        count = len(self._handlings)
+        count = len(self._runners)
         log.info("ready: %d handler%s at %s", count, "" if count == 1 else "s", where)
         await _called(self._hooks.after_startup)
 
@@ -147,7 +146,7 @@ class Running:
         self._stopping.set()
 
     async def _end_handlers(self) -> None:
-        await asyncio.gather(*(one.stop(self._stop_s) for one in self._handlings))
+        await asyncio.gather(*(one.stop(self._stop_s) for one in self._runners))
         done = await asyncio.gather(*self._tasks, return_exceptions=True)
         for result in done:
             if isinstance(result, BaseException):
@@ -165,7 +164,7 @@ class Running:
                 level = logging.DEBUG if failures else level_of(failed)
                 log.log(level, "not ready yet: %s", failed, extra=fields(None, failed))
             failures += 1
-            await self._unless_stopped(asyncio.sleep(BACKOFF.after(failures, random.random())))
+            await self._unless_stopped(pause(failures))
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T:
         task, stopping = asyncio.create_task(work), asyncio.create_task(self._stopping.wait())
@@ -181,7 +180,7 @@ class Running:
 
 
 @contextlib.contextmanager
-def signals(running: Running) -> Iterator[None]:
+def signals(running: AppRun) -> Iterator[None]:
     """SIGTERM and SIGINT stop it once; the next one cancels the current task."""
     task = asyncio.current_task()
 

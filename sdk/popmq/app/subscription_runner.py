@@ -12,7 +12,6 @@ import contextlib
 import contextvars
 import inspect
 import logging
-import random
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
@@ -21,7 +20,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from apache.rocketmq.v2 import definition_pb2 as v2
-from popmq._core.backoff import Backoff
 from popmq._core.group_policy import GroupPolicy
 from popmq._core.parameters import is_async
 from popmq._core.serial_dispatch import OrderKey, SerialDispatch
@@ -29,6 +27,7 @@ from popmq.app.failure_log import log_failure
 from popmq.app.handler_layers import Middleware, behind
 from popmq.app.in_context import InContext
 from popmq.app.subscription import Subscription
+from popmq.connection.pause import RECEIVE_BACKOFF, pause, pause_s
 from popmq.consumer.receiving import Wanted
 from popmq.errors import PopMQClientError
 from popmq.log_fields import fields, level_of
@@ -51,7 +50,6 @@ SHORT_WAIT_S: Final = 1.0
 """How long a broker is waited at while others wait to be asked."""
 SETTLING_MAX: Final = 1_024
 """Messages that are handled and whose ack is not answered; nothing is received beyond."""
-BACKOFF: Final = Backoff(first_s=0.2, longest_s=5.0)
 ROUTE_S: Final = 10.0
 """How often it is asked which brokers there are."""
 
@@ -126,7 +124,7 @@ class SubscriptionRunner:
 
     async def stop(self, within_s: float) -> None:
         """Receive nothing more, let handlers end, give back the rest. Then everything is settled,
-        or comes again when its lease ends."""
+        or is redelivered when its lease ends."""
         self._stopped = True
         self._changed.set()
         until_s = asyncio.get_running_loop().time() + within_s
@@ -219,7 +217,7 @@ class SubscriptionRunner:
             self._give_back(found)
             return
         how, fifo = self._how, self._client.receiving.is_fifo(self._how.group)
-        self._client.leases.hold(found, how.lease_s, how.lease_longest_s, _comes_again)
+        self._client.leases.hold(found, how.lease_s, how.lease_longest_s, _is_redelivered)
         for message in found:
             message.holder = self._client
             order_key: OrderKey | None = message.message_group
@@ -232,7 +230,7 @@ class SubscriptionRunner:
         if not failed.retriable and not self._received:
             self._wrong = failed
         failures = self._failures[name] = self._failures.get(name, 0) + 1
-        after_s = BACKOFF.after(failures, random.random())
+        after_s = pause_s(failures, RECEIVE_BACKOFF)
         self._not_before[name] = time.monotonic() + after_s
         level = level_of(failed) if failures == 1 else logging.DEBUG
         said = self._said(failed, name)
@@ -262,7 +260,7 @@ class SubscriptionRunner:
                 level = logging.DEBUG if failures else level_of(failed)
                 failures += 1
                 log.log(level, "%s: %s", self._how.topic, failed, extra=self._said(failed))
-                await asyncio.sleep(BACKOFF.after(failures, random.random()))
+                await pause(failures, RECEIVE_BACKOFF)
 
     # handling
 
@@ -320,7 +318,7 @@ class SubscriptionRunner:
         self._changed.set()
         if wrong is not None:
             more = fields(message, wrong)
-            log.warning("message %s comes again: %s", message.message_id, wrong, extra=more)
+            log.warning("message %s is redelivered: %s", message.message_id, wrong, extra=more)
 
     @property
     def _policy(self) -> GroupPolicy:
@@ -388,5 +386,5 @@ class SubscriptionRunner:
             self._spawn(self._client.settling.release(message))
 
 
-def _comes_again(_: ReceivedMessage) -> None:
+def _is_redelivered(_: ReceivedMessage) -> None:
     """Its lease is over: what the handler leaves cannot be settled any more."""

@@ -7,7 +7,6 @@ this process by the end of its standard input.
 import contextlib
 import logging
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from typing import Final
 
 from popmq._core.backoff import Backoff
 from popmq.app.run_options import FAILED, MISUSED, SUPERVISED, RunOptions
+from popmq.connection.pause import pause_s
 
 log = logging.getLogger(__name__)
 LOOK_S: Final = 0.2
@@ -70,7 +70,7 @@ class WorkerProcess:
         """By itself. Seconds until it may be started again."""
         now_s = time.monotonic()
         self._failures = 1 if now_s - self._started_s > LONG_S else self._failures + 1
-        after_s = BACKOFF.after(self._failures, random.random())
+        after_s = pause_s(self._failures, BACKOFF)
         self.due_s = now_s + after_s
         return after_s
 

@@ -1,13 +1,11 @@
 """One request for many entries, asked again for those that may yet be done."""
 
-import asyncio
-import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from apache.rocketmq.v2 import definition_pb2 as v2
-from popmq.connection.connection import BACKOFF
+from popmq.connection.pause import pause
 from popmq.errors import BrokerUnavailable, PopMQClientError, check, error_of
 
 T = TypeVar("T")
@@ -34,7 +32,7 @@ async def ask_each(
         if time.monotonic() >= deadline:
             break
         failures += 1
-        await asyncio.sleep(BACKOFF.after(failures, random.random()))
+        await pause(failures)
         if any(isinstance(results[i], BrokerUnavailable) for i in left):
             elsewhere()
         for i, result in zip(left, await _once([items[i] for i in left], ask, done), strict=True):

@@ -1,9 +1,7 @@
 """A connection to the servers: the stubs, each request's metadata, and trying again."""
 
-import asyncio
 import logging
 import os
-import random
 import socket
 import time
 import uuid
@@ -18,9 +16,9 @@ import grpc
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
-from popmq._core.backoff import Backoff
 from popmq._core.signature import Credentials, metadata
 from popmq.connection.endpoints import Endpoints, InTurn, Tls, channel, hint
+from popmq.connection.pause import pause
 from popmq.errors import ServerUnreachable
 from popmq.log_fields import fields
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
@@ -33,7 +31,6 @@ NO_ANSWER = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 """Another server may give one: this one is away, or it is paused or cut off."""
 MOVE_GAP_S = 1.0
 """Between two moves to another server because this one does not reach a broker."""
-BACKOFF = Backoff(first_s=0.1, longest_s=1.0)
 
 
 class _Opened(NamedTuple):
@@ -145,7 +142,7 @@ class Connection:
                 if self._silent_since_s is not None:
                     self._answers_again(address)
                 return result
-            await asyncio.sleep(BACKOFF.after(failures, random.random()))
+            await pause(failures)
 
     def _no_answer(self, address: str, failed: grpc.aio.AioRpcError) -> None:
         """On to the next server. It is told once, until some server answers."""

@@ -12,13 +12,11 @@ fetched ahead of what may be held.
 
 import asyncio
 import logging
-import random
 from collections import deque
 from collections.abc import AsyncIterator
-from types import TracebackType
 from typing import Final, Self, TypedDict
 
-from popmq._core.backoff import Backoff
+from popmq.connection.pause import RECEIVE_BACKOFF, pause
 from popmq.consumer.lease import Leases
 from popmq.consumer.receiving import Receiving, Wanted
 from popmq.consumer.settling import Settling
@@ -29,7 +27,6 @@ from popmq.message import ReceivedMessage
 log = logging.getLogger(__name__)
 BATCH_MAX: Final = 256
 """What a server gives in one receive, at most."""
-BACKOFF: Final = Backoff(first_s=0.2, longest_s=5.0)
 
 
 class ConsumerOptions(TypedDict, total=False):
@@ -62,7 +59,7 @@ class Consumer:
         wait_s: float = 20.0,
     ) -> None:
         """`filter`: a tag, `a||b`, or `*`; `sql`: an expression over tag and properties, instead.
-        `lease_s`: after a crash of this process its messages come again after so long, at most.
+        `lease_s`: after a crash of this process its messages are redelivered within so long.
         `wait_s`: how long a receive waits for a message."""
         self._receiving, self._settling, self._leases = receiving, settling, leases
         self._wanted = Wanted(topic=topic, group=group, filter=filter, sql=sql, invisible_s=lease_s)
@@ -79,12 +76,7 @@ class Consumer:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.close()
 
     @property
@@ -147,7 +139,7 @@ class Consumer:
                 topic, group = self._wanted.topic, self._wanted.group
                 more = fields(None, failed, topic=topic, group=group)
                 log.log(level, "%s: %s", topic, failed, extra=more)
-                await asyncio.sleep(BACKOFF.after(failures, random.random()))
+                await pause(failures, RECEIVE_BACKOFF)
 
     async def ack(self, message: ReceivedMessage) -> None:
         """Done with it. Shares a request with other acks."""
@@ -164,7 +156,7 @@ class Consumer:
         *,
         counted: bool = True,
     ) -> None:
-        """It comes again after `delay_s`, by default as the group's retry policy says."""
+        """It is redelivered after `delay_s`, by default as the group's retry policy says."""
         try:
             await self._settling.nack(message, delay_s, reason, counted=counted)
         finally:
@@ -195,7 +187,7 @@ class Consumer:
         results = await asyncio.gather(*given_back, return_exceptions=True)
         for message, failed in zip(held, results, strict=True):
             if isinstance(failed, Exception):
-                text = "message %s comes again when its lease ends: %s"
+                text = "message %s is redelivered when its lease ends: %s"
                 log.info(text, message.message_id, failed, extra=fields(message, failed))
         self._held.clear()
         self._ready.clear()

@@ -214,7 +214,7 @@ class Leases:
     def _tell(self, kept: Kept, what: str) -> None:
         message, terms = kept
         more = fields(message, what)
-        log.warning("message %s %s; it comes again", message.message_id, what, extra=more)
+        log.warning("message %s %s; it is redelivered", message.message_id, what, extra=more)
         _in_loop(terms.loop, terms.over, message)
 
 

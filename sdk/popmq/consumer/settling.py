@@ -7,7 +7,6 @@ find the handle void: then the one before it was done, or the lease was over.
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -19,7 +18,8 @@ from popmq._core.batch_queue import BatchBounds
 from popmq._core.messages import convert
 from popmq.connection.batch_retry import ask_each
 from popmq.connection.batcher import Batcher
-from popmq.connection.connection import BACKOFF, Connection
+from popmq.connection.connection import Connection
+from popmq.connection.pause import pause
 from popmq.consumer.lease import Leases
 from popmq.errors import PopMQClientError, RefusedByServer, ServerUnreachable, check
 from popmq.log_fields import fields
@@ -104,7 +104,7 @@ class Settling:
         try:
             await self.nack(message, 0.0, "", counted=False)
         except PopMQClientError as failed:
-            text = "message %s comes again when its lease ends: %s"
+            text = "message %s is redelivered when its lease ends: %s"
             log.info(text, message.message_id, failed, extra=fields(message, failed))
 
     async def extend(self, message: ReceivedMessage, seconds: float) -> None:
@@ -143,7 +143,7 @@ class Settling:
                 if not failed.retriable or time.monotonic() >= deadline_s:
                     return  # the ack says what is wrong
                 failures += 1
-                await asyncio.sleep(BACKOFF.after(failures, random.random()))
+                await pause(failures)
 
     async def drain(self) -> None:
         """Until everything that was said is answered."""

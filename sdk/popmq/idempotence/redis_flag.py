@@ -10,7 +10,7 @@ Promise with `effects`: they and the mark "done" are one MULTI … EXEC, and not
 consumer's claim has run out: each key's effects come once as long as Redis keeps its data and the
 key is remembered (72 hours). Promise without: deliveries that overlap, and those after the mark,
 are kept from the handler. A crash between an effect elsewhere and the mark, or a pause longer than
-`progress_s`, lets the effect come again: at least once. For exactly once there, `SqlInbox`.
+`progress_s`, lets the effect happen again: at least once. For exactly once there, `SqlInbox`.
 
 A claim is renewed while its handler runs (`redis_renewal.py`); a dead consumer's ends by itself.
 

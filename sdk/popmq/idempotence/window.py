@@ -11,7 +11,7 @@ def too_short(window_s: float, retention_s: float | None, retries_s: float) -> s
     if retention_s is None or window_s >= retention_s + retries_s:
         return None
     return (
-        f"keys are remembered for {_hours(window_s)}, but a message may come again for "
+        f"keys are remembered for {_hours(window_s)}, but a message may be redelivered for "
         f"{_hours(retention_s + retries_s)} ({_hours(retention_s)} of retention and "
         f"{_hours(retries_s)} of retries): duplicates later than that are not recognized. "
         "Make the window longer or the retention shorter"

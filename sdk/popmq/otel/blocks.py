@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from collections.abc import Sequence
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from opentelemetry import context as contexts
@@ -122,12 +121,7 @@ class SendBlock:
     def answered(self, results: Sequence[SendReceipt | PopMQClientError]) -> None:
         self._results = results
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         errors = [one for one in self._results or () if isinstance(one, PopMQClientError)]
         text = ""
         if errors and error is None:
@@ -170,12 +164,7 @@ class ReceiveBlock:
         for message in messages:
             message.observed = GIVEN
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         doing, kit, span = self._doing, self._doing.kit, None
         if self._found:
             kit.measures.consumed.add(len(self._found), doing.measured)
@@ -219,12 +208,7 @@ class ProcessBlock:
     def ended(self, error: BaseException | None) -> None:
         self._error = error
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         contexts.detach(self._token)
         error = error or self._error
         if isinstance(error, Exception):
@@ -249,12 +233,7 @@ class SettleBlock:
         self._span = self._doing.span(SpanKind.CLIENT, more, [origin], parent=parent)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         took_s = self._doing.ended(self._span, error)
         self._doing.kit.measures.operation_s.record(took_s, self._doing.measured)
 

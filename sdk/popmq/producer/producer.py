@@ -14,7 +14,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self, TypedDict, TypeVar, overload
 
 from popmq._core.batch_queue import BatchBounds
@@ -101,12 +100,7 @@ class Producer(Generic[T]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.close()
 
     @property

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import random
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,8 @@ from popmq._core.messages import compress, convert, invalid_message
 from popmq._core.messages.encode import MessageEncoder
 from popmq._core.messages.ids import MessageIds
 from popmq.connection.batch_retry import ask_each
-from popmq.connection.connection import ATTEMPTS, BACKOFF, Connection
+from popmq.connection.connection import ATTEMPTS, Connection
+from popmq.connection.pause import pause
 from popmq.connection.telemetry import Telemetry
 from popmq.errors import BrokerUnavailable, PopMQClientError, check, error_of
 from popmq.message import Message
@@ -110,16 +110,16 @@ class Sending:
                 packed=compress_level > 0,
             )
         except (AttributeError, TypeError) as failed:
-            wrong = invalid_message.why_invalid(
-                body,
+            message = Message(
+                body=body,
                 tag=tag,
                 keys=keys,
-                properties=properties,
+                properties={} if properties is None else properties,
                 message_group=message_group,
                 delay_s=delay_s,
                 deliver_at=deliver_at,
             )
-            if wrong:
+            if wrong := invalid_message.why_invalid(message):
                 raise TypeError(wrong) from failed
             raise
 
@@ -135,7 +135,7 @@ class Sending:
             again = [i for i, one in enumerate(results) if isinstance(one, BrokerUnavailable)]
             if not again:
                 break
-            await asyncio.sleep(BACKOFF.after(failures, random.random()))
+            await pause(failures)
             self._connection.go_elsewhere()
             found = await self._receipts([drafts[i] for i in again], attempts)
             for i, result in zip(again, found, strict=True):

@@ -15,7 +15,6 @@ the topic, again and again; `answer` says who answers.
 import asyncio
 import enum
 import logging
-import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -27,7 +26,8 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq._core.messages import convert
 from popmq._core.messages.ids import MessageIds
-from popmq.connection.connection import ATTEMPTS, BACKOFF, Connection
+from popmq.connection.connection import ATTEMPTS, Connection
+from popmq.connection.pause import pause
 from popmq.connection.telemetry import Telemetry
 from popmq.errors import BrokerUnavailable, PopMQClientError, check
 from popmq.log_fields import fields
@@ -131,7 +131,7 @@ class ClientTransactions:
             except BrokerUnavailable:
                 if failures >= self._attempts:
                     raise
-            await asyncio.sleep(BACKOFF.after(failures, random.random()))
+            await pause(failures)
             self._connection.go_elsewhere()
         raise AssertionError("count has no end")
 

@@ -25,7 +25,7 @@ class Strategy(Enum):
 
 
 class Assignment(Protocol):
-    async def mine(self) -> list[Queue]:
+    async def queues(self) -> list[Queue]:
         """Those to pull from now on."""
 
     async def leave(self) -> None:
@@ -42,7 +42,7 @@ class GroupAssignment:
         self._topic, self._group = topic, group
         self._strategy, self._session_s = strategy, session_s
 
-    async def mine(self) -> list[Queue]:
+    async def queues(self) -> list[Queue]:
         found = (await self._join(leave=False)).queues
         return [Queue(queue.broker.name, queue.id) for queue in found]
 
@@ -68,7 +68,7 @@ class ManualAssignment:
     def __init__(self, queues: Sequence[Queue]) -> None:
         self._queues = list(queues)
 
-    async def mine(self) -> list[Queue]:
+    async def queues(self) -> list[Queue]:
         return self._queues
 
     async def leave(self) -> None:
@@ -81,7 +81,7 @@ class AllQueues:
     def __init__(self, connection: Connection, topic: str) -> None:
         self._connection, self._topic = connection, topic
 
-    async def mine(self) -> list[Queue]:
+    async def queues(self) -> list[Queue]:
         request = service.QueryRouteRequest(topic=self._connection.resource(self._topic))
         response = await self._connection.ask(self._connection.stub.QueryRoute, request)
         check(response.status)

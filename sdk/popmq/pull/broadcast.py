@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from popmq.log_fields import fields
@@ -62,13 +61,8 @@ class BroadcastConsumer:
         await self._pull.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._pull.__aexit__(kind, error, trace)
+    async def __aexit__(self, *raised: object) -> None:
+        await self._pull.__aexit__(*raised)
 
     async def run(self, handle: Callable[[ReceivedMessage], Awaitable[None]]) -> None:
         """Hand over message after message, until cancelled."""

@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime
 from functools import partial
-from types import TracebackType
 from typing import Self
 
 from popmq.errors import PopMQClientError
@@ -24,7 +23,7 @@ from popmq.observer import observed
 from popmq.pull.assignment import Queue, Strategy
 from popmq.pull.offset_store import Start
 from popmq.pull.pull import PullConsumer
-from popmq.pull.queue_lock import Locked
+from popmq.pull.queue_lock import LockedAssignment
 from popmq.pull.queue_tasks import PAUSE_S, QueueTasks, ended, entered, tried, unless
 from popmq.pull.send_back import TO_DEAD_LETTERS, HandlerFailure, attempt, send_back
 
@@ -96,14 +95,9 @@ class OrderlyConsumer:
         self._open = await entered(self._pulls)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         """What is done is committed; the queues go to the others at once."""
-        await self._open.__aexit__(kind, error, trace)
+        await self._open.aclose()
 
     @property
     def queues(self) -> dict[str, list[Queue]]:
@@ -112,20 +106,20 @@ class OrderlyConsumer:
 
     async def run(self, handle: Handler) -> None:
         """Hand over message after message, one of each queue at a time, until cancelled."""
-        lines = [
+        tasks = [
             asyncio.create_task(
-                QueueTasks(pull, partial(self._line, handle, pull), self._drain_s).run()
+                QueueTasks(pull, partial(self._run_queue, handle, pull), self._drain_s).run()
             )
             for pull in self._pulls
         ]
         try:
-            over, _ = await asyncio.wait(lines, return_when=asyncio.FIRST_COMPLETED)
+            over, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in over:
                 task.result()
         finally:
-            await ended(lines, 0)
+            await ended(tasks, 0)
 
-    async def _line(
+    async def _run_queue(
         self, handle: Handler, pull: PullConsumer, queue: Queue, lost: asyncio.Event
     ) -> None:
         """One queue, as long as it is this consumer's: the message at hand is finished, what was
@@ -155,7 +149,7 @@ class OrderlyConsumer:
         self,
         handle: Handler,
         pull: PullConsumer,
-        lock: Locked,
+        lock: LockedAssignment,
         message: ReceivedMessage,
         lost: asyncio.Event,
     ) -> bool:

@@ -6,7 +6,8 @@ async with PullConsumer("127.0.0.1:8081", "orders", "billing") as consumer:
         consumer.done(message)
 
 The queues are shared out among the live consumers of the group. Of each queue the broker is told
-the smallest offset that is not done: after a crash messages behind it come again, none is left out.
+the smallest offset that is not done: after a crash messages behind it are redelivered, and none is
+left out.
 """
 
 import asyncio
@@ -16,7 +17,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self
 
 from apache.rocketmq.v2 import definition_pb2 as v2
@@ -42,7 +42,7 @@ from popmq.pull.offset_store import (
     Start,
     message_queue,
 )
-from popmq.pull.queue_lock import Locked
+from popmq.pull.queue_lock import LockedAssignment
 from popmq_consumer.v1 import consumer_pb2 as consumer
 
 log = logging.getLogger(__name__)
@@ -95,7 +95,9 @@ class PullConsumer:
             self._assignment = (
                 AllQueues(connection, topic) if queues == "all" else ManualAssignment(queues)
             )
-        self.lock = Locked(connection, topic, group, self._assignment) if ordered else None
+        self.lock = (
+            LockedAssignment(connection, topic, group, self._assignment) if ordered else None
+        )
         if self.lock is not None:
             self._assignment = self.lock
         self.topic, self.group = topic, group
@@ -124,12 +126,7 @@ class PullConsumer:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         """What is done is committed; the queues go to the others at once."""
         try:
             if self._commit_s is not None:
@@ -138,7 +135,7 @@ class PullConsumer:
         except PopMQClientError as failed:
             more = fields(None, failed, topic=self.topic, group=self.group)
             log.warning("left without a word: %s", failed, extra=more)
-        await self._client.__aexit__(kind, error, trace)
+        await self._client.__aexit__(*raised)
 
     @property
     def queues(self) -> list[Queue]:
@@ -319,7 +316,7 @@ class PullConsumer:
 
     async def _balance(self) -> bool:
         """False: a queue could not begin, its broker is away, say. Raises why, if none could."""
-        mine = await self._assignment.mine()
+        mine = await self._assignment.queues()
         before = set(self._queues)
         self._queues = [queue for queue in mine if queue in before]
         if before - set(mine) and self._commit_s is not None:

@@ -5,10 +5,10 @@ async with PushConsumer("127.0.0.1:8081", "orders", "billing") as consumer:
     await consumer.run(handle)
 
 A message that the handler fails on is sent back: the broker copies it to `%RETRY%billing`, which
-all consumers of the group pull too, and from there it comes again, under its own topic, after 10 s,
-30 s, 1 min … by RocketMQ's delay levels. After the last attempt it goes to `%DLQ%billing`. What is
-behind it does not wait. See popmq/pull/send_back.py for what a handler can say, docs/retry.md for
-both kinds of retry.
+all consumers of the group pull too, and from there it is redelivered, under its own topic, after
+10 s, 30 s, 1 min … by RocketMQ's delay levels. After the last attempt it goes to `%DLQ%billing`.
+What is behind it does not wait. See popmq/pull/send_back.py for what a handler can say,
+docs/retry.md for both kinds of retry.
 """
 
 import asyncio
@@ -17,7 +17,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime
 from functools import partial
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from popmq.errors import PopMQClientError
@@ -111,14 +110,9 @@ class PushConsumer:
         self._open = await entered(self._pulls)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         """What is done is committed; the queues go to the others at once."""
-        await self._open.__aexit__(kind, error, trace)
+        await self._open.aclose()
 
     @property
     def queues(self) -> dict[str, list[Queue]]:
@@ -157,7 +151,7 @@ class PushConsumer:
                 await self._drain(working)
 
     async def _drain(self, working: list[asyncio.Task[None]]) -> None:
-        """What waits for a handler stays undone: it comes again, here or at another consumer."""
+        """What waits for a handler stays undone: it is redelivered, here or at another consumer."""
         while not self._inbox.empty():
             for message in self._inbox.get_nowait().messages:
                 self._budget.give(message)

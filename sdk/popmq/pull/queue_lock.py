@@ -18,7 +18,7 @@ TRUSTED = 0.5
 """Part of the broker's time."""
 
 
-class Locked:
+class LockedAssignment:
     """Of the share that others give it, the queues that it holds the lock of."""
 
     def __init__(
@@ -31,9 +31,9 @@ class Locked:
         self._one_at_a_time = asyncio.Lock()
         """An answer to an earlier question must not bring back what was given back since."""
 
-    async def mine(self) -> list[Queue]:
+    async def queues(self) -> list[Queue]:
         """What it loses is still its own until `release`."""
-        share = await self._assignment.mine()
+        share = await self._assignment.queues()
         async with self._one_at_a_time:
             wanted = list(dict.fromkeys([*share, *self._until_s]))
             asked_s = time.monotonic()

@@ -3,12 +3,12 @@
 a handler                        the message
 ------------------------------   ---------------------------------------------------------
 returns                          is done
-raises Retry()                   comes again by the delay levels: 10 s, 30 s, 1 min, …
-raises Retry(delay_s)            comes again after the first level that is as long
-raises RetryAtLevel(level)       comes again after that level
+raises Retry()                   is redelivered by the delay levels: 10 s, 30 s, 1 min, …
+raises Retry(delay_s)            is redelivered after the first level that is as long
+raises RetryAtLevel(level)       is redelivered after that level
 raises Reject()                  is dead
 raises anything else             as Retry(), with what it raised for a reason
-does not end in time             comes again after level 3
+does not end in time             is redelivered after level 3
 """
 
 import asyncio
@@ -29,7 +29,7 @@ REASON_CHARS_MAX = 1_000  # the server keeps no more
 
 
 class RetryAtLevel(Retry):
-    """It shall come again after RocketMQ's delay level `level`, 1 or higher."""
+    """It shall be redelivered after RocketMQ's delay level `level`, 1 or higher."""
 
     def __init__(self, level: int, reason: str = "") -> None:
         if level < 1:

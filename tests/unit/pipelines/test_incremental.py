@@ -10,7 +10,7 @@ from harness.exports import export, table
 from harness.histories import History
 
 from popmq_internal.v1 import link_pb2 as link
-from popmq_pipelines.export.export import export as export_files
+from popmq_pipelines.export.snapshot_writer import export as export_files
 from popmq_pipelines.snapshot import manifest as manifests
 from popmq_pipelines.snapshot.chain import follow
 from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES, STATE_TABLES

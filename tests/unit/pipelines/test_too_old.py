@@ -6,7 +6,7 @@ import pytest
 from harness.log_writer import LogWriter
 
 from popmq_pipelines.audit.verdict import AuditVerdict
-from popmq_pipelines.export.export import export
+from popmq_pipelines.export.snapshot_writer import export
 from popmq_pipelines.jobs.backfill import too_old
 
 

@@ -58,10 +58,10 @@ def test_anything_else_is_told(text: str) -> None:
 
 async def test_the_file_before_stands_in_for_a_damaged_one(tmp_path: Path) -> None:
     path, queue = tmp_path / "group" / "offsets.json", Queue("broker-a", 0)
-    places = FileOffsetStore(path, "t")
-    assert await places.load(queue) is None
-    await places.save({queue: 1})
-    await places.save({queue: 2})
+    store = FileOffsetStore(path, "t")
+    assert await store.load(queue) is None
+    await store.save({queue: 1})
+    await store.save({queue: 2})
     assert await FileOffsetStore(path, "t").load(queue) == 2
     path.write_text("half")
     assert await FileOffsetStore(path, "t").load(queue) == 1

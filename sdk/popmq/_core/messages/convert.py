@@ -24,15 +24,7 @@ def outgoing(message: Message, topic: v2.Resource, message_id: str, now_ms: int)
     try:
         return _outgoing(message, topic, message_id, now_ms)
     except (AttributeError, TypeError, ValueError) as failed:
-        wrong = invalid_message.why_invalid(
-            message.body,
-            tag=message.tag,
-            keys=message.keys,
-            properties=message.properties,
-            message_group=message.message_group,
-            delay_s=message.delay_s,
-            deliver_at=message.deliver_at,
-        )
+        wrong = invalid_message.why_invalid(message)
         if wrong:
             raise TypeError(wrong) from failed
         raise

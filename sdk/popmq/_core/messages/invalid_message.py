@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from popmq.message import Message
+
 
 def listed(keys: Sequence[str] | str) -> Sequence[str]:
     """One key may be given without a list; an empty text is none."""
@@ -12,28 +14,22 @@ def listed(keys: Sequence[str] | str) -> Sequence[str]:
     return keys
 
 
-def why_invalid(
-    body: Any,
-    *,
-    tag: Any,
-    keys: Any,
-    properties: Any,
-    message_group: Any,
-    delay_s: Any,
-    deliver_at: Any,
-) -> str:
-    """Empty: nothing of this is wrong."""
+def why_invalid(message: Message) -> str:
+    """Empty: nothing of it is wrong."""
+    body: Any = message.body
+    delay_s: Any = message.delay_s
+    deliver_at: Any = message.deliver_at
     if not _is_bytes(body):
         how = "encode it, or take a producer with a serializer"
         return f"a body is bytes, not {_kind(body)}: {how}"
-    for name, text in (("a tag", tag), ("a message group", message_group)):
+    for name, text in (("a tag", message.tag), ("a message group", message.message_group)):
         if text is not None and not isinstance(text, str):
             return f"{name} is text, not {_kind(text)}"
     if delay_s is not None and not isinstance(delay_s, int | float):
         return f"delay_s is a number of seconds, not {_kind(delay_s)}"
     if deliver_at is not None and not isinstance(deliver_at, datetime):
         return f"deliver_at is a datetime, not {_kind(deliver_at)}"
-    return _of_keys(keys) or _of_properties(properties)
+    return _of_keys(message.keys) or _of_properties(message.properties)
 
 
 def _of_keys(keys: Any) -> str:

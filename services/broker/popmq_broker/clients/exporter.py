@@ -1,4 +1,4 @@
-"""The process that writes a snapshot: python -m popmq_pipelines.export.exporter
+"""The process that writes a snapshot: python -m popmq_pipelines.export.export_process
 
 It is another one so that reading millions of records costs the broker's event loop nothing, has
 a low priority, and brings pyarrow, which a broker does without. The order goes in on stdin;
@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import IO, Any, Final, NamedTuple
 
-MODULE: Final = "popmq_pipelines.export.exporter"
+MODULE: Final = "popmq_pipelines.export.export_process"
 COMPLAINT_BYTES_MAX: Final = 2_000
 """Of what it wrote to stderr, kept to tell why it died."""
 Result = dict[str, Any]

@@ -65,7 +65,7 @@ async def status(over_ms: int, endpoint: str, as_json: bool) -> None:
         document(as_document(view, found))
     else:
         _show(view, found, endpoint)
-    if any(remark.severity is Severity.WRONG for remark in found):
+    if any(warning.severity is Severity.WRONG for warning in found):
         sys.exit(EXIT_FAILED)
 
 
@@ -89,7 +89,7 @@ async def accept(broker: str, endpoint: str, as_json: bool) -> None:
 
 
 def as_document(view: View, found: list[ClusterWarning]) -> dict[str, Any]:
-    """What programs get: the answer as it came, the rates, and the remarks."""
+    """What programs get: the answer as it came, the rates, and the warnings."""
     look = fields(view.look)
     rates = {"storedPerSecond": view.in_s, "handedOutPerSecond": view.out_s}
     groups = [
@@ -105,12 +105,12 @@ def as_document(view: View, found: list[ClusterWarning]) -> dict[str, Any]:
     topics = [{"topic": one.topic, "storedPerSecond": one.in_s} for one in view.topics]
     told = [
         {
-            "severity": remark.severity.value,
-            "code": remark.code,
-            "what": remark.what,
-            "todo": remark.todo,
+            "severity": warning.severity.value,
+            "code": warning.code,
+            "what": warning.what,
+            "todo": warning.todo,
         }
-        for remark in found
+        for warning in found
     ]
     return {
         **look,
@@ -133,10 +133,10 @@ def _show(view: View, found: list[ClusterWarning], endpoint: str) -> None:
     click.echo()
     if not found:
         click.echo(f"{colored('✓', 'green')} nothing is wrong")
-    for remark in found:
-        wrong = remark.severity is Severity.WRONG
-        click.echo(f"{colored('✗', 'red') if wrong else colored('!', 'yellow')} {remark.what}")
-        click.echo(f"    do  {remark.todo}")
+    for warning in found:
+        wrong = warning.severity is Severity.WRONG
+        click.echo(f"{colored('✗', 'red') if wrong else colored('!', 'yellow')} {warning.what}")
+        click.echo(f"    do  {warning.todo}")
 
 
 def headline(view: View) -> str:

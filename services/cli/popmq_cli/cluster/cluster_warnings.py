@@ -33,7 +33,7 @@ def cluster_warnings(view: View) -> list[ClusterWarning]:
     """What is wrong first."""
     found = [*_nameservers(view.look), *_brokers(view.look), *_proxies(view), *_groups(view)]
     found += _notes(view)
-    return sorted(found, key=lambda remark: remark.severity is Severity.NOTE)
+    return sorted(found, key=lambda warning: warning.severity is Severity.NOTE)
 
 
 def _wrong(code: str, what: str, todo: str) -> ClusterWarning:

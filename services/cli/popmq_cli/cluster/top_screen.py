@@ -32,7 +32,7 @@ def screen(
 ) -> list[str]:
     """At most `height` lines of at most `width` characters, from 60 on; what is too much is left
     out: from the end of each table, and columns that matter least."""
-    wrong = [remark for remark in found if remark.severity is Severity.WRONG]
+    wrong = [warning for warning in found if warning.severity is Severity.WRONG]
     lines = _sums(view, endpoint, width)
     rows = max(HEIGHT_MIN, height) - _FIXED_LINES - len(lines) - bool(wrong)
     services = [one for one in view.services if one.role != "nameserver"][: max(2, rows // 3)]

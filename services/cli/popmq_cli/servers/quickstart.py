@@ -57,7 +57,7 @@ async def _quickstart(folder: Path, *, quiet: bool) -> dict[str, Any]:
             attempt = message.delivery_attempt
             tell(f"Received  {message.body.decode()!r}, delivery attempt {attempt}")
             await client.ack(message)
-            tell("Acked     it will not come again, whatever happens")
+            tell("Acked     it will not be redelivered, whatever happens")
     tell("Stopped   cleanly. Run it yourself: popmq standalone")
     return {
         "messageId": receipt.message_id,

@@ -1,4 +1,4 @@
-"""What people name by its place, found: QUEUE and QUEUE:OFFSET, with their broker or without.
+"""Messages and queues that people name by position: QUEUE, QUEUE:OFFSET, or with a broker.
 
 Each broker has a queue 0 of its own, so without the broker's name there may be several.
 """
@@ -16,19 +16,23 @@ if TYPE_CHECKING:
 
 
 async def message_at(
-    stub: "admin_grpc.AdminAsyncStub", topic: str, place: MessagePosition, *, system: bool = False
+    stub: "admin_grpc.AdminAsyncStub",
+    topic: str,
+    position: MessagePosition,
+    *,
+    system: bool = False,
 ) -> admin.StoredMessage | None:
     """None: there is none. Ends the command where several brokers have one."""
     asked = admin.GetMessageRequest(
         topic=topic,
-        queue_id=place.queue_id,
-        offset=place.offset,
-        broker=place.broker,
+        queue_id=position.queue_id,
+        offset=position.offset,
+        broker=position.broker,
         system=system,
     )
     found = (await stub.GetMessage(asked, timeout=TIMEOUT_S)).messages
     if len(found) > 1:
-        what = f"a message at offset {place.offset} of queue {place.queue_id}"
+        what = f"a message at offset {position.offset} of queue {position.queue_id}"
         _several([one.broker for one in found], what, "BROKER:QUEUE:OFFSET")
     return found[0] if found else None
 
@@ -50,10 +54,10 @@ async def id_in_topic(
 
 
 async def dead_letter_at(
-    stub: "admin_grpc.AdminAsyncStub", group: str, place: MessagePosition
+    stub: "admin_grpc.AdminAsyncStub", group: str, position: MessagePosition
 ) -> admin.StoredMessage | None:
     """None: there is none."""
-    return await message_at(stub, f"{DEAD_LETTER_PREFIX}{group}", place, system=True)
+    return await message_at(stub, f"{DEAD_LETTER_PREFIX}{group}", position, system=True)
 
 
 async def id_of_dead_letter(

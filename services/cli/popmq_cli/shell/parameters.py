@@ -1,4 +1,4 @@
-"""What people write on the command line, as types that click reads: times, durations, places.
+"""What people write on the command line, as types that click reads: times, durations, positions.
 
 A time is written as commands print it. A duration has a unit; a number alone is seconds.
 """

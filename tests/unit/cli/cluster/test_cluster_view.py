@@ -1,4 +1,4 @@
-"""Two looks at a cluster make rates, rows and remarks."""
+"""Two looks at a cluster make rates, rows and warnings."""
 
 from typing import Any
 
@@ -129,8 +129,8 @@ def test_a_proxy_is_called_by_its_name() -> None:
     before = look(figures(), proxies=[proxy(now_ms=NOW - 1_000, calls=0)])
     view = view_of(named, before)
     assert view.services[-1].name == "popmq-proxy-1"
-    (remark,) = cluster_warnings(view)
-    assert "proxy popmq-proxy-1 fail" in remark.what
+    (warning,) = cluster_warnings(view)
+    assert "proxy popmq-proxy-1 fail" in warning.what
     assert "popmq-proxy-1" in "\n".join(screen(view, [], "127.0.0.1:8081", 80, 24))
 
 
@@ -177,25 +177,25 @@ WRONG: dict[str, tuple[Look, str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_remarked(name: str) -> None:
+def test_what_is_wrong_is_warned_of(name: str) -> None:
     found, code = WRONG[name]
-    (remark,) = cluster_warnings(view_of(found))
-    assert (remark.code, remark.severity) == (code, Severity.WRONG)
-    assert remark.todo
+    (warning,) = cluster_warnings(view_of(found))
+    assert (warning.code, warning.severity) == (code, Severity.WRONG)
+    assert warning.todo
 
 
 def test_a_replaced_broker_is_named_with_the_command_that_accepts_it() -> None:
-    (remark,) = cluster_warnings(view_of(look(figures(), figures(replaced_peers=["b0"]))))
-    assert remark.what.startswith("broker b0 came back")
-    assert "popmq cluster accept b0" in remark.todo
+    (warning,) = cluster_warnings(view_of(look(figures(), figures(replaced_peers=["b0"]))))
+    assert warning.what.startswith("broker b0 came back")
+    assert "popmq cluster accept b0" in warning.todo
 
 
-def test_calls_that_fail_are_remarked() -> None:
+def test_calls_that_fail_are_warned_of() -> None:
     before = look(figures(), proxies=[proxy(now_ms=NOW - 1_000, calls=0)])
     well = view_of(look(figures(), proxies=[proxy(failed=10)]), before)
     assert cluster_warnings(well) == []
-    (remark,) = cluster_warnings(view_of(look(figures(), proxies=[proxy(failed=20)]), before))
-    assert (remark.code, remark.what) == ("calls-fail", "2% of the calls at proxy p:8081 fail")
+    (warning,) = cluster_warnings(view_of(look(figures(), proxies=[proxy(failed=20)]), before))
+    assert (warning.code, warning.what) == ("calls-fail", "2% of the calls at proxy p:8081 fail")
 
 
 @pytest.mark.parametrize(
@@ -208,11 +208,11 @@ def test_calls_that_fail_are_remarked() -> None:
     ],
 )
 def test_what_is_worth_knowing_is_a_note(fields: dict[str, Any], code: str) -> None:
-    (remark,) = cluster_warnings(view_of(look(figures(**fields))))
-    assert (remark.code, remark.severity) == (code, Severity.NOTE)
+    (warning,) = cluster_warnings(view_of(look(figures(**fields))))
+    assert (warning.code, warning.severity) == (code, Severity.NOTE)
 
 
-def test_a_cluster_that_is_well_has_no_remarks() -> None:
+def test_a_cluster_that_is_well_has_no_warnings() -> None:
     polled = group(ready=3, waiting_polls=0, last_receive_ms=NOW - 59_000)
     assert cluster_warnings(view_of(look(figures(groups=[polled], late_ms=5_000)))) == []
 

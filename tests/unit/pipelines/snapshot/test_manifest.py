@@ -8,7 +8,7 @@ import pytest
 from harness.log_writer import LogWriter, resign
 
 from popmq_broker.core.store.snapshot_id import make_id
-from popmq_pipelines.export.export import export
+from popmq_pipelines.export.snapshot_writer import export
 from popmq_pipelines.snapshot.chain import follow
 from popmq_pipelines.snapshot.manifest import MANIFEST, NoSnapshot, load
 

@@ -10,7 +10,7 @@ import pytest
 from harness.log_writer import LogWriter
 
 from popmq_pipelines.export import watermarks
-from popmq_pipelines.export.export import Previous, write
+from popmq_pipelines.export.snapshot_writer import Previous, write
 from popmq_pipelines.snapshot import snapshots
 from popmq_pipelines.snapshot.columns import SCHEMA_VERSION
 from popmq_pipelines.snapshot.destination import Destination, NoDestination, open_destination

@@ -150,7 +150,11 @@ async def test_memory_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
     ("window_s", "retention_s", "warned"),
     [
         (72 * 3600, 48 * 3600, None),
-        (48 * 3600, 48 * 3600, "remembered for 48.0 h, but a message may come again for 52.8 h"),
+        (
+            48 * 3600,
+            48 * 3600,
+            "remembered for 48.0 h, but a message may be redelivered for 52.8 h",
+        ),
         (60, 48 * 3600, "remembered for 60 s"),
         (60, None, None),
     ],

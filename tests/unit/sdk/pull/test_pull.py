@@ -51,27 +51,27 @@ class Refuses(AwayOnce):
 def refused(*away: Queue) -> tuple[PullConsumer, Refuses]:
     made = PullConsumer("127.0.0.1:1", "t", "g", queues=QUEUES, balance_s=0.0)
     inner: Any = made
-    inner._offsets = places = Refuses(*away)
+    inner._offsets = store = Refuses(*away)
 
     async def pull(queue: Queue, max_messages: int, wait_s: float) -> consumer.PullResponse:
         status = v2.Status(code=v2.MESSAGE_NOT_FOUND)
         return consumer.PullResponse(status=status, next_offset=7)
 
     inner._pull = pull
-    return made, places
+    return made, store
 
 
 async def test_a_queue_whose_broker_is_away_does_not_hold_up_the_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It is told once, and begins when its broker is back."""
-    made, places = refused(QUEUES[0])
+    made, store = refused(QUEUES[0])
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             assert await made.poll(wait_s=0) == []
             assert made.queues == [QUEUES[1]]
     assert [record.name for record in caplog.records] == ["popmq.pull.pull"]
-    places.away.clear()
+    store.away.clear()
     assert await made.poll(wait_s=0) == []
     assert sorted(made.queues) == QUEUES
 
@@ -87,15 +87,15 @@ async def test_a_queue_that_could_not_begin_is_tried_again_soon(
 ) -> None:
     """Long before it is time to look who else is in the group."""
     monkeypatch.setattr(pull_module, "LATE_S", 0.0)
-    made, places = refused(QUEUES[0])
+    made, store = refused(QUEUES[0])
     made._balance_s = 1_000.0
     await made.poll(wait_s=0)
-    places.away.clear()
+    store.away.clear()
     await made.poll(wait_s=0)
     assert sorted(made.queues) == QUEUES
-    asked = len(places.asked)
+    asked = len(store.asked)
     await made.poll(wait_s=0)
-    assert len(places.asked) == asked
+    assert len(store.asked) == asked
 
 
 async def test_a_queue_that_nobody_could_tell_the_start_of_begins_at_the_consumers() -> None:

@@ -14,8 +14,8 @@ from harness.log_writer import LogWriter
 
 from popmq_broker.core.groups import offsets
 from popmq_broker.core.groups.offsets import OffsetTable
-from popmq_pipelines.export import exporter
-from popmq_pipelines.export.pace import RECORDS_PER_TURN
+from popmq_pipelines.export import export_process
+from popmq_pipelines.export.rate_limit import RECORDS_PER_SLICE
 from popmq_pipelines.snapshot.chain import follow
 from popmq_pipelines.snapshot.manifest import MANIFEST
 
@@ -60,7 +60,7 @@ Run = Callable[[str], tuple[int, dict[str, Any]]]
 
 
 def run(text: str, *code: str) -> tuple[int, dict[str, Any]]:
-    command = [sys.executable, *(code or ("-m", "popmq_pipelines.export.exporter"))]
+    command = [sys.executable, *(code or ("-m", "popmq_pipelines.export.export_process"))]
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=110)
     assert done.stderr == ""
     return done.returncode, json.loads(done.stdout.splitlines()[-1])
@@ -73,7 +73,7 @@ def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
     def run_here(text: str) -> tuple[int, dict[str, Any]]:
         monkeypatch.setattr(sys, "stdin", io.StringIO(text))
-        code = exporter.main()
+        code = export_process.main()
         return code, json.loads(capsys.readouterr().out.splitlines()[-1])
 
     return run_here
@@ -124,7 +124,7 @@ def test_what_cannot_be_done_is_one_line(log: LogWriter, tmp_path: Path, here: R
 
 def test_a_missing_package_is_told_with_the_command_that_mends_it() -> None:
     code = "import sys; sys.modules['pyarrow'] = None\n"
-    code += "from popmq_pipelines.export.exporter import main\n"
+    code += "from popmq_pipelines.export.export_process import main\n"
     found = run("", "-c", f"{code}sys.exit(main())")
     assert found == (2, {"failed": "pyarrow is not installed: pip install 'popmq[export]'"})
 
@@ -133,13 +133,13 @@ def test_it_ends_when_its_broker_has_died(
     log: LogWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody keeps the log's files for it any more."""
-    for i in range(RECORDS_PER_TURN + 1):
+    for i in range(RECORDS_PER_SLICE + 1):
         log.send(f"m{i}")
     parents = iter([7, 1])
     monkeypatch.setattr(os, "getppid", lambda: next(parents))
     monkeypatch.setattr(os, "nice", lambda _: None)
     monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(order(log, tmp_path / "out"))))
     with pytest.raises(SystemExit) as ended:
-        exporter.main()
-    assert ended.value.code == exporter.FAILED
+        export_process.main()
+    assert ended.value.code == export_process.FAILED
     assert not list((tmp_path / "out").glob(f"*/{MANIFEST}"))

@@ -5,16 +5,16 @@ Pure: time is an argument, who waits is somebody else.
 
 from typing import Final
 
-RECORDS_PER_TURN: Final = 25
-"""Between two looks at the clock: some milliseconds of the pace, and less than one of work, so that
-a broker that shares the core does not wait for more."""
+RECORDS_PER_SLICE: Final = 25
+"""Between two looks at the clock: some milliseconds at the limit, and less than one of work, so
+that a broker that shares the core does not wait for more."""
 BEHIND_S_MAX: Final = 0.1
-"""What was not used of the pace for longer than this is lost."""
+"""What was not used of the limit for longer than this is lost."""
 AHEAD_OF_LOG: Final = 2.0
-"""So many times as fast as the log grew it goes at least, whatever its pace."""
+"""So many times as fast as the log grew it goes at least, whatever the limit."""
 
 
-class Pace:
+class RateLimit:
     """0: no limit."""
 
     def __init__(self, rows_per_s: int, bytes_per_s: int, log_bytes_per_s: float = 0.0) -> None:

@@ -1,4 +1,4 @@
-"""One export in a process of its own, for a broker: python -m popmq_pipelines.export.exporter
+"""One export in a process of its own, for a broker: python -m popmq_pipelines.export.export_process
 
 It runs beside the broker with a low priority, reads the files up to the watermark that the
 broker tells, and asks it nothing. When the broker dies it ends too. In, on stdin, a JSON document:
@@ -80,32 +80,34 @@ def read_request(text: str) -> ExportRequest:
 
 def run(order: ExportRequest, tell: Callable[[int], None] = lambda _: None) -> Done:
     """Raises `CannotExport`, `NoDestination`, `OSError`."""
-    from popmq_pipelines.export import export
-    from popmq_pipelines.export.pace import Pace
+    from popmq_pipelines.export import snapshot_writer
+    from popmq_pipelines.export.rate_limit import RateLimit
 
     destination = open_destination(order.into)
     marks = order.marks
     local = None if "://" in order.into else Path(order.into)
-    export.check(order.data_dir, local, order.snapshot_id)
+    snapshot_writer.check(order.data_dir, local, order.snapshot_id)
     for name in snapshots.unfinished(destination, marks.broker):
         destination.remove(name)
     found = snapshots.kept(destination)
     choice = _choose(order, found)
     name = order.snapshot_id
     if any(one.folder == name for one in found):
-        raise export.CannotExport(f"{destination.at(name)} is there already")
+        raise snapshot_writer.CannotExport(f"{destination.at(name)} is there already")
     before = choice.previous
     previous = None
     if before is not None:
-        previous = export.Previous(manifest=before.manifest, manifest_sha256=before.manifest_sha256)
-    export.write(
+        previous = snapshot_writer.Previous(
+            manifest=before.manifest, manifest_sha256=before.manifest_sha256
+        )
+    snapshot_writer.write(
         order.data_dir,
         destination,
         name,
         marks,
         snapshot_id=name,
         previous=previous,
-        pace=Pace(order.rows_per_s, order.bytes_per_s, _log_growth(before, marks)),
+        pace=RateLimit(order.rows_per_s, order.bytes_per_s, _log_growth(before, marks)),
         tell=tell,
     )
     return _tidied(order, destination, name, choice.why_whole)
@@ -193,7 +195,7 @@ def main() -> int:
             _say(rows=rows)
 
     try:
-        from popmq_pipelines.export.export import CannotExport
+        from popmq_pipelines.export.snapshot_writer import CannotExport
     except ModuleNotFoundError as missing:
         _say(failed=f"{missing.name} is not installed: pip install 'popmq[export]'")
         return FAILED

@@ -19,9 +19,9 @@ from popmq_common.records.names import REVIVE_PREFIX
 from popmq_common.records.record import is_queued
 from popmq_pipelines.export import watermarks
 from popmq_pipelines.export.log_reader import LogScan, Stored
-from popmq_pipelines.export.pace import RECORDS_PER_TURN, Pace
 from popmq_pipelines.export.parquet_table import TableWriter
-from popmq_pipelines.export.rows import offset_rows, record_rows, watermark_rows
+from popmq_pipelines.export.rate_limit import RECORDS_PER_SLICE, RateLimit
+from popmq_pipelines.export.record_rows import offset_rows, record_rows, watermark_rows
 from popmq_pipelines.export.watermarks import Queues, Watermarks
 from popmq_pipelines.snapshot import manifest as manifests
 from popmq_pipelines.snapshot.columns import SCHEMA_VERSION, SNAPSHOT_TABLES
@@ -102,7 +102,7 @@ def write(
     *,
     snapshot_id: str | None = None,
     previous: Previous | None = None,
-    pace: Pace | None = None,
+    pace: RateLimit | None = None,
     tell: Callable[[int], None] = lambda _: None,
 ) -> Manifest:
     """`previous`: this one goes on from there, and must join. `tell` gets the rows so far, now and
@@ -180,14 +180,14 @@ def _write_tables(
     return {name: writer.description() for name, writer in writers.items()}
 
 
-def _paced(scan: LogScan, pace: Pace, tell: Callable[[int], None]) -> Iterator[Stored]:
+def _paced(scan: LogScan, pace: RateLimit, tell: Callable[[int], None]) -> Iterator[Stored]:
     """The same records, no faster than `pace`."""
     rows = size_bytes = count = 0
     for stored in scan:
         yield stored
         rows += 1
         size_bytes += stored.size_bytes
-        if rows == RECORDS_PER_TURN:
+        if rows == RECORDS_PER_SLICE:
             count += rows
             tell(count)
             delay_s = pace.delay_s(time.monotonic(), rows, size_bytes)

@@ -21,7 +21,7 @@ from harness.log_writer import (
 )
 
 from popmq_pipelines.export import parquet_table
-from popmq_pipelines.export.export import CannotExport, export
+from popmq_pipelines.export.snapshot_writer import CannotExport, export
 from popmq_pipelines.snapshot.chain import follow
 from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES
 from popmq_pipelines.snapshot.manifest import MANIFEST, load

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from harness.log_writer import TOPIC, LogWriter
 
-from popmq_pipelines.export.export import export
-from popmq_pipelines.show import history, lines
+from popmq_pipelines.export.snapshot_writer import export
+from popmq_pipelines.show_message import history, lines
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from harness.log_writer import LogWriter
 from pyspark.sql import SparkSession
 
 from popmq_pipelines.audit.verdict import AuditVerdict, Report
-from popmq_pipelines.jobs.brokers import CRASHED, audit_brokers
+from popmq_pipelines.jobs.audit_brokers import CRASHED, audit_brokers
 from popmq_pipelines.jobs.reconcile import GRACE_MS
 from popmq_pipelines.report import last_report
 

@@ -19,7 +19,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from popmq_pipelines.audit.verdict import AuditVerdict, Report
-from popmq_pipelines.export.export import CannotExport, export
+from popmq_pipelines.export.snapshot_writer import CannotExport, export
 from popmq_pipelines.jobs.backfill import backfill
 from popmq_pipelines.jobs.compact import compact
 from popmq_pipelines.report.publish import ReportTargets, publish
@@ -71,7 +71,7 @@ def _now() -> str:
 
 
 def _audit(spark: SparkSession, out: Path, broker: str, snapshot: Path, grace_ms: int) -> int:
-    report = _places(out, broker).out
+    report = _targets(out, broker).out
     assert report is not None
     codes: list[int] = []
     try:
@@ -124,10 +124,10 @@ def _left_out(out: Path, named: set[str]) -> list[str]:
 
 def _tell(report: Report, snapshot: Path, out: Path, broker: str) -> int:
     (out / broker).mkdir(parents=True, exist_ok=True)
-    return publish(report, snapshot, _places(out, broker), time.time())
+    return publish(report, snapshot, _targets(out, broker), time.time())
 
 
-def _places(out: Path, broker: str) -> ReportTargets:
+def _targets(out: Path, broker: str) -> ReportTargets:
     folder = out / broker
     return ReportTargets(
         out=folder / "report",
