@@ -1,14 +1,16 @@
-# Every command a contributor needs. `make help` explains them.
+# Every command a contributor needs: `make help`, and `make campaigns` for the long ones.
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := services sdk pipelines bench/compare deploy/monitoring deploy/requirements proto/generate.py docs/generate_configuration.py docs/generate_metrics.py docs/generate_pop.py docs/generate_errors.py docs/generate_cli.py docs/site_pages.py
+SOURCES := services sdk pipelines .ci/lanes.py bench/compare deploy/monitoring deploy/requirements proto/generate.py docs/generate_configuration.py docs/generate_metrics.py docs/generate_pop.py docs/generate_errors.py docs/generate_cli.py docs/site_pages.py
 FAST := tests/unit tests/property tests/scenarios tests/traps tests/tidy tests/sim/test_simulation.py
 .DEFAULT_GOAL := help
 .PHONY: help setup quickstart fmt check test hunt sim faults soak lock-demo it crash disk compat pipelines compose test-all bench proto docs clean
 
-help: ## this text
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+# Behind a target: `## ` what help lists, `#: ` a campaign, `#> ` what writes a file anew.
+
+help:
+	@sed -nE 's/^([a-z0-9-]+):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
 
 .venv/.ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
@@ -39,80 +41,92 @@ check: setup ## lint and types
 test: setup ## the fast tests, under a minute
 	$(BIN)/pytest -q -n 2 $(FAST)
 
-hunt: setup ## the state machine over the broker, long and with fresh seeds
+hunt: setup #: the state machine over the broker, long and with fresh seeds
 	$(BIN)/pytest -q --timeout 3600 --hypothesis-profile hunt tests/property
 
 STEPS ?= 100000
-sim: setup ## the simulation with faults, minutes of dangers in seconds (SEED= STEPS=)
+sim: setup #: the simulation with faults, minutes of dangers in seconds (SEED= STEPS=)
 	PYTHONPATH=tests $(BIN)/python -m sim '$(SEED)' $(STEPS)
 
-faults: setup ## faults planted in engine and store, which the simulations and kill -9 must find
+faults: setup #: faults planted in engine and store, which the simulations and kill -9 must find
 	$(BIN)/pytest -q -n 2 tests/sim/test_faults.py tests/campaigns/test_planted.py tests/crash/test_planted.py
 
 MINUTES ?= 10
-soak: setup ## a cluster under load, killed again and again (MINUTES=10)
+soak: setup #: a cluster under load, killed again and again (MINUTES=10)
 	PYTHONPATH=tests $(BIN)/python -m soak $(MINUTES)
 
 .PHONY: sdk-chaos bench-sdk
-sdk-chaos: setup ## consumers, proxies and brokers stopped and killed while the SDK works (MESSAGES=10000 ONLY=stop,kill JSON=1)
+sdk-chaos: setup #: consumers, proxies and brokers stopped and killed while the SDK works (MESSAGES=10000 ONLY=stop,kill JSON=1)
 	PYTHONPATH=tests $(BIN)/python -m sdk_chaos $(if $(filter command line environment,$(origin MESSAGES)),$(MESSAGES),10000) \
 		$(if $(ONLY),--only $(ONLY)) $(if $(JSON),--json) $(if $(WRITE),--write docs/sdk.md)
 
-bench-sdk: setup .venv-compiled/.ready ## our SDK beside the official Python client, before one server (SECONDS= ROUNDS= JSON=1 WRITE=1)
+bench-sdk: setup .venv-compiled/.ready #: our SDK beside the official Python client, before one server (SECONDS= ROUNDS= JSON=1 WRITE=1)
 	PYTHONPATH=bench $(BIN)/python -m sdk_compare --popmq .venv-compiled/bin/popmq $(if $(SECONDS),--seconds $(SECONDS)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JSON),--json) $(if $(WRITE),--write)
 
 .PHONY: chaos
-chaos: setup ## one fault after the other, under load of our SDK and the official Go and Python clients (ONLY= JSON=1 WRITE=1)
+chaos: setup #: one fault after the other, under load of our SDK and the official Go and Python clients (ONLY= JSON=1 WRITE=1)
 	PYTHONPATH=tests $(BIN)/python -m chaos $(if $(ONLY),--only '$(ONLY)') $(if $(JSON),--json) $(if $(KEEP),--keep '$(KEEP)') \
 		$(if $(WRITE),--write docs/failures.md)
 
 BEFORE_UPGRADE = bddc347
 .PHONY: upgrade
-upgrade: setup ## a cluster under load goes from the wheel of another commit to this one, and back (BEFORE= GAP_S=)
+upgrade: setup #: a cluster under load goes from the wheel of another commit to this one, and back (BEFORE= GAP_S=)
 	PYTHONPATH=tests $(BIN)/python -m upgrade $(or $(BEFORE),$(BEFORE_UPGRADE)) $(GAP_S)
 
-lock-demo: setup ## the access lock shown: messages handed out twice without it and with it
+lock-demo: setup #: the access lock shown: messages handed out twice without it and with it
 	PYTHONPATH=tests $(BIN)/python -m lock_demo
 
 it: setup ## services together, in one process
 	$(BIN)/pytest -q -n 3 tests/integration tests/front
 
-crash: setup ## kill -9 under load (RUNS=20)
+crash: setup #: kill -9 under load (RUNS=20)
 	CRASH_RUNS=$(or $(RUNS),20) $(BIN)/pytest -q -s tests/crash --ignore tests/crash/test_planted.py
 
 .PHONY: crash-offsets reset-load
-crash-offsets: setup ## kill -9 of broker and consumers while they commit (RUNS=200)
+crash-offsets: setup #: kill -9 of broker and consumers while they commit (RUNS=200)
 	CRASH_OFFSETS_RUNS=$(or $(RUNS),200) $(BIN)/pytest -q -s tests/crash/test_offsets.py
 
-reset-load: setup ## groups reset back and forward under load, held to an external book (TIMES=5 SEED=)
+reset-load: setup #: groups reset back and forward under load, held to an external book (TIMES=5 SEED=)
 	PYTHONPATH=tests $(BIN)/python -m campaigns.reset_load $(or $(TIMES),5) $(SEED)
 
 .PHONY: crash-sim bitflip fast-open
-crash-sim: setup ## crashes of a simulated disk, held to bytes (RUNS=10000 SEED=)
+crash-sim: setup #: crashes of a simulated disk, held to bytes (RUNS=10000 SEED=)
 	PYTHONPATH=tests $(BIN)/python -m campaigns.crash_sim $(or $(RUNS),10000) $(SEED)
 
-bitflip: setup ## flip bits of a stopped store; nothing may be wrong in silence (RUNS=2000 SEED=)
+bitflip: setup #: flip bits of a stopped store; nothing may be wrong in silence (RUNS=2000 SEED=)
 	PYTHONPATH=tests $(BIN)/python -m campaigns.bitflip $(or $(RUNS),2000) $(SEED)
 
-fast-open: setup ## starts on 20 million messages in 20 GiB; needs 5 GiB of disk (DIR=)
+fast-open: setup #: starts on 20 million messages in 20 GiB; needs 5 GiB of disk (DIR=)
 	PYTHONPATH=tests $(BIN)/python -m campaigns.fast_open $(or $(DIR),/tmp/popmq-fast-open)
 
 N ?= 10000
 .PHONY: idempotence idempotence-stores
-idempotence-stores: setup ## inboxes and guards in real PostgreSQL, MariaDB and Redis
+idempotence-stores: setup #: inboxes and guards in real PostgreSQL, MariaDB and Redis
 	$(BIN)/pytest -q tests/idempotence
 
-idempotence: setup ## each message delivered up to 5 times, handlers that die: effects once? (N= KILLS= SEED= ONLY= JSON=1)
+idempotence: setup #: each message delivered up to 5 times, handlers that die: effects once? (N= KILLS= SEED= ONLY= JSON=1)
 	PYTHONPATH=tests $(BIN)/python -m idempotence $(N) $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(ONLY),--only $(ONLY)) $(if $(JSON),--json) $(if $(WRITE),--write docs/idempotence.md)
 
-disk: setup ## a full and a failing disk: small disks, mounted as root; each call that can fail
+disk: setup #: a full and a failing disk: small disks, mounted as root; each call that can fail
 	DISK_CALLS=all $(BIN)/pytest -q -s tests/disk tests/property/test_disk_errors.py
 
-test-all: check test it crash ## everything that needs nothing but Python
+test-all: check test it crash compat-python ## all that needs nothing but Python
+
+.PHONY: compat-python
+compat-python: setup ## the official Python client
 	$(BIN)/pytest -q -n 4 --dist loadscope tests/compat/python
 
-compat: setup ## the official Node, Go and Java clients
+.PHONY: campaigns campaign
+campaigns: ## what takes long or needs more than Python, one line each
+	@sed -nE 's/^([a-z0-9-]+):.*#: /\1\t/p' $(MAKEFILE_LIST) | sort | expand -t 20
+
+CAMPAIGNS = $(shell sed -nE 's/^([a-z0-9-]+):.*\#: .*/\1/p' $(MAKEFILE_LIST))
+campaign: ## run one of them, with its variables: make campaign NAME=sim SEED=7
+	$(if $(filter $(NAME),$(CAMPAIGNS)),,$(error NAME=$(NAME) is none of make campaigns))
+	@$(MAKE) --no-print-directory $(NAME)
+
+compat: setup ## the official Node, Go and Java clients; each says what must be installed
 	@command -v node npm >/dev/null || { echo 'make compat: install Node.js 18 or newer (apt-get install nodejs npm)'; exit 1; }
 	@command -v go >/dev/null || { echo 'make compat: install Go 1.25 or newer (https://go.dev/dl)'; exit 1; }
 	@command -v javac >/dev/null || { echo 'make compat: install Java 17 (apt-get install openjdk-17-jdk-headless)'; exit 1; }
@@ -127,49 +141,49 @@ E2E_COMMIT = 7811611ec0954799ba1dc4286a64d86acc7378bc
 	git -C .rocketmq-e2e checkout --quiet $(E2E_COMMIT)
 
 .PHONY: e2e
-e2e: setup .rocketmq-e2e/.git ## RocketMQ's end-to-end suite for clients, with TLS and without (ONLY=plain TESTS= KEEP= E2E_FROM=)
+e2e: setup .rocketmq-e2e/.git #: RocketMQ's end-to-end suite for clients, with TLS and without (ONLY=plain TESTS= KEEP= E2E_FROM=)
 	PYTHONPATH=tests $(BIN)/python -m rocketmq_e2e .rocketmq-e2e $(if $(ONLY),--only '$(ONLY)') $(if $(TESTS),--tests '$(TESTS)') \
 		$(if $(KEEP),--keep '$(KEEP)')
 
 .PHONY: h2spec
-h2spec: setup ## the HTTP/2 front against every case of h2spec, plaintext and TLS
+h2spec: setup #: the HTTP/2 front against every case of h2spec, plaintext and TLS
 	@command -v go >/dev/null || { echo 'make h2spec: install Go 1.25 or newer (https://go.dev/dl)'; exit 1; }
 	$(BIN)/pytest -q tests/h2spec
 
 .PHONY: rocketmq-store
 rocketmq-store: MESSAGES = 100000
-rocketmq-store: setup bench/anchor/lib ## Apache RocketMQ's broker reads our files, and the reverse (MESSAGES= ONLY= SLOWER=)
+rocketmq-store: setup bench/anchor/lib #: Apache RocketMQ's broker reads our files, and the reverse (MESSAGES= ONLY= SLOWER=)
 	PYTHONPATH=tests SLOWER=$(SLOWER) $(BIN)/python -m rocketmq_store $(MESSAGES) $(ONLY)
 
 .PHONY: rocketmq-fixture
-rocketmq-fixture: setup bench/anchor/lib ## a small directory written by Apache RocketMQ, packed (INTO=)
+rocketmq-fixture: setup bench/anchor/lib #> a small directory written by Apache RocketMQ, packed (INTO=)
 	PYTHONPATH=tests $(BIN)/python -m rocketmq_store.fixture $(or $(INTO),tests/pipelines/rocketmq-store.tar.xz)
 
-pipelines: setup ## the audit on a local Spark
+pipelines: setup #: the audit on a local Spark
 	@command -v java >/dev/null || { echo 'make pipelines: install Java 17 (apt-get install openjdk-17-jre-headless)'; exit 1; }
 	$(BIN)/pytest -q tests/pipelines --ignore tests/pipelines/cluster --ignore tests/pipelines/test_audit.py \
 		--ignore tests/pipelines/test_histories.py --ignore tests/pipelines/test_decoder.py \
 		--ignore tests/pipelines/test_rocketmq_store.py
 
 .PHONY: pipelines-long audit pipelines-cluster audit-scale
-pipelines-long: setup ## the audit of random histories, the second reader of store files, RocketMQ's too; many minutes
+pipelines-long: setup #: the audit of random histories, the second reader of store files, RocketMQ's too; many minutes
 	$(BIN)/pytest -q --timeout 1800 --durations 10 tests/pipelines/test_histories.py tests/pipelines/test_decoder.py \
 		tests/pipelines/test_rocketmq_store.py
 
-audit: setup ## a real broker with faults put in behind its back: exported, reconciled, found
+audit: setup #: a real broker with faults put in behind its back: exported, reconciled, found
 	$(BIN)/pytest -q tests/pipelines/test_audit.py
 
-pipelines-cluster: setup ## the same bytes on a Spark cluster of a master and two workers
+pipelines-cluster: setup #: the same bytes on a Spark cluster of a master and two workers
 	$(BIN)/pytest -q tests/pipelines/cluster
 
-audit-scale: setup ## time against rows, beside a plain read of the same files (ROWS='2 5 10 20' millions WRITE=1)
+audit-scale: setup #: time against rows, beside a plain read of the same files (ROWS='2 5 10 20' millions WRITE=1)
 	PYTHONPATH=bench $(BIN)/python -m audit_scale $(if $(WRITE),--write docs/audit.md) $(if $(filter command line,$(origin ROWS)),$(ROWS))
 
 .PHONY: dashboards promtool monitoring pictures
-dashboards: setup ## write Grafana's dashboards anew
+dashboards: setup #> write Grafana's dashboards anew
 	$(BIN)/python deploy/monitoring/dashboards.py
 
-pictures: setup promtool ## the dashboards as pictures in docs/dashboards, of a cluster under load (MINUTES=5)
+pictures: setup promtool #> the dashboards as pictures in docs/dashboards, of a cluster under load (MINUTES=5)
 	PYTHONPATH=tests:deploy/monitoring $(BIN)/python -m monitoring docs/dashboards $(if $(filter command line environment,$(origin MINUTES)),$(MINUTES),5)
 
 .tools/usr/bin/promtool:
@@ -177,12 +191,12 @@ pictures: setup promtool ## the dashboards as pictures in docs/dashboards, of a 
 	mkdir -p .tools
 	cd .tools && { apt-get download -q prometheus || { apt-get update -q && apt-get download -q prometheus; }; } && dpkg -x prometheus_*.deb . && rm prometheus_*.deb
 
-promtool: $(if $(shell command -v promtool),,.tools/usr/bin/promtool) ## Prometheus's tool that judges rules, into .tools
+promtool: $(if $(shell command -v promtool),,.tools/usr/bin/promtool) #> Prometheus's tool that judges rules, into .tools
 
-monitoring: setup promtool ## rules, alerts and dashboards, judged by Prometheus's own tool
+monitoring: setup promtool #: rules, alerts and dashboards, judged by Prometheus's own tool
 	$(BIN)/pytest -q tests/monitoring
 
-compose: setup ## the cluster in containers: official clients, faults, full disks, the audit on Spark
+compose: setup ## the cluster in containers: clients, faults, full disks, the audit; needs Docker
 	@docker info >/dev/null 2>&1 || { echo 'make compose: a Docker engine is needed (https://docs.docker.com/engine/install)'; exit 1; }
 	$(BIN)/pytest -q -s tests/compose
 
@@ -193,7 +207,7 @@ edge: setup ## HAProxy and Envoy before two proxies, with the configurations of 
 	$(BIN)/pytest -q tests/edge $(if $(ONLY),-k '$(ONLY)')
 
 .PHONY: compose-short
-compose-short: setup ## a part of it, some minutes
+compose-short: setup #: a part of make compose, some minutes
 	@docker info >/dev/null 2>&1 || { echo 'make compose-short: a Docker engine is needed (https://docs.docker.com/engine/install)'; exit 1; }
 	$(BIN)/pytest -q -s tests/compose/test_cluster.py tests/compose/test_contained.py tests/compose/test_failures.py \
 		-k 'not test_failures or kill_a_broker or kill_a_proxy or stops_when_told'
@@ -243,18 +257,18 @@ SOURCES += bench/audit_scale bench/extremes bench/profiling bench/micro bench/sd
 .PHONY: extremes profile micro
 EDGE_ARGS = $(if $(FRONT),--front $(FRONT)) $(if $(CORES),--cores $(CORES)) $(BENCH_OPTIONS)
 
-extremes: setup bench/loadgen/loadgen ## 10,000 polls, 20,000 topics and groups, 5,000,000 messages, timers (ONLY= FRONT= CHECK=1; ONLY=polls BROKERS=4)
+extremes: setup bench/loadgen/loadgen #: 10,000 polls, 20,000 topics and groups, 5,000,000 messages, timers (ONLY= FRONT= CHECK=1; ONLY=polls BROKERS=4)
 	for name in $(or $(ONLY),polls topics backlog timers); do \
 		PYTHONPATH=bench $(BIN)/python -m extremes $$name $(EDGE_ARGS) $(if $(BROKERS),--brokers $(BROKERS)) $(if $(CHECK),--check) $(if $(JSON),--json) || exit; done
 
 .PHONY: export-load
-export-load: setup bench/loadgen/loadgen ## p99 of sends while a snapshot is written (MESSAGES=5000000 RATE=2000 ROUNDS=3 CHECK=1 WRITE=1)
+export-load: setup bench/loadgen/loadgen #: p99 of sends while a snapshot is written (MESSAGES=5000000 RATE=2000 ROUNDS=3 CHECK=1 WRITE=1)
 	PYTHONPATH=bench $(BIN)/python -m extremes export --rounds $(ROUNDS) \
 		--messages $(if $(filter command line environment,$(origin MESSAGES)),$(MESSAGES),5000000) \
 		$(if $(RATE),--rate $(RATE)) $(if $(WINDOW),--window $(WINDOW)) $(EDGE_ARGS) $(if $(CHECK),--check) $(if $(JSON),--json) \
 		$(if $(WRITE),--write docs/export.md)
 
-profile: setup .venv/.bench bench/loadgen/loadgen ## flame graphs of broker and proxy in bench/results/profile (FRONT=)
+profile: setup .venv/.bench bench/loadgen/loadgen #: flame graphs of broker and proxy in bench/results/profile (FRONT=)
 	PYTHONPATH=bench $(BIN)/python -m profiling $(EDGE_ARGS)
 
 .venv-compiled/.ready: .server-python pyproject.toml build_compiled.py $(shell find services -name '*.py')
@@ -264,12 +278,12 @@ profile: setup .venv/.bench bench/loadgen/loadgen ## flame graphs of broker and 
 	touch $@
 
 .PHONY: compiled
-compiled: .venv-compiled/.ready ## hot modules as C extensions, in .venv-compiled, and their tests
+compiled: .venv-compiled/.ready #: hot modules as C extensions, in .venv-compiled, and their tests
 	.venv-compiled/bin/python -c 'import popmq_common.link.protowire as it; assert it.__file__.endswith(".so"), it'
 	.venv-compiled/bin/pytest -q -n 2 --ignore tests/unit/pipelines tests/unit tests/property tests/scenarios
 
 BEFORE ?=
-micro: setup ## CPU time per message of the parts, beside another clone (BEFORE= ONLY=)
+micro: setup #: CPU time per message of the parts, beside another clone (BEFORE= ONLY=)
 	PYTHONPATH=bench $(BIN)/python -m micro $(if $(BEFORE),--before $(BEFORE)) $(if $(ONLY),--only '$(ONLY)')
 
 .venv-proto/.ready: pyproject.toml
@@ -278,14 +292,14 @@ micro: setup ## CPU time per message of the parts, beside another clone (BEFORE=
 	.venv-proto/bin/pip install --quiet --group proto
 	touch $@
 
-proto: .venv-proto/.ready ## write the stubs in proto/gen anew
+proto: .venv-proto/.ready #> write the stubs in proto/gen anew
 	.venv-proto/bin/python proto/generate.py
 
 .PHONY: pins
-pins: setup ## write anew which versions the images install, with hashes, in deploy/requirements
+pins: setup #> write anew which versions the images install, with hashes, in deploy/requirements
 	$(BIN)/python deploy/requirements/pin.py
 
-docs: setup ## write docs/configuration.md, docs/metrics.md and the states in docs/pop.md anew
+docs: setup ## write the generated pages of docs/ anew
 	$(BIN)/python docs/generate_configuration.py > docs/configuration.md
 	$(BIN)/python docs/generate_metrics.py > docs/metrics.md
 	$(BIN)/python docs/generate_pop.py --write
@@ -299,7 +313,7 @@ docs: setup ## write docs/configuration.md, docs/metrics.md and the states in do
 	touch $@
 
 .PHONY: docs-site
-docs-site: .venv-site/.ready ## the documentation as a site, in build/site; fails on a broken link
+docs-site: .venv-site/.ready #> the documentation as a site, in build/site; fails on a broken link
 	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --quiet
 
 clean: ## remove what the other commands made

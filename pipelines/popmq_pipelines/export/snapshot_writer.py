@@ -1,4 +1,4 @@
-"""Write a snapshot of a broker's data directory: Parquet per table, the manifest last.
+"""A snapshot of a broker's data directory is written: Parquet per table, the manifest last.
 
 Nothing in the directory is touched. A snapshot is whole, with all records of the log, or goes on
 from an earlier one, with those behind it. docs/export.md tells the tables.

@@ -1,4 +1,4 @@
-"""The grammar of SQL filters, and what builds the tree of one.
+"""SQL filters are parsed: their grammar, and what builds the tree of one.
 
     a, TAGS, $x_1      a property; letters A to Z, digits, _ and $
     5  5L  1.5  2e10   numbers          'it''s'          text

@@ -1,4 +1,4 @@
-"""What becomes of a message whose lease ended without an ack: the copy that is written.
+"""After a lease that ended without an ack: a retry copy or a dead letter is made.
 
 The copy goes to the group's retry topic, or, after the last attempt, to its dead letters. It
 equals the original in body, keys, tag, flags, born time and user properties; it differs in topic,

@@ -1,6 +1,6 @@
 """Revive: what was handed out and not acked in time goes back to its group.
 
-For each lease that ended a copy of the message is appended to the group's retry topic, or after
+For each lease that expired a copy of the message is appended to the group's retry topic, or after
 the last attempt to its dead letters, and directly behind it the ack record that ends the lease:
 a pair that recovery keeps or drops as one. The arrival of the copy wakes a waiting poll.
 

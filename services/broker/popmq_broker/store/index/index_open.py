@@ -1,4 +1,4 @@
-"""The index as the last process left it → one that can be trusted, and where it goes on.
+"""The index as the last process left it → repaired, so that it can be trusted; where it goes on.
 
     what is found                                                  what is done
     -------------------------------------------------------------  -----------------------------

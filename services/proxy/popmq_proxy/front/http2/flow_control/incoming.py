@@ -1,5 +1,5 @@
-"""How much a client may send: windows of each stream and of the connection, given back as the
-application takes what came."""
+"""HTTP/2 flow control of what a client sends: the windows of each stream and of the connection,
+given back as the application takes what came."""
 
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.flow_control.outgoing import Outgoing

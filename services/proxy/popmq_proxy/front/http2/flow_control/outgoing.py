@@ -1,4 +1,4 @@
-"""Frames on their way out of one connection, as far as the client takes them.
+"""Frames on their way out of one connection, within HTTP/2 flow control: as the client takes them.
 
 Answers gather while the event loop's turn lasts and leave in one write. What the client's windows
 do not let go, or what its socket does not take, waits in its stream, and counts among the unread

@@ -1,0 +1,163 @@
+"""CI's lanes: order, whole outputs, one failure ends it, and an interrupt stops everything."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+LANES = ROOT / ".ci" / "lanes.py"
+
+CHECKS = {
+    "make quickstart",
+    "make check",
+    "make test",
+    "make it",
+    "make crash",
+    "make compat-python",
+    "make compiled",
+    ".ci/install-databases && make idempotence-stores",
+    "make sim",
+    "make faults",
+    "make crash-sim",
+    "make bitflip",
+    "make monitoring",
+    "make h2spec",
+    "make compat",
+    "make pipelines",
+    "make audit",
+}
+
+Plan = Sequence[tuple[str, float, str]]
+"""Command, seconds, what it uses."""
+
+
+@pytest.fixture(name="folder")
+def _folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def written(folder: Path, alone: Sequence[str], beside: Plan) -> Path:
+    stages = [f"[[alone]]\nrun = '''{run}'''\n" for run in alone]
+    for run, seconds, use in beside:
+        stages.append(f"[[beside]]\nrun = '''{run}'''\nseconds = {seconds}\nuse = '{use}'\n")
+    path = folder / "stages.toml"
+    path.write_text("\n".join(stages))
+    return path
+
+
+def begun(stages: Path, heartbeat_s: float = 60) -> "subprocess.Popen[str]":
+    command = [sys.executable, str(LANES), str(stages), "--heartbeat", str(heartbeat_s)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, cwd=stages.parent, start_new_session=True
+    )
+
+
+def ran(stages: Path, heartbeat_s: float = 60) -> tuple[int, list[str]]:
+    process = begun(stages, heartbeat_s)
+    output, _ = process.communicate(timeout=60)
+    return process.returncode, output.splitlines()
+
+
+def test_ci_drops_no_check() -> None:
+    plan = tomllib.loads((ROOT / ".ci" / "stages.toml").read_text())
+    runs = [stage["run"] for stage in [*plan["alone"], *plan["beside"]]]
+    assert len(runs) == len(set(runs))
+    for check in CHECKS:
+        assert any(run == check or run.startswith(f"{check} ") for run in runs), check
+    assert all("SEED=" in run for run in runs if run.split()[1] in ("sim", "crash-sim", "bitflip"))
+
+
+def test_those_alone_come_first_and_the_longest_before_the_others(folder: Path) -> None:
+    beside = [("echo short", 1, ""), ("echo long; sleep 0.3", 9, "")]
+    code, lines = ran(written(folder, ["echo one", "echo two"], beside))
+    assert code == 0
+    heads = [line for line in lines if line.startswith("===")]
+    assert heads[:2] == ["=== echo one", "=== echo two"]
+    assert set(heads[2:]) == {"=== echo long; sleep 0.3", "=== echo short"}
+    times = [line.split(" s  ")[1] for line in lines[-5:]]
+    assert set(times[:2]) == {"echo one", "echo two"}
+    assert times[-1] == "in all"
+
+
+def test_two_run_at_a_time_and_what_they_print_stays_together(folder: Path) -> None:
+    """Each waits until the other has begun."""
+    meet = "touch {0}; echo {0} begins; until [ -e {1} ]; do sleep 0.05; done; echo {0} ends"
+    beside = [(meet.format("a", "b"), 2, ""), (meet.format("b", "a"), 1, "")]
+    code, lines = ran(written(folder, [], beside))
+    assert code == 0
+    for name in ("a", "b"):
+        place = lines.index(f"{name} begins")
+        assert lines[place + 1] == f"{name} ends"
+        assert lines[place - 1].startswith("=== touch")
+
+
+def test_stages_that_use_the_same_run_one_after_the_other(folder: Path) -> None:
+    locked = "mkdir lock && sleep 0.3 && rmdir lock"
+    code, _ = ran(written(folder, [], [(locked, 2, "a lock"), (f"{locked} ", 1, "a lock")]))
+    assert code == 0
+
+
+def test_a_line_says_what_runs(folder: Path) -> None:
+    _, lines = ran(written(folder, [], [("sleep 1; echo done", 1, "")]), heartbeat_s=0.2)
+    assert any(line.startswith("... sleep 1; echo done (") for line in lines)
+
+
+def test_one_that_fails_ends_the_run_and_prints_last(folder: Path) -> None:
+    beside = [("echo slow; sleep 60", 9, ""), ("echo why; exit 3", 5, ""), ("touch late", 1, "")]
+    began = time.monotonic()
+    code, lines = ran(written(folder, [], beside))
+    assert code == 1
+    assert time.monotonic() - began < 30
+    assert lines[0:2] == ["=== echo why; exit 3", "why"]
+    assert any("FAILED (3): echo why; exit 3" in line for line in lines[2:])
+    assert any("stopped: echo slow; sleep 60" in line for line in lines[2:])
+    assert not (folder / "late").exists()
+
+
+def test_one_alone_that_fails_ends_the_run(folder: Path) -> None:
+    code, lines = ran(written(folder, ["false", "touch late"], [("touch late", 1, "")]))
+    assert code == 1
+    assert not (folder / "late").exists()
+    assert any("FAILED (1): false" in line for line in lines)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_stops_everything(folder: Path, number: signal.Signals) -> None:
+    """The grandchildren too: a stage's server."""
+    beside = [(f"sleep 60 & echo $! > {name}; wait; true", 1, "") for name in ("a", "b")]
+    process = begun(written(folder, [], beside))
+    pids = [int(_when_written(folder / name)) for name in ("a", "b")]
+    process.send_signal(number)
+    process.communicate(timeout=50)
+    assert process.returncode == 130
+    for pid in pids:
+        _when_gone(pid)
+
+
+def _when_written(path: Path) -> str:
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        if path.exists() and (text := path.read_text()).endswith("\n"):
+            return text
+        time.sleep(0.02)
+    raise AssertionError(f"{path} was not written")
+
+
+def _when_gone(pid: int) -> None:
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        if "State:\tZ" in Path(f"/proc/{pid}/status").read_text():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"process {pid} lives")
