@@ -196,6 +196,21 @@ promtool: $(if $(shell command -v promtool),,.tools/usr/bin/promtool) #> Prometh
 monitoring: setup promtool #: rules, alerts and dashboards, judged by Prometheus's own tool
 	$(BIN)/pytest -q tests/monitoring
 
+HELM_VERSION = v3.16.4
+.tools/helm:
+	@command -v go >/dev/null || { echo 'make helm: put helm into PATH (https://helm.sh), or install Go'; exit 1; }
+	GOBIN=$(CURDIR)/.tools go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
+
+.venv-helm/.ready:
+	$(PYTHON) -m venv .venv-helm
+	.venv-helm/bin/pip install --quiet kubernetes-validate==1.37.0
+	touch $@
+
+.PHONY: helm
+helm: setup .venv-helm/.ready $(if $(shell command -v helm),,.tools/helm) #: the Helm chart, rendered and held to Kubernetes's schemas
+	HELM=$(or $(shell command -v helm),$(CURDIR)/.tools/helm) KUBERNETES_VALIDATE=$(CURDIR)/.venv-helm/bin/kubernetes-validate \
+		$(BIN)/pytest -q tests/helm
+
 compose: setup ## the cluster in containers: clients, faults, full disks, the audit; needs Docker
 	@docker info >/dev/null 2>&1 || { echo 'make compose: a Docker engine is needed (https://docs.docker.com/engine/install)'; exit 1; }
 	$(BIN)/pytest -q -s tests/compose
