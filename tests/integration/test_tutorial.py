@@ -18,19 +18,22 @@ PAGE = ROOT / "docs" / "tutorial.md"
 PROGRAMS = ROOT / "examples" / "tutorial"
 PORT = "8081"
 CHECKOUT = "~/popmq"
+NOT_RUN = "with Docker"
 WITHIN_S = 100.0
 
 
 class Block(NamedTuple):
     language: str
     terminal: str
-    """Behind the language: the terminal it belongs to, if that is not the first."""
+    """Its title: where it belongs to, if that is not the first terminal."""
     text: str
 
 
 BLOCKS = [
     Block(*found)
-    for found in re.findall(r"^```(\w+) ?([\w-]*)\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+    for found in re.findall(
+        r'^```(\w+)(?: title="([^"]*)")?\n(.*?)^```$', PAGE.read_text(), re.M | re.S
+    )
 ]
 
 
@@ -121,7 +124,7 @@ class Page:
             self.terminals[block.terminal].shows(text)
         elif block.language == "text":
             assert re.fullmatch(pattern(text), self.printed), f"{text}\nis not\n{self.printed}"
-        elif block.terminal and block.terminal != "not-run":
+        elif block.terminal and block.terminal != NOT_RUN:
             text = text.replace("popmq standalone", f"popmq standalone --port {self.port}")
             output = self.folder / f"{block.terminal}.output"
             self.terminals[block.terminal] = Terminal(text, self.shell, output)
