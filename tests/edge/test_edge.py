@@ -1,8 +1,9 @@
 """PopMQ behind a layer-7 proxy, as our SDK and a plain client of gRPC see it."""
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import grpc
@@ -153,6 +154,43 @@ async def test_a_message_is_not_given_to_a_poll_that_was_taken_back(edge: Edge) 
         async with plain_client(edge, "plaintext", "stays@1@1@4") as stays:
             await stays.send(topic, b"second")
             assert bodies(await stays.receive(topic, topic, poll_ms=5_000)) == [b"second"]
+
+
+async def test_a_proxy_that_hangs_loses_its_calls(edge: Edge) -> None:
+    """Its clients are told so, and served by the other one; later it is used again."""
+    topic = "hangs"
+    names = [f"client@1@1@{number}" for number in range(8)]
+    async with AsyncExitStack() as open_clients:
+        clients = [
+            await open_clients.enter_async_context(plain_client(edge, "plaintext", name))
+            for name in names
+        ]
+        await clients[0].send(topic, b"first")
+        await clients[0].receive(topic, topic)
+        polls = [
+            asyncio.create_task(client.receive(topic, topic, poll_ms=60_000, timeout=70))
+            for client in clients
+        ]
+        await asyncio.sleep(1)
+        hung = edge.server.processes["proxy-2"].running
+        assert hung is not None
+        hung.send_signal(signal.SIGSTOP)
+        try:
+            await asyncio.sleep(BACK_WITHIN_S)
+            ended = [poll for poll in polls if poll.done()]
+            assert 0 < len(ended) < len(polls)
+            for poll in ended:
+                error = poll.exception()
+                assert isinstance(error, grpc.aio.AioRpcError)
+                assert error.code() is grpc.StatusCode.UNAVAILABLE
+            for client in clients:
+                assert (await client.send("other", b"x")).status.code == v2.OK
+        finally:
+            hung.send_signal(signal.SIGCONT)
+        for poll in polls:
+            poll.cancel()
+        await asyncio.gather(*polls, return_exceptions=True)
+    await asyncio.sleep(BACK_WITHIN_S / 2)  # until it is found well again
 
 
 @pytest.mark.parametrize("end", ["kill", "stop"])
