@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from popmq_common.errors import PopMQError, TooManyRequests
 from popmq_common.process.logs import Log
 from popmq_common.units import KiB
-from popmq_proxy.front.client_budgets import Accounts, Budget, Budgets
+from popmq_proxy.front.client_budgets import Accounts, ClientBudget, ClientBudgets
 from popmq_proxy.front.events import (
     END,
     HEADERS,
@@ -63,7 +63,7 @@ class NoGrpc(Exception):
 
 class RequestHandler:
     def __init__(
-        self, rpcs: list[Rpc], log: Log, budgets: Budgets, *, request_bytes_max: int
+        self, rpcs: list[Rpc], log: Log, budgets: ClientBudgets, *, request_bytes_max: int
     ) -> None:
         self._log = log
         self.budgets = budgets
@@ -242,7 +242,7 @@ def _check_deadline(call: Call) -> None:
         raise GrpcError(Code.DEADLINE_EXCEEDED, "the deadline passed before the call came")
 
 
-def _unread_refused(unread: Budget) -> TooManyRequests:
+def _unread_refused(unread: ClientBudget) -> TooManyRequests:
     return TooManyRequests(what="bytes of answers that are not read", limit=unread.limit)
 
 
