@@ -4,7 +4,7 @@ import asyncio
 import errno
 from typing import Any
 
-from popmq_proxy.front.client_budgets import Budgets
+from popmq_proxy.front.client_budgets import ClientBudgets
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.budgets.limits import Http2Limits
 from popmq_proxy.front.http2.connection import Http2Connection
@@ -80,7 +80,7 @@ def shared(
     connections_max: int = 1_000,
     **limits: Any,
 ) -> Shared:
-    budgets = Budgets(
+    budgets = ClientBudgets(
         calls_max=calls_max,
         received_bytes_max=received_bytes_max,
         unread_bytes_max=unread_bytes_max,

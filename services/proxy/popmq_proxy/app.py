@@ -18,7 +18,7 @@ from popmq_proxy.clients.nameservers import GrpcNameservers, Nameservers
 from popmq_proxy.clients.route_cache import RouteCache
 from popmq_proxy.config import Front, ProxyConfig
 from popmq_proxy.front import tls
-from popmq_proxy.front.client_budgets import Budgets
+from popmq_proxy.front.client_budgets import ClientBudgets
 from popmq_proxy.front.grpcio import GrpcioFront
 from popmq_proxy.front.http2.budgets.limits import Http2Limits
 from popmq_proxy.front.http2.server import Http2Server
@@ -198,7 +198,7 @@ def limits(config: ProxyConfig) -> Http2Limits:
 
 def application(config: ProxyConfig, inner: Handlers) -> RequestHandler:
     """What the HTTP/2 front serves."""
-    budgets = Budgets(
+    budgets = ClientBudgets(
         calls_max=config.rpcs_max,
         received_bytes_max=config.received_bytes_max,
         unread_bytes_max=config.unread_bytes_max,

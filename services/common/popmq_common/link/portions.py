@@ -8,6 +8,7 @@ import asyncio
 from collections import deque
 from typing import Final
 
+from popmq_common.link.coalescer import Coalescer
 from popmq_common.units import KiB
 
 TURN_BYTES: Final = 512 * KiB
@@ -19,7 +20,7 @@ class Portions:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._ending: deque[asyncio.Future[None]] = deque()
         """Those that hold what they have read: they come first."""
-        self._scheduled = False
+        self._next_turn = Coalescer(self._next)
 
     async def wait(self, *, holds: bool = False) -> bool:
         """Until there is something left; whether that took a while. Who `holds` what it has read
@@ -35,19 +36,13 @@ class Portions:
         """So much was read or copied in this turn."""
         self._left_bytes -= size_bytes
         if self._left_bytes <= 0:
-            self._schedule()
-
-    def _schedule(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._next)
+            self._next_turn.soon()
 
     def _next(self) -> None:
-        self._scheduled = False
         while waiting := self._ending or self._waiting:
             turn = waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
-                self._schedule()
+                self._next_turn.soon()
                 return
         self._left_bytes = TURN_BYTES

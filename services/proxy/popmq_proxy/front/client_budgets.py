@@ -32,7 +32,7 @@ class Account:
         """What it asked for last when there was too little."""
 
 
-class Budget:
+class ClientBudget:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.taken = 0
@@ -97,7 +97,7 @@ class Budget:
         self._of_address = max(1, self._shared // (len(addresses) + 1))
 
 
-class AnswerBudget(Budget):
+class AnswerBudget(ClientBudget):
     """Bytes of answers that their clients do not read, as calls see it that bring more of them."""
 
     def __init__(self, limit: int) -> None:
@@ -154,11 +154,11 @@ class Accounts:
         self.answer_buffer = answer_buffer
 
 
-class Budgets:
+class ClientBudgets:
     def __init__(self, *, calls_max: int, received_bytes_max: int, unread_bytes_max: int) -> None:
-        self.calls = Budget(calls_max)
+        self.calls = ClientBudget(calls_max)
         """Under way."""
-        self.request_buffer = Budget(received_bytes_max)
+        self.request_buffer = ClientBudget(received_bytes_max)
         """Bytes of requests that nobody works on yet."""
         self.answer_buffer = AnswerBudget(unread_bytes_max)
 

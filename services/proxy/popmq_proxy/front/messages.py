@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from popmq_proxy.front.client_budgets import Accounts, Budget
+from popmq_proxy.front.client_budgets import Accounts, ClientBudget
 from popmq_proxy.front.events import Event, Receive, Send, SendWhole
 from popmq_proxy.front.grpc_wire import Code, GrpcError, MessageReader, Unpacking
 from popmq_proxy.front.time_slices import TimeSlices
@@ -28,7 +28,7 @@ class Call:
     )
 
     def __init__(
-        self, scope: Event, context: CallContext, receive: Receive, send: Send, budget: Budget
+        self, scope: Event, context: CallContext, receive: Receive, send: Send, budget: ClientBudget
     ) -> None:
         """`budget` is that of all requests."""
         self.context = context

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from popmq_common.errors import PopMQError, TooManyRequests
 from popmq_common.process.logs import Log
 from popmq_common.units import KiB
-from popmq_proxy.front.client_budgets import Accounts, Budget, Budgets
+from popmq_proxy.front.client_budgets import Accounts, ClientBudget, ClientBudgets
 from popmq_proxy.front.events import (
     END,
     HEADERS,
@@ -28,7 +28,6 @@ from popmq_proxy.front.events import (
     Send,
 )
 from popmq_proxy.front.grpc_wire import (
-    PREFIX_BYTES,
     Code,
     GrpcError,
     framed,
@@ -63,7 +62,7 @@ class NoGrpc(Exception):
 
 class RequestHandler:
     def __init__(
-        self, rpcs: list[Rpc], log: Log, budgets: Budgets, *, request_bytes_max: int
+        self, rpcs: list[Rpc], log: Log, budgets: ClientBudgets, *, request_bytes_max: int
     ) -> None:
         self._log = log
         self.budgets = budgets
@@ -139,11 +138,11 @@ class RequestHandler:
         return *found, call
 
     async def _unary(self, rpc: Rpc, call: Call) -> None:
-        if call.decoded is None:
-            request = rpc.decode(await self._request(rpc, call))
-        else:
-            await self._take_decoded(call)
-            request, call.decoded = call.decoded, None
+        message = await self._request(rpc, call)
+        request, call.decoded = call.decoded, None
+        if request is None:
+            request = rpc.decode(message)
+        del message
         if rpc.brings_messages:
             await self._until_room(call)
         response = await rpc.handler(call.context, request)
@@ -177,7 +176,9 @@ class RequestHandler:
     async def _request(self, rpc: Rpc, call: Call) -> bytes:
         """The one message of the request. Raises `GrpcError`, `ClientGone`."""
         event = await call.receive()
-        _check_deadline(call)
+        deadline_s = call.context.deadline_s
+        if deadline_s is not None and time.monotonic() >= deadline_s:
+            raise GrpcError(Code.DEADLINE_EXCEEDED, "the deadline passed before the call came")
         bytes_max = self._bytes_max(rpc)
         if not event.get("more_body"):
             message = only_message(event.get("body", b""))
@@ -185,14 +186,6 @@ class RequestHandler:
                 call.hold(len(message))
                 return message
         return await Messages(call, event, bytes_max, self._unpacking).only()
-
-    async def _take_decoded(self, call: Call) -> None:
-        """The bytes of a request that the fast path has decoded: they count, and no more."""
-        event = await call.receive()
-        if event["type"] == "http.disconnect":
-            raise ClientGone()
-        _check_deadline(call)
-        call.hold(len(event["body"]) - PREFIX_BYTES)
 
     async def _requests(self, rpc: Rpc, call: Call) -> AsyncIterator[Any]:
         try:
@@ -235,14 +228,7 @@ class RequestHandler:
         await call.send(END)
 
 
-def _check_deadline(call: Call) -> None:
-    """Raises `GrpcError`."""
-    deadline_s = call.context.deadline_s
-    if deadline_s is not None and time.monotonic() >= deadline_s:
-        raise GrpcError(Code.DEADLINE_EXCEEDED, "the deadline passed before the call came")
-
-
-def _unread_refused(unread: Budget) -> TooManyRequests:
+def _unread_refused(unread: ClientBudget) -> TooManyRequests:
     return TooManyRequests(what="bytes of answers that are not read", limit=unread.limit)
 
 

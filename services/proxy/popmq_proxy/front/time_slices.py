@@ -11,6 +11,8 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Final
 
+from popmq_common.link.coalescer import Coalescer
+
 STEPS_S: Final = 0.001
 
 
@@ -20,7 +22,7 @@ class TimeSlices:
         """Of this turn."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         """No more than there are calls."""
-        self._scheduled = False
+        self._turn = Coalescer(self._next_turn)
 
     async def run(self, step: Callable[[], bool]) -> None:
         """Until a step says that it was the last one. Raises what a step raises."""
@@ -38,7 +40,7 @@ class TimeSlices:
     async def _wait(self) -> None:
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
-        self._schedule()
+        self._turn.soon()
         try:
             await turn
         except asyncio.CancelledError:
@@ -53,15 +55,9 @@ class TimeSlices:
             if not turn.done():
                 turn.set_result(None)
                 return
-        self._schedule()
-
-    def _schedule(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._next_turn)
+        self._turn.soon()
 
     def _next_turn(self) -> None:
-        self._scheduled = False
         self._used_s = 0.0
         if self._waiting:
             self._go_on()

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from google.protobuf.message import DecodeError
 
 from popmq_common.errors import PopMQError
-from popmq_proxy.front.client_budgets import Account, Accounts, Budget
+from popmq_proxy.front.client_budgets import Account, Accounts, ClientBudget
 from popmq_proxy.front.events import Event
 from popmq_proxy.front.grpc_wire import GrpcError, only_message
 from popmq_proxy.front.request_head import context_of, is_grpc
@@ -77,7 +77,7 @@ class FastCall:
         "_stats",
     )
 
-    def __init__(self, rpc: Rpc, caller: Caller, budget: Budget, account: Account) -> None:
+    def __init__(self, rpc: Rpc, caller: Caller, budget: ClientBudget, account: Account) -> None:
         """It counts in the budget, until it is over or goes to the general handler."""
         assert rpc.begin is not None
         assert rpc.stats is not None
@@ -115,7 +115,7 @@ class FastCall:
 
 
 class UnaryFastPath:
-    def __init__(self, rpcs: dict[str, Rpc], request_bytes_max: int, budget: Budget) -> None:
+    def __init__(self, rpcs: dict[str, Rpc], request_bytes_max: int, budget: ClientBudget) -> None:
         """`rpcs` by path."""
         self.rpcs = rpcs
         self._request_bytes_max = request_bytes_max

@@ -82,11 +82,8 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
     route, send, ack = RouteHandler(upstream), SendHandler(upstream), AckHandler(upstream)
     heartbeats, transactions = Heartbeats(upstream), TransactionsHandler(upstream)
     client = ClientHandler(upstream, heartbeats)
-    offsets, pull, receive = (
-        OffsetsHandler(upstream),
-        PullHandler(upstream),
-        ReceiveHandler(upstream),
-    )
+    offsets, pull = OffsetsHandler(upstream), PullHandler(upstream)
+    receive = ReceiveHandler(upstream)
     unary: dict[str, tuple[Unary, type[Any]]] = {
         "QueryRoute": (route.query_route, service.QueryRouteResponse),
         "QueryAssignment": (route.query_assignment, service.QueryAssignmentResponse),
@@ -105,10 +102,10 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
         "UpdateOffset": (offsets.update_offset, service.UpdateOffsetResponse),
         "GetOffset": (offsets.get_offset, service.GetOffsetResponse),
         "QueryOffset": (offsets.query_offset, service.QueryOffsetResponse),
-        "PullHandler": (pull.pull, consumer.PullResponse),
+        "Pull": (pull.pull, consumer.PullResponse),
         "Join": (MembershipHandler(upstream, route).join, consumer.JoinResponse),
         "FixStart": (offsets.fix_start, consumer.FixStartResponse),
-        "SendBackHandler": (SendBackHandler(upstream).send_back, consumer.SendBackResponse),
+        "SendBack": (SendBackHandler(upstream).send_back, consumer.SendBackResponse),
         "LockQueues": (QueueLockHandler(upstream).lock_queues, consumer.LockQueuesResponse),
         "Nack": (ConsumerHandler(upstream).nack, consumer.NackResponse),
         "EndPolls": (receive.end_polls, consumer.EndPollsResponse),
@@ -122,17 +119,7 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
             name: _answering(handler, response, upstream)
             for name, (handler, response) in unary.items()
         },
-        answers={
-            "ReceiveMessage": _beginning_with_status(
-                receive.receive_message, service.ReceiveMessageResponse, upstream
-            ),
-            "ReceiveHandler": _beginning_with_status(
-                receive.receive_whole, consumer.ReceiveResponse, upstream
-            ),
-            "PullMessage": _beginning_with_status(
-                pull.pull_message, service.PullMessageResponse, upstream
-            ),
-        },
+        answers=_answers(receive, pull, upstream),
         send=send,
         client=client,
         heartbeats=heartbeats,
@@ -151,6 +138,20 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
         health=HealthHandler(),
         permission=PermissionHandler(read_secret(upstream.config.admin_secret_file)),
     )
+
+
+def _answers(receive: ReceiveHandler, pull: PullHandler, upstream: Upstream) -> dict[str, Unary]:
+    return {
+        "ReceiveMessage": _beginning_with_status(
+            receive.receive_message, service.ReceiveMessageResponse, upstream
+        ),
+        "Receive": _beginning_with_status(
+            receive.receive_whole, consumer.ReceiveResponse, upstream
+        ),
+        "PullMessage": _beginning_with_status(
+            pull.pull_message, service.PullMessageResponse, upstream
+        ),
+    }
 
 
 def _answering(handler: Unary, response: type[Any], upstream: Upstream) -> Unary:

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from popmq_proxy.front.client_budgets import COUNTED_EVERY, Account, AnswerBudget, Budget
+from popmq_proxy.front.client_budgets import COUNTED_EVERY, Account, AnswerBudget, ClientBudget
 
 
-def fill(budget: Budget, account: Account) -> int:
+def fill(budget: ClientBudget, account: Account) -> int:
     """Take one by one until it is refused."""
     count = 0
     while budget.admits(account):
@@ -15,25 +15,25 @@ def fill(budget: Budget, account: Account) -> int:
 
 
 def test_one_connection_alone_gets_most_of_it() -> None:
-    budget = Budget(1_000)
+    budget = ClientBudget(1_000)
     assert 750 <= fill(budget, budget.open(Account())) <= 800
 
 
 def test_others_are_served_beside_a_greedy_one() -> None:
-    budget = Budget(1_000)
+    budget = ClientBudget(1_000)
     fill(budget, budget.open(Account()))
     for _ in range(3):
         assert fill(budget, budget.open(Account())) >= 10
 
 
 def test_a_connection_of_the_same_address_is_served_beside_a_greedy_one() -> None:
-    budget, address = Budget(1_000), Account()
+    budget, address = ClientBudget(1_000), Account()
     fill(budget, budget.open(address))
     assert fill(budget, budget.open(address)) >= 10
 
 
 def test_many_greedy_connections_of_an_address_leave_room_for_another_address() -> None:
-    budget, address = Budget(1_000), Account()
+    budget, address = ClientBudget(1_000), Account()
     for _ in range(200):
         fill(budget, budget.open(address))
     for _ in range(COUNTED_EVERY):
@@ -42,14 +42,14 @@ def test_many_greedy_connections_of_an_address_leave_room_for_another_address() 
 
 
 def test_it_is_never_more_than_the_limit() -> None:
-    budget = Budget(1_000)
+    budget = ClientBudget(1_000)
     for _ in range(2_000):
         fill(budget, budget.open(Account()))
     assert budget.taken <= 1_000
 
 
 def test_what_is_given_back_is_free() -> None:
-    budget = Budget(100)
+    budget = ClientBudget(100)
     account = budget.open(Account())
     count = fill(budget, account)
     budget.give(account, count)
@@ -60,7 +60,7 @@ def test_what_is_given_back_is_free() -> None:
 
 
 def test_the_most_that_was_taken_is_remembered_until_it_is_asked_for() -> None:
-    budget = Budget(100)
+    budget = ClientBudget(100)
     account = budget.open()
     budget.take(account, 50)
     budget.give(account, 40)

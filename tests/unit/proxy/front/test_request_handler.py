@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from popmq_common.errors import TopicNotFound
 from popmq_common.process import logs
-from popmq_proxy.front.client_budgets import Account, Accounts, Budgets
+from popmq_proxy.front.client_budgets import Account, Accounts, ClientBudgets
 from popmq_proxy.front.events import ClientDisconnectedError
 from popmq_proxy.front.grpc_wire import PREFIX, Code, framed
 from popmq_proxy.front.request_handler import POLL_BYTES, RequestHandler
@@ -69,7 +69,7 @@ class Exchange:
         return int(dict(headers)[b"grpc-status"])
 
 
-def account(budgets: Budgets) -> Accounts:
+def account(budgets: ClientBudgets) -> Accounts:
     """Of a connection."""
     address = Account()
     return budgets.open(Accounts(address, address, address))
@@ -95,7 +95,7 @@ class Service:
         ):
             rpcs.append(Rpc("test.Service", name, kind, decode, handler, request_bytes_max=100))
         budget = bytes_max * 3 // 2
-        self.budgets = Budgets(calls_max=8, received_bytes_max=budget, unread_bytes_max=1_000)
+        self.budgets = ClientBudgets(calls_max=8, received_bytes_max=budget, unread_bytes_max=1_000)
         self.accounts = account(self.budgets)
         self.app = RequestHandler(rpcs, logs.get("test"), self.budgets, request_bytes_max=bytes_max)
 

@@ -23,7 +23,7 @@ from popmq_common.errors import PopMQError
 from popmq_common.link.sends import OutgoingRecord
 from popmq_common.records import hosts
 from popmq_common.records import properties as names
-from popmq_internal.v1 import plain_pb2 as plain
+from popmq_internal.v1 import send_view_pb2 as send_view
 from popmq_proxy.core.messages.convert import millis
 from popmq_proxy.core.messages.outgoing import LATEST_MS
 from popmq_proxy.core.messages.outgoing import record as record_of
@@ -74,7 +74,7 @@ class SendDecoder:
 
     def read(self, data: bytes) -> DecodedSend | None:
         """None: it is to be read in the usual way. Raises `DecodeError`."""
-        view = plain.PlainSend.FromString(data)
+        view = send_view.SendView.FromString(data)
         messages = view.messages
         if not messages or view.ByteSize() != len(data):  # a field was there twice, or empty
             return None
@@ -128,7 +128,7 @@ class SendDecoder:
         return message_id, tuple.__new__(OutgoingRecord, fields)
 
     def _make_template(self, key: tuple[int, bytes, bytes, bytes]) -> PropertyTemplate | None:
-        """None for messages that are not plain, or not right: the usual way finds out more."""
+        """None for messages that are like no others, or not right: protobuf reads them."""
         id_bytes, before, between, after = key
         message = v2.Message(body=b"?")
         system = message.system_properties

@@ -8,7 +8,7 @@ from typing import Final
 
 from popmq_common.process.logs import Log
 from popmq_common.process.memory import Peak, give_back
-from popmq_proxy.front.client_budgets import Budgets
+from popmq_proxy.front.client_budgets import ClientBudgets
 from popmq_proxy.front.http2.budgets.deadlines import TICK_S
 from popmq_proxy.front.http2.budgets.limits import Http2Limits
 from popmq_proxy.front.http2.connection import Http2Connection
@@ -30,7 +30,7 @@ class Http2Server:
         self,
         app: App,
         limits: Http2Limits,
-        budgets: Budgets,
+        budgets: ClientBudgets,
         log: Log,
         *,
         connections_max: int,

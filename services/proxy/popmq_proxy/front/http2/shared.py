@@ -7,7 +7,7 @@ from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 from popmq_common.units import KiB
-from popmq_proxy.front.client_budgets import Account, Accounts, Budget, Budgets
+from popmq_proxy.front.client_budgets import Account, Accounts, ClientBudget, ClientBudgets
 from popmq_proxy.front.http2.budgets.deadlines import Arrivals, Stalls
 from popmq_proxy.front.http2.budgets.idle import AddressFrames, IdleFrames
 from popmq_proxy.front.http2.budgets.limits import Http2Limits
@@ -37,10 +37,10 @@ class Address:
 
 
 class Shared:
-    def __init__(self, limits: Http2Limits, budgets: Budgets, connections_max: int) -> None:
+    def __init__(self, limits: Http2Limits, budgets: ClientBudgets, connections_max: int) -> None:
         self.limits = limits
         self.budgets = budgets
-        self.connections = Budget(connections_max)
+        self.connections = ClientBudget(connections_max)
         self.scheduler = Scheduler(asyncio.get_running_loop())
         self.arrivals = Arrivals(limits.arriving_max, limits.arrival_s)
         self.stalls = Stalls(limits.stall_s)

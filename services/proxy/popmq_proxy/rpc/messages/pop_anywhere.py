@@ -19,7 +19,7 @@ from popmq_common.errors import (
     TopicNotFound,
 )
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core.routing.long_polls import LongPoll
+from popmq_proxy.core.routing.watched_polls import WatchedPoll
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 ROUNDS_MAX: Final = 3
@@ -74,7 +74,7 @@ class PopAnywhere:
         home: str,
         others: Sequence[str],
         pop: link.Pop,
-        poll: LongPoll,
+        poll: WatchedPoll,
         until_s: float,
         *,
         last: bool = False,
@@ -98,7 +98,7 @@ class PopAnywhere:
                 return found
 
     async def _look(
-        self, ctx: CallContext, others: Sequence[str], pop: link.Pop, poll: LongPoll
+        self, ctx: CallContext, others: Sequence[str], pop: link.Pop, poll: WatchedPoll
     ) -> PoppedAt | None:
         """At each that may have something, without waiting. One that fails brings nothing: whoever
         polls it will be told why."""

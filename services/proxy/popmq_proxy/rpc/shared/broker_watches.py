@@ -1,5 +1,5 @@
 """Watches: brokers tell of messages that no poll waits for there, and a poll of this proxy that
-waits elsewhere goes and looks. What is decided is in core/routing/long_polls.py."""
+waits elsewhere goes and looks. What is decided is in core/routing/watched_polls.py."""
 
 import asyncio
 import random
@@ -10,7 +10,7 @@ from typing import Final
 from popmq_common.errors import PopMQError
 from popmq_common.process.logs import Log
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core.routing.long_polls import LongPoll, LongPolls, PollKey
+from popmq_proxy.core.routing.watched_polls import WatchedPoll, WatchedPolls, WatchKey
 
 LOOK_S: Final = 1.0
 """How often brokers that are not watched, though polls wait, are looked at again."""
@@ -30,34 +30,34 @@ class BrokerWatches:
         self._answers = answers
         self._readable = readable
         self._log = log
-        self._table = LongPolls()
+        self._table = WatchedPolls()
         self._numbers = count(random.getrandbits(62))
         """Of polls; no two proxies choose the same."""
-        self._listening: dict[tuple[PollKey, str], asyncio.Task[None]] = {}
+        self._listening: dict[tuple[WatchKey, str], asyncio.Task[None]] = {}
         self._telling: set[asyncio.Task[None]] = set()
-        self._cut_short: dict[LongPoll, None] = {}
+        self._cut_short: dict[WatchedPoll, None] = {}
 
-    def enter(self, pop: link.Pop) -> LongPoll:
+    def enter(self, pop: link.Pop) -> WatchedPoll:
         """Until `leave` it may be told of messages."""
-        key = PollKey(pop.group, pop.topic, pop.filter_kind, pop.filter_expression)
-        poll = LongPoll(next(self._numbers), key)
+        key = WatchKey(pop.group, pop.topic, pop.filter_kind, pop.filter_expression)
+        poll = WatchedPoll(next(self._numbers), key)
         self._table.enter(poll)
         return poll
 
-    def leave(self, poll: LongPoll) -> None:
+    def leave(self, poll: WatchedPoll) -> None:
         self._table.leave(poll, _now_s())
         self._cut_short.pop(poll, None)
         if poll.heard:
             self._spoke(poll.key, poll.heard)
 
-    def to_look_at(self, poll: LongPoll, others: Sequence[str]) -> list[str]:
+    def to_look_at(self, poll: WatchedPoll, others: Sequence[str]) -> list[str]:
         """Those of `others` that answer and may have something, the one that spoke first."""
         found = self._table.to_look_at(poll.key, others, _now_s())
         if poll.heard:
             found = [poll.heard, *(one for one in found if one != poll.heard)]
         return [one for one in found if self._answers(one)]
 
-    async def look(self, poll: LongPoll, broker: str) -> None:
+    async def look(self, poll: WatchedPoll, broker: str) -> None:
         """The poll looks at this broker next: from now on an arrival there is told."""
         if poll.heard == broker:
             poll.heard = ""
@@ -68,7 +68,7 @@ class BrokerWatches:
             task.add_done_callback(lambda ended: self._forget(place, ended))
             await asyncio.sleep(0)  # the watch goes first
 
-    def found_nothing(self, poll: LongPoll, broker: str) -> None:
+    def found_nothing(self, poll: WatchedPoll, broker: str) -> None:
         self._table.found_nothing(poll.key, broker, _now_s())
 
     async def run(self) -> None:
@@ -97,7 +97,7 @@ class BrokerWatches:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _listen(self, key: PollKey, broker: str) -> None:
+    async def _listen(self, key: WatchKey, broker: str) -> None:
         watch = link.Watch(
             group=key.group,
             topic=key.topic,
@@ -112,16 +112,16 @@ class BrokerWatches:
         else:
             self._spoke(key, broker)
 
-    def _forget(self, place: tuple[PollKey, str], ended: asyncio.Task[None]) -> None:
+    def _forget(self, place: tuple[WatchKey, str], ended: asyncio.Task[None]) -> None:
         if self._listening.get(place) is ended:  # else the next watch has begun in the meantime
             del self._listening[place]
 
-    def _spoke(self, key: PollKey, broker: str) -> None:
+    def _spoke(self, key: WatchKey, broker: str) -> None:
         if not self._send_one(key, broker):
             pass_on = link.PassOn(group=key.group, topic=key.topic)
             self._tell(broker, link.Call(pass_on=pass_on))
 
-    def _send_one(self, key: PollKey, broker: str) -> bool:
+    def _send_one(self, key: WatchKey, broker: str) -> bool:
         """A poll that waits elsewhere looks there. False: there is none."""
         poll = self._table.spoke(key, broker)
         if poll is not None and poll.at:
@@ -129,7 +129,7 @@ class BrokerWatches:
             self._end(poll)
         return poll is not None
 
-    def _end(self, poll: LongPoll) -> None:
+    def _end(self, poll: WatchedPoll) -> None:
         self._tell(poll.at, link.Call(end_poll=link.EndPoll(poll_id=poll.number)))
 
     def _tell(self, broker: str, call: link.Call) -> None:

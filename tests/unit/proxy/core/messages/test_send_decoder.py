@@ -63,7 +63,7 @@ SHARED = reader()
 
 
 @given(st.lists(messages(), max_size=4))
-def test_a_plain_request_is_what_protobuf_reads(sent: list[v2.Message]) -> None:
+def test_a_request_is_decoded_as_protobuf_reads_it(sent: list[v2.Message]) -> None:
     request = service.SendMessageRequest(messages=sent)
     for one in (reader(), SHARED):
         found = one.read(request.SerializeToString())
@@ -95,9 +95,9 @@ def test_damaged_bytes_are_read_as_protobuf_reads_them_or_not_at_all(
         assert [check(one) for one in read.messages] == ["NORMAL"] * len(read.messages)
 
 
-def test_what_most_clients_send_is_plain() -> None:
-    plain = [message(f"01A{number}", tag=tag, queue_id=3) for number, tag in enumerate("aab")]
-    request = service.SendMessageRequest(messages=plain)
+def test_what_most_clients_send_is_decoded_by_templates() -> None:
+    sent = [message(f"01A{number}", tag=tag, queue_id=3) for number, tag in enumerate("aab")]
+    request = service.SendMessageRequest(messages=sent)
     found = reader().read(request.SerializeToString())
     assert found is not None
     assert found.message_ids == [b"01A0", b"01A1", b"01A2"]

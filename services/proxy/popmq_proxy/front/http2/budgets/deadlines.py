@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from typing import Final
 
-from popmq_proxy.front.client_budgets import Account, Budget
+from popmq_proxy.front.client_budgets import Account, ClientBudget
 from popmq_proxy.front.http2.stream_state import StreamState
 
 TICK_S: Final = 0.5
@@ -16,7 +16,7 @@ class Arrivals:
     """Requests that are not whole, the oldest first."""
 
     def __init__(self, count_max: int, seconds: float) -> None:
-        self.budget = Budget(count_max)
+        self.budget = ClientBudget(count_max)
         self._ticks = int(seconds / TICK_S)
         self._streams: OrderedDict[StreamState, Account] = OrderedDict()
 

@@ -9,7 +9,7 @@ import asyncio
 from collections import OrderedDict
 from typing import Final
 
-from popmq_proxy.front.client_budgets import Account, Budget
+from popmq_proxy.front.client_budgets import Account, ClientBudget
 
 LOOKED_AT_MAX: Final = 1_024
 """In one tick."""
@@ -21,7 +21,11 @@ class Unsent:
     __slots__ = ("_account", "_among", "_budget", "_transport", "held_bytes")
 
     def __init__(
-        self, transport: asyncio.WriteTransport, budget: Budget, account: Account, among: "Backlogs"
+        self,
+        transport: asyncio.WriteTransport,
+        budget: ClientBudget,
+        account: Account,
+        among: "Backlogs",
     ) -> None:
         self.held_bytes = 0
         self._transport = transport

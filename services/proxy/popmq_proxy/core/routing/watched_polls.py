@@ -23,7 +23,7 @@ KEYS_MAX: Final = 20_000
 """Groups, topics and filters watched at a time. Polls of more wait where they were sent alone."""
 
 
-class PollKey(NamedTuple):
+class WatchKey(NamedTuple):
     group: str
     topic: str
     filter_kind: int
@@ -31,10 +31,10 @@ class PollKey(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class LongPoll:
+class WatchedPoll:
     number: int
     """Of its pops, by which they can be cut short."""
-    key: PollKey
+    key: WatchKey
     at: str = ""
     """The broker that it waits at; empty: it goes from broker to broker just now."""
     heard: str = ""
@@ -53,21 +53,21 @@ class WatchedBroker:
 class PollGroup:
     """All polls of one key."""
 
-    polls: dict[int, LongPoll] = field(default_factory=dict)
+    polls: dict[int, WatchedPoll] = field(default_factory=dict)
     ears: dict[str, WatchedBroker] = field(default_factory=dict)
     unused_since_s: float = 0.0
 
 
-class LongPolls:
+class WatchedPolls:
     def __init__(self, keys_max: int = KEYS_MAX) -> None:
         self._keys_max = keys_max
-        self._watched: dict[PollKey, PollGroup] = {}
+        self._watched: dict[WatchKey, PollGroup] = {}
 
     @property
     def poll_count(self) -> int:
         return sum(len(found.polls) for found in self._watched.values())
 
-    def enter(self, poll: LongPoll) -> bool:
+    def enter(self, poll: WatchedPoll) -> bool:
         """False: too many keys, nobody will tell this poll anything."""
         found = self._watched.get(poll.key)
         if found is None:
@@ -77,13 +77,13 @@ class LongPolls:
         found.polls[poll.number] = poll
         return True
 
-    def leave(self, poll: LongPoll, now_s: float) -> None:
+    def leave(self, poll: WatchedPoll, now_s: float) -> None:
         found = self._watched.get(poll.key)
         if found is not None and poll.number in found.polls:
             del found.polls[poll.number]
             found.unused_since_s = now_s
 
-    def to_look_at(self, key: PollKey, others: Sequence[str], now_s: float) -> list[str]:
+    def to_look_at(self, key: WatchKey, others: Sequence[str], now_s: float) -> list[str]:
         """Those of `others` that may have something."""
         found = self._watched.get(key)
         if found is None:
@@ -91,7 +91,7 @@ class LongPolls:
         ears = found.ears
         return [one for one in others if one not in ears or ears[one].quiet_until_s <= now_s]
 
-    def begin_watch(self, key: PollKey, broker: str) -> bool:
+    def begin_watch(self, key: WatchKey, broker: str) -> bool:
         """True: the caller begins one now, before it looks there."""
         found = self._watched.get(key)
         if found is None:
@@ -100,14 +100,14 @@ class LongPolls:
         was_watched, ear.watched = ear.watched, True
         return not was_watched
 
-    def found_nothing(self, key: PollKey, broker: str, now_s: float) -> None:
+    def found_nothing(self, key: WatchKey, broker: str, now_s: float) -> None:
         """A poll looked, while the broker was watched."""
         found = self._watched.get(key)
         ear = None if found is None else found.ears.get(broker)
         if ear is not None and ear.watched:
             ear.quiet_until_s = now_s + QUIET_S
 
-    def spoke(self, key: PollKey, broker: str) -> LongPoll | None:
+    def spoke(self, key: WatchKey, broker: str) -> WatchedPoll | None:
         """The broker has something. The poll that must look there; None: there is none for it."""
         self.lost(key, broker)
         found = self._watched.get(key)
@@ -119,19 +119,19 @@ class LongPolls:
                 return poll
         return None
 
-    def lost(self, key: PollKey, broker: str) -> None:
+    def lost(self, key: WatchKey, broker: str) -> None:
         """It is not watched any more."""
         found = self._watched.get(key)
         if found is not None and broker in found.ears:
             found.ears[broker] = WatchedBroker()
 
-    def unwatched(self) -> Iterator[tuple[PollKey, set[str]]]:
+    def unwatched(self) -> Iterator[tuple[WatchKey, set[str]]]:
         """Keys whose polls wait, and the brokers that are watched for them."""
         for key, found in list(self._watched.items()):
             if found.polls:
                 yield key, {broker for broker, ear in found.ears.items() if ear.watched}
 
-    def forget_unused(self, now_s: float) -> list[PollKey]:
+    def forget_unused(self, now_s: float) -> list[WatchKey]:
         """Keys that no poll has waited for lately; their watches are to be ended."""
         unused = [
             key

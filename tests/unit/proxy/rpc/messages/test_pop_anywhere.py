@@ -14,7 +14,7 @@ from harness.names import TOPIC
 from popmq_broker.engine.leases.poll import Polls
 from popmq_common.errors import NotServed
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.core.routing import long_polls as watching
+from popmq_proxy.core.routing import watched_polls as watching
 from popmq_proxy.rpc.shared import broker_watches as watches_module
 
 
