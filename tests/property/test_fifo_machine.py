@@ -101,7 +101,7 @@ class FifoMachine(BrokerMachine):
         table = self.driver.broker.state.leases
         assert table.live_count == sum(len(queue.leases) for queue in table.queues.values())
         for queue in table.queues.values():
-            order = queue.order
+            order = queue.fifo_queue
             assert order is not None
             assert queue.committed <= order.first <= queue.position
             held = {offset for offset, entry in order.entries.items() if entry.held}

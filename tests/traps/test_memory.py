@@ -63,8 +63,8 @@ def test_t30_groups_that_came_and_went_leave_nothing_behind(driver: EngineDriver
     assert state.leases.queues == {}
     assert (state.leases.live_count, state.leases.next_due_ms()) == (0, None)
     assert not any(state.progress._open.values())
-    waiters = state.waiters
-    assert (waiters.count, waiters._parked, waiters._keys_of) == (0, {}, {})
+    long_polls = state.long_polls
+    assert (long_polls.count, long_polls._polls, long_polls._keys_of) == (0, {}, {})
     stats = state.stats
     assert [*stats.popped, *stats.acked, *stats.revived, *stats.changed, *stats.dead] == []
 

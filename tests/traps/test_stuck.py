@@ -200,7 +200,7 @@ def test_t22_a_receive_that_fails_keeps_nothing_from_the_next(
         fails(driver)
         driver.send("a9", message_group="a")
         assert [message.body for message in driver.pop()] == [b"a9"]
-    assert driver.broker.state.waiters.count == 0
+    assert driver.broker.state.long_polls.count == 0
     driver.close()
 
 

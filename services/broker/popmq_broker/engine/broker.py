@@ -102,8 +102,8 @@ class Broker:
         self.transactions = Transactions(state, self.topics)
         self.checks = TransactionChecks(state, self.transactions)
         self.peers = Peers(state, self.catalog)
-        state.needs["timers"] = self.timer_keeper.needed_from
-        state.needs["transactions"] = self.transactions.needed_from
+        state.retention_holds["timers"] = self.timer_keeper.needed_from
+        state.retention_holds["transactions"] = self.transactions.needed_from
         self._send = Send(state, self.timers, self.transactions)
         self._handlers = {**self._messages(), **self._groups(), **self._inspection()}
         state.store.arrivals = self._arrived
@@ -279,10 +279,10 @@ class Broker:
             elif topic == LEVELS_TOPIC:
                 self.timers.levels_arrived()
             else:
-                self.state.waiters.arrived(topic, tags_codes)
-        if self.state.pulls.count:
+                self.state.long_polls.arrived(topic, tags_codes)
+        if self.state.waiting_pulls.count:
             for run in runs:
-                self.state.pulls.arrived(queue_name(*run.queue), run.tags_codes)
+                self.state.waiting_pulls.arrived(queue_name(*run.queue), run.tags_codes)
 
     def _synced(self, seconds: float, records: int) -> None:
         self.state.stats.fsync_s.observe(seconds)

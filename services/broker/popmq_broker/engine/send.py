@@ -45,7 +45,7 @@ class Parking(Protocol):
 
     def park(self, draft: Draft, now_ms: int) -> Draft: ...
 
-    def took(self, drafts: Sequence[Draft], places: Sequence[Appended]) -> None: ...
+    def on_appended(self, drafts: Sequence[Draft], places: Sequence[Appended]) -> None: ...
 
 
 class Send:
@@ -109,7 +109,7 @@ class Send:
             return Begun(first.topic, first.queue_id, places, len(places), half=True)
         if request.kind != link.SEND_KIND_DELAY:
             return Begun(first.topic, first.queue_id, places)
-        self._timers.took(drafts, places)
+        self._timers.on_appended(drafts, places)
         parked = sum(draft.topic != request.topic for draft in drafts)
         return Begun(request.topic, first.queue_id, places, parked)
 

@@ -98,8 +98,8 @@ def test_blocked_messages_count_as_lag(driver: EngineDriver) -> None:
     (queue,) = (
         queue for key, queue in driver.broker.state.leases.queues.items() if key.topic == TOPIC
     )
-    assert queue.order is not None
-    assert (queue.order.ready_count(), queue.order.blocked_count()) == (0, 3)
+    assert queue.fifo_queue is not None
+    assert (queue.fifo_queue.ready_count(), queue.fifo_queue.blocked_count()) == (0, 3)
 
 
 def test_an_ack_is_known_again_though_a_refused_pop_had_looked_ahead(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from harness.call_bodies import pop_body
 from harness.names import GROUP, TOPIC
 
 from popmq_broker.engine.leases import poll as poll_module
-from popmq_broker.engine.leases.pick import SCAN_RECORDS_MAX
+from popmq_broker.engine.leases.queue_scan import SCAN_RECORDS_MAX
 from popmq_common.records import hosts, properties
 from popmq_internal.v1 import link_pb2 as link
 

@@ -12,8 +12,8 @@ from harness.call_bodies import pop_body
 from harness.names import GROUP, TOPIC
 
 from popmq_broker.core.leases.leases import GroupQueueState
-from popmq_broker.engine.leases import pick
 from popmq_broker.engine.leases import pop as pop_module
+from popmq_broker.engine.leases import queue_scan
 from popmq_common.errors import TooManyRequests
 from popmq_internal.v1 import link_pb2 as link
 
@@ -59,7 +59,7 @@ def test_trap31_a_message_that_comes_while_the_start_of_a_new_group_is_written_i
         request.poll_ms = POLL_MS
         waiting = asyncio.ensure_future(driver.broker.handle(link.Call(pop=request)))
         await asyncio.sleep(0)
-        assert driver.broker.state.waiters.count == 0, "it waits for the disk"
+        assert driver.broker.state.long_polls.count == 0, "it waits for the disk"
         await driver.broker.handle(link.Call(**driver.send_body("a")))
         done, _ = await asyncio.wait([waiting], timeout=1)
         return sum(len(task.result().pop.messages) for task in done)
@@ -164,7 +164,7 @@ def test_the_end_of_a_group_ends_its_polls(driver: EngineDriver) -> None:
         return ""
 
     assert driver.run(failed()) == "GroupNotFound"
-    assert driver.broker.state.waiters.is_empty
+    assert driver.broker.state.long_polls.is_empty
 
 
 def test_a_group_s_polls_have_a_bound_of_their_own(tmp_path: Path) -> None:
@@ -188,11 +188,11 @@ def test_queues_with_nothing_new_are_not_looked_at(
     assert len(driver.pop(32)) == 8
     looked_at: list[int] = []
 
-    def scan(state: Any, queue: GroupQueueState, *rest: Any) -> pick.Pick:
+    def scan(state: Any, queue: GroupQueueState, *rest: Any) -> queue_scan.QueueScan:
         looked_at.append(queue.key.queue_id)
-        return pick.scan(state, queue, *rest)
+        return queue_scan.scan_queue(state, queue, *rest)
 
-    monkeypatch.setattr(pop_module, "scan", scan)
+    monkeypatch.setattr(pop_module, "scan_queue", scan)
     driver.send("new")
     assert [message.body for message in driver.pop(32)] == [b"new"]
     assert len(looked_at) == 1

@@ -190,7 +190,7 @@ def test_a_change_while_the_files_are_written_is_not_lost(
 
 
 def test_changes_that_are_in_the_log_alone_keep_its_files(driver: EngineDriver) -> None:
-    needed = driver.broker.state.needs["catalog"]
+    needed = driver.broker.state.retention_holds["catalog"]
     assert needed() is None
     log_end = driver.broker.state.store.log_end
     put_topic(driver, "new")
