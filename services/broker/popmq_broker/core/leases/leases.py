@@ -132,8 +132,7 @@ class GroupQueueState:
         """The only way the committed offset grows: over what is durable, never back.
 
         A position change that came in between wins: nothing is committed past the position.
-        Of a FIFO group
-        `pass_settled` commits.
+        Of a FIFO group `pass_settled` commits.
         """
         if self.fifo_queue is None:
             self.committed = max(self.committed, min(to, self.position))
@@ -373,7 +372,7 @@ class ReviveProgress:
 
     def first_position_change(self, needed_from: int) -> int | None:
         """The revive offset of the first change behind the log offset `needed_from`, where the
-        first checkpoint is that a start will read: older checkpoints mean nothing without the change."""
+        first checkpoint is that a start will read: older ones mean nothing without the change."""
         while self._changes and self._changes[0][1] < needed_from:
             self._changes.popleft()
         return self._changes[0][0] if self._changes else None
