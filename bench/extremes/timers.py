@@ -23,6 +23,7 @@ from popmq_broker.core.catalog.tables import TopicConfig
 from popmq_broker.engine.broker import Broker
 from popmq_broker.engine.timers.timer_load import TIMERS_FILE
 from popmq_broker.store.store import Run
+from popmq_common.link.sends import SendDone
 from popmq_common.process import logs
 from popmq_common.process.clock import SystemClock
 from popmq_common.records import hosts, properties
@@ -81,7 +82,13 @@ async def _park(broker: Broker, dues_ms: list[int], size: int) -> None:
         send = link.Send(
             topic=TOPIC, queue_id=start // BATCH % 8, records=records, kind=link.SEND_KIND_DELAY
         )
-        await broker.handle(link.Call(send=send))
+        broker.handle_sends([link.Call(send=send)], _stored)
+        await broker.state.store.durable(broker.state.store.log_end)
+
+
+def _stored(reply: link.Reply | SendDone) -> None:
+    if isinstance(reply, link.Reply):
+        raise BenchFailure(f"a send was refused: {reply.failure}")
 
 
 async def _late(folder: Path, options: Namespace, say: Any) -> list[Figure]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.broker import EngineDriver
+from harness.broker_calls import send_body
 from harness.names import GROUP, TOPIC
 from harness.proxy import ProxyDriver
 
@@ -39,8 +40,8 @@ class Cluster:
 
     async def send(self, broker: int, body: str, tag: str = "", message_group: str = "") -> None:
         engine = self.engines[broker]
-        call = link.Call(**engine.send_body(body, tag, message_group, queue_id=0))
-        await engine.broker.handle(call)
+        call = link.Call(**send_body(body, tag, message_group, queue_id=0))
+        await engine.handle(call)
 
     def held(self) -> int:
         return sum(engine.broker.state.leases.live_count for engine in self.engines)

@@ -7,50 +7,34 @@ import shutil
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-from harness.call_bodies import end_body, nack_body, pop_body, recall_body
+from harness.broker_calls import (
+    Popped,
+    ack_body,
+    change_body,
+    end_body,
+    half_body,
+    handle,
+    later_body,
+    nack_body,
+    pop_body,
+    popped,
+    recall_body,
+    send_body,
+)
 from harness.names import GROUP, TOPIC
 
 from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig
 from popmq_broker.engine.broker import Broker
 from popmq_common.process.clock import VirtualClock
-from popmq_common.records import hosts, properties
-from popmq_common.records.receipt import Receipt
-from popmq_common.records.receipt import decode as decode_receipt
-from popmq_common.records.record import Record
-from popmq_common.records.record import decode as decode_record
 from popmq_internal.v1 import link_pb2 as link
 
 T = TypeVar("T")
 QUICK_DISK = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """What a crash loses is decided by the driver, so the disk need not be one."""
 SEGMENT_BYTES = 8 * 1024  # small, so that files roll all the time
-
-
-class Popped(NamedTuple):
-    """A message as a pop hands it out."""
-
-    handle: str
-    receipt: Receipt
-    record: Record
-    delivery_attempt: int
-
-    @property
-    def body(self) -> bytes:
-        return self.record.body
-
-    @property
-    def properties(self) -> bytes:
-        return self.record.properties
-
-
-def popped(message: link.PoppedMessage) -> Popped:
-    receipt = decode_receipt(message.handle)
-    record = decode_record(message.record, where="pop", log_offset=receipt.log_offset)
-    attempt = message.delivery_attempt or record.reconsume_times + 1
-    return Popped(message.handle, receipt, record, attempt)
 
 
 class EngineDriver:
@@ -92,14 +76,18 @@ class EngineDriver:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(asyncio.wait_for(work, 20))
 
+    async def handle(self, call: link.Call) -> link.Reply:
+        """As a proxy's call comes to the broker that runs now. Raises `PopMQError`."""
+        return await handle(self.broker, call)
+
     def call(self, **body: Any) -> link.Reply:
-        return self.run(self.broker.handle(link.Call(**body)))
+        return self.run(self.handle(link.Call(**body)))
 
     def start(self, **body: Any) -> "asyncio.Task[link.Reply]":
         """A call whose answer is not waited for; it has been decided and appended."""
 
         async def step() -> "asyncio.Task[link.Reply]":
-            task = asyncio.ensure_future(self.broker.handle(link.Call(**body)))
+            task = asyncio.ensure_future(self.handle(link.Call(**body)))
             for _ in range(5):  # as far as it gets without the disk
                 await asyncio.sleep(0)
             return task
@@ -131,27 +119,6 @@ class EngineDriver:
         )
         self.call(put_group=link.PutGroup(group=group))
 
-    def send_body(
-        self,
-        body: str,
-        tag: str | None = None,
-        message_group: str = "",
-        queue_id: int = -1,
-        more: Mapping[str, str] | None = None,
-    ) -> dict[str, Any]:
-        named = {properties.UNIQ_KEY: f"id-{body}", "colour": "blue", **(more or {})}
-        if tag:
-            named[properties.TAGS] = tag
-        if message_group:
-            named[properties.SHARDING_KEY] = message_group
-        record = link.OutgoingRecord(
-            body=body.encode(),
-            properties=properties.encode(named),
-            born_timestamp_ms=7,
-            born_host=hosts.LOCAL,
-        )
-        return {"send": link.Send(topic=TOPIC, queue_id=queue_id, records=[record])}
-
     def send(
         self,
         body: str,
@@ -162,7 +129,7 @@ class EngineDriver:
         """Messages of a message group go to one queue, by its first letter. `more`: properties."""
         queue_id = len(message_group) and ord(message_group[0]) % self._queues()
         queue_id = queue_id if message_group else -1
-        self.call(**self.send_body(body, tag, message_group, queue_id, more))
+        self.call(**send_body(body, tag, message_group, queue_id, more))
 
     def _queues(self) -> int:
         return self.broker.state.topics[TOPIC].write_queues
@@ -175,21 +142,17 @@ class EngineDriver:
         attempt_id: str = "",
         sql: str = "",
         renewed_by: str = "",
-    ) -> list["Popped"]:
+    ) -> list[Popped]:
         """`renewed_by`: the client whose signs of life renew the leases."""
         body = pop_body(count, invisible_ms, expression, attempt_id, sql, renewed_by)
         reply = self.call(**body)
         return [popped(message) for message in reply.pop.messages]
 
     def ack(self, *handles: str) -> list[int]:
-        request = link.Ack(group=GROUP, topic=TOPIC, handles=handles)
-        return list(self.call(ack=request).ack.outcomes)
+        return list(self.call(**ack_body(handles)).ack.outcomes)
 
     def change(self, handle: str, invisible_ms: int) -> link.ChangeInvisibleReply:
-        request = link.ChangeInvisible(
-            group=GROUP, topic=TOPIC, handle=handle, invisible_ms=invisible_ms
-        )
-        return self.call(change_invisible=request).change_invisible
+        return self.call(**change_body(handle, invisible_ms)).change_invisible
 
     def nack(
         self,
@@ -217,10 +180,7 @@ class EngineDriver:
 
     def half(self, body: str, immunity_s: int = 0) -> tuple[int, int]:
         """A half message; what its transaction id says of it."""
-        more = {properties.IMMUNITY_S: str(immunity_s)} if immunity_s else None
-        request = self.send_body(body, more=more)
-        request["send"].kind = link.SEND_KIND_HALF
-        reply = self.call(**request).send
+        reply = self.call(**half_body(body, immunity_s)).send
         return reply.queue_offset, reply.log_offsets[0]
 
     def end(self, half: tuple[int, int], *, commit: bool) -> None:
@@ -269,14 +229,8 @@ class EngineDriver:
     def send_later(self, body: str, delay_ms: int, tag: str | None = None) -> int:
         """A message for later; returns when it is due."""
         due_ms = self.clock.now_ms() + delay_ms
-        self.call(**self.later_body(body, due_ms, tag))
+        self.call(**later_body(body, due_ms, tag))
         return due_ms
-
-    def later_body(self, body: str, due_ms: int, tag: str | None = None) -> dict[str, Any]:
-        more = {properties.DELIVER_MS: str(due_ms)}
-        request = self.send_body(body, tag, queue_id=0, more=more)
-        request["send"].kind = link.SEND_KIND_DELAY
-        return request
 
     def recall(self, body: str, due_ms: int) -> None:
         self.call(**recall_body(body, due_ms))

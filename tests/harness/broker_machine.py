@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from harness.broker import QUICK_DISK, EngineDriver, Popped
-from harness.call_bodies import nack_body, pop_body
+from harness.broker import QUICK_DISK, EngineDriver
+from harness.broker_calls import Popped, nack_body, pop_body, send_body
 from harness.names import GROUP, TOPIC
 from harness.told import LEASE_MS_MAX, Told
 from hypothesis import strategies as st
@@ -263,7 +263,7 @@ class BrokerMachine(RuleBasedStateMachine):
         assert self._visible() == visible, "a message is visible before it is on disk"
 
     def _send_body(self, body: str) -> dict[str, Any]:
-        return self.driver.send_body(body)
+        return send_body(body)
 
     def _visible(self) -> int:
         topic = self.driver.call(describe=link.Describe(topic=TOPIC)).describe.topics[0]

@@ -3,7 +3,8 @@
 import random
 from collections.abc import Callable
 
-from harness.broker import EngineDriver, Popped
+from harness.broker import EngineDriver
+from harness.broker_calls import Popped
 from harness.names import GROUP, TOPIC
 
 from popmq_common.errors import PopMQError

@@ -2,12 +2,15 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
-from popmq_broker.rpc.link import LinkServer
+from popmq_broker.rpc.link import HandleSends, LinkServer
+from popmq_common.errors import PopMQError
 from popmq_common.link.frames import LENGTH, encode_frame
+from popmq_common.link.sends import SendCall, SendDone
+from popmq_common.link.wire import failure_of
 from popmq_common.process import logs
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.brokers import LinkBrokers
@@ -29,6 +32,30 @@ async def done(call: link.Call) -> link.Reply:
     return link.Reply(done=link.Done())
 
 
+def one_by_one(handle: Handle) -> HandleSends:
+    """The sends of a frame, each by `handle` in a task of its own."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(call: link.Call, answer: Callable[[link.Reply | SendDone], None]) -> None:
+        try:
+            reply = await handle(call)
+        except PopMQError as error:
+            reply = link.Reply(failure=failure_of(error))
+        reply.id = call.id
+        answer(reply)
+
+    def handle_sends(
+        calls: Sequence[link.Call | SendCall], answer: Callable[[link.Reply | SendDone], None]
+    ) -> None:
+        for call in calls:
+            assert isinstance(call, link.Call)
+            task = asyncio.ensure_future(serve(call, answer))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+    return handle_sends
+
+
 def at(port: int, tls: ssl.SSLContext | None = None, *, secret: bytes = b"") -> LinkBrokers:
     async def address(broker: str) -> str:
         return f"127.0.0.1:{port}"
@@ -38,7 +65,7 @@ def at(port: int, tls: ssl.SSLContext | None = None, *, secret: bytes = b"") -> 
 
 @asynccontextmanager
 async def serving(handle: Handle) -> AsyncIterator[tuple[LinkServer, LinkBrokers]]:
-    server = LinkServer(handle, name="b", secret=b"", log=LOG)
+    server = LinkServer(handle, one_by_one(handle), name="b", secret=b"", log=LOG)
     await server.start("127.0.0.1", 0)
     brokers = at(server.port)
     try:

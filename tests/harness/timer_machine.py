@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.broker import QUICK_DISK, EngineDriver
-from harness.call_bodies import recall_body
+from harness.broker_calls import later_body, recall_body
 from harness.names import TOPIC
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -176,7 +176,7 @@ class TimerMachine(RuleBasedStateMachine):
         if work == "send":
             body, due_ms = self._body(), self._now() + ms
             self.book[body] = Waiting(due_ms, stored=False)
-            assert not self.driver.start(**self.driver.later_body(body, due_ms)).done()
+            assert not self.driver.start(**later_body(body, due_ms)).done()
         else:
             self.driver.clock.advance(ms)
             if "delivery" in work:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from harness.broker import EngineDriver
+from harness.broker_calls import send_body
 from harness.names import GROUP, TOPIC
 
 from popmq_internal.v1 import link_pb2 as link
@@ -46,8 +47,8 @@ def ready(driver: EngineDriver) -> None:
 def behind(driver: EngineDriver) -> None:
     begin(driver)
     for body in ("1", "2", "3"):
-        driver.call(**driver.send_body(body, queue_id=0))
-    driver.call(**driver.send_body("a", queue_id=0))
+        driver.call(**send_body(body, queue_id=0))
+    driver.call(**send_body("a", queue_id=0))
 
 
 def leased(driver: EngineDriver) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from harness.broker import EngineDriver
+from harness.broker_calls import send_body
 from harness.names import GROUP, TOPIC
 from harness.proxy import ProxyDriver
 from integration.explain_cases import CASES, dead, new_group, redriven_alone
@@ -127,7 +128,7 @@ def test_two_brokers_are_both_asked(driver: EngineDriver, tmp_path: Path) -> Non
 def test_a_message_in_a_queue_that_is_too_many(driver: EngineDriver) -> None:
     """It is received all the same, and nobody wonders why nothing comes behind it."""
     driver.make(queues=3)
-    driver.call(**driver.send_body("a", queue_id=2))
+    driver.call(**send_body("a", queue_id=2))
     assert explain(driver).notes == []
     driver.make(queues=1)
     response = explain(driver)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+from harness.link import one_by_one
 
 from popmq_broker.rpc.link import LinkServer
 from popmq_common.errors import BrokerDown, DeadlinePassed, NotAuthorized, TopicNotFound
@@ -25,7 +26,7 @@ async def echo(call: link.Call) -> link.Reply:
 async def linked(
     handle: Handle, secret: bytes = b"", shown: bytes = b""
 ) -> AsyncIterator[tuple[LinkBrokers, LinkServer]]:
-    server = LinkServer(handle, name="b", secret=secret, log=logs.get("test"))
+    server = LinkServer(handle, one_by_one(handle), name="b", secret=secret, log=logs.get("test"))
     await server.start("127.0.0.1", 0)
 
     async def address(broker: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from harness.link import LOG, SEND, at, done, raw, read_frame, sends, serving
+from harness.link import LOG, SEND, at, done, one_by_one, raw, read_frame, sends, serving
 
 from popmq_broker.rpc.link import LinkServer
 from popmq_common.errors import BadRequest, BrokerUnreachable
@@ -169,7 +169,9 @@ def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 
 async def test_over_tls(tmp_path: Path) -> None:
     path = certificate(tmp_path)
-    server = LinkServer(done, name="b", secret=b"", log=LOG, tls=broker_context(path, path))
+    server = LinkServer(
+        done, one_by_one(done), name="b", secret=b"", log=LOG, tls=broker_context(path, path)
+    )
     await server.start("127.0.0.1", 0)
     trusting = at(server.port, proxy_context(path))
     assert (await trusting.call("b", SEND, 5_000)).HasField("done")

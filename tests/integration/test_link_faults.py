@@ -6,7 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from harness.link import LOG, SEND, done, next_call, raw, read_frame, sends, serving, talking
+from harness.link import (
+    LOG,
+    SEND,
+    done,
+    next_call,
+    one_by_one,
+    raw,
+    read_frame,
+    sends,
+    serving,
+    talking,
+)
 
 from popmq_broker.app import server
 from popmq_broker.config import BrokerConfig
@@ -197,7 +208,7 @@ async def test_after_a_failure_to_connect_nobody_tries_for_a_moment() -> None:
         with pytest.raises(BrokerUnreachable):
             await brokers.call("b", SEND, 5_000)
     assert asked == 1
-    server = LinkServer(done, name="b", secret=b"", log=LOG)
+    server = LinkServer(done, one_by_one(done), name="b", secret=b"", log=LOG)
     await server.start("127.0.0.1", port)
     brokers._failures["b"] = replace(brokers._failures["b"], retry_at_s=0.0)  # it has passed
     assert (await brokers.call("b", SEND, 5_000)).HasField("done")

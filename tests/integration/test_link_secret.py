@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 import pytest
-from harness.link import LOG, SEND, Talk, at, done, read_frame
+from harness.link import LOG, SEND, Talk, at, done, one_by_one, read_frame
 
 from popmq_broker.rpc.link import LinkServer
 from popmq_common.errors import BrokerUnreachable, NotAuthorized
@@ -19,7 +19,7 @@ Answer = Callable[[link.Frame], link.Frame | None]
 
 @asynccontextmanager
 async def guarded(secret: bytes = SECRET) -> AsyncIterator[LinkServer]:
-    server = LinkServer(done, name="b", secret=secret, log=LOG)
+    server = LinkServer(done, one_by_one(done), name="b", secret=secret, log=LOG)
     await server.start("127.0.0.1", 0)
     try:
         yield server

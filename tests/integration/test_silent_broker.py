@@ -5,7 +5,7 @@ import asyncio
 import random
 
 import pytest
-from harness.link import LOG, SEND, done, next_call, read_frame, serving, talking
+from harness.link import LOG, SEND, done, next_call, one_by_one, read_frame, serving, talking
 
 from popmq_broker.rpc.link import LinkServer
 from popmq_common.errors import BrokerDown, BrokerSilent, BrokerUnreachable, PopMQError
@@ -128,7 +128,7 @@ async def test_who_asks_whether_a_broker_answers_makes_it_be_tried_again() -> No
     with pytest.raises(BrokerUnreachable):
         await brokers.call("b", SEND, 5_000)
     assert not brokers.answers("b")
-    server = LinkServer(done, name="b", secret=b"", log=LOG)
+    server = LinkServer(done, one_by_one(done), name="b", secret=b"", log=LOG)
     await server.start("127.0.0.1", 0)
     port = server.port
     async with asyncio.timeout(20):

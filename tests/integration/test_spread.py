@@ -104,7 +104,7 @@ async def test_a_topic_is_spread_while_receivers_wait(tmp_path: Path) -> None:
         topic = admin.Topic(name=TOPIC, queues=2, message_type="NORMAL")
         await stub.CreateTopic(admin.CreateTopicRequest(topic=topic))
         receivers = [asyncio.create_task(receive(receiver)) for _ in range(RECEIVERS)]
-        await until(lambda: first.broker.state.waiters.count >= RECEIVERS)
+        await until(lambda: first.broker.state.long_polls.count >= RECEIVERS)
         added = await made.add("broker-b")
         await until(lambda: first.broker.state.peers.keys() >= {"broker-b"})
         await asyncio.sleep(2 * EVERY_S)  # now both proxies have asked for what it brought: nothing

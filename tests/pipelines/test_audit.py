@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from harness.broker import EngineDriver
+from harness.broker_calls import send_body
 from harness.names import GROUP, TOPIC
 from pyspark.sql import SparkSession
 
@@ -241,5 +242,5 @@ def untouched_places(driver: EngineDriver) -> list[tuple[int, int]]:
     """Places of messages that nobody was given yet, in three queues."""
     store: Any = driver.broker.state.store
     for i in range(3):
-        driver.call(**driver.send_body(f"fresh-{i}", queue_id=i))
+        driver.call(**send_body(f"fresh-{i}", queue_id=i))
     return [(i, int(store._queues.next_offset((TOPIC, i))) - 1) for i in range(3)]

@@ -22,8 +22,8 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from harness.broker import SEGMENT_BYTES, Popped, popped
-from harness.call_bodies import pop_body
+from harness.broker import SEGMENT_BYTES
+from harness.broker_calls import Popped, handle, pop_body, popped
 from harness.memory_files import MemoryFiles
 from harness.names import GROUP, TOPIC
 from harness.store import ROOT
@@ -103,7 +103,7 @@ class Work:
             raise Ended
         try:
             async with asyncio.timeout(10):
-                return await self.broker.handle(link.Call(**body))
+                return await handle(self.broker, link.Call(**body))
         except StoreClosed:
             raise Ended from None
         except DiskFull:

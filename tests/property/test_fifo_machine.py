@@ -4,7 +4,8 @@ import random
 import tempfile
 from typing import Any
 
-from harness.broker import QUICK_DISK, Popped
+from harness.broker import QUICK_DISK
+from harness.broker_calls import Popped, send_body
 from harness.broker_machine import SENT_FIRST, BrokerMachine
 from harness.told import Told
 from hypothesis import HealthCheck, Phase, settings
@@ -47,7 +48,7 @@ class FifoMachine(BrokerMachine):
         self.lines[told.body[0]].append(told)
 
     def _send_body(self, body: str) -> dict[str, Any]:
-        return self.driver.send_body(body, message_group=body[0], queue_id=ord(body[0]) % 2)
+        return send_body(body, message_group=body[0], queue_id=ord(body[0]) % 2)
 
     def _lives_again(self, told: Told) -> None:
         """It stands behind all others now."""
@@ -101,7 +102,7 @@ class FifoMachine(BrokerMachine):
         table = self.driver.broker.state.leases
         assert table.live_count == sum(len(queue.leases) for queue in table.queues.values())
         for queue in table.queues.values():
-            order = queue.order
+            order = queue.fifo_queue
             assert order is not None
             assert queue.committed <= order.first <= queue.position
             held = {offset for offset, entry in order.entries.items() if entry.held}

@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from harness.broker import QUICK_DISK, EngineDriver
+from harness.broker_calls import send_body
 from harness.names import GROUP, TOPIC
 from harness.proxy import ProxyDriver
 from harness.pulling import pull_through
@@ -169,7 +170,7 @@ class StartMachine(RuleBasedStateMachine):
         body = f"m{self.sent}"
         self.sent += 1
         message_group = f"{name}-{queue_id}-{self.rng.randrange(2)}" if self.fifo else ""
-        call = self.engines[name].send_body(body, None, message_group, queue_id=queue_id)
+        call = send_body(body, None, message_group, queue_id=queue_id)
         call["send"].topic = topic
         self.engines[name].call(**call)
         for key, book in self.books.items():

@@ -36,7 +36,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "UNSAVED_ENTRIES_MAX", UNSAVED)
     monkeypatch.setattr(index, "TURN_RECORDS", 5)
     monkeypatch.setattr(index_kept, "KEPT_BYTES_MAX", 2_000)
-    monkeypatch.setattr(index, "GATHER_RECORDS", 5)
+    monkeypatch.setattr(index, "LINGER_RECORDS", 5)
     monkeypatch.setattr(index, "TAIL_BYTES_MAX", 100)
     monkeypatch.setattr(index, "BATCH_KEYS_MAX", 9)
 

@@ -9,9 +9,9 @@ import random
 import tempfile
 from pathlib import Path
 
-from harness.broker import EngineDriver, Popped
+from harness.broker import EngineDriver
+from harness.broker_calls import Popped, pop_body
 from harness.broker_machine import DONE, BrokerMachine
-from harness.call_bodies import pop_body
 from harness.names import GROUP, TOPIC
 from harness.told import Told
 from hypothesis import HealthCheck, Phase, settings

@@ -6,7 +6,8 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.broker import QUICK_DISK, EngineDriver, Popped
+from harness.broker import QUICK_DISK, EngineDriver
+from harness.broker_calls import Popped, send_body
 from harness.names import GROUP, TOPIC
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -67,7 +68,7 @@ class ResetMachine(RuleBasedStateMachine):
             body = f"m{len(self.told)}"
             group = self.rng.choice("ab") if self.fifo else ""
             reply = self.driver.call(
-                **self.driver.send_body(body, None, group, self.rng.randrange(QUEUES))
+                **send_body(body, None, group, self.rng.randrange(QUEUES))
             ).send
             place = reply.queue_id, reply.queue_offset
             self.told[body] = Told(place, self._now())

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from harness.broker import QUICK_DISK, EngineDriver, Popped
-from harness.call_bodies import end_body
+from harness.broker import QUICK_DISK, EngineDriver
+from harness.broker_calls import Popped, end_body, send_body
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
@@ -192,7 +192,7 @@ class TransactionMachine(RuleBasedStateMachine):
             self._unanswered_end(pick, commit=commit)
         else:
             body = self._next_body()
-            request = self.driver.send_body(body)
+            request = send_body(body)
             request["send"].kind = link.SEND_KIND_HALF
             assert not self.driver.start(**request).done(), "answered before it was on disk"
             self.told[body] = Told(body, None, self._now())

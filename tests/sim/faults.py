@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 from popmq_broker import app
 from popmq_broker.core.leases.checkpoint import Checkpoint
+from popmq_broker.core.leases.fifo_queue import FifoEntry, FifoQueue
 from popmq_broker.core.leases.leases import (
     Due,
     GroupQueueState,
@@ -15,13 +16,12 @@ from popmq_broker.core.leases.leases import (
     LeaseTable,
     ReviveProgress,
 )
-from popmq_broker.core.leases.order import FifoEntry, FifoQueue
 from popmq_broker.core.retries import retry
 from popmq_broker.engine.catalog.catalog import Catalog
 from popmq_broker.engine.catalog.topics import Topics
 from popmq_broker.engine.journal import journal
-from popmq_broker.engine.journal.wait import LongPolls
-from popmq_broker.engine.leases import pick, pop, revive
+from popmq_broker.engine.journal.long_polls import LongPolls
+from popmq_broker.engine.leases import pop, queue_scan, revive
 from popmq_broker.engine.leases.ack import Ack
 from popmq_broker.engine.leases.poll import Polls
 from popmq_broker.engine.leases.revive import Revive
@@ -49,14 +49,14 @@ async def _nothing_async(*_: Any, **__: Any) -> None:
 
 @fault
 def position_goes_one_too_far() -> Iterator[None]:
-    real = pick.scan
+    real = queue_scan.scan_queue
 
     def scan(*args: Any, **more: Any) -> Any:
         found = real(*args, **more)
         found.next_offset += found.more and bool(found.offsets)
         return found
 
-    with patch.object(pop, "scan", scan):
+    with patch.object(pop, "scan_queue", scan):
         yield
 
 
@@ -68,7 +68,7 @@ def arrivals_wake_nobody() -> Iterator[None]:
 
 @fault
 def a_settled_message_wakes_nobody_behind_it() -> Iterator[None]:
-    with patch("popmq_broker.engine.journal.state.BrokerState.wake_for_order", _nothing):
+    with patch("popmq_broker.engine.journal.state.BrokerState.wake_for_fifo", _nothing):
         yield
 
 
@@ -96,7 +96,7 @@ def a_message_is_revived_twice() -> Iterator[None]:
 
     def end(self: Revive, queue: GroupQueueState, leases: Any, *, counted: bool) -> None:
         leases = list(leases)
-        if queue.order is None and leases:
+        if queue.fifo_queue is None and leases:
             made = self._copy(queue, *leases[0], counted=counted)
             if made is not None:
                 draft = copy_draft(*made)
@@ -112,7 +112,7 @@ def an_ack_is_not_journaled() -> Iterator[None]:
     def journal_acks(self: Ack, held: Sequence[Any], _: int) -> None:
         for queue, offset, _lease in held:
             self._state.settle(queue, offset, LeaseOutcome.ALREADY_ACKED)
-            self._state.wake_for_order(queue)
+            self._state.wake_for_fifo(queue)
 
     with patch.object(Ack, "_journal_acks", journal_acks):
         yield
@@ -176,7 +176,7 @@ def the_offsets_file_passes_a_live_lease() -> Iterator[None]:
 
 @fault
 def the_offsets_file_passes_a_move() -> Iterator[None]:
-    with patch.object(ReviveProgress, "first_move", lambda _self, _from: None):
+    with patch.object(ReviveProgress, "first_position_change", lambda _self, _from: None):
         yield
 
 
@@ -188,7 +188,7 @@ def a_start_ignores_acks() -> Iterator[None]:
 
 @fault
 def a_start_ignores_moves() -> Iterator[None]:
-    with patch.object(replay, "_apply_move", _nothing):
+    with patch.object(replay, "_apply_position_change", _nothing):
         yield
 
 

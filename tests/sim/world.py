@@ -231,7 +231,7 @@ class World:
         if table.live_count != sum(len(queue.leases) for queue in table.queues.values()):
             raise Violation("I11", "the count of live leases is wrong")
         for queue in table.queues.values():
-            past = queue.order is None and any(at >= queue.position for at in queue.leases)
+            past = queue.fifo_queue is None and any(at >= queue.position for at in queue.leases)
             if queue.committed > queue.position or past:
                 raise Violation("I11", f"{queue}: past its position")
         conserved(metrics.BrokerCollector(self.broker).collect())
@@ -264,9 +264,9 @@ def standings(broker: Broker, now_ms: int) -> Standing:
             for offset, lease in queue.leases.items()
         }
         settled: set[int] = set()
-        if queue.order is not None:
-            settled = {at for at, entry in queue.order.entries.items() if entry.settled}
-        found[key] = (queue.needed_from, leases, settled, queue.order is not None)
+        if queue.fifo_queue is not None:
+            settled = {at for at, entry in queue.fifo_queue.entries.items() if entry.settled}
+        found[key] = (queue.needed_from, leases, settled, queue.fifo_queue is not None)
     return found
 
 

@@ -8,7 +8,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 from harness.broker import EngineDriver
-from harness.call_bodies import pop_body
+from harness.broker_calls import pop_body
 from harness.proxy import GROUP, TOPIC, ProxyDriver
 from hypothesis import given
 from hypothesis import strategies as st

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from harness.broker import EngineDriver
-from harness.call_bodies import pop_body
+from harness.broker_calls import pop_body
 from harness.link import SEND, done, serving
 from harness.names import TOPIC
 from harness.proxy import ProxyDriver
@@ -63,8 +63,8 @@ def test_t30_groups_that_came_and_went_leave_nothing_behind(driver: EngineDriver
     assert state.leases.queues == {}
     assert (state.leases.live_count, state.leases.next_due_ms()) == (0, None)
     assert not any(state.progress._open.values())
-    waiters = state.waiters
-    assert (waiters.count, waiters._parked, waiters._keys_of) == (0, {}, {})
+    long_polls = state.long_polls
+    assert (long_polls.count, long_polls._polls, long_polls._keys_of) == (0, {}, {})
     stats = state.stats
     assert [*stats.popped, *stats.acked, *stats.revived, *stats.changed, *stats.dead] == []
 
@@ -86,7 +86,7 @@ async def _poll_once(driver: EngineDriver, names: list[str], poll_ms: int) -> li
     async def pop(name: str) -> link.Reply:
         request = pop_body(1, 10_000)["pop"]
         request.group, request.poll_ms = name, poll_ms
-        return await driver.broker.handle(link.Call(pop=request))
+        return await driver.handle(link.Call(pop=request))
 
     return await asyncio.gather(*(pop(name) for name in names))
 

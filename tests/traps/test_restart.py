@@ -4,8 +4,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from harness.broker import EngineDriver, popped
-from harness.call_bodies import pop_body
+from harness.broker import EngineDriver
+from harness.broker_calls import pop_body, popped
 from harness.names import GROUP, TOPIC
 
 from popmq_broker.app import engine

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.broker import EngineDriver, Popped
-from harness.call_bodies import pop_body
+from harness.broker import EngineDriver
+from harness.broker_calls import Popped, pop_body, send_body
 from harness.link import next_call, talking
 from harness.names import GROUP, TOPIC
 from harness.proxy import ProxyDriver
@@ -31,12 +31,12 @@ def test_t18_many_leases_that_end_together_are_each_looked_at_once(
     """And in small batches, so that sends and acks get their turn."""
     count = 2_000
     driver.make(queues=1)
-    records = [driver.send_body(str(number))["send"].records[0] for number in range(count)]
+    records = [send_body(str(number))["send"].records[0] for number in range(count)]
     driver.call(send=link.Send(topic=TOPIC, records=records))
 
     async def pop_each() -> None:
         call = link.Call(**pop_body(1, 10_000))
-        await asyncio.gather(*(driver.broker.handle(call) for _ in range(count)))
+        await asyncio.gather(*(driver.handle(call) for _ in range(count)))
 
     driver.run(pop_each())
     assert driver.broker.state.leases.live_count == count
@@ -200,7 +200,7 @@ def test_t22_a_receive_that_fails_keeps_nothing_from_the_next(
         fails(driver)
         driver.send("a9", message_group="a")
         assert [message.body for message in driver.pop()] == [b"a9"]
-    assert driver.broker.state.waiters.count == 0
+    assert driver.broker.state.long_polls.count == 0
     driver.close()
 
 
@@ -213,7 +213,7 @@ def test_t24_every_queue_is_served_however_often_the_route_is_asked_for(tmp_path
         for queue_id in range(8):
             for number in range(3):
                 body = f"{engine.broker.name} {queue_id} {number}"
-                engine.call(**engine.send_body(body, queue_id=queue_id))
+                engine.call(**send_body(body, queue_id=queue_id))
     proxy = ProxyDriver(*engines)
     seen = set()
     for _ in range(16):

@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 from harness.broker import EngineDriver
-from harness.call_bodies import recall_body
+from harness.broker_calls import later_body, recall_body
 from harness.names import TOPIC
 from harness.proxy import ProxyDriver
 from prometheus_client import CollectorRegistry
@@ -146,7 +146,7 @@ def test_t60_the_largest_message_is_delivered(driver: EngineDriver) -> None:
     driver.make()
     largest = 0
     for size in range(7_500, 8_300, 20):
-        request = driver.later_body("large", driver.clock.now_ms() + 1_000)
+        request = later_body("large", driver.clock.now_ms() + 1_000)
         request["send"].records[0].body = b"x" * size
         try:
             driver.call(**request)

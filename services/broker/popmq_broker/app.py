@@ -17,8 +17,8 @@ from popmq_broker.engine.broker import Broker
 from popmq_broker.engine.catalog.peers import identify
 from popmq_broker.engine.catalog.register import Announcer, GrpcAnnouncer, Registrar
 from popmq_broker.engine.catalog.topics import Announced
+from popmq_broker.engine.journal.long_polls import LongPolls
 from popmq_broker.engine.journal.state import BrokerState
-from popmq_broker.engine.journal.wait import LongPolls
 from popmq_broker.engine.startup import parked_leases, replay
 from popmq_broker.rpc.health import health
 from popmq_broker.rpc.link import LinkServer
@@ -187,13 +187,13 @@ async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
 
 async def _load(store: Store, config: BrokerConfig, clock: Clock, log: logs.Log) -> Broker:
     """Tables and leases, as the files of the store say."""
-    waiters = LongPolls(
+    long_polls = LongPolls(
         config.waiting_polls_max,
         config.wake_gap_ms,
         gap_ms_max=config.wake_gap_ms_max,
         group_count_max=config.waiting_polls_per_group_max,
     )
-    state = BrokerState(config=config, store=store, clock=clock, log=log, waiters=waiters)
+    state = BrokerState(config=config, store=store, clock=clock, log=log, long_polls=long_polls)
     state.identity, is_new = await identify(store, secrets.token_hex(8))
     if is_new and not store.log_end:
         log.warning("broker.empty", data_dir=str(config.data_dir), means="nothing was stored here")

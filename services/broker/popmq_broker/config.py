@@ -93,7 +93,7 @@ class BrokerConfig:
     pop_buffer_stay_ms: int = 10_000
     """With pop_buffer=memory: how long messages may be held before that is written down."""
     pop_buffer_scan_ms: int = 5
-    """With pop_buffer=memory: how long grants that stayed too long gather before they are stored
+    """With pop_buffer=memory: how long grants that stayed too long linger before they are stored
     together."""
     pop_buffer_max: int = 200_000
     """With pop_buffer=memory: messages of grants that are not written down; more are popped as with
@@ -105,10 +105,10 @@ class BrokerConfig:
     goodbye_grace_ms: int = 1_000
     """How long after its client's goodbye a renewed lease ends; acks under way still count."""
     wake_gap_ms: int = 5
-    """How long arrivals in a steady stream gather before they wake a waiting poll together; one
+    """How long arrivals in a steady stream linger before they wake a waiting poll together; one
     that comes alone wakes at once. 0: each wakes one."""
     wake_gap_ms_max: int = 20
-    """How long they gather at most: while as many as two come in each wake_gap_ms, and 32 in all
+    """How long they linger at most: while as many as two come in each wake_gap_ms, and 32 in all
     have not. A longer time costs less CPU at some hundred messages a second and above."""
     waiting_polls_max: int = 100_000
     """Long polls that may wait at a time; more are refused."""

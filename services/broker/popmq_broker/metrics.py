@@ -141,7 +141,7 @@ class BrokerCollector(Collector):
         yield m.OLDEST_AGE.one(age_ms / 1000)
         deleted = {(reason.value,): retention.deleted[reason] for reason in Reason}
         yield m.DELETED_FILES.many(deleted)
-        kept = {(name,): float(name in retention.kept_for) for name in state.needs}
+        kept = {(name,): float(name in retention.kept_for) for name in state.retention_holds}
         yield m.FILE_KEPT.many(kept)
         yield m.DISK_USED.one(state.store.disk.disk.used_ratio)
         yield m.DISK_STATE.one(state.store.disk.state.value)
@@ -153,7 +153,7 @@ class BrokerCollector(Collector):
         yield m.RENEWING_CLIENTS.one(len(state.leases.renewals))
         yield m.REVIVE_BACKLOG.one(state.leases.overdue_count(now_ms))
         yield m.REVIVE_LATENCY.one(state.leases.late_ms(now_ms) / 1000)
-        yield m.WAITING_POLLS.one(state.waiters.count)
+        yield m.WAITING_POLLS.one(state.long_polls.count)
 
     def _pop_buffer(self) -> Iterable[Metric]:
         state = self._broker.state

@@ -45,7 +45,7 @@ class Parking(Protocol):
 
     def park(self, draft: Draft, now_ms: int) -> Draft: ...
 
-    def took(self, drafts: Sequence[Draft], places: Sequence[Appended]) -> None: ...
+    def on_appended(self, drafts: Sequence[Draft], places: Sequence[Appended]) -> None: ...
 
 
 class Send:
@@ -55,18 +55,11 @@ class Send:
         self._transactions = transactions
         self._next_queue = 0
 
-    async def send(self, request: link.Send) -> link.SendReply:
-        """All of one call or none. Raises `TopicNotFound`, `NoPermission`, `DiskFull`."""
-        (begun,) = self.begin([request])
-        if isinstance(begun, PopMQError):
-            raise begun
-        await self._state.store.durable(begun.end_offset)
-        reply = link.SendReply()
-        self.tell(reply, begun)
-        return reply
-
     def begin(self, requests: Sequence[link.Send | SendCall]) -> list[Begun | PopMQError]:
-        """Append several calls at once, each as a whole or not at all; nothing is durable yet."""
+        """Append several calls at once, each as a whole or not at all; nothing is durable yet.
+
+        In the place of what is refused: `TopicNotFound`, `NoPermission`, `BadRequest`, `DiskFull`.
+        """
         found: list[list[Draft] | PopMQError] = []
         everything: list[Draft] = []
         half_count = 0
@@ -109,11 +102,11 @@ class Send:
             return Begun(first.topic, first.queue_id, places, len(places), half=True)
         if request.kind != link.SEND_KIND_DELAY:
             return Begun(first.topic, first.queue_id, places)
-        self._timers.took(drafts, places)
+        self._timers.on_appended(drafts, places)
         parked = sum(draft.topic != request.topic for draft in drafts)
         return Begun(request.topic, first.queue_id, places, parked)
 
-    def tell(self, reply: link.SendReply | SendDone, begun: Begun) -> None:
+    def tell(self, reply: SendDone, begun: Begun) -> None:
         """The answer to a call that is durable now."""
         self._state.stats.sent[begun.topic] += len(begun.appended) - begun.parked
         if begun.half:

@@ -38,7 +38,7 @@ class LinkServer:
     def __init__(
         self,
         handle: Handle,
-        handle_sends: HandleSends | None = None,
+        handle_sends: HandleSends,
         *,
         name: str,
         secret: bytes,
@@ -135,7 +135,7 @@ class LinkConnection:
     def __init__(
         self,
         handle: Handle,
-        handle_sends: HandleSends | None,
+        handle_sends: HandleSends,
         frames: FrameConnection,
         name: str,
         log: Log,
@@ -193,12 +193,12 @@ class LinkConnection:
                 if task is not None:
                     task.cancel()
             elif self._accepts(call):
-                if kind == "send" and self._handle_sends is not None:
+                if kind == "send":
                     sends.append(call)
                     self._sends.add(call.id)
                 else:
                     self._begin(call, kind)
-        if sends and self._handle_sends is not None:
+        if sends:
             self._no_sends.clear()
             try:
                 self._handle_sends(sends, self._answer_send)

@@ -143,7 +143,7 @@ class Store(Reads):
         self._last_store_ms = now_ms
         self._record_count += len(appended)
         for run in runs.values():
-            self._queues.took(run.queue, run.next_offset)
+            self._queues.on_appended(run.queue, run.next_offset)
         self._pending.append(
             Pending(start_offset, batch.end, list(runs.values()), drafts, appended, now_ms)
         )

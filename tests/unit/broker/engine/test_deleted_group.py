@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from harness.broker import EngineDriver
-from harness.call_bodies import pop_body
+from harness.broker_calls import pop_body
 from harness.names import GROUP, TOPIC
 
 from popmq_internal.v1 import link_pb2 as link

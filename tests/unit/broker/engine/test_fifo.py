@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from harness.broker import EngineDriver
-from harness.call_bodies import pop_body
+from harness.broker_calls import pop_body
 from harness.names import GROUP, TOPIC
 
 from popmq_common.errors import BadRequest, TooManyInFlight
@@ -98,8 +98,8 @@ def test_blocked_messages_count_as_lag(driver: EngineDriver) -> None:
     (queue,) = (
         queue for key, queue in driver.broker.state.leases.queues.items() if key.topic == TOPIC
     )
-    assert queue.order is not None
-    assert (queue.order.ready_count(), queue.order.blocked_count()) == (0, 3)
+    assert queue.fifo_queue is not None
+    assert (queue.fifo_queue.ready_count(), queue.fifo_queue.blocked_count()) == (0, 3)
 
 
 def test_an_ack_is_known_again_though_a_refused_pop_had_looked_ahead(tmp_path: Path) -> None:

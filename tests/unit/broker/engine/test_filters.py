@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness.broker import EngineDriver, popped
-from harness.call_bodies import pop_body
+from harness.broker import EngineDriver
+from harness.broker_calls import pop_body, popped
 from harness.names import GROUP, TOPIC
 
 from popmq_broker.engine.leases import poll as poll_module
-from popmq_broker.engine.leases.pick import SCAN_RECORDS_MAX
+from popmq_broker.engine.leases.queue_scan import SCAN_RECORDS_MAX
 from popmq_common.records import hosts, properties
 from popmq_internal.v1 import link_pb2 as link
 
@@ -70,7 +70,7 @@ def test_t32_one_match_in_ten_thousand_comes_with_one_pop(
 
     async def receive() -> link.Reply:
         others_run = asyncio.ensure_future(others())
-        reply = await driver.broker.handle(link.Call(**pop_body(1, 10_000, sql="number = 9999")))
+        reply = await driver.handle(link.Call(**pop_body(1, 10_000, sql="number = 9999")))
         others_run.cancel()
         return reply
 
@@ -122,19 +122,17 @@ def test_t65_what_comes_while_an_sql_poll_waits_is_no_lag_either(driver: EngineD
     driver.make(queues=1)
 
     async def arrive() -> tuple[int, link.Reply]:
-        poll = asyncio.ensure_future(driver.broker.handle(polling("number = 7")))
+        poll = asyncio.ensure_future(driver.handle(polling("number = 7")))
         await asyncio.sleep(0)
         for number in range(7):
-            await driver.broker.handle(
+            await driver.handle(
                 link.Call(send=link.Send(topic=TOPIC, queue_id=0, records=[record(number)]))
             )
         await asyncio.sleep(0.05)  # arrivals gather for some milliseconds
         describe = link.Call(describe=link.Describe(group=GROUP))
-        status = (await driver.broker.handle(describe)).describe.groups[0].queues[0]
+        status = (await driver.handle(describe)).describe.groups[0].queues[0]
         behind = status.max_offset - status.committed_offset
-        await driver.broker.handle(
-            link.Call(send=link.Send(topic=TOPIC, queue_id=0, records=[record(7)]))
-        )
+        await driver.handle(link.Call(send=link.Send(topic=TOPIC, queue_id=0, records=[record(7)])))
         return behind, await poll
 
     behind, reply = driver.run(arrive())

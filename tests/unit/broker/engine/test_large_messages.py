@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from harness.broker import EngineDriver
-from harness.call_bodies import pop_body
+from harness.broker_calls import pop_body, send_body
 from harness.names import GROUP, TOPIC
 
 from popmq_broker.engine.leases import pop, revive
@@ -24,7 +24,7 @@ def driver(tmp_path: Path) -> Iterator[EngineDriver]:
     driver = EngineDriver(tmp_path, segment_bytes=256 * MiB)
     driver.make(queues=1)
     for number in range(COUNT):
-        body = driver.send_body(f"{number}")
+        body = send_body(f"{number}")
         body["send"].records[0].body = BODY
         driver.call(**body)
     yield driver
@@ -44,7 +44,7 @@ def test_what_is_given_back_is_copied_in_slices_one_call_after_the_other(
 
     async def copied_in_each_turn() -> list[int]:
         calls = [release(handles[at::3]) for at in range(3)]
-        tasks = [asyncio.ensure_future(driver.broker.handle(call)) for call in calls]
+        tasks = [asyncio.ensure_future(driver.handle(call)) for call in calls]
         found, before = [], store.log_end
         while not all(task.done() for task in tasks):
             await asyncio.sleep(0)

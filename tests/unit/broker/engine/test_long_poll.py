@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from harness.broker import EngineDriver
-from harness.call_bodies import pop_body
+from harness.broker_calls import pop_body, send_body
 from harness.names import GROUP, TOPIC
 
 from popmq_broker.core.leases.leases import GroupQueueState
-from popmq_broker.engine.leases import pick
 from popmq_broker.engine.leases import pop as pop_module
+from popmq_broker.engine.leases import queue_scan
 from popmq_common.errors import TooManyRequests
 from popmq_internal.v1 import link_pb2 as link
 
@@ -57,10 +57,10 @@ def test_trap31_a_message_that_comes_while_the_start_of_a_new_group_is_written_i
     async def race() -> int:
         request = pop_body(1, 10_000)["pop"]
         request.poll_ms = POLL_MS
-        waiting = asyncio.ensure_future(driver.broker.handle(link.Call(pop=request)))
+        waiting = asyncio.ensure_future(driver.handle(link.Call(pop=request)))
         await asyncio.sleep(0)
-        assert driver.broker.state.waiters.count == 0, "it waits for the disk"
-        await driver.broker.handle(link.Call(**driver.send_body("a")))
+        assert driver.broker.state.long_polls.count == 0, "it waits for the disk"
+        await driver.handle(link.Call(**send_body("a")))
         done, _ = await asyncio.wait([waiting], timeout=1)
         return sum(len(task.result().pop.messages) for task in done)
 
@@ -70,7 +70,7 @@ def test_trap31_a_message_that_comes_while_the_start_of_a_new_group_is_written_i
 
 def test_many_messages_at_once_wake_as_many_polls(driver: EngineDriver) -> None:
     polls = [poll(driver) for _ in range(4)]
-    record = driver.send_body("x")["send"].records[0]
+    record = send_body("x")["send"].records[0]
     driver.call(send=link.Send(topic=TOPIC, queue_id=0, records=[record] * 4))
     assert answers(driver, *polls) == 4
 
@@ -82,8 +82,8 @@ def test_a_poll_given_up_while_its_answer_is_written_leaves_the_rest_to_the_next
     first, second = poll(driver), poll(driver, count=1)
 
     async def give_up() -> int:
-        record = driver.send_body("x")["send"].records[0]
-        await driver.broker.handle(
+        record = send_body("x")["send"].records[0]
+        await driver.handle(
             link.Call(send=link.Send(topic=TOPIC, queue_id=0, records=[record] * 2))
         )
         for _ in range(3):  # the first has taken one, and waits for the disk
@@ -164,7 +164,7 @@ def test_the_end_of_a_group_ends_its_polls(driver: EngineDriver) -> None:
         return ""
 
     assert driver.run(failed()) == "GroupNotFound"
-    assert driver.broker.state.waiters.is_empty
+    assert driver.broker.state.long_polls.is_empty
 
 
 def test_a_group_s_polls_have_a_bound_of_their_own(tmp_path: Path) -> None:
@@ -188,11 +188,11 @@ def test_queues_with_nothing_new_are_not_looked_at(
     assert len(driver.pop(32)) == 8
     looked_at: list[int] = []
 
-    def scan(state: Any, queue: GroupQueueState, *rest: Any) -> pick.Pick:
+    def scan(state: Any, queue: GroupQueueState, *rest: Any) -> queue_scan.QueueScan:
         looked_at.append(queue.key.queue_id)
-        return pick.scan(state, queue, *rest)
+        return queue_scan.scan_queue(state, queue, *rest)
 
-    monkeypatch.setattr(pop_module, "scan", scan)
+    monkeypatch.setattr(pop_module, "scan_queue", scan)
     driver.send("new")
     assert [message.body for message in driver.pop(32)] == [b"new"]
     assert len(looked_at) == 1

@@ -137,7 +137,7 @@ def test_many_at_once_are_announced_together(driver: EngineDriver, nameserver: N
 
     async def at_once() -> None:
         bodies = [body(number) for number in range(AT_ONCE) for body in (topic, group)]
-        await asyncio.gather(*(driver.broker.handle(link.Call(**body)) for body in bodies))
+        await asyncio.gather(*(driver.handle(link.Call(**body)) for body in bodies))
 
     driver.run(at_once())
     assert store.max_offset(CATALOG_TOPIC, 0) - records == 2 * AT_ONCE

@@ -2,9 +2,9 @@
 
 import pytest
 from harness.broker import EngineDriver
+from harness.broker_calls import received, send_body
 from harness.names import TOPIC
 
-from popmq_common.link.frames import encode_entry
 from popmq_common.link.sends import SendDone
 from popmq_internal.v1 import link_pb2 as link
 
@@ -21,22 +21,17 @@ def handle(driver: EngineDriver, *sends: link.Send) -> dict[int, link.Reply]:
 
     async def run() -> None:
         calls = [link.Call(id=i, send=send) for i, send in enumerate(sends, 1)]
-        driver.broker.handle_sends(calls, lambda reply: answered.__setitem__(reply.id, sent(reply)))
+        driver.broker.handle_sends(
+            calls, lambda reply: answered.__setitem__(reply.id, received(reply))
+        )
         await driver.broker.state.store.durable(driver.broker.state.store.log_end)
 
     driver.run(run())
     return answered
 
 
-def sent(reply: link.Reply | SendDone) -> link.Reply:
-    """As it comes out of a frame."""
-    _, pieces = encode_entry(reply)
-    (found,) = link.Frame.FromString(b"".join(pieces)).replies
-    return found
-
-
 def send_of(driver: EngineDriver, *bodies: str) -> link.Send:
-    records = [driver.send_body(body)["send"].records[0] for body in bodies]
+    records = [send_body(body)["send"].records[0] for body in bodies]
     return link.Send(topic=TOPIC, records=records)
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 from harness.broker import EngineDriver
+from harness.broker_calls import send_body
 from harness.names import GROUP, TOPIC
 
 from popmq_broker.core.catalog.tables import ConsumeFrom
@@ -27,7 +28,7 @@ def test_one_setting_of_a_topic(driver: EngineDriver) -> None:
 def test_queues_that_are_too_many_are_read_on(driver: EngineDriver) -> None:
     """Also when another setting changes meanwhile; with enough queues again none is too many."""
     driver.make(queues=4)
-    driver.call(**driver.send_body("m", queue_id=3))
+    driver.call(**send_body("m", queue_id=3))
     set_topic(driver, 1, "NORMAL", "queues")
     set_topic(driver, 1, "NORMAL", "message_type")
     now = driver.broker.state.topics[TOPIC]

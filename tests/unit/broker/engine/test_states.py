@@ -68,14 +68,14 @@ class Stage:
             return MessageState.DEAD
         if broker.store.max_offset(retry_topic(GROUP, TOPIC), 0):
             return MessageState.READY
-        if queue is None or (queue.order is None and at >= queue.position):
+        if queue is None or (queue.fifo_queue is None and at >= queue.position):
             return MessageState.READY
         lease = queue.leases.get(at)
         if lease is not None:
             return MessageState.LEASED if lease.grant.stored else MessageState.BUFFERED
-        if queue.order is None or at < queue.order.first:
+        if queue.fifo_queue is None or at < queue.fifo_queue.first:
             return MessageState.ACKED
-        ready = queue.order.ready_count() or at not in queue.order.entries
+        ready = queue.fifo_queue.ready_count() or at not in queue.fifo_queue.entries
         return MessageState.READY if ready else MessageState.BLOCKED
 
     def written(self) -> list[str]:

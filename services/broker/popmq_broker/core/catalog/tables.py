@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
-from popmq_broker.core.retries.hand_outs import MAX_HAND_OUTS_DEFAULT
+from popmq_broker.core.retries.deliveries import MAX_DELIVERIES_DEFAULT
 from popmq_broker.core.retries.retry_policy import TABLE, RetryPolicy
 from popmq_broker.core.retries.retry_policy import from_json as policy_from_json
 from popmq_broker.core.retries.retry_policy import to_json as policy_to_json
@@ -28,7 +28,7 @@ PERM_READ: Final = 4
 PERM_WRITE: Final = 2
 PERM_BOTH: Final = PERM_READ | PERM_WRITE
 MESSAGE_TYPE: Final = "message.type"
-ORDER_CONF: Final = "popmq.order.conf"
+ORDER_CONF: Final = "popmq.fifo_queue.conf"
 DRAINS: Final = "popmq.drains"
 CONSUME_FROM: Final = "popmq.consume.from"
 CONSUME_FROM_MS: Final = "popmq.consume.from.ms"
@@ -68,7 +68,7 @@ class GroupConfig:
     consume_from_ms: int = 0
     """With TIME: since 1970."""
     retry_policy: RetryPolicy = TABLE
-    max_hand_outs: int = MAX_HAND_OUTS_DEFAULT
+    max_hand_outs: int = MAX_DELIVERIES_DEFAULT
     """Deliveries, counted or not, before what is given back uncounted is dead."""
     lock_hold_ms: int = 0
     """How long a silent consumer keeps a queue that it pulls; 0: no access lock."""
@@ -158,7 +158,7 @@ def _group_attributes(group: GroupConfig) -> dict[str, str]:
         found[CONSUME_FROM_MS] = str(group.consume_from_ms)
     if group.lock_hold_ms:
         found[LOCK_HOLD] = str(group.lock_hold_ms)
-    if group.max_hand_outs != MAX_HAND_OUTS_DEFAULT:
+    if group.max_hand_outs != MAX_DELIVERIES_DEFAULT:
         found[MAX_HAND_OUTS] = str(group.max_hand_outs)
     return found
 
@@ -173,7 +173,7 @@ def group_of(fields: Fields) -> GroupConfig:
         consume_from=ConsumeFrom(attributes.get(CONSUME_FROM, "LAST")),
         consume_from_ms=int(attributes.get(CONSUME_FROM_MS, 0)),
         retry_policy=policy_from_json(fields.get("groupRetryPolicy")),
-        max_hand_outs=int(attributes.get(MAX_HAND_OUTS, MAX_HAND_OUTS_DEFAULT)),
+        max_hand_outs=int(attributes.get(MAX_HAND_OUTS, MAX_DELIVERIES_DEFAULT)),
         lock_hold_ms=int(attributes.get(LOCK_HOLD, 0)),
     )
 

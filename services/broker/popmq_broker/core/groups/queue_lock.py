@@ -11,7 +11,7 @@ queue until `life_ms` after it asked last, or until it gives it back.
     another        holds it                refused
 
 While somebody holds a queue, nobody else of the group can pull it. Beside the access lock
-(core/groups/access_lock.py), which watches offsets and moves by itself: this one goes by time
+(core/groups/access_lock.py), which watches offsets and goes over by itself: this one goes by time
 alone, and is for consumers that ask for it.
 
 Source: RocketMQ RebalanceLockManager. Differs: a clock that was set back does not make a lock live

@@ -6,7 +6,7 @@ live leases. States of one message for one group, and what moves it:
     ready ──pop──► leased ──ack──► acked
       ▲              │ ├──change──► leased again, one generation higher; old handles superseded,
       │              │ │            but for the same change once more: its answer may be lost
-      │              │ └──move───► dropped (reset, topic deleted): fenced
+      │              │ └──reset──► dropped (position changed, topic deleted): fenced
       └── a copy ────┘ time runs out, or given back: expired
           in the retry topic, or the dead letters
 
@@ -25,8 +25,8 @@ from itertools import count
 from typing import Final, NamedTuple
 
 from popmq_broker.core.groups.offsets import QueueKey
+from popmq_broker.core.leases.fifo_queue import FifoQueue
 from popmq_broker.core.leases.grant import Grant, Lease
-from popmq_broker.core.leases.order import FifoQueue
 from popmq_broker.core.leases.pop_buffer import Unstored
 from popmq_broker.core.leases.renewal import RenewableLeases
 from popmq_common.records.receipt import Receipt
@@ -57,7 +57,7 @@ class GroupQueueState:
     def __init__(self, key: QueueKey, position: int, *, fifo: bool = False) -> None:
         self.key = key
         self.position = position
-        self.order = FifoQueue(position) if fifo else None
+        self.fifo_queue = FifoQueue(position) if fifo else None
         """Of a FIFO group: which message may go next."""
         self.unstored = Unstored()
         """What was handed out and is in no journal: only with pop_buffer=memory."""
@@ -65,7 +65,7 @@ class GroupQueueState:
         self.expired = 0
         """Messages that were deleted before the group was done with them."""
         self.fenced_ms = 0
-        """Pops before this time are void: the position was moved while they were held."""
+        """Pops before this time are void: the position was set while they were held."""
         self.pops = 0
         """Pops of the group so far; decides whose turn it is."""
         self.leases: dict[int, Lease] = {}
@@ -131,21 +131,21 @@ class GroupQueueState:
     def advance(self, to: int) -> None:
         """The only way the committed offset grows: over what is durable, never back.
 
-        A move that came in between wins: nothing is committed past the position. Of a FIFO group
-        `pass_settled` commits.
+        A position change that came in between wins: nothing is committed past the position.
+        Of a FIFO group `pass_settled` commits.
         """
-        if self.order is None:
+        if self.fifo_queue is None:
             self.committed = max(self.committed, min(to, self.position))
 
     def is_done_to(self, end: int) -> bool:
         """All before `end` was handed out and is committed: a pop finds, and changes, nothing."""
-        return self.order is None and self.position >= end and self.committed == self.position
+        return self.fifo_queue is None and self.position >= end and self.committed == self.position
 
     def settled(self, queue_offset: int, lease: Lease) -> list[Lease]:
         """A message is done with, its lease has ended; returns leases nobody needs any more."""
-        if self.order is None:
+        if self.fifo_queue is None:
             return [lease]
-        self.order.settle(queue_offset)
+        self.fifo_queue.settle(queue_offset)
         return self.pass_settled()
 
     def pass_settled(self) -> list[Lease]:
@@ -153,29 +153,29 @@ class GroupQueueState:
 
         It may be ahead of the disk by an ack that is not answered yet; the offsets file is not.
         """
-        if self.order is None:
+        if self.fifo_queue is None:
             return []
-        over = self.order.advance(self.position)
-        self.committed = self.order.first
+        over = self.fifo_queue.advance(self.position)
+        self.committed = self.fifo_queue.first
         return over
 
     @property
     def needed_from(self) -> int:
         """The offset that a restart begins with, besides what the journal says."""
-        if self.order is not None:
-            return self.order.first
+        if self.fifo_queue is not None:
+            return self.fifo_queue.first
         return self.unstored.needed_from(self.position)
 
     @property
     def in_use(self) -> bool:
         """Messages are held, or were handed out and are not settled."""
-        return bool(self.leases) or (self.order is not None and self.order.was_begun)
+        return bool(self.leases) or (self.fifo_queue is not None and self.fifo_queue.was_begun)
 
     def keep_order(self, *, fifo: bool) -> None:
         """From now on a FIFO group's, or no longer; nothing is `in_use`."""
-        if self.order is not None:
-            self.position = self.order.first
-        self.order = FifoQueue(self.position) if fifo else None
+        if self.fifo_queue is not None:
+            self.position = self.fifo_queue.first
+        self.fifo_queue = FifoQueue(self.position) if fifo else None
 
     def expire_below(self, offset: int) -> tuple[int, list[Lease]]:
         """Messages before `offset` are gone from the log: the group goes on behind them.
@@ -183,21 +183,21 @@ class GroupQueueState:
         Returns how many it had not settled, and leases nobody needs any more. Those that are held
         stay: whoever ends them counts them.
         """
-        if self.order is not None:
-            lost = self.order.expire_below(offset, self.position)
+        if self.fifo_queue is not None:
+            lost = self.fifo_queue.expire_below(offset, self.position)
         else:
             lost = max(0, offset - self.position)
         self.expired += lost
         self.position = max(self.position, offset)
-        if self.order is not None:
-            self.position = self.order.end_of_known(self.position)
+        if self.fifo_queue is not None:
+            self.position = self.fifo_queue.end_of_known(self.position)
         else:
             self.advance(self.needed_from)
         return lost, self.pass_settled()
 
     def needed_leases(self) -> list[Lease]:
         """Those whose checkpoints a restart needs."""
-        return list(self.leases.values()) if self.order is None else self.order.leases()
+        return list(self.leases.values()) if self.fifo_queue is None else self.fifo_queue.leases()
 
     def fence(self, to: int) -> list[Lease]:
         """Set the position outright; leases are dropped, those that were needed are returned."""
@@ -207,8 +207,8 @@ class GroupQueueState:
         self.leases.clear()
         self._ended.clear()
         self.position = self.committed = to
-        if self.order is not None:
-            self.order = FifoQueue(to)
+        if self.fifo_queue is not None:
+            self.fifo_queue = FifoQueue(to)
         return dropped
 
 
@@ -271,7 +271,7 @@ class LeaseTable:
         return lease
 
     def fence(self, queue: GroupQueueState, to: int) -> list[Lease]:
-        """Move a queue's position; its leases are dropped, those that were needed returned."""
+        """Set a queue's position; its leases are dropped, those that were needed returned."""
         self._void(queue)
         return queue.fence(to)
 
@@ -344,7 +344,7 @@ class ReviveProgress:
 
     def __init__(self) -> None:
         self._open: dict[int, dict[int, int]] = {}
-        self._moves: deque[tuple[int, int]] = deque()
+        self._changes: deque[tuple[int, int]] = deque()
 
     def opened(self, revive_queue: int, revive_offset: int, lease_count: int) -> None:
         if lease_count:
@@ -366,13 +366,13 @@ class ReviveProgress:
         """
         return next(iter(self._open.get(revive_queue, ())), end)
 
-    def moved(self, revive_offset: int, log_offset: int) -> None:
-        """A position was moved: a record in revive queue 0."""
-        self._moves.append((revive_offset, log_offset))
+    def position_changed(self, revive_offset: int, log_offset: int) -> None:
+        """A position was set: a record in revive queue 0."""
+        self._changes.append((revive_offset, log_offset))
 
-    def first_move(self, needed_from: int) -> int | None:
-        """The revive offset of the first move behind the log offset `needed_from`, where the first
-        checkpoint is that a start will read: older checkpoints mean nothing without the move."""
-        while self._moves and self._moves[0][1] < needed_from:
-            self._moves.popleft()
-        return self._moves[0][0] if self._moves else None
+    def first_position_change(self, needed_from: int) -> int | None:
+        """The revive offset of the first change behind the log offset `needed_from`, where the
+        first checkpoint is that a start will read: older ones mean nothing without the change."""
+        while self._changes and self._changes[0][1] < needed_from:
+            self._changes.popleft()
+        return self._changes[0][0] if self._changes else None

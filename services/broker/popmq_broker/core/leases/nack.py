@@ -1,9 +1,9 @@
 """What a consumer says of a message that it does not want now.
 
-    counted      a failed attempt. It comes again after the delay, its attempt one higher; after the
-                 last attempt it goes to the dead letters at once
-    uncounted    given back. It comes again after the delay, its attempt the same; after the last
-                 hand-out to the dead letters (core/retries/hand_outs.py)
+    counted      a failed attempt. It is redelivered after the delay, its attempt one higher;
+                 after the last attempt it goes to the dead letters at once
+    uncounted    given back. It is redelivered after the delay, its attempt the same; after the last
+                 delivery to the dead letters (core/retries/deliveries.py)
     fatal        to the dead letters at once
 
 A nack with a delay is a lease that nobody has a handle of: it ends when it is due, and then the

@@ -1,7 +1,7 @@
 """The states of one message for one group, as a table: docs/pop.md is drawn from it.
 
 A test walks every arrow in a broker and compares what it wrote. The code that decides is
-elsewhere: leases.py, order.py, pop_buffer.py.
+elsewhere: leases.py, fifo_queue.py, pop_buffer.py.
 """
 
 from enum import StrEnum

@@ -1,1 +1,1 @@
-"""Another attempt: retry copies, dead letters sent again, hand-outs that are counted."""
+"""Another attempt: retry copies, dead letters sent again, deliveries that are counted."""

@@ -19,7 +19,7 @@ import json
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from popmq_broker.core.retries.hand_outs import count_of, uncounted
+from popmq_broker.core.retries.deliveries import count_of, uncounted
 from popmq_broker.core.retries.retry import DLQ_ATTEMPTS
 from popmq_common.errors import Corrupt
 from popmq_common.records import properties as names

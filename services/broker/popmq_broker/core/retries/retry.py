@@ -25,7 +25,7 @@ a delayed message was due (TIMER_DELIVER_MS) stays until the last attempt: consu
 from dataclasses import dataclass
 from typing import Final
 
-from popmq_broker.core.retries.hand_outs import MAX_HAND_OUTS_DEFAULT, handed_out, why_dead
+from popmq_broker.core.retries.deliveries import MAX_DELIVERIES_DEFAULT, handed_out, why_dead
 from popmq_common.records import properties as names
 from popmq_common.records.names import GIVEN_UP_TOPIC, RETRY_PREFIX, dead_letter_topic, retry_topic
 from popmq_common.records.record import Record, SysFlag
@@ -70,7 +70,7 @@ def retry_or_dead_letter(
     topic: str,
     pop_time_ms: int,
     max_attempts: int,
-    max_hand_outs: int = MAX_HAND_OUTS_DEFAULT,
+    max_hand_outs: int = MAX_DELIVERIES_DEFAULT,
     counted: bool = True,
     reason: str = "",
 ) -> Copy:

@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from popmq_broker.core.retries.hand_outs import MAX_HAND_OUTS_DEFAULT, handed_out, why_dead
+from popmq_broker.core.retries.deliveries import MAX_DELIVERIES_DEFAULT, handed_out, why_dead
 from popmq_broker.core.retries.retry import DLQ_ATTEMPTS, DLQ_REASON, LEFT_OUT, REASON_ATTEMPTS
 from popmq_broker.core.timers.timer_levels import RETRY_FIRST
 from popmq_common.records import properties as names
@@ -78,7 +78,7 @@ def decide(
     group: str,
     *,
     max_attempts: int,
-    max_hand_outs: int = MAX_HAND_OUTS_DEFAULT,
+    max_hand_outs: int = MAX_DELIVERIES_DEFAULT,
     delays_ms: Sequence[int],
 ) -> Back:
     """`delays_ms`: of the levels, level 1 first."""

@@ -21,7 +21,8 @@ What happens to the oldest file, the first row that fits:
     is older                                delete: AGE                      delete: AGE
 
 The age of a file is that of its newest record. Needed is what a live lease, a timer or an open
-transaction rests on: `BrokerState.needs`. That a group has not read a message yet keeps nothing.
+transaction rests on: `BrokerState.retention_holds`. That a group has not read a message yet
+keeps nothing.
 
 Source: RocketMQ DefaultMessageStore.CleanCommitLogService (fileReservedTime, deleteWhen,
 diskSpaceCleanForciblyRatio 85, diskSpaceWarningLevelRatio 90). Differs: the store time counts and
@@ -130,15 +131,15 @@ def judge(
     *,
     policy: Policy,
     pressure: Pressure,
-    needs: Mapping[str, int | None],
+    holds: Mapping[str, int | None],
     now_ms: int,
     hour: int,
 ) -> RetentionDecision:
-    """`needs`: the lowest log offset that each still needs, by name."""
+    """`holds`: the lowest log offset that each still needs, by name."""
     if not oldest.whole:
         return RetentionDecision(None, Keep.IN_USE)
     needed_by = tuple(
-        name for name, lowest in sorted(needs.items()) if lowest is not None and lowest < oldest.end
+        name for name, lowest in sorted(holds.items()) if lowest is not None and lowest < oldest.end
     )
     if needed_by:
         if pressure is Pressure.OVER:

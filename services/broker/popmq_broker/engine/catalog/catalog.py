@@ -14,8 +14,8 @@ from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.groups.starts import StartKey
 from popmq_broker.core.store.queue_entry import tags_code
 from popmq_broker.engine.journal import journal
-from popmq_broker.engine.journal.moves import apply_moves, position_drafts
 from popmq_broker.engine.journal.pop_buffer import append_behind
+from popmq_broker.engine.journal.position_changes import apply_position_changes, position_drafts
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_broker.store.store import Draft
 from popmq_common.records import hosts
@@ -36,30 +36,30 @@ class Catalog:
         self._state = state
         self._being_saved: dict[CatalogKind, int] = {}
         self._saving = asyncio.Lock()
-        state.needs["catalog"] = self._needed_from
+        state.retention_holds["catalog"] = self._needed_from
 
     def change(
         self,
         *changes: Change,
-        moves: Mapping[QueueKey, int] | None = None,
+        positions: Mapping[QueueKey, int] | None = None,
         forgotten: Sequence[StartKey] = (),
     ) -> None:
-        """Append the changes and then `moves`, all or none, and apply them. Raises `DiskFull`,
+        """Append the changes and then `positions`, all or none, and apply them. Raises `DiskFull`,
         `TooManyRequests`, `StoreClosed`; then nothing has changed.
 
-        `moves`: positions that change with it. `forgotten`: starts of a group that is deleted.
+        `positions`: positions that change with it. `forgotten`: starts of a group that is deleted.
         Whoever answers for it awaits the log's end first.
         """
         state = self._state
         now_ms, log_end = state.clock.now_ms(), state.store.log_end
         drafts = [_draft(one, now_ms) for one in changes]
-        drafts += position_drafts(state, moves or {}, now_ms)
+        drafts += position_drafts(state, positions or {}, now_ms)
         drafts += [journal.start(state, key, None, now_ms) for key in forgotten]
         appended = append_behind(state, [], drafts, now_ms)
         for one in changes:
             state.unsaved.setdefault(one.kind, log_end)
             apply(state, one)
-        apply_moves(state, moves or {}, appended[len(changes) :])
+        apply_position_changes(state, positions or {}, appended[len(changes) :])
         for start in forgotten:
             del state.starts[start]
 

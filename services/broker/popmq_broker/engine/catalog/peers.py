@@ -32,19 +32,19 @@ class Peers:
         state = self._state
         if len(request.peers) > PEERS_MAX:
             raise BadRequest(reason=f"{len(request.peers)} brokers, at most {PEERS_MAX} are known")
-        told = {
+        claimed = {
             peer.name: peer.identity
             for peer in request.peers
             if peer.identity and peer.name != state.config.name
         }
         new = [
             Change(CatalogKind.PEER, name, identity)
-            for name, identity in sorted(told.items())
+            for name, identity in sorted(claimed.items())
             if name not in state.peers and len(state.peers) < PEERS_MAX
         ]
         if new:
             self._catalog.change(*new)
-        for name, identity in told.items():
+        for name, identity in claimed.items():
             self._compare(name, identity)
         return link.PeersReply(replaced=sorted(self.replaced))
 

@@ -129,7 +129,7 @@ class Topics:
         changes = self.removal(gone)
         moved = [key for key in state.leases.queues if key.topic in gone]
         ends = {key: state.store.end_offset(key.topic, key.queue_id) for key in moved}
-        self.catalog.change(*changes, moves=ends)
+        self.catalog.change(*changes, positions=ends)
         for key in moved:
             state.pullers.forget(key)
         state.stats.forget_topic(request.topic)
@@ -137,7 +137,7 @@ class Topics:
         state.queue_locks.forget(topic=request.topic)
         await state.store.durable(state.store.log_end)
         await self.announce()
-        state.waiters.wake_all(request.topic)
+        state.long_polls.wake_all(request.topic)
         return link.Done()
 
     def removal(self, names: set[str]) -> list[Change]:
@@ -183,7 +183,7 @@ async def _nobody() -> None:
 
 
 class Announced:
-    """What the nameservers are told: topics that clients may use, dead letters, and what groups
+    """What nameservers hear of: topics that clients may use, dead letters, and what groups
     that pull get again."""
 
     def __init__(self, state: BrokerState) -> None:
@@ -196,7 +196,7 @@ class Announced:
     def everything(self) -> list[link.TopicConfig]:
         state = self._state
         topics = state.topics.values()
-        return [topic_message(one, state.perm) for one in topics if self._is_told(one.name)]
+        return [topic_message(one, state.perm) for one in topics if self._is_announced(one.name)]
 
     def since(self, version: int) -> tuple[list[link.TopicConfig], list[str]] | None:
         """(those that changed, those that are gone); None: that is not known any more."""
@@ -204,11 +204,11 @@ class Announced:
         names = state.topic_versions.since(version)
         if names is None:
             return None
-        told = {name for name in names if name in state.topics and self._is_told(name)}
-        changed = [topic_message(state.topics[name], state.perm) for name in sorted(told)]
-        return changed, sorted(names - told)
+        announced = {name for name in names if name in state.topics and self._is_announced(name)}
+        changed = [topic_message(state.topics[name], state.perm) for name in sorted(announced)]
+        return changed, sorted(names - announced)
 
-    def _is_told(self, topic: str) -> bool:
+    def _is_announced(self, topic: str) -> bool:
         if is_user_topic(topic) or topic.startswith(DEAD_LETTER_PREFIX):
             return True
         return topic.startswith(RETRY_PREFIX) and topic[len(RETRY_PREFIX) :] in self._state.groups

@@ -8,7 +8,7 @@ from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.leases.leases import GroupQueueState
 from popmq_broker.core.retries.retry_policy import TABLE, RetryPolicy
 from popmq_broker.engine.catalog.topics import Topics
-from popmq_broker.engine.journal.moves import FORGET
+from popmq_broker.engine.journal.position_changes import FORGET
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_common.errors import BadRequest, GroupExists, TooManyRequests
 from popmq_common.records.names import check_group, classic_retry_topic, retry_topic
@@ -52,11 +52,11 @@ class Groups:
         switched: list[GroupQueueState] = []
         if known is not None and known.fifo != wanted.fifo:
             switched = self._switch_order(wanted)
-        moves = {
-            queue.key: queue.position if queue.order is None else queue.order.first
+        positions = {
+            queue.key: queue.position if queue.fifo_queue is None else queue.fifo_queue.first
             for queue in switched
         }
-        self._catalog.change(catalog.group(wanted), moves=moves)
+        self._catalog.change(catalog.group(wanted), positions=positions)
         for queue in switched:
             queue.keep_order(fifo=wanted.fifo)
             state.pullers.forget(queue.key)
@@ -99,10 +99,10 @@ class Groups:
         retries = {retry_topic(request.group, topic) for topic in state.topics}
         gone = self._topics.removal(retries | {classic_retry_topic(request.group)})
         gone.append(Change(CatalogKind.GROUP, request.group, None))
-        self._catalog.change(*gone, moves=dict.fromkeys(keys, FORGET), forgotten=starts)
+        self._catalog.change(*gone, positions=dict.fromkeys(keys, FORGET), forgotten=starts)
         for key in keys:
             state.pullers.forget(key)
-        state.waiters.wake_group(request.group)
+        state.long_polls.wake_group(request.group)
         state.stats.forget_group(request.group)
         state.locks.forget(group=request.group)
         state.queue_locks.forget(group=request.group)

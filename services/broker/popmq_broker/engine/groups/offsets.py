@@ -78,10 +78,10 @@ class Offsets:
                 needed_from = min(needed_from, found_at)
         for key, position in self._half_positions().items():
             found[key] = position
-        move = state.progress.first_move(needed_from)
-        if move is not None:
+        change = state.progress.first_position_change(needed_from)
+        if change is not None:
             key = QueueKey(REVIVE_GROUP, state.revive_topic, 0)
-            found[key] = min(found[key], move - 1)
+            found[key] = min(found[key], change - 1)
         return found
 
     def _half_positions(self) -> dict[QueueKey, int]:

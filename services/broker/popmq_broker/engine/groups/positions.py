@@ -3,7 +3,7 @@
     commit   the group has consumed what is before the offset. Goes forward only; refused while the
              group holds messages of the queue by receives, for then their acks say how far it is.
     reset    the group goes on at the offset, forward or back. What it holds is fenced: acks of
-             older handles are superseded, and what was leased comes again only if it lies behind
+             older handles are superseded, and what was leased is redelivered only if it lies behind
              the offset. Of a whole topic: retries that wait are dropped too, so that the group
              gets exactly what lies behind the offsets, each message once.
 
@@ -20,8 +20,8 @@ from popmq_broker.core.groups.starts import StartKey
 from popmq_broker.core.leases.leases import GroupQueueState
 from popmq_broker.engine.groups.pull import queue_name
 from popmq_broker.engine.journal import journal
-from popmq_broker.engine.journal.moves import journal_positions, move
 from popmq_broker.engine.journal.pop_buffer import before_pop
+from popmq_broker.engine.journal.position_changes import change_positions, journal_positions
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_common.errors import (
     BadRequest,
@@ -139,12 +139,12 @@ class Positions:
         ahead = [step for key in targets if key in known for step in before_pop(known[key])]
         new = {key: state.new_group_queue(key, to) for key, to in targets.items()}
         known.update({key: queue for key, queue in new.items() if key not in known})
-        move(state, targets, ahead)
+        change_positions(state, targets, ahead)
         for key, to in targets.items():
             state.pullers.reset(key, to)
-            state.pulls.wake_all(queue_name(key.topic, key.queue_id))
+            state.waiting_pulls.wake_all(queue_name(key.topic, key.queue_id))
         for topic in {key.topic for key in targets}:
-            state.waiters.wake_all(topic)
+            state.long_polls.wake_all(topic)
 
     def _target(self, request: link.ResetOffsets, queue_id: int) -> int:
         if not request.HasField("offset"):

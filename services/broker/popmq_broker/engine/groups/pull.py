@@ -16,10 +16,10 @@ from popmq_broker.core.groups.access_lock import Access, AccessLock
 from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.leases import checkpoint as ck
 from popmq_broker.core.leases.leases import GroupQueueState
+from popmq_broker.engine.journal.long_polls import PollKey
 from popmq_broker.engine.journal.state import BrokerState
-from popmq_broker.engine.journal.wait import PollKey
-from popmq_broker.engine.leases.pick import Pick, scan
 from popmq_broker.engine.leases.pop import wanted_by
+from popmq_broker.engine.leases.queue_scan import QueueScan, scan_queue
 from popmq_common.errors import BadRequest, NoPermission
 from popmq_common.units import KiB
 from popmq_internal.v1 import link_pb2 as link
@@ -108,19 +108,19 @@ class Pull:
                 return self._reply(request, sent_to, corrected=True)
             if (corrected := self._corrected(request, offset)) is not None:
                 return self._reply(request, corrected, corrected=True)
-            pick = self._look(request, offset, wanted)
-            offset = pick.next_offset
-            self._state.portions.use(pick.bytes_taken)
+            scan = self._look(request, offset, wanted)
+            offset = scan.next_offset
+            self._state.portions.use(scan.bytes_taken)
             remaining_s = deadline - loop.time()
-            if pick.damaged and not pick.records:
+            if scan.damaged and not scan.records:
                 await self._state.damage.saved()
                 self._check(request)
                 continue
-            if pick.records or remaining_s <= 0:
-                return self._reply(request, offset, pick)
-            if pick.more:  # everything looked at was filtered out, and there is more
+            if scan.records or remaining_s <= 0:
+                return self._reply(request, offset, scan)
+            if scan.more:  # everything looked at was filtered out, and there is more
                 await asyncio.sleep(0)
-            elif not await self._state.pulls.wait(key, wanted, remaining_s):
+            elif not await self._state.waiting_pulls.wait(key, wanted, remaining_s):
                 return self._reply(request, offset)
             self._check(request)
 
@@ -154,9 +154,9 @@ class Pull:
             return low
         return high if offset > high else None
 
-    def _look(self, request: link.Pull, offset: int, wanted: Filter) -> Pick:
+    def _look(self, request: link.Pull, offset: int, wanted: Filter) -> QueueScan:
         queue = GroupQueueState(_key(request), offset)
-        return scan(
+        return scan_queue(
             self._state, queue, True, request.batch_size, PULL_BYTES_MAX, wanted, pulls=True
         )
 
@@ -164,12 +164,12 @@ class Pull:
         self,
         request: link.Pull,
         next_offset: int,
-        pick: Pick | None = None,
+        scan: QueueScan | None = None,
         *,
         corrected: bool = False,
     ) -> link.PullReply:
         return link.PullReply(
-            records=[] if pick is None else pick.records,
+            records=[] if scan is None else scan.records,
             next_offset=next_offset,
             min_offset=self._state.min_offset(*_queue(request)),
             max_offset=self._state.store.max_offset(*_queue(request)),

@@ -12,8 +12,8 @@ from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.groups.starts import GroupStart, StartKey
 from popmq_broker.engine.catalog.topics import QUEUES_MAX
 from popmq_broker.engine.journal import journal
-from popmq_broker.engine.journal.moves import position_drafts
 from popmq_broker.engine.journal.pop_buffer import append_behind
+from popmq_broker.engine.journal.position_changes import position_drafts
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_common.errors import BadRequest, TooManyRequests
 from popmq_common.records.names import check_topic

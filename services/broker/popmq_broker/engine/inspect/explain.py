@@ -11,13 +11,13 @@ from popmq_broker.config import PopBuffer
 from popmq_broker.core.catalog.tables import PERM_READ
 from popmq_broker.core.filters.filter import TagFilter
 from popmq_broker.core.groups.offsets import QueueKey
+from popmq_broker.core.leases.fifo_queue import FifoQueue
 from popmq_broker.core.leases.leases import GroupQueueState, LeaseOutcome
-from popmq_broker.core.leases.order import FifoQueue
-from popmq_broker.core.retries.hand_outs import count_of
+from popmq_broker.core.retries.deliveries import count_of
 from popmq_broker.engine.inspect.explain_copies import Copies
 from popmq_broker.engine.inspect.explain_journal import StoredPlace, read_journal
+from popmq_broker.engine.journal.long_polls import PollKey
 from popmq_broker.engine.journal.state import BrokerState
-from popmq_broker.engine.journal.wait import PollKey
 from popmq_broker.engine.retries.dead_letters import DeadLetters
 from popmq_broker.engine.timers.timer import Timers
 from popmq_common.errors import BadRequest, Corrupt, NoIndex
@@ -128,13 +128,13 @@ class Explain:
         standing.pulled_by = state.locks.owner(key)
         standing.ended = _ENDED.get(queue.ended(stored.offset) or LeaseOutcome.DONE, "")
         self._tell_lease(standing, queue, stored)
-        if queue.order is not None:
-            self._tell_order(standing, queue.order)
+        if queue.fifo_queue is not None:
+            self._tell_order(standing, queue.fifo_queue)
         return standing
 
     def _tell_receives(self, standing: link.Standing, copy: link.KnownCopy) -> None:
         last = self._state.receives.of(standing.group, copy.topic)
-        standing.waiting_polls = self._state.waiters.waiting(PollKey(standing.group, copy.topic))
+        standing.waiting_polls = self._state.long_polls.waiting(PollKey(standing.group, copy.topic))
         if last is None:
             return
         standing.last_receive_ms = last.at_ms
@@ -161,16 +161,18 @@ class Explain:
             standing.held.nack_kind = link.NackKind.ValueType(grant.nack.kind)
             standing.held.reason = grant.nack.reason
 
-    def _tell_order(self, standing: link.Standing, order: FifoQueue) -> None:
-        entry = order.entries.get(standing.offset)
-        standing.settled = standing.offset < order.first or (entry is not None and entry.settled)
+    def _tell_order(self, standing: link.Standing, fifo_queue: FifoQueue) -> None:
+        entry = fifo_queue.entries.get(standing.offset)
+        standing.settled = standing.offset < fifo_queue.first or (
+            entry is not None and entry.settled
+        )
         if entry is not None:
             standing.reason, standing.attempts = entry.reason, entry.attempts
             standing.handed_out = entry.handed_out
             if standing.HasField("held"):
                 standing.held.attempt = entry.attempts
                 standing.held.handed_out = entry.handed_out
-        before = order.blocker(standing.message_group, standing.offset)
+        before = fifo_queue.blocker(standing.message_group, standing.offset)
         if before is None or standing.settled or standing.HasField("held"):
             return
         standing.blocked_by.offset = before.offset

@@ -48,7 +48,7 @@ class Exports:
         self._last: link.FinishedExport | None = None
         self.running: asyncio.Task[None] | None = None
         """The one that was begun last; it may have ended."""
-        state.needs["export"] = lambda: self._running.log_start if self._running else None
+        state.retention_holds["export"] = lambda: self._running.log_start if self._running else None
 
     async def begin(self, request: link.ExportSnapshot) -> link.ExportReply:
         """Raises `ExportsNothing`, `ExportRunning`, `StoreClosed`."""

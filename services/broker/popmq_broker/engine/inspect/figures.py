@@ -12,8 +12,8 @@ from popmq_broker.config import Flush, PopBuffer
 from popmq_broker.core.catalog.proxies import Proxies
 from popmq_broker.engine.catalog.peers import Peers
 from popmq_broker.engine.journal.counts import MessageCounts, counts, dead_letters
+from popmq_broker.engine.journal.long_polls import PollKey
 from popmq_broker.engine.journal.state import BrokerState
-from popmq_broker.engine.journal.wait import PollKey
 from popmq_broker.engine.timers.timer import Timers
 from popmq_common.process.process_use import cpu_ms, memory_bytes
 from popmq_common.records.names import RETRY_PREFIX, is_user_topic, retry_topic
@@ -62,7 +62,7 @@ class Figures:
             dead=sum(dead_letters(state).values()),
             late_ms=max(self._timers.wheel.overdue_ms(now_ms), state.leases.late_ms(now_ms)),
             unsynced_bytes=state.store.log_end - state.store.durable_end,
-            waiting_polls=state.waiters.count,
+            waiting_polls=state.long_polls.count,
             answers_early=not durable,
             topics=topics[:ROWS_MAX],
             groups=groups[:ROWS_MAX],
@@ -104,7 +104,7 @@ class Figures:
             delayed=sum(one.delayed for one in rows),
             blocked=sum(one.blocked for one in rows),
             unaccounted=sum(one.unaccounted for one in rows),
-            waiting_polls=self._state.waiters.waiting(PollKey(group, topic)),
+            waiting_polls=self._state.long_polls.waiting(PollKey(group, topic)),
             last_receive_ms=0 if last is None else last.at_ms,
         )
 

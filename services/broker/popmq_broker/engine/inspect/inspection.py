@@ -13,8 +13,8 @@ from popmq_broker.core.groups.starts import GroupStart, StartKey
 from popmq_broker.core.store.retention import DiskState
 from popmq_broker.engine.catalog.peers import Peers
 from popmq_broker.engine.journal.counts import MessageCounts, counts, known_queues, of_queue
+from popmq_broker.engine.journal.long_polls import PollKey
 from popmq_broker.engine.journal.state import BrokerState
-from popmq_broker.engine.journal.wait import PollKey
 from popmq_common.records.names import RETRY_PREFIX, retry_topic
 from popmq_internal.v1 import link_pb2 as link
 
@@ -90,15 +90,15 @@ class Inspection:
         """By name, the first `TOPICS_MAX`."""
         state = self._state
         topics = sorted(name for name, topic in state.topics.items() if topic.drains)[:TOPICS_MAX]
-        told = {name: _drained(state, state.topics[name]) for name in topics}
+        draining = {name: _drained(state, state.topics[name]) for name in topics}
         left: Counter[tuple[str, str]] = Counter()
-        for key, queue in known_queues(state).items() if told else ():
-            if key.topic in told and key.queue_id >= state.topics[key.topic].write_queues:
+        for key, queue in known_queues(state).items() if draining else ():
+            if key.topic in draining and key.queue_id >= state.topics[key.topic].write_queues:
                 left[key.topic, key.group] += of_queue(state, queue).lag
         for (topic, group), count in sorted(left.items()):
             if count and group in state.groups:
-                told[topic].left.add(group=group, count=count)
-        return list(told.values())
+                draining[topic].left.add(group=group, count=count)
+        return list(draining.values())
 
     def _uses(self) -> list[link.GroupUse]:
         """One of each group and topic, retries counted with the topic."""
@@ -131,7 +131,7 @@ class Inspection:
             topic=topic,
             lag=sum(one.lag for one in rows),
             in_flight=sum(one.in_flight + one.delayed for one in rows),
-            waiting_polls=self._state.waiters.waiting(PollKey(group, topic)),
+            waiting_polls=self._state.long_polls.waiting(PollKey(group, topic)),
             last_receive_ms=0 if last is None else last.at_ms,
         )
 

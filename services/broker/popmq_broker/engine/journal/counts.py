@@ -14,8 +14,8 @@ in the retry topic. So what a group has acked, put into the dead letters or filt
 from typing import NamedTuple
 
 from popmq_broker.core.groups.offsets import QueueKey
+from popmq_broker.core.leases.fifo_queue import FifoQueue
 from popmq_broker.core.leases.leases import GroupQueueState
-from popmq_broker.core.leases.order import FifoQueue
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_common.records.names import (
     DEAD_LETTER_PREFIX,
@@ -101,27 +101,27 @@ def of_queue(state: BrokerState, queue: GroupQueueState) -> MessageCounts:
     leased = len(queue.leases)
     delayed = sum(lease.grant.nack is not None for lease in queue.leases.values())
     held = leased - delayed
-    if queue.order is None:
+    if queue.fifo_queue is None:
         settled = position - first - leased - queue.expired
         return MessageCounts(end - first, settled, end - position, held, delayed, 0, queue.expired)
-    settled, ready = _in_order(queue.order, first, position, end)
-    blocked = queue.order.blocked_count()
+    settled, ready = _in_order(queue.fifo_queue, first, position, end)
+    blocked = queue.fifo_queue.blocked_count()
     settled -= queue.expired
     return MessageCounts(end - first, settled, ready, held, delayed, blocked, queue.expired)
 
 
-def _in_order(order: FifoQueue, first: int, position: int, end: int) -> tuple[int, int]:
+def _in_order(fifo_queue: FifoQueue, first: int, position: int, end: int) -> tuple[int, int]:
     """(settled or expired, ready). After a start the journal may know of messages behind the
     position."""
     known_ahead = settled_ahead = open_before = 0
-    for offset, entry in order.entries.items():
+    for offset, entry in fifo_queue.entries.items():
         if offset >= position:
             known_ahead += 1
             settled_ahead += entry.settled
         else:
             open_before += not entry.settled
     settled = position - first - open_before + settled_ahead
-    return settled, end - position - known_ahead + order.ready_count()
+    return settled, end - position - known_ahead + fifo_queue.ready_count()
 
 
 def _end(state: BrokerState, key: QueueKey) -> int:

@@ -1,4 +1,4 @@
-"""Drafts of the revive topic's records: checkpoints, acks, moves of a position, groups' starts."""
+"""Drafts of the revive topic's records: checkpoints, acks, position changes, groups' starts."""
 
 from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.groups.starts import START_TAG, GroupStart, StartKey, encode, record_key

@@ -91,7 +91,7 @@ class Storing:
 
     def takes(self, queue: GroupQueueState, lease_count: int, invisible_ms: int) -> bool:
         """Whether a pop of this queue goes without a checkpoint for now."""
-        if not self.on or queue.order is not None:
+        if not self.on or queue.fifo_queue is not None:
             return False
         buffer = self._state.buffer
         takes = buffer.takes(queue.unstored, lease_count, invisible_ms)

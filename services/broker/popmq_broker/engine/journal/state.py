@@ -26,7 +26,7 @@ from popmq_broker.core.polls.receives import LastReceives
 from popmq_broker.core.polls.stats import Stats
 from popmq_broker.core.transactions.transaction_table import HalfTable
 from popmq_broker.engine.journal.damage import Damage
-from popmq_broker.engine.journal.wait import LongPolls, PollKey
+from popmq_broker.engine.journal.long_polls import LongPolls, PollKey
 from popmq_broker.store.seek import first_stored_at
 from popmq_broker.store.store import Store
 from popmq_common.errors import GroupNotFound, TopicNotFound
@@ -45,13 +45,13 @@ class BrokerState:
     store: Store
     clock: Clock
     log: Log
-    waiters: LongPolls
+    long_polls: LongPolls
     portions: Portions = field(default_factory=Portions)
     locks: Locks = field(default_factory=Locks)
     members: Members = field(default_factory=Members)
     queue_locks: QueueLocks = field(init=False)
     pullers: Pullers = field(default_factory=Pullers)
-    pulls: LongPolls = field(init=False)
+    waiting_pulls: LongPolls = field(init=False)
     """Pulls that wait, each by itself."""
     stats: Stats = field(default_factory=Stats)
     receives: LastReceives = field(default_factory=LastReceives)
@@ -74,7 +74,7 @@ class BrokerState:
     """What of the catalog changed since its file was written, and where in the log that begins."""
     timer_topic_seen: int = 0
     """How far the timer's topic was looked through for leases of RocketMQ's."""
-    needs: dict[str, Callable[[], int | None]] = field(default_factory=dict)
+    retention_holds: dict[str, Callable[[], int | None]] = field(default_factory=dict)
     """Who keeps retention from deleting: name → lowest log offset that is still needed, if any."""
     starts: dict[StartKey, GroupStart] = field(default_factory=dict)
     """Where groups started, as told by their first receive."""
@@ -89,7 +89,7 @@ class BrokerState:
 
     def __post_init__(self) -> None:
         config = self.config
-        self.pulls = LongPolls(config.waiting_polls_max)
+        self.waiting_pulls = LongPolls(config.waiting_polls_max)
         self.damage = Damage(self.store, self.log)
         self.queue_locks = QueueLocks(config.queue_lock_ms)
         self.buffer = GrantBuffer(
@@ -189,10 +189,10 @@ class BrokerState:
         if not lease.grant.stored:
             queue.advance(queue.needed_from)
 
-    def wake_for_order(self, queue: GroupQueueState) -> None:
+    def wake_for_fifo(self, queue: GroupQueueState) -> None:
         """What was settled or came back may have held up others of its message group."""
-        if queue.order is not None and queue.order.has_ready:
-            self.waiters.wake_next(PollKey(queue.key.group, queue.key.topic))
+        if queue.fifo_queue is not None and queue.fifo_queue.has_ready:
+            self.long_polls.wake_next(PollKey(queue.key.group, queue.key.topic))
 
     def close(self, leases: Iterable[Lease]) -> None:
         """Their checkpoints are not needed any more, or need not be written any more."""

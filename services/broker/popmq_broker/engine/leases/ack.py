@@ -21,7 +21,7 @@ from popmq_broker.core.leases.nack import Nack
 from popmq_broker.engine.journal import journal
 from popmq_broker.engine.journal.pop_buffer import append_behind, before_end
 from popmq_broker.engine.journal.state import BrokerState
-from popmq_broker.engine.leases.prolong import prolong, prolonging
+from popmq_broker.engine.leases.extend_lease import extend_leases, extension
 from popmq_broker.engine.leases.revive import Revive
 from popmq_common.errors import Corrupt
 from popmq_common.records import properties as names
@@ -172,7 +172,7 @@ class Ack:
         for queue, offset, _ in held:
             state.settle(queue, offset, LeaseOutcome.ALREADY_ACKED)
         for queue in dict.fromkeys(queue for queue, _, _ in held):
-            state.wake_for_order(queue)
+            state.wake_for_fifo(queue)
         return bool(drafts)
 
     def _change_again(
@@ -186,10 +186,10 @@ class Ack:
             shorter.changed_from = old.changed_from
             return shorter
         longer = replace(old, invisible_ms=now_ms + invisible_ms - old.pop_time_ms)
-        draft = prolonging(state, queue, longer, [offset], now_ms)
+        draft = extension(state, queue, longer, [offset], now_ms)
         (place,) = state.store.append([draft], now_ms, system=True)
         longer.revive_offset = place.queue_offset
-        prolong(state, queue, longer, [offset])
+        extend_leases(state, queue, longer, [offset])
         self._revive.look_again()
         return longer
 
@@ -205,7 +205,7 @@ class Ack:
         state = self._state
         old = queue.leases[offset]
         now_ms = max(now_ms, old.grant.pop_time_ms)
-        entry = None if queue.order is None else queue.order.entries[offset]
+        entry = None if queue.fifo_queue is None else queue.fifo_queue.entries[offset]
         new = Grant(
             start_offset=offset,
             pop_time_ms=now_ms,
@@ -236,7 +236,7 @@ class Ack:
         state.close([queue.leases[offset]])
         lease = old._replace(grant=new)
         state.leases.add(queue, {offset: lease})
-        if queue.order is not None and entry is not None:
-            queue.order.hold(entry, lease, attempt_id=checkpoint.attempt_id, counted=False)
+        if queue.fifo_queue is not None and entry is not None:
+            queue.fifo_queue.hold(entry, lease, attempt_id=checkpoint.attempt_id, counted=False)
         self._revive.look_again()
         return new

@@ -3,12 +3,12 @@
 A nack that waits for its delay is a new lease one generation higher, of which nobody gets a handle:
 journaled as a change is, with the kind and the reason in the checkpoint. When it is due the revival
 does what the kind says. A fatal one, a counted one after the last attempt, and an uncounted one
-after the last hand-out, goes to the dead letters at once.
+after the last delivery, goes to the dead letters at once.
 """
 
 from popmq_broker.core.leases.leases import GroupQueueState, LeaseOutcome
 from popmq_broker.core.leases.nack import Nack, NackKind, clean_reason
-from popmq_broker.core.retries.hand_outs import why_dead
+from popmq_broker.core.retries.deliveries import why_dead
 from popmq_broker.core.retries.retry_policy import DELAY_MS_MAX
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_broker.engine.leases.ack import OUTCOMES, Ack

@@ -13,8 +13,8 @@ from popmq_broker.core.filters.filter import Filter
 from popmq_broker.core.groups.starts import StartKey
 from popmq_broker.core.leases import checkpoint as ck
 from popmq_broker.core.polls.receives import LastReceive
+from popmq_broker.engine.journal.long_polls import PollDeadline, PollKey
 from popmq_broker.engine.journal.state import BrokerState
-from popmq_broker.engine.journal.wait import Patience, PollKey
 from popmq_broker.engine.leases.pop import Pop, PoppedMessages, reply_of, wanted_by
 from popmq_common.errors import BadRequest, NoPermission, StartNotFixed
 from popmq_internal.v1 import link_pb2 as link
@@ -28,7 +28,7 @@ class Polls:
     def __init__(self, state: BrokerState, pop: Pop) -> None:
         self._state = state
         self._pop = pop
-        self._polls: dict[int, tuple[PollKey, Patience]] = {}
+        self._polls: dict[int, tuple[PollKey, PollDeadline]] = {}
         """Those under way that their proxies may cut short, by the number that the proxy gave."""
 
     async def pop(self, request: link.Pop) -> link.PopReply:
@@ -41,12 +41,12 @@ class Polls:
         key = PollKey(request.group, request.topic)
         self._note(request, wanted)
         loop = asyncio.get_running_loop()
-        patience = Patience(loop.time() + request.poll_ms / 1000)
+        deadline = PollDeadline(loop.time() + request.poll_ms / 1000)
         if not request.poll_id:
-            return await self._pop_within(request, wanted, key, patience)
-        self._polls[request.poll_id] = key, patience
+            return await self._pop_within(request, wanted, key, deadline)
+        self._polls[request.poll_id] = key, deadline
         try:
-            return await self._pop_within(request, wanted, key, patience)
+            return await self._pop_within(request, wanted, key, deadline)
         finally:
             self._polls.pop(request.poll_id, None)
 
@@ -54,7 +54,7 @@ class Polls:
         """It is answered at once with what there is; nothing happens to one that was answered."""
         found = self._polls.get(request.poll_id)
         if found is not None:
-            self._state.waiters.cut_short(*found)
+            self._state.long_polls.cut_short(*found)
         return link.Done()
 
     async def watch(self, request: link.Watch) -> link.Done:
@@ -65,21 +65,23 @@ class Polls:
         """
         self._check_readable(request.group, request.topic)
         wanted = wanted_by(request.filter_kind, request.filter_expression)
-        await self._state.waiters.watch(PollKey(request.group, request.topic), wanted)
+        await self._state.long_polls.watch(PollKey(request.group, request.topic), wanted)
         return link.Done()
 
     async def pass_on(self, request: link.PassOn) -> link.Done:
         """Who was told by `watch` has no poll for it any more: somebody else looks."""
-        self._state.waiters.wake_next(PollKey(request.group, request.topic))
+        self._state.long_polls.wake_next(PollKey(request.group, request.topic))
         return link.Done()
 
     async def _pop_within(
-        self, request: link.Pop, wanted: Filter, key: PollKey, patience: Patience
+        self, request: link.Pop, wanted: Filter, key: PollKey, deadline: PollDeadline
     ) -> link.PopReply:
         loop = asyncio.get_running_loop()
-        waiters = self._state.waiters
-        if request.poll_ms and waiters.gathers(key):
-            await waiters.wait(key, wanted, request.poll_ms / 1000, looked=False, patience=patience)
+        long_polls = self._state.long_polls
+        if request.poll_ms and long_polls.lingers(key):
+            await long_polls.wait(
+                key, wanted, request.poll_ms / 1000, looked=False, deadline=deadline
+            )
             self._check(request)
         waited = False
         while True:
@@ -87,11 +89,11 @@ class Polls:
             taken = self._pop.take(request, wanted)
             self._state.portions.use(taken.size_bytes)
             if taken.count and taken.more:
-                waiters.wake_next(key)
+                long_polls.wake_next(key)
             if taken.end_offset is not None:
                 await self._durable(taken)
-            for pick in taken.picks:
-                pick.queue.advance(min(pick.next_offset, pick.queue.needed_from))
+            for scan in taken.scans:
+                scan.queue.advance(min(scan.next_offset, scan.queue.needed_from))
             if taken.count:
                 self._state.stats.popped[request.topic, request.group] += taken.count
                 return reply_of(taken, request, self._state.config.name)
@@ -101,15 +103,17 @@ class Polls:
             if taken.end_offset is not None:  # something may have come while the disk was awaited
                 continue
             if taken.more:  # everything looked at was filtered out, and there is more
-                if loop.time() > patience.deadline_s + SCAN_PAST_POLL_S:
-                    waiters.wake_next(key)  # it, or the next poll, goes on where this one stopped
+                if loop.time() > deadline.deadline_s + SCAN_PAST_POLL_S:
+                    long_polls.wake_next(
+                        key
+                    )  # it, or the next poll, goes on where this one stopped
                     return link.PopReply()
                 await self._let_others_run(key)
                 continue
-            remaining_s = patience.deadline_s - loop.time()
+            remaining_s = deadline.deadline_s - loop.time()
             if remaining_s <= 0:
                 return link.PopReply()
-            if not await waiters.wait(key, wanted, remaining_s, again=waited, patience=patience):
+            if not await long_polls.wait(key, wanted, remaining_s, again=waited, deadline=deadline):
                 return link.PopReply()
             waited = True
             self._check(request)
@@ -125,7 +129,7 @@ class Polls:
         try:
             waited = await self._state.portions.wait()
         except asyncio.CancelledError:  # somebody else must look at what this one was woken for
-            self._state.waiters.wake_next(key)
+            self._state.long_polls.wake_next(key)
             raise
         if waited:
             self._check(request)
@@ -134,7 +138,7 @@ class Polls:
         try:
             await asyncio.sleep(0)
         except asyncio.CancelledError:  # somebody else must look at the rest
-            self._state.waiters.wake_next(key)
+            self._state.long_polls.wake_next(key)
             raise
 
     def _check(self, request: link.Pop) -> Filter:

@@ -17,13 +17,13 @@ from popmq_broker.core.filters.filter import Filter, parse_tags
 from popmq_broker.core.filters.sql_filter import parse_sql
 from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.leases import checkpoint as ck
+from popmq_broker.core.leases.fifo_queue import FifoQueue
 from popmq_broker.core.leases.grant import NOT_STORED, Grant, Lease
 from popmq_broker.core.leases.leases import GroupQueueState
-from popmq_broker.core.leases.order import FifoQueue
 from popmq_broker.engine.journal import journal
 from popmq_broker.engine.journal.pop_buffer import Storing, append_behind, before_pop
 from popmq_broker.engine.journal.state import BrokerState
-from popmq_broker.engine.leases.pick import Pick, again, scan, scan_in_order
+from popmq_broker.engine.leases.queue_scan import QueueScan, scan_again, scan_fifo, scan_queue
 from popmq_broker.engine.leases.revive import Revive
 from popmq_broker.store.store import Appended, Draft
 from popmq_common.errors import TooManyInFlight
@@ -40,7 +40,7 @@ UNDURABLE_BYTES_MAX = 32 << 20  # of all that wait for the disk; then each gets 
 
 @dataclass(slots=True)
 class PoppedMessages:
-    picks: list[Pick]
+    scans: list[QueueScan]
     pop_time_ms: int
     revive_queue: int
     end_offset: int | None  # of the journal's records; None: nothing was journaled
@@ -49,11 +49,11 @@ class PoppedMessages:
 
     @property
     def count(self) -> int:
-        return sum(len(pick.offsets) for pick in self.picks)
+        return sum(len(scan.offsets) for scan in self.scans)
 
     @property
     def size_bytes(self) -> int:
-        return sum(pick.bytes_taken for pick in self.picks)
+        return sum(scan.bytes_taken for scan in self.scans)
 
 
 class Pop:
@@ -71,8 +71,8 @@ class Pop:
         now_ms = state.clock.now_ms()
         revive_queue = self._turn % state.config.revive_queues
         self._turn += 1
-        picks, capped = self._pick(request, wanted)
-        got = sum(len(pick.offsets) for pick in picks)
+        scans, capped = self._scan_queues(request, wanted)
+        got = sum(len(scan.offsets) for scan in scans)
         if capped and not got:
             raise TooManyInFlight(
                 group=request.group,
@@ -81,32 +81,32 @@ class Pop:
                 limit=state.config.in_flight_max,
             )
         # Pops before a queue's fence are void; one of the same moment must not be taken for such.
-        now_ms = max([now_ms, *(pick.queue.fenced_ms for pick in picks)])
-        appended = self._journal(picks, request, now_ms, revive_queue)
-        self._apply(picks, appended, request, now_ms, revive_queue)
+        now_ms = max([now_ms, *(scan.queue.fenced_ms for scan in scans)])
+        appended = self._journal(scans, request, now_ms, revive_queue)
+        self._apply(scans, appended, request, now_ms, revive_queue)
         end_offset = appended[-1].end_offset if appended else None
-        more = any(pick.more for pick in picks)
-        damaged = any(pick.damaged for pick in picks)
-        return PoppedMessages(picks, now_ms, revive_queue, end_offset, more, damaged)
+        more = any(scan.more for scan in scans)
+        damaged = any(scan.damaged for scan in scans)
+        return PoppedMessages(scans, now_ms, revive_queue, end_offset, more, damaged)
 
     def give_back(self, taken: PoppedMessages) -> None:
         """Nobody will get these: visible again at once."""
-        for pick in taken.picks:
-            self._revive.give_back(pick.queue, pick.offsets, taken.pop_time_ms)
+        for scan in taken.scans:
+            self._revive.give_back(scan.queue, scan.offsets, taken.pop_time_ms)
 
     def _room_bytes(self, request: link.Pop) -> int:
         """Of what one pop gives; the first message always fits."""
         asked = request.bytes_max or REPLY_BYTES_MAX
         return max(1, min(asked, REPLY_BYTES_MAX, UNDURABLE_BYTES_MAX - self.undurable_bytes))
 
-    def _pick(self, request: link.Pop, wanted: Filter) -> tuple[list[Pick], int]:
-        """Picks by queue, and how many messages are in flight where the cap was reached."""
+    def _scan_queues(self, request: link.Pop, wanted: Filter) -> tuple[list[QueueScan], int]:
+        """Scans by queue, and how many messages are in flight where the cap was reached."""
         state = self._state
         answered = self._answered(request)
         if answered or request.held_only:
             return answered, 0
         capped = 0
-        picks: list[Pick] = []
+        scans: list[QueueScan] = []
         missing = request.batch_size
         room_bytes = self._room_bytes(request)
         for key in self._keys(request):
@@ -127,8 +127,8 @@ class Pop:
             room_bytes -= found.bytes_taken
             if room_bytes <= 0:
                 missing = 0
-            picks.append(found)
-        return picks, capped
+            scans.append(found)
+        return scans, capped
 
     def _look(
         self,
@@ -139,13 +139,13 @@ class Pop:
         wanted: Filter,
         *,
         single: bool,
-    ) -> Pick:
-        if queue.order is None:
-            return scan(self._state, queue, is_new, want, room_bytes, wanted)
-        return scan_in_order(
+    ) -> QueueScan:
+        if queue.fifo_queue is None:
+            return scan_queue(self._state, queue, is_new, want, room_bytes, wanted)
+        return scan_fifo(
             self._state,
             queue,
-            queue.order,
+            queue.fifo_queue,
             is_new=is_new,
             want=want,
             room_bytes=room_bytes,
@@ -153,18 +153,18 @@ class Pop:
             single=single,
         )
 
-    def _answered(self, request: link.Pop) -> list[Pick]:
+    def _answered(self, request: link.Pop) -> list[QueueScan]:
         """What this very receive got before, when its answer was lost: only orders remember."""
         if not request.attempt_id or not self._state.group(request.group).fifo:
             return []
-        picks = []
+        scans = []
         for key in self._keys(request):
             queue = self._state.group_queue(key)
-            if queue is not None and queue.order is not None:
-                held = queue.order.held_by(request.attempt_id)
+            if queue is not None and queue.fifo_queue is not None:
+                held = queue.fifo_queue.held_by(request.attempt_id)
                 if held:
-                    picks.append(again(self._state, queue, queue.order, held))
-        return picks
+                    scans.append(scan_again(self._state, queue, queue.fifo_queue, held))
+        return scans
 
     def _keys(self, request: link.Pop) -> list[QueueKey]:
         topic = self._state.topic(request.topic)
@@ -181,46 +181,46 @@ class Pop:
         return keys
 
     def _journal(
-        self, picks: list[Pick], request: link.Pop, now_ms: int, revive_queue: int
+        self, scans: list[QueueScan], request: link.Pop, now_ms: int, revive_queue: int
     ) -> list[Appended]:
         """One checkpoint of each queue that gave something and is not buffered."""
         drafts, ahead = [], []
         buffering = 0
-        for pick in picks:
-            count = len(pick.offsets)
+        for scan in scans:
+            count = len(scan.offsets)
             # What a client's signs of life renew is journaled: it may be held for long.
             may_wait = count > 0 and not request.auto_renew
             if may_wait and self._storing.takes(
-                pick.queue, buffering + count, request.invisible_ms
+                scan.queue, buffering + count, request.invisible_ms
             ):
-                pick.buffered = True
+                scan.buffered = True
                 buffering += count
-            elif count or pick.marks_start:
-                ahead += before_pop(pick.queue)
-                drafts.append(self._draft(pick, request, now_ms, revive_queue))
+            elif count or scan.marks_start:
+                ahead += before_pop(scan.queue)
+                drafts.append(self._draft(scan, request, now_ms, revive_queue))
         return append_behind(self._state, ahead, drafts, now_ms) if drafts else []
 
     def _draft(
         self,
-        pick: Pick,
+        scan: QueueScan,
         request: link.Pop,
         now_ms: int,
         revive_queue: int,
     ) -> Draft:
         record = ck.Checkpoint(
-            topic=pick.queue.key.topic,
-            group=pick.queue.key.group,
-            queue_id=pick.queue.key.queue_id,
-            start_offset=QueueOffset(pick.start),
-            offsets=tuple(pick.offsets),
+            topic=scan.queue.key.topic,
+            group=scan.queue.key.group,
+            queue_id=scan.queue.key.queue_id,
+            start_offset=QueueOffset(scan.start),
+            offsets=tuple(scan.offsets),
             pop_time_ms=now_ms,
             invisible_ms=request.invisible_ms,
             broker=self._state.config.name,
-            generation=pick.generation,
-            attempts=tuple(pick.attempts),
-            handed_out=tuple(pick.handed_out),
-            attempt_id=request.attempt_id if pick.attempts else "",
-            reasons=tuple(pick.reasons),
+            generation=scan.generation,
+            attempts=tuple(scan.attempts),
+            handed_out=tuple(scan.handed_out),
+            attempt_id=request.attempt_id if scan.attempts else "",
+            reasons=tuple(scan.reasons),
             client_id=request.client_id if request.auto_renew else "",
             renew_ms=request.invisible_ms if request.auto_renew else 0,
         )
@@ -228,7 +228,7 @@ class Pop:
 
     def _apply(
         self,
-        picks: list[Pick],
+        scans: list[QueueScan],
         appended: list[Appended],
         request: link.Pop,
         now_ms: int,
@@ -236,47 +236,47 @@ class Pop:
     ) -> None:
         state = self._state
         places = iter(appended)
-        for pick in picks:
-            queue = pick.queue
-            if pick.is_new:
+        for scan in scans:
+            queue = scan.queue
+            if scan.is_new:
                 state.leases.queues[queue.key] = queue
-            queue.position = pick.next_offset
+            queue.position = scan.next_offset
             state.close(queue.pass_settled())
-            if pick.marks_start:
+            if scan.marks_start:
                 next(places)
-            if not pick.offsets:
+            if not scan.offsets:
                 continue
-            revive_offset = NOT_STORED if pick.buffered else next(places).queue_offset
+            revive_offset = NOT_STORED if scan.buffered else next(places).queue_offset
             grant = Grant(
-                start_offset=pick.start,
+                start_offset=scan.start,
                 pop_time_ms=now_ms,
                 invisible_ms=request.invisible_ms,
                 revive_queue=revive_queue,
                 revive_offset=revive_offset,
-                generation=pick.generation,
+                generation=scan.generation,
                 client_id=request.client_id if request.auto_renew else "",
                 renew_ms=request.invisible_ms if request.auto_renew else 0,
             )
-            if pick.buffered:
-                self._storing.add(queue, grant, tuple(pick.offsets), pick.start)
+            if scan.buffered:
+                self._storing.add(queue, grant, tuple(scan.offsets), scan.start)
             else:
-                state.progress.opened(revive_queue, revive_offset, len(pick.offsets))
+                state.progress.opened(revive_queue, revive_offset, len(scan.offsets))
             leases = {
                 offset: Lease(grant, log_offset, size_bytes)
-                for offset, (log_offset, size_bytes) in zip(pick.offsets, pick.places, strict=True)
+                for offset, (log_offset, size_bytes) in zip(scan.offsets, scan.places, strict=True)
             }
             state.leases.add(queue, leases)
-            if queue.order is not None:
-                self._hold(queue.order, pick, leases, request.attempt_id)
-                pick.more = pick.more or queue.order.has_ready
+            if queue.fifo_queue is not None:
+                self._hold(queue.fifo_queue, scan, leases, request.attempt_id)
+                scan.more = scan.more or queue.fifo_queue.has_ready
         self._revive.look_again()
 
     def _hold(
-        self, order: FifoQueue, pick: Pick, leases: dict[int, Lease], attempt_id: str
+        self, fifo_queue: FifoQueue, scan: QueueScan, leases: dict[int, Lease], attempt_id: str
     ) -> None:
         for offset, lease in leases.items():
-            entry = order.entries[offset]
-            older = order.hold(entry, lease, attempt_id=attempt_id, counted=not pick.again)
+            entry = fifo_queue.entries[offset]
+            older = fifo_queue.hold(entry, lease, attempt_id=attempt_id, counted=not scan.again)
             if older is not None:
                 self._state.progress.closed(older)
 
@@ -290,27 +290,27 @@ def wanted_by(kind: "link.FilterKind.ValueType", expression: str) -> Filter:
 
 def reply_of(taken: PoppedMessages, request: link.Pop, broker: str) -> link.PopReply:
     reply = link.PopReply()
-    for pick in taken.picks:
-        if not pick.offsets:
+    for scan in taken.scans:
+        if not scan.offsets:
             continue
         first = Receipt(
-            start_offset=pick.start,
+            start_offset=scan.start,
             pop_time_ms=taken.pop_time_ms,
             invisible_ms=request.invisible_ms,
             revive_queue=taken.revive_queue,
-            retry_mark=0 if pick.queue.key.topic == request.topic else 1,
+            retry_mark=0 if scan.queue.key.topic == request.topic else 1,
             broker=broker,
-            queue_id=pick.queue.key.queue_id,
+            queue_id=scan.queue.key.queue_id,
             queue_offset=0,
             log_offset=0,
-            generation=pick.generation,
+            generation=scan.generation,
         )
-        log_offsets = [log_offset for log_offset, _ in pick.places]
-        places = list(zip(pick.offsets, log_offsets, strict=True))
+        log_offsets = [log_offset for log_offset, _ in scan.places]
+        places = list(zip(scan.offsets, log_offsets, strict=True))
         handles = receipt.encode_all(first, places, request.group, request.topic)
-        for handle, record in zip(handles, pick.records, strict=True):
+        for handle, record in zip(handles, scan.records, strict=True):
             reply.messages.add(handle=handle, record=record)
         given = reply.messages[-len(handles) :]
-        for message, attempt in zip(given, pick.attempts, strict=False):  # none: not in order
+        for message, attempt in zip(given, scan.attempts, strict=False):  # none: not in order
             message.delivery_attempt = attempt
     return reply

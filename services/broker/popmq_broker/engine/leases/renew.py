@@ -16,7 +16,7 @@ from dataclasses import replace
 from popmq_broker.core.leases.renewal import renewed, returned
 from popmq_broker.engine.catalog.consumers import Consumers
 from popmq_broker.engine.journal.state import BrokerState
-from popmq_broker.engine.leases.prolong import prolong, prolonging
+from popmq_broker.engine.leases.extend_lease import extend_leases, extension
 from popmq_broker.engine.leases.revive import Revive
 from popmq_common.errors import BadRequest
 from popmq_internal.v1 import link_pb2 as link
@@ -58,8 +58,8 @@ class Renew:
                 grant = returned(held.grant, now_ms, state.config.goodbye_grace_ms)
                 leases = {i: queue.leases[i]._replace(grant=grant) for i in held.offsets}
                 state.leases.add(queue, leases)
-                if queue.order is not None:
-                    queue.order.regrant(leases)
+                if queue.fifo_queue is not None:
+                    queue.fifo_queue.regrant(leases)
         self._revive.look_again()
         return link.Done()
 
@@ -74,13 +74,13 @@ class Renew:
         queues = [state.leases.queues[held.key] for held in due]
         grants = [renewed(held.grant, now_ms, lease_ms_max) for held in due]
         drafts = [
-            prolonging(state, queue, grant, held.offsets, now_ms)
+            extension(state, queue, grant, held.offsets, now_ms)
             for queue, grant, held in zip(queues, grants, due, strict=True)
         ]
         appended = state.store.append(drafts, now_ms, system=True)
         for queue, grant, held, place in zip(queues, grants, due, appended, strict=True):
             grant = replace(grant, revive_offset=place.queue_offset)
-            prolong(state, queue, grant, held.offsets)
+            extend_leases(state, queue, grant, held.offsets)
             state.stats.renewed[queue.key.topic, queue.key.group] += len(held.offsets)
         self._revive.look_again()
         return appended[-1].end_offset

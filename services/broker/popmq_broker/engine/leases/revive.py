@@ -13,11 +13,11 @@ not read back (docs/decisions/0002-leases-and-journal.md).
 import asyncio
 from collections.abc import Iterable
 
+from popmq_broker.core.leases.fifo_queue import FifoEntry, FifoQueue
 from popmq_broker.core.leases.grant import Lease
 from popmq_broker.core.leases.leases import Due, GroupQueueState, LeaseOutcome
 from popmq_broker.core.leases.nack import NackKind
-from popmq_broker.core.leases.order import FifoEntry, FifoQueue
-from popmq_broker.core.retries.hand_outs import handed_out, why_dead
+from popmq_broker.core.retries.deliveries import handed_out, why_dead
 from popmq_broker.core.retries.retry import Copy, dead_letter, retry_or_dead_letter
 from popmq_broker.core.store.damage import Passer
 from popmq_broker.engine.catalog.topics import Topics
@@ -102,8 +102,8 @@ class Revive:
 
     def deliveries(self, queue: GroupQueueState, queue_offset: int) -> tuple[int, int]:
         """Of a leased message: (attempts, how often it was handed out), this time included."""
-        if queue.order is not None:
-            entry = queue.order.entries[queue_offset]
+        if queue.fifo_queue is not None:
+            entry = queue.fifo_queue.entries[queue_offset]
             return entry.attempts, entry.handed_out
         lease = queue.leases[queue_offset]
         try:
@@ -120,7 +120,7 @@ class Revive:
         ahead = before_end(queue, [lease])
         appended = append_behind(state, ahead, drafts, state.clock.now_ms())
         self._settle(queue, [(queue_offset, lease)])
-        state.wake_for_order(queue)
+        state.wake_for_fifo(queue)
         return appended[-1].end_offset
 
     def _dead_letter(
@@ -129,7 +129,7 @@ class Revive:
         """The pair that ends the lease; the ack record alone when the message is gone."""
         state = self._state
         drafts = []
-        entry = None if queue.order is None else queue.order.entries[queue_offset]
+        entry = None if queue.fifo_queue is None else queue.fifo_queue.entries[queue_offset]
         record = self._read(queue, queue_offset, lease)
         if record is not None:
             group, topic = queue.key.group, consumed_topic(queue.key)
@@ -203,8 +203,8 @@ class Revive:
         """Append the pairs of these leases in one go, then end them. Raises `DiskFull`."""
         if not leases:
             return
-        if queue.order is not None:
-            self._end_in_order(queue, queue.order, leases, counted=counted)
+        if queue.fifo_queue is not None:
+            self._end_in_order(queue, queue.fifo_queue, leases, counted=counted)
             return
         state = self._state
         drafts: list[Draft] = []
@@ -227,7 +227,7 @@ class Revive:
         self._settle(queue, leases)
 
     def end_gone(self, queue: GroupQueueState) -> None:
-        """End the leases of messages that retention has deleted: nothing can come again.
+        """End the leases of messages that retention has deleted: nothing can be redelivered.
 
         Raises `DiskFull`; then they end when their time is over.
         """
@@ -248,7 +248,7 @@ class Revive:
     def _end_in_order(
         self,
         queue: GroupQueueState,
-        order: FifoQueue,
+        fifo_queue: FifoQueue,
         leases: list[tuple[int, Lease]],
         *,
         counted: bool,
@@ -261,7 +261,8 @@ class Revive:
         dead = {
             offset: reason
             for offset, lease in leases
-            if (reason := self._why_dead(queue, order.entries[offset], lease, counted)) is not None
+            if (reason := self._why_dead(queue, fifo_queue.entries[offset], lease, counted))
+            is not None
         }
         drafts: list[Draft] = []
         for offset, lease in leases:
@@ -276,16 +277,16 @@ class Revive:
                 again_counted = counted and _counts(lease)
                 state.leases.end(queue, offset, LeaseOutcome.EXPIRED)
                 reason = _reason(lease) if again_counted else ""
-                order.give_back(offset, counted=again_counted, reason=reason)
+                fifo_queue.give_back(offset, counted=again_counted, reason=reason)
                 state.stats.revived[queue.key.topic, queue.key.group] += again_counted
                 if not again_counted:
-                    tell_often(state, queue.key, lease, order.entries[offset].handed_out)
-        state.wake_for_order(queue)
+                    tell_often(state, queue.key, lease, fifo_queue.entries[offset].handed_out)
+        state.wake_for_fifo(queue)
 
     def _why_dead(
         self, queue: GroupQueueState, entry: FifoEntry, lease: Lease, counted: bool
     ) -> str | None:
-        """Why a FIFO group gives up a message whose lease ends; None: it comes again."""
+        """Why a FIFO group gives up a message whose lease ends; None: it is redelivered."""
         group = self._state.groups[queue.key.group]
         if self._is_gone(lease):
             return ""

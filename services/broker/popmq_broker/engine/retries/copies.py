@@ -3,7 +3,7 @@ message that is given back again and again."""
 
 from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.leases.grant import Lease
-from popmq_broker.core.retries.hand_outs import WARNED_EVERY
+from popmq_broker.core.retries.deliveries import WARNED_EVERY
 from popmq_broker.core.retries.retry import Copy
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_broker.store.queues.drafts import copy_of

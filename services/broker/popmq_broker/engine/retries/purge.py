@@ -56,6 +56,6 @@ class Purge:
             if key == QueueKey(key.group, topic, 0) and queue.position < until
         }
         floors = {LOG_END: state.store.log_end, 0: until}
-        self._catalog.change(Change(CatalogKind.FLOORS, topic, floors), moves=behind)
+        self._catalog.change(Change(CatalogKind.FLOORS, topic, floors), positions=behind)
         for key in behind:
             state.pullers.forget(key)

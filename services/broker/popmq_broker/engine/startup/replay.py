@@ -1,7 +1,7 @@
 """Start: what the files say about topics, groups, positions and leases.
 
 The offsets file gives the positions as they were when it was written. The revive topic, read from
-where that file says, adds everything since: checkpoints make leases and move positions, acks end
+where that file says, adds everything since: checkpoints make leases and set positions, acks end
 leases. The records of all revive queues are taken in the order of the log, so what happened later
 wins.
 """
@@ -14,15 +14,15 @@ from popmq_broker.core.groups import offsets, starts
 from popmq_broker.core.groups.offsets import OffsetTable, QueueKey
 from popmq_broker.core.groups.starts import GroupStart, StartKey
 from popmq_broker.core.leases import checkpoint as ck
+from popmq_broker.core.leases.fifo_queue import FifoEntry, FifoQueue
 from popmq_broker.core.leases.grant import Grant, Lease
 from popmq_broker.core.leases.leases import GroupQueueState, LeaseOutcome
-from popmq_broker.core.leases.order import FifoEntry, FifoQueue
 from popmq_broker.core.store.damage import Passer
 from popmq_broker.core.store.queue_entry import QueueEntry, tag_of
 from popmq_broker.engine.groups.offsets import OFFSETS_FILE
-from popmq_broker.engine.journal.moves import FORGET
+from popmq_broker.engine.journal.position_changes import FORGET
 from popmq_broker.engine.journal.state import LOG_END, BrokerState
-from popmq_broker.engine.leases.pick import message_group_of
+from popmq_broker.engine.leases.queue_scan import message_group_of
 from popmq_broker.engine.startup import catalog_replay
 from popmq_broker.engine.transactions import transaction_replay
 from popmq_broker.store.seek import entries_from
@@ -55,8 +55,8 @@ def load(state: BrokerState) -> bool:
     for queue in state.leases.queues.values():
         _begin_at_oldest(state, queue)
         queue.committed = queue.position
-        if queue.order is not None:
-            queue.position = queue.order.end_of_known(queue.position)
+        if queue.fifo_queue is not None:
+            queue.position = queue.fifo_queue.end_of_known(queue.position)
             state.close(queue.pass_settled())
     transaction_replay.load(state, table)
     state.log.info("leases.replayed", records=replayed, live=state.leases.live_count)
@@ -77,7 +77,7 @@ def _lower_floors(state: BrokerState) -> bool:
 
 
 def _leave_deleted_topics(state: BrokerState) -> None:
-    """A crash may have kept the end of a topic and not the moves behind it."""
+    """A crash may have kept the end of a topic and not the position changes behind it."""
     for queue in state.leases.queues.values():
         floor = state.floor(queue.key.topic, queue.key.queue_id)
         if queue.position < floor:
@@ -112,8 +112,10 @@ def _replay(state: BrokerState, table: OffsetTable) -> int:
                 _apply_checkpoint(state, checkpoint, revive_queue, revive_offset)
             else:
                 if revive_queue == 0:
-                    state.progress.moved(revive_offset, entry.log_offset)
-                _apply_move(state, checkpoint, table if entry.log_offset < table.log_end else None)
+                    state.progress.position_changed(revive_offset, entry.log_offset)
+                _apply_position_change(
+                    state, checkpoint, table if entry.log_offset < table.log_end else None
+                )
         elif tag in (ck.ACK_TAG, ck.BATCH_ACK_TAG):
             _apply_ack(state, ck.decode_ack(record.body, where=where))
         elif tag == starts.START_TAG and entry.log_offset >= table.log_end:
@@ -137,7 +139,7 @@ def _apply_checkpoint(
     if queue is None:
         queue = state.new_group_queue(key, checkpoint.start_offset)
         state.leases.queues[key] = queue
-    if queue.order is None:
+    if queue.fifo_queue is None:
         queue.position = max(queue.position, checkpoint.next_offset)
     grant = Grant(
         start_offset=checkpoint.start_offset,
@@ -152,14 +154,14 @@ def _apply_checkpoint(
     )
     leases = {}
     for offset in checkpoint.offsets:
-        if queue.order is not None and offset < queue.position:
+        if queue.fifo_queue is not None and offset < queue.position:
             continue  # settled before the offsets were written
         entries = state.store.entries(key.topic, key.queue_id, offset, 1)
         if not entries:  # retention has deleted it: as good as done
             continue
         leases[offset] = Lease(grant, entries[0].log_offset, entries[0].size_bytes)
-    if queue.order is not None:
-        _hold_in_order(state, queue, queue.order, checkpoint, leases)
+    if queue.fifo_queue is not None:
+        _hold_in_order(state, queue, queue.fifo_queue, checkpoint, leases)
     state.progress.opened(revive_queue, revive_offset, len(leases))
     for offset in leases:
         older = queue.leases.get(offset)
@@ -171,7 +173,7 @@ def _apply_checkpoint(
 
 def _changed_from(queue: GroupQueueState, older: Grant, newer: Grant) -> tuple[int, int] | None:
     """In a FIFO group the next delivery is a generation of the same place, not a change alone."""
-    if newer.nack is not None or queue.order is not None:
+    if newer.nack is not None or queue.fifo_queue is not None:
         return None
     if newer.generation == older.generation:
         return older.changed_from
@@ -183,7 +185,7 @@ def _changed_from(queue: GroupQueueState, older: Grant, newer: Grant) -> tuple[i
 def _hold_in_order(
     state: BrokerState,
     queue: GroupQueueState,
-    order: FifoQueue,
+    fifo_queue: FifoQueue,
     checkpoint: ck.Checkpoint,
     leases: dict[int, Lease],
 ) -> None:
@@ -192,7 +194,7 @@ def _hold_in_order(
     handed_out = dict(zip(checkpoint.offsets, checkpoint.handed_out, strict=False))
     reasons = dict(zip(checkpoint.offsets, checkpoint.reasons, strict=False))
     for offset, lease in list(leases.items()):
-        entry = order.entries.get(offset)
+        entry = fifo_queue.entries.get(offset)
         if entry is None:
             try:
                 record = state.store.read(lease.log_offset, lease.size_bytes)
@@ -204,20 +206,22 @@ def _hold_in_order(
                 continue
             name = message_group_of(record)
             entry = FifoEntry(offset, name, lease.log_offset, lease.size_bytes)
-            order.found(entry)
-        order.hold(entry, lease, attempt_id=checkpoint.attempt_id, counted=False)
+            fifo_queue.found(entry)
+        fifo_queue.hold(entry, lease, attempt_id=checkpoint.attempt_id, counted=False)
         entry.attempts = attempts.get(offset, 1)
         entry.handed_out = handed_out.get(offset, 1)
         entry.reason = reasons.get(offset, "")
 
 
-def _apply_move(state: BrokerState, move: ck.Checkpoint, saved: OffsetTable | None) -> None:
-    """Void the leases before the move and take its position.
+def _apply_position_change(
+    state: BrokerState, change: ck.Checkpoint, saved: OffsetTable | None
+) -> None:
+    """Void the leases before the change and take its position.
 
     `saved`: the offsets file is younger and knows better; a queue that is not in it was forgotten.
     """
-    key = QueueKey(move.group, move.topic, move.queue_id)
-    to: int | None = move.start_offset
+    key = QueueKey(change.group, change.topic, change.queue_id)
+    to: int | None = change.start_offset
     if saved is not None:
         to = saved.offsets.get(key)
     queue = state.leases.queues.get(key)

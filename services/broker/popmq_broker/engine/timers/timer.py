@@ -36,9 +36,9 @@ SPREAD_MAX: Final = 1_024
 PAUSE_MS: Final = 100
 """After the disk took nothing; doubled each time it fails again."""
 PAUSE_MS_MAX: Final = 30_000
-GATHER_MS: Final = 3
+LINGER_MS: Final = 3
 """From one batch to the next, unless there is more than one of them."""
-GATHER_MANY_MS: Final = 10
+LINGER_MANY_MS: Final = 10
 """The same after a batch of at least `MANY`: the fdatasync of each costs as much as ten of them."""
 MANY: Final = 16
 IDLE_MS_MAX: Final = 1_000
@@ -61,7 +61,7 @@ class Timers:
         self._changed = asyncio.Event()
         self._wake_ms = 0
         """Until when it sleeps."""
-        self._gather_ms = 0
+        self._linger_ms = 0
         self._pause_ms = PAUSE_MS
         self._paused_until_ms: int | None = None
 
@@ -87,7 +87,7 @@ class Timers:
         properties = timer.parked(draft.properties, draft.topic, draft.queue_id, due_ms)
         return draft._replace(topic=TIMER_TOPIC, queue_id=0, properties=properties)
 
-    def took(self, drafts: Sequence[Draft], places: Sequence[Appended]) -> None:
+    def on_appended(self, drafts: Sequence[Draft], places: Sequence[Appended]) -> None:
         """These have been appended; those of them that are parked wait from when they arrive."""
         for draft, place in zip(drafts, places, strict=True):
             if draft.topic == TIMER_TOPIC:
@@ -153,7 +153,7 @@ class Timers:
             return False
         self._pause_ms, self._paused_until_ms = PAUSE_MS, None
         busy = bool(due) or leveled
-        self._gather_ms = (GATHER_MANY_MS if len(due) >= MANY else GATHER_MS) if busy else 0
+        self._linger_ms = (LINGER_MANY_MS if len(due) >= MANY else LINGER_MS) if busy else 0
         self.version += busy
         return leveled or len(due) == BATCH_MAX or not opened
 
@@ -205,13 +205,13 @@ class Timers:
         return max(0, left_ms) if left_ms <= PAUSE_MS_MAX else 0  # the wall clock was set back
 
     async def _idle(self) -> None:
-        """Until the next time; in a steady stream what is due gathers for a moment."""
+        """Until the next time; in a steady stream what is due lingers for a moment."""
         now_ms = self._state.clock.now_ms()
         times = [self.wheel.next_wake_ms(), self.levels.next_due_ms()]
         wait_ms = min((time - now_ms for time in times if time is not None), default=IDLE_MS_MAX)
-        wait_ms = max(wait_ms, self._pause_left_ms(now_ms), self._gather_ms)
+        wait_ms = max(wait_ms, self._pause_left_ms(now_ms), self._linger_ms)
         wait_ms = min(wait_ms, max(IDLE_MS_MAX, self._pause_left_ms(now_ms)))
-        self._wake_ms, self._gather_ms = now_ms + wait_ms, 0
+        self._wake_ms, self._linger_ms = now_ms + wait_ms, 0
         try:
             async with asyncio.timeout(wait_ms / 1000):
                 await self._changed.wait()

@@ -172,5 +172,5 @@ class TimerKeeper:
         except BadRequest as wrong:  # one is as long as a file can hold: it cannot grow
             self._state.log.warning("timers.not_rolled", reason=str(wrong))
             return False
-        self._timers.took(drafts, places)
+        self._timers.on_appended(drafts, places)
         return True

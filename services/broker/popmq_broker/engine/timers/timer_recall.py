@@ -63,7 +63,7 @@ class Recall:
         places = state.store.append([draft], now_ms, system=True)
         for entry in found:
             timers.wheel.remove(entry)
-        timers.took([draft], places)
+        timers.on_appended([draft], places)
         timers.version += 1
         state.stats.timed[request.topic, "recalled"] += len(found)
 

@@ -17,16 +17,16 @@ meanwhile. A crash in the middle may deliver a message twice, and leaves none ou
 import asyncio
 from dataclasses import dataclass, field
 
+from popmq_broker.core.leases.fifo_queue import FifoEntry, FifoQueue
 from popmq_broker.core.leases.grant import Grant
 from popmq_broker.core.leases.leases import GroupQueueState
-from popmq_broker.core.leases.order import FifoEntry, FifoQueue
 from popmq_broker.core.retries.retry import dead_letter, retry_or_dead_letter
 from popmq_broker.core.store.damage import Passer, Queue
 from popmq_broker.core.store.ranges import Range, Ranges
 from popmq_broker.engine.catalog.topics import Topics
 from popmq_broker.engine.journal import journal
 from popmq_broker.engine.journal.state import BrokerState
-from popmq_broker.engine.leases.pick import message_group_of
+from popmq_broker.engine.leases.queue_scan import message_group_of
 from popmq_broker.engine.retries.copies import consumed_topic, copy_draft
 from popmq_broker.engine.timers.timer import Timers
 from popmq_broker.store.store import Draft
@@ -59,29 +59,29 @@ class Rebuilds:
         self._state = state
         self._topics = topics
         self._timers = timers
-        self._told = RebuildProgress()
+        self._progress = RebuildProgress()
         self._task: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
 
     async def rebuild_queue(self, request: link.RebuildQueue) -> link.RebuildQueueReply:
         """Begin one, or tell how far the last is. Raises `BadRequest`, `RebuildRunning`."""
-        queue, told = (request.topic, request.queue_id), self._told
-        if request.begin and not (told.running and told.queue == queue):
-            if told.running:
-                raise RebuildRunning(topic=told.queue[0], queue_id=told.queue[1])
+        queue, progress = (request.topic, request.queue_id), self._progress
+        if request.begin and not (progress.running and progress.queue == queue):
+            if progress.running:
+                raise RebuildRunning(topic=progress.queue[0], queue_id=progress.queue[1])
             if not self._state.store.has_queue(*queue):
                 raise BadRequest(reason=f"topic {queue[0]} has no queue {queue[1]} here")
-            told = self._told = RebuildProgress(queue, running=True)
-            self._task = asyncio.create_task(self._rebuild(told))
+            progress = self._progress = RebuildProgress(queue, running=True)
+            self._task = asyncio.create_task(self._rebuild(progress))
         return link.RebuildQueueReply(
-            running=told.running,
-            topic=told.queue[0],
-            queue_id=told.queue[1],
-            looked_at=told.looked_at,
-            repaired=told.repaired,
-            unreadable=told.unreadable.count,
-            delivered=told.delivered,
-            failure=told.failure,
+            running=progress.running,
+            topic=progress.queue[0],
+            queue_id=progress.queue[1],
+            looked_at=progress.looked_at,
+            repaired=progress.repaired,
+            unreadable=progress.unreadable.count,
+            delivered=progress.delivered,
+            failure=progress.failure,
         )
 
     async def stop(self) -> None:
@@ -99,55 +99,55 @@ class Rebuilds:
                     ranges += table.passed[passer]
                 await self._settle(RebuildProgress(queue), Ranges(ranges))
 
-    async def _rebuild(self, told: RebuildProgress) -> None:
-        log, (topic, queue_id) = self._state.log, told.queue
+    async def _rebuild(self, progress: RebuildProgress) -> None:
+        log, (topic, queue_id) = self._state.log, progress.queue
         try:
             async with self._turn:
-                await self._repair(told)
+                await self._repair(progress)
         except PopMQError as failed:
-            told.failure = str(failed)
+            progress.failure = str(failed)
         except Exception as bug:
-            told.failure = f"an error of the broker: {bug!r}"
+            progress.failure = f"an error of the broker: {bug!r}"
             log.error("queue.rebuild_failed", exc_info=bug)
         finally:
-            told.running = False
+            progress.running = False
         log.warning(
             "queue.rebuilt",
             topic=topic,
             queue_id=queue_id,
-            repaired=told.repaired,
-            unreadable=told.unreadable.count,
-            delivered=told.delivered,
-            failure=told.failure,
+            repaired=progress.repaired,
+            unreadable=progress.unreadable.count,
+            delivered=progress.delivered,
+            failure=progress.failure,
         )
 
-    async def _repair(self, told: RebuildProgress) -> None:
+    async def _repair(self, progress: RebuildProgress) -> None:
         """Raises `DiskFull`."""
-        store, queue = self._state.store, told.queue
+        store, queue = self._state.store, progress.queue
         first, end = store.min_offset(*queue), store.max_offset(*queue)
         log_end = store.visible_end
         damaged = Ranges()
         for run in store.repair.damaged(queue, first, end):
             if isinstance(run, int):
-                told.looked_at = run - first
+                progress.looked_at = run - first
                 await asyncio.sleep(0)
             else:
                 damaged.add(*run)
-        told.looked_at = end - first
+        progress.looked_at = end - first
         for run in damaged:
             for offset in store.repair.repair(queue, run, log_end):
                 if offset is None:
                     await asyncio.sleep(0)
                 else:
-                    told.repaired += 1
-        if told.repaired and not await store.checkpoint():
+                    progress.repaired += 1
+        if progress.repaired and not await store.checkpoint():
             raise DiskFull(path=store.data_dir)
         known = self._state.damage.table.places.get(queue, Ranges())
-        await self._settle(told, Ranges([*damaged, *known]))
+        await self._settle(progress, Ranges([*damaged, *known]))
 
-    async def _settle(self, told: RebuildProgress, damaged: Ranges) -> None:
+    async def _settle(self, progress: RebuildProgress, damaged: Ranges) -> None:
         """What of these can be read is no damage any more, and belongs to who had gone over it."""
-        state, queue = self._state, told.queue
+        state, queue = self._state, progress.queue
         readable = Ranges()
         for run in damaged:
             for offset in range(*run):
@@ -156,19 +156,19 @@ class Rebuilds:
                 if state.store.repair.record(queue, offset) is not None:
                     readable.add(offset, offset + 1)
                 else:
-                    told.unreadable.add(offset, offset + 1)
+                    progress.unreadable.add(offset, offset + 1)
         wrong = Corrupt(path="/".join(map(str, queue)), offset="?", reason="its record is damaged")
-        for run in told.unreadable:
+        for run in progress.unreadable:
             state.damage.tell(queue, run.start, run.end, wrong)
         for passer in state.damage.table.passers(queue):
             if not passer.pulls:
                 for run in readable:
-                    await self._deliver(told, passer, run)
+                    await self._deliver(progress, passer, run)
         for run in readable:
             state.damage.mended(queue, *run)
         await state.damage.saved()
 
-    async def _deliver(self, told: RebuildProgress, passer: Passer, run: Range) -> None:
+    async def _deliver(self, progress: RebuildProgress, passer: Passer, run: Range) -> None:
         """What of `run` the group has gone over; then its note is no more."""
         state = self._state
         for start in range(run.start, run.end, BATCH_MAX):
@@ -180,10 +180,10 @@ class Rebuilds:
                 record = state.store.repair.record(passer.queue, offset)
                 if record is not None:
                     drafts += self._drafts(passer, record)
-                    told.delivered += 1
+                    progress.delivered += 1
             if drafts:
                 places = state.store.append(drafts, state.clock.now_ms(), system=True)
-                self._timers.took(drafts, places)
+                self._timers.on_appended(drafts, places)
                 await state.store.durable(state.store.log_end)
             state.damage.settled(passer, start, end)
             await state.damage.saved()
@@ -196,10 +196,10 @@ class Rebuilds:
         offset = record.queue_offset
         if queue is None or group is None or offset >= queue.position or offset in queue.leases:
             return []  # it comes, or came, in its turn
-        if queue.order is not None and not self._is_wanted(passer, record):
+        if queue.fifo_queue is not None and not self._is_wanted(passer, record):
             return []
-        if queue.order is not None and offset >= queue.order.first:
-            self._put_in_order(queue, queue.order, record)
+        if queue.fifo_queue is not None and offset >= queue.fifo_queue.first:
+            self._put_in_order(queue, queue.fifo_queue, record)
             return []
         return self._copy(queue, record)
 
@@ -208,13 +208,15 @@ class Rebuilds:
         last = self._state.receives.of(passer.group, passer.topic)
         return last is None or last.wanted is None or last.wanted.matches(record.properties)
 
-    def _put_in_order(self, queue: GroupQueueState, order: FifoQueue, record: Record) -> None:
+    def _put_in_order(self, queue: GroupQueueState, fifo_queue: FifoQueue, record: Record) -> None:
         """Nothing is committed behind it: a restart would find it there too."""
         entry = self._state.store.repair.entry(queue.key[1:], record.queue_offset)
-        if entry is not None and record.queue_offset not in order.entries:
+        if entry is not None and record.queue_offset not in fifo_queue.entries:
             name = message_group_of(record)
-            order.found(FifoEntry(record.queue_offset, name, entry.log_offset, entry.size_bytes))
-            self._state.wake_for_order(queue)
+            fifo_queue.found(
+                FifoEntry(record.queue_offset, name, entry.log_offset, entry.size_bytes)
+            )
+            self._state.wake_for_fifo(queue)
 
     def _copy(self, queue: GroupQueueState, record: Record) -> list[Draft]:
         """As of a lease that was given and ran out: its checkpoint, the copy, and the ack record
@@ -223,7 +225,7 @@ class Rebuilds:
         group, offset = state.groups[key.group], record.queue_offset
         topic = consumed_topic(key)
         grant = Grant(offset, now_ms, 0, 0, 0, 1)
-        if queue.order is not None:
+        if queue.fifo_queue is not None:
             copy = dead_letter(
                 record, group=group.name, topic=topic, pop_time_ms=now_ms, reason=FIFO_REASON
             )

@@ -5,7 +5,8 @@ Here, in one go between decision and removal, its messages are taken from those 
 
     a group that has not read them     goes on behind them; they are counted as expired
     a lease of one of them             only when the disk is too full to ask: it ends, nothing
-                                       comes again, and it is counted as expired
+                                       is redelivered, and it is counted as
+                                       expired
     a FIFO group                       what was not settled of them is; those behind them go on
 
 The positions are written before the files go, so that a crash in between counts nothing twice.
@@ -44,7 +45,7 @@ class Retention:
         """Files of the log, since the start."""
         self.kept_for: tuple[str, ...] = ()
         """Who needs the oldest file, when it would go otherwise."""
-        state.needs["leases"] = self._leases_need
+        state.retention_holds["leases"] = self._leases_hold
 
     async def run(self) -> None:
         """A round each interval, for ever."""
@@ -102,9 +103,9 @@ class Retention:
             now_ms=now_ms,
             hour=hour,
         )
-        found = decide(needs={})
+        found = decide(holds={})
         if found.reason is not None:  # asking all leases is dear
-            found = decide(needs={name: need() for name, need in state.needs.items()})
+            found = decide(holds={name: hold() for name, hold in state.retention_holds.items()})
         if found.needed_by != self.kept_for and found.keep is Keep.NEEDED:
             needed_by = ", ".join(found.needed_by)
             state.log.info("retention.kept", log_offset=state.store.log_start, needed_by=needed_by)
@@ -141,9 +142,9 @@ class Retention:
                 count=queue.expired - before,
                 goes_on_at=queue.position,
             )
-        state.wake_for_order(queue)
+        state.wake_for_fifo(queue)
 
-    def _leases_need(self) -> int | None:
+    def _leases_hold(self) -> int | None:
         """The oldest message that is held. Its checkpoint is younger, and goes after it.
 
         Checkpoints of what a FIFO group has settled are needed only while the messages are there.

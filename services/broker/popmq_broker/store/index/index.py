@@ -38,9 +38,9 @@ TURN_KEYS: Final = 4_096
 """Put into a file in one turn of the loop: some 4 ms."""
 BATCH_KEYS_MAX: Final = UNSAVED_ENTRIES_MAX // 4
 """Of the records of one append."""
-GATHER_S: Final = 0.02
+LINGER_S: Final = 0.02
 """Few records wait so long for others: a turn for each costs more than putting them."""
-GATHER_RECORDS: Final = 256
+LINGER_RECORDS: Final = 256
 """So many do not wait."""
 CATCH_UP_SECONDS_MAX: Final = 5.0
 """How long a search waits for the index."""
@@ -102,8 +102,8 @@ class Index:
     def _schedule(self) -> None:
         if self._stands:
             return
-        if 0 < self._kept.records < GATHER_RECORDS:
-            self._turns.within(GATHER_S)
+        if 0 < self._kept.records < LINGER_RECORDS:
+            self._turns.within(LINGER_S)
         else:
             self._turns.soon()
 

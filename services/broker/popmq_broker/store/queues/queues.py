@@ -87,7 +87,7 @@ class Queues:
         assert _is_legal(queue), queue
         return self._floor(queue)
 
-    def took(self, queue: QueueId, next_offset: int) -> None:
+    def on_appended(self, queue: QueueId, next_offset: int) -> None:
         (self._queues.get(queue) or self._make(queue)).next_offset = next_offset
 
     def dispatch(self, key: QueueId, offset: int, entries: bytes | bytearray) -> None:

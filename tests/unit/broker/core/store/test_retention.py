@@ -66,10 +66,10 @@ def test_sends_are_taken_again_only_without_pressure(
 
 
 def expected(
-    oldest: Oldest, now: Pressure, needs: dict[str, int | None], hours: frozenset[int], hour: int
+    oldest: Oldest, now: Pressure, holds: dict[str, int | None], hours: frozenset[int], hour: int
 ) -> RetentionDecision:
     """The second table again, row by row."""
-    needed = tuple(sorted(name for name, at in needs.items() if at is not None and at < END))
+    needed = tuple(sorted(name for name, at in holds.items() if at is not None and at < END))
     old = oldest.newest_ms < NOW_MS - 48 * HOUR_MS
     right_hour = not hours or hour in hours
     match (oldest.whole, bool(needed), old, now):
@@ -90,7 +90,7 @@ def expected(
 
 @pytest.mark.parametrize("newest_ms", [NOW_MS, NOW_MS - 48 * HOUR_MS, NOW_MS - 48 * HOUR_MS - 1])
 @pytest.mark.parametrize(
-    "needs",
+    "holds",
     [
         {},
         {"leases": None},
@@ -99,11 +99,11 @@ def expected(
         {"timers": 0, "leases": 999, "transactions": END},
     ],
 )
-def test_the_oldest_file(newest_ms: int, needs: dict[str, int | None]) -> None:
+def test_the_oldest_file(newest_ms: int, holds: dict[str, int | None]) -> None:
     for whole, now, hours, hour in product(
         [False, True], Pressure, [frozenset[int](), frozenset({4})], [4, 5]
     ):
         oldest = Oldest(END, newest_ms, whole)
         policy = Policy(retention_ms=48 * HOUR_MS, hours=hours)
-        found = judge(oldest, policy=policy, pressure=now, needs=needs, now_ms=NOW_MS, hour=hour)
-        assert found == expected(oldest, now, needs, hours, hour), (whole, now, hours, hour)
+        found = judge(oldest, policy=policy, pressure=now, holds=holds, now_ms=NOW_MS, hour=hour)
+        assert found == expected(oldest, now, holds, hours, hour), (whole, now, hours, hour)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from harness.broker import EngineDriver
+from harness.broker_calls import send_body
 from harness.names import GROUP, TOPIC
 
 from popmq_broker.core.catalog.catalog import CATALOG_FILE
@@ -190,7 +191,7 @@ def test_a_change_while_the_files_are_written_is_not_lost(
 
 
 def test_changes_that_are_in_the_log_alone_keep_its_files(driver: EngineDriver) -> None:
-    needed = driver.broker.state.needs["catalog"]
+    needed = driver.broker.state.retention_holds["catalog"]
     assert needed() is None
     log_end = driver.broker.state.store.log_end
     put_topic(driver, "new")
@@ -257,7 +258,7 @@ def test_create_does_not_change_what_exists(driver: EngineDriver) -> None:
 def test_fewer_queues_are_read_until_they_are_empty(driver: EngineDriver) -> None:
     put_topic(driver, TOPIC, 4)
     for queue_id in range(3):
-        driver.call(**driver.send_body(f"{queue_id}", queue_id=queue_id))
+        driver.call(**send_body(f"{queue_id}", queue_id=queue_id))
     put_topic(driver, TOPIC, 1)
     assert queues_of(driver, TOPIC) == (1, 3)
     driver.crash(RANDOM)
@@ -269,10 +270,10 @@ def test_fewer_queues_are_read_until_they_are_empty(driver: EngineDriver) -> Non
 
 def test_queues_that_hold_nothing_any_more_are_no_longer_read(driver: EngineDriver) -> None:
     put_topic(driver, TOPIC, 3)
-    driver.call(**driver.send_body("old", queue_id=2))
+    driver.call(**send_body("old", queue_id=2))
     put_topic(driver, TOPIC, 1)
     for i in range(4):  # a file of the log each
-        driver.call(**driver.send_body(f"{i}" * 2_500, queue_id=0))
+        driver.call(**send_body(f"{i}" * 2_500, queue_id=0))
     driver.clock.advance(driver.broker.state.config.retention_ms + 1)
     driver.run(driver.broker.offsets.write())
     driver.retain()
@@ -283,7 +284,7 @@ def test_queues_that_hold_nothing_any_more_are_no_longer_read(driver: EngineDriv
 
 def test_more_queues_again_end_the_draining(driver: EngineDriver) -> None:
     put_topic(driver, TOPIC, 3)
-    driver.call(**driver.send_body("old", queue_id=2))
+    driver.call(**send_body("old", queue_id=2))
     put_topic(driver, TOPIC, 1)
     put_topic(driver, TOPIC, 3)
     assert queues_of(driver, TOPIC) == (3, 3)

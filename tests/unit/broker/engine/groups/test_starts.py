@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness.broker import EngineDriver, popped
-from harness.call_bodies import pop_body
+from harness.broker import EngineDriver
+from harness.broker_calls import pop_body, popped, send_body
 from harness.names import GROUP, TOPIC
 
 from popmq_broker.core.groups.starts import CLOCKS_DIFFER_MS_MAX
@@ -38,7 +38,7 @@ def pop(driver: EngineDriver) -> list[str]:
 
 
 def send_to(driver: EngineDriver, queue_id: int, body: str) -> None:
-    driver.call(**driver.send_body(body, queue_id=queue_id))
+    driver.call(**send_body(body, queue_id=queue_id))
 
 
 def set_queues(driver: EngineDriver, count: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from harness.broker import EngineDriver
+from harness.broker_calls import send_body
 from harness.names import GROUP, TOPIC
 
 from popmq_broker.clients import exporter as exporter_process
@@ -92,7 +93,7 @@ def test_what_is_not_on_disk_is_in_no_snapshot(driver: EngineDriver) -> None:
     """The snapshot waits for what was sent before it was asked for."""
     slow = Slow(DONE)
     driver.hold_disk()
-    sent = driver.start(**driver.send_body("waits for the disk"))
+    sent = driver.start(**send_body("waits for the disk"))
     begun = driver.loop.create_task(begin(driver, slow))
     driver.run(asyncio.sleep(0.01))
     assert not slow.order

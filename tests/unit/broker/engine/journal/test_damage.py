@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from harness.broker import EngineDriver
+from harness.broker_calls import send_body
 from harness.damaging import damage_entry, damage_log, entry
 from harness.names import GROUP, TOPIC
 from structlog.testing import capture_logs
@@ -118,7 +119,7 @@ def test_one_damaged_queue_of_four_holds_up_none(driver: EngineDriver, *, fifo: 
     """What is after the damage in its queue comes, and all of the other queues; told once."""
     driver.make(queues=4, fifo=fifo)
     for i in range(COUNT):
-        driver.call(**driver.send_body(f"m{i}", message_group=f"g{i}", queue_id=i % 4))
+        driver.call(**send_body(f"m{i}", message_group=f"g{i}", queue_id=i % 4))
     driver.restart()
     driver.broker.state.store._queues.check = None
     for offset in (0, 7, 8):

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.broker import EngineDriver, Popped
-from harness.call_bodies import pop_body
+from harness.broker import EngineDriver
+from harness.broker_calls import Popped, pop_body, send_body
 from harness.names import GROUP, TOPIC
 from prometheus_client import generate_latest
 
@@ -107,7 +107,7 @@ def test_what_a_client_renews_is_journaled_at_once(driver: EngineDriver) -> None
 def test_a_pop_and_an_ack_are_answered_while_the_disk_is_busy(driver: EngineDriver) -> None:
     driver.send("a")
     driver.hold_disk()
-    assert not driver.start(**driver.send_body("b")).done()
+    assert not driver.start(**send_body("b")).done()
     (message,) = driver.pop(1, 60_000)
     assert driver.ack(message.handle) == [DONE]
 
@@ -169,7 +169,7 @@ def test_t11_an_ack_while_the_buffer_is_stored_stays(driver: EngineDriver, synce
     async def store_and_ack() -> None:
         storing = driver.loop.create_task(driver.broker.storing.store_due())
         request = link.Ack(group=GROUP, topic=TOPIC, handles=[held[0].handle])
-        acking = driver.loop.create_task(driver.broker.handle(link.Call(ack=request)))
+        acking = driver.loop.create_task(driver.handle(link.Call(ack=request)))
         reply = await acking
         assert list(reply.ack.outcomes) == [DONE]
         if synced:
@@ -251,8 +251,8 @@ def test_t27_what_happens_while_a_checkpoint_is_written_does_not_change_it(
     async def race() -> None:
         storing = driver.loop.create_task(driver.broker.storing.store_due())
         await asyncio.sleep(0)  # it has appended, and waits for the disk
-        await driver.broker.handle(link.Call(ack=request))
-        await driver.broker.handle(link.Call(**pop_body(1, 60_000)))
+        await driver.handle(link.Call(ack=request))
+        await driver.handle(link.Call(**pop_body(1, 60_000)))
         await storing
 
     driver.run(race())
@@ -355,8 +355,8 @@ def test_the_task_stores_what_is_due_and_rests_otherwise(tmp_path: Path) -> None
     async def serve() -> None:
         running = driver.loop.create_task(driver.broker.storing.run())
         for body in "ab":
-            await driver.broker.handle(link.Call(**driver.send_body(body)))
-            await driver.broker.handle(link.Call(**pop_body(1, 60_000)))
+            await driver.handle(link.Call(**send_body(body)))
+            await driver.handle(link.Call(**pop_body(1, 60_000)))
             driver.clock.advance(1)
             while len(driver.broker.state.buffer):
                 assert not running.done()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from harness.broker import EngineDriver
-from harness.call_bodies import pop_body
+from harness.broker_calls import pop_body, send_body
 from harness.names import GROUP, TOPIC
 
 from popmq_broker.config import PopBuffer
@@ -16,7 +16,7 @@ SEND = 1_000
 
 
 def send(driver: EngineDriver, count: int) -> None:
-    body = driver.send_body("x" * 100)
+    body = send_body("x" * 100)
     record = body["send"].records[0]
     body["send"].records.extend([record] * (SEND - 1))
     for _ in range(count // SEND):
@@ -26,10 +26,10 @@ def send(driver: EngineDriver, count: int) -> None:
 async def consume(driver: EngineDriver, count: int, batch: int) -> None:
     got = 0
     while got < count:
-        popped = await driver.broker.handle(link.Call(**pop_body(batch, 60_000)))
+        popped = await driver.handle(link.Call(**pop_body(batch, 60_000)))
         handles = [message.handle for message in popped.pop.messages]
         request = link.Ack(group=GROUP, topic=TOPIC, handles=handles)
-        await driver.broker.handle(link.Call(ack=request))
+        await driver.handle(link.Call(ack=request))
         got += len(handles)
 
 

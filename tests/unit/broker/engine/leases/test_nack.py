@@ -1,7 +1,8 @@
 """Nacks, retries and dead letters: traps that other servers fell into, by their numbers."""
 
 import pytest
-from harness.broker import EngineDriver, Popped
+from harness.broker import EngineDriver
+from harness.broker_calls import Popped
 from harness.names import GROUP, TOPIC
 
 from popmq_common.errors import BadRequest, GroupNotFound

@@ -4,7 +4,8 @@ import random
 from pathlib import Path
 
 import pytest
-from harness.broker import EngineDriver, popped
+from harness.broker import EngineDriver
+from harness.broker_calls import popped
 from harness.names import GROUP, TOPIC
 
 from popmq_broker.engine.retries import dead_letters

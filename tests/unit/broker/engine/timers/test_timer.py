@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from harness.broker import EngineDriver
-from harness.call_bodies import recall_body
+from harness.broker_calls import later_body, recall_body
 from harness.names import TOPIC
 
 from popmq_broker.app import open_engine
@@ -95,8 +95,8 @@ def test_it_counts_as_stored_when_it_is_delivered(driver: EngineDriver) -> None:
 
 def test_some_of_a_request_are_due_already(driver: EngineDriver) -> None:
     now_ms = driver.clock.now_ms()
-    request = driver.later_body("past", now_ms - 1)["send"]
-    request.records.extend(driver.later_body("later", now_ms + 1)["send"].records)
+    request = later_body("past", now_ms - 1)["send"]
+    request.records.extend(later_body("later", now_ms + 1)["send"].records)
     driver.call(send=request)
     assert [record.body for record in records(driver)] == [b"past"]
     driver.advance(1)
@@ -142,7 +142,7 @@ async def _roll(driver: EngineDriver) -> None:
 
 
 def test_its_topic_has_fewer_queues_by_then(driver: EngineDriver) -> None:
-    request = driver.later_body("a", driver.clock.now_ms() + 1_000)
+    request = later_body("a", driver.clock.now_ms() + 1_000)
     request["send"].queue_id = 3
     driver.call(**request)
     driver.make(queues=2)
@@ -152,7 +152,7 @@ def test_its_topic_has_fewer_queues_by_then(driver: EngineDriver) -> None:
 
 def test_a_send_that_was_repeated_is_recalled_as_one(driver: EngineDriver) -> None:
     due_ms = driver.send_later("a", 5_000)
-    driver.call(**driver.later_body("a", due_ms))
+    driver.call(**later_body("a", due_ms))
     driver.recall("a", due_ms)
     driver.crash(random.Random(1))
     driver.advance(5_000)
@@ -163,7 +163,7 @@ def test_equal_ids_in_two_topics_are_two_messages(driver: EngineDriver) -> None:
     topic = link.TopicConfig(name="other", read_queues=1, write_queues=1, message_type="DELAY")
     driver.call(put_topic=link.PutTopic(topic=topic))
     due_ms = driver.send_later("a", 5_000)
-    request = driver.later_body("a", due_ms)
+    request = later_body("a", due_ms)
     request["send"].topic = "other"
     driver.call(**request)
     driver.recall("a", due_ms)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from harness.broker import EngineDriver
-from harness.call_bodies import end_body
+from harness.broker_calls import end_body, send_body
 from harness.names import TOPIC
 from prometheus_client import generate_latest
 
@@ -50,7 +50,7 @@ def records(driver: EngineDriver, topic: str, queue_id: int = 0) -> list[Record]
 
 
 def half_of(driver: EngineDriver, body: str, queue_id: int) -> tuple[int, int]:
-    request = driver.send_body(body, tag="red", queue_id=queue_id)
+    request = send_body(body, tag="red", queue_id=queue_id)
     request["send"].kind = link.SEND_KIND_HALF
     reply = driver.call(**request).send
     return reply.queue_offset, reply.log_offsets[0]
@@ -111,7 +111,7 @@ async def _both(*calls: Any) -> None:
 
 def test_what_is_not_settled_is_bounded(driver: EngineDriver) -> None:
     halves = [driver.half(name) for name in "abc"]
-    request = driver.send_body("d")
+    request = send_body("d")
     request["send"].kind = link.SEND_KIND_HALF
     request["send"].records.append(request["send"].records[0])
     with pytest.raises(TooManyTransactions, match=r"3 transactions .* the limit is 4"):
@@ -127,7 +127,7 @@ def test_what_is_not_settled_is_bounded(driver: EngineDriver) -> None:
 def test_the_sends_of_one_frame_are_bounded_together(driver: EngineDriver) -> None:
     calls = []
     for i in range(6):
-        request = driver.send_body(f"m{i}")["send"]
+        request = send_body(f"m{i}")["send"]
         request.kind = link.SEND_KIND_HALF
         calls.append(link.Call(id=i, send=request))
     replies: list[link.Reply | SendDone] = []

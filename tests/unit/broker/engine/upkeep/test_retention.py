@@ -115,8 +115,8 @@ def test_what_waits_keeps_its_file_until_the_disk_is_too_full(tmp_path: Path) ->
     bodies = [message.body for _ in range(3) for message in driver.pop(32)]
     assert b"later" in bodies
     assert b"lost" not in bodies
-    needs = driver.broker.state.needs
-    assert {name: need() for name, need in needs.items() if name != "leases"} == {
+    holds = driver.broker.state.retention_holds
+    assert {name: hold() for name, hold in holds.items() if name != "leases"} == {
         "timers": None,
         "transactions": None,
         "export": None,

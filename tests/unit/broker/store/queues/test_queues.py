@@ -36,7 +36,7 @@ def test_offsets_are_taken_before_they_are_visible(disk: MemoryFiles) -> None:
     queues = opened(disk)
     assert queues.next_offset(A) == 0
     assert list(queues) == []
-    queues.took(A, 2)
+    queues.on_appended(A, 2)
     assert queues.next_offset(A) == 2
     assert queues.max_offset(*A) == 0
     queues.dispatch(A, 0, entry(0) + entry(1))
@@ -48,7 +48,7 @@ def test_offsets_are_taken_before_they_are_visible(disk: MemoryFiles) -> None:
 def test_what_is_flushed_and_synced_survives(disk: MemoryFiles) -> None:
     queues = opened(disk)
     for key in (A, B):
-        queues.took(key, 1)
+        queues.on_appended(key, 1)
         queues.dispatch(key, 0, entry(0))
     touched = queues.flush()
     assert queues.flush() == set()
@@ -95,7 +95,7 @@ def test_recovered_messages_count(disk: MemoryFiles) -> None:
 def test_a_full_disk_is_told_when_memory_has_enough(disk: MemoryFiles) -> None:
     queues = opened(disk)
     disk.capacity_bytes = 0
-    queues.took(A, 4)
+    queues.on_appended(A, 4)
     queues.dispatch(A, 0, entry(1))
     with pytest.raises(DiskFull):
         queues.flush()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from harness.broker import EngineDriver
+from harness.broker_calls import send_body
 from harness.names import GROUP, TOPIC
 from harness.proxy import ProxyDriver
 
@@ -34,7 +35,7 @@ def proxy(tmp_path: Path, away: set[str]) -> Iterator[ProxyDriver]:
 def give_up(proxy: ProxyDriver, broker: str, *bodies: str) -> None:
     engine = proxy.engine(broker)
     for body in bodies:
-        engine.call(**engine.send_body(body))
+        engine.call(**send_body(body))
     handles = [one.handle for one in engine.pop()]
     engine.nack(*handles, kind=link.NACK_KIND_FATAL, reason="no order")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from harness.broker import EngineDriver
+from harness.broker_calls import send_body
 from harness.proxy import ProxyDriver
 
 from popmq_admin.v1 import admin_pb2 as admin
@@ -73,7 +74,7 @@ def test_set_changes_what_is_given(proxy: ProxyDriver) -> None:
 def test_fewer_queues_are_told_as_long_as_they_are_read(proxy: ProxyDriver) -> None:
     create(proxy, 4, "NORMAL")
     engine = proxy.engine("broker-b")
-    engine.call(**engine.send_body("m", queue_id=2))
+    engine.call(**send_body("m", queue_id=2))
     response = proxy.admin("UpdateTopic", admin.UpdateTopicRequest(name="t", queues=1))
     assert (response.topic.queues, response.topic.read_queues) == (1, 3)
     assert shown(proxy) == ("NORMAL", 1, 3)

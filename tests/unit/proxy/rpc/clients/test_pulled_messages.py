@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from harness.broker import EngineDriver
+from harness.broker_calls import send_body
 from harness.proxy import GROUP, ProxyDriver
 
 from apache.rocketmq.v2 import definition_pb2 as v2
@@ -82,7 +83,7 @@ def test_a_message_comes_again_from_its_broker_under_its_own_topic(
     proxy: ProxyDriver, engines: list[EngineDriver]
 ) -> None:
     join(proxy, RETRIES)
-    engines[1].call(**engines[1].send_body("a", queue_id=1))
+    engines[1].call(**send_body("a", queue_id=1))
     (message,) = pulled(proxy, queue("broker-b", 1))
     offset = message.system_properties.queue_offset
     response = send_back(proxy, queue("broker-b", 1), offset=offset, reason="no connection")

@@ -45,9 +45,9 @@ async def waiting(
 ) -> AsyncIterator["list[asyncio.Task[list[str]]]"]:
     """Receives, once all of them wait `at` that broker."""
     tasks = [asyncio.ensure_future(one) for one in receives]
-    waiters = cluster.engines[at].broker.state.waiters
-    before = waiters.count
-    await until(lambda: waiters.count == before + len(tasks))
+    long_polls = cluster.engines[at].broker.state.long_polls
+    before = long_polls.count
+    await until(lambda: long_polls.count == before + len(tasks))
     yield tasks
     for task in tasks:
         task.cancel()
@@ -192,8 +192,8 @@ def test_watches_end_when_nobody_receives_any_more(four: Cluster) -> None:
             pass
         with patch.object(watching, "UNUSED_S", 0.0):
             four.proxy.upstream.watches.tend()
-        waiters = [engine.broker.state.waiters for engine in four.engines]
-        await until(lambda: all(one.is_empty for one in waiters))
+        long_polls = [engine.broker.state.long_polls for engine in four.engines]
+        await until(lambda: all(one.is_empty for one in long_polls))
 
     four.run(work)
 

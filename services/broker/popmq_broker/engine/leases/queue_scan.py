@@ -1,7 +1,7 @@
 """What one queue gives to a pop: ready messages that the filter lets through.
 
-Nothing changes here but what is known of an order; the pop journals and applies what is picked.
-What cannot be read is gone over when that is noted on disk; until then the pick ends before it.
+Nothing changes here but what is known of a FIFO queue; the pop journals and applies what is found.
+What cannot be read is gone over when that is noted on disk; until then the scan ends before it.
 """
 
 from dataclasses import dataclass, field
@@ -9,8 +9,8 @@ from typing import Final
 
 from popmq_broker.core.filters.filter import Filter
 from popmq_broker.core.filters.sql_filter import SqlFilter
+from popmq_broker.core.leases.fifo_queue import FifoEntry, FifoQueue
 from popmq_broker.core.leases.leases import GroupQueueState
-from popmq_broker.core.leases.order import FifoEntry, FifoQueue
 from popmq_broker.core.store.damage import Passer
 from popmq_broker.core.store.queue_entry import DAMAGED, QueueEntry
 from popmq_broker.engine.journal.state import BrokerState
@@ -20,8 +20,8 @@ from popmq_common.records.record import Record
 
 SCAN_ENTRIES: Final = 1024
 """Read from a queue at a time when a filter has to look at messages."""
-ORDER_ENTRIES: Final = 64
-"""The same for an order, which reads every message."""
+FIFO_ENTRIES: Final = 64
+"""The same for a FIFO queue, which reads every message."""
 SCAN_ENTRIES_MAX: Final = 16_384
 """Looked at in one queue before other work gets its turn."""
 SCAN_RECORDS_MAX: Final = 512
@@ -30,7 +30,7 @@ _MESSAGE_GROUP: Final = (names.SHARDING_KEY + names.NAME_END).encode()
 
 
 @dataclass(slots=True)
-class Pick:
+class QueueScan:
     """What one queue gives: parallel lists, and where the queue is popped next."""
 
     queue: GroupQueueState
@@ -68,7 +68,7 @@ class Pick:
         return sum(size_bytes for _, size_bytes in self.places)
 
 
-def scan(
+def scan_queue(
     state: BrokerState,
     queue: GroupQueueState,
     is_new: bool,
@@ -77,7 +77,7 @@ def scan(
     wanted: Filter,
     *,
     pulls: bool = False,
-) -> Pick:
+) -> QueueScan:
     """Up to `want` messages and until `room_bytes` are used up; the first always fits.
 
     `pulls`: the consumer keeps its own place.
@@ -85,33 +85,33 @@ def scan(
     _, topic, queue_id = queue.key
     at = max(queue.position, state.min_offset(topic, queue_id))
     end = state.store.max_offset(topic, queue_id)
-    pick = Pick(queue, is_new, at, next_offset=at, more=at < end)
+    found = QueueScan(queue, is_new, at, next_offset=at, more=at < end)
     if want <= 0:
-        return pick
+        return found
     scan_end = at + _scan_max(wanted)
     chunk = want if wanted is None else min(SCAN_ENTRIES, _scan_max(wanted))
-    while at < min(end, scan_end) and len(pick.offsets) < want and room_bytes > 0:
+    while at < min(end, scan_end) and len(found.offsets) < want and room_bytes > 0:
         entries = state.store.entries(topic, queue_id, at, min(chunk, end - at))
         if not entries:
             end = at
             break
         for entry in entries:
-            if len(pick.offsets) == want or room_bytes <= 0:
+            if len(found.offsets) == want or room_bytes <= 0:
                 break
             try:
                 record = _matching(state, entry, wanted)
             except Corrupt as wrong:
                 if not state.damage.look(Passer(*queue.key, pulls), at, wrong):
-                    pick.damaged, end = True, at
+                    found.damaged, end = True, at
                     break
                 record = None
             if record is not None:
-                pick.add(at, entry.log_offset, entry.size_bytes, record)
+                found.add(at, entry.log_offset, entry.size_bytes, record)
                 room_bytes -= entry.size_bytes
             at += 1
-    pick.next_offset = at
-    pick.more = at < end
-    return pick
+    found.next_offset = at
+    found.more = at < end
+    return found
 
 
 def _scan_max(wanted: Filter) -> int:
@@ -135,97 +135,103 @@ def _read_matching(state: BrokerState, entry: QueueEntry, wanted: Filter) -> Rec
     return record
 
 
-def scan_in_order(
+def scan_fifo(
     state: BrokerState,
     queue: GroupQueueState,
-    order: FifoQueue,
+    fifo_queue: FifoQueue,
     *,
     is_new: bool,
     want: int,
     room_bytes: int,
     wanted: Filter,
     single: bool,
-) -> Pick:
+) -> QueueScan:
     """Up to `want` messages whose turn it is; the first always fits.
 
     `single`: one of each message group.
     """
-    pick = Pick(queue, is_new, order.first)
-    at, end = _find(state, pick, order, want, wanted, single=single)
-    pick.next_offset = at
+    found = QueueScan(queue, is_new, fifo_queue.first)
+    at, end = _find(state, found, fifo_queue, want, wanted, single=single)
+    found.next_offset = at
     if want > 0:
-        for entry in order.next_entries(want, room_bytes, single=single):
-            if _give(state, pick, order, entry):
-                pick.attempts.append(entry.attempts + 1)
-                pick.handed_out.append(entry.handed_out + 1)
-                pick.reasons.append(entry.reason)
-    pick.more = at < end and not order.full
-    return pick
+        for entry in fifo_queue.next_entries(want, room_bytes, single=single):
+            if _give(state, found, fifo_queue, entry):
+                found.attempts.append(entry.attempts + 1)
+                found.handed_out.append(entry.handed_out + 1)
+                found.reasons.append(entry.reason)
+    found.more = at < end and not fifo_queue.full
+    return found
 
 
-def again(
-    state: BrokerState, queue: GroupQueueState, order: FifoQueue, held: list[FifoEntry]
-) -> Pick:
+def scan_again(
+    state: BrokerState, queue: GroupQueueState, fifo_queue: FifoQueue, held: list[FifoEntry]
+) -> QueueScan:
     """What a receive whose answer was lost had got, for new handles."""
-    pick = Pick(queue, False, order.first, next_offset=queue.position, again=True)
+    found = QueueScan(queue, False, fifo_queue.first, next_offset=queue.position, again=True)
     for entry in held:
-        if _give(state, pick, order, entry):
-            pick.attempts.append(entry.attempts)
-            pick.handed_out.append(entry.handed_out)
-            pick.reasons.append(entry.reason)
-    return pick
+        if _give(state, found, fifo_queue, entry):
+            found.attempts.append(entry.attempts)
+            found.handed_out.append(entry.handed_out)
+            found.reasons.append(entry.reason)
+    return found
 
 
 def _find(
-    state: BrokerState, pick: Pick, order: FifoQueue, want: int, wanted: Filter, *, single: bool
+    state: BrokerState,
+    found: QueueScan,
+    fifo_queue: FifoQueue,
+    want: int,
+    wanted: Filter,
+    *,
+    single: bool,
 ) -> tuple[int, int]:
     """Look ahead until enough messages have their turn; (where it stopped, the queue's end)."""
-    queue = pick.queue
+    queue = found.queue
     _, topic, queue_id = queue.key
     at = max(queue.position, state.min_offset(topic, queue_id))
-    at = order.end_of_known(at)  # a pop that was refused has looked further
+    at = fifo_queue.end_of_known(at)  # a pop that was refused has looked further
     end = state.store.max_offset(topic, queue_id)
     scan_end = at + _scan_max(wanted)
-    while at < min(end, scan_end) and not order.full:
-        if order.has_ready_for(want, single=single):
+    while at < min(end, scan_end) and not fifo_queue.full:
+        if fifo_queue.has_ready_for(want, single=single):
             break
-        entries = state.store.entries(topic, queue_id, at, min(ORDER_ENTRIES, end - at))
+        entries = state.store.entries(topic, queue_id, at, min(FIFO_ENTRIES, end - at))
         if not entries:
             return at, at
         for entry in entries:
-            if at not in order.entries:
+            if at not in fifo_queue.entries:
                 try:
                     record = _read_matching(state, entry, wanted)
                 except Corrupt as wrong:
                     if not state.damage.look(Passer(*queue.key), at, wrong):
-                        pick.damaged = True
+                        found.damaged = True
                         return at, at
                     record = None
                 if record is not None:
                     name = message_group_of(record)
-                    order.found(FifoEntry(at, name, entry.log_offset, entry.size_bytes))
+                    fifo_queue.found(FifoEntry(at, name, entry.log_offset, entry.size_bytes))
             at += 1
     return at, end
 
 
-def _give(state: BrokerState, pick: Pick, order: FifoQueue, entry: FifoEntry) -> bool:
+def _give(state: BrokerState, found: QueueScan, fifo_queue: FifoQueue, entry: FifoEntry) -> bool:
     """False: retention has deleted it, or it cannot be read."""
     try:
         record = state.store.read_bytes(entry.log_offset, entry.size_bytes)
     except Corrupt as wrong:
-        if not state.damage.look(Passer(*pick.queue.key), entry.offset, wrong):
-            pick.damaged = True
+        if not state.damage.look(Passer(*found.queue.key), entry.offset, wrong):
+            found.damaged = True
         elif not entry.held:
-            order.settle(entry.offset)
+            fifo_queue.settle(entry.offset)
         return False
     if record is None:
         if not entry.held:
-            order.settle(entry.offset)
-            pick.queue.expired += 1
+            fifo_queue.settle(entry.offset)
+            found.queue.expired += 1
         return False
-    pick.add(entry.offset, entry.log_offset, entry.size_bytes, record)
+    found.add(entry.offset, entry.log_offset, entry.size_bytes, record)
     if entry.lease is not None:
-        pick.generation = max(pick.generation, entry.lease.grant.generation + 1)
+        found.generation = max(found.generation, entry.lease.grant.generation + 1)
     return True
 
 

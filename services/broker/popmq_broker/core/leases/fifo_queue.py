@@ -1,4 +1,4 @@
-"""Order: whose turn it is in a queue that a FIFO group consumes.
+"""The FIFO queue: whose turn it is in a queue that a FIFO group consumes.
 
 The messages of one message group are handed out in the order of their offsets, and none of them
 while an earlier pop still holds one. A failed message holds up its own message group alone.
@@ -13,7 +13,7 @@ below which everything is settled: the group's committed offset. From there on t
 needed, the checkpoints of settled messages too, or a restart would hand those out again.
 
 Differs from RocketMQ (ConsumerOrderInfoManager), where a message that is held blocks its queue,
-and an acked message comes again with the others of its batch.
+and an acked message is redelivered with the others of its batch.
 """
 
 from bisect import insort
@@ -38,7 +38,7 @@ class FifoEntry:
     attempts: int = 0
     """How often it was handed out, less the times that did not count."""
     handed_out: int = 0
-    """All of them; core/retries/hand_outs.py."""
+    """All of them; core/retries/deliveries.py."""
     lease: Lease | None = None
     """The newest, perhaps over."""
     attempt_id: str = ""
@@ -61,7 +61,7 @@ class FifoQueue:
     def __init__(self, first: int) -> None:
         self.first = first
         self.entries: dict[int, FifoEntry] = {}
-        self._lines: dict[str, MessageGroup] = {}
+        self._message_groups: dict[str, MessageGroup] = {}
         self._turns: dict[str, None] = {}
         """Message groups of which nothing is held and something is left; the next one first."""
         self._attempts: dict[str, dict[int, FifoEntry]] = {}
@@ -82,19 +82,19 @@ class FifoQueue:
     def has_ready_for(self, count: int, *, single: bool) -> bool:
         """At least `count` messages whose turn it is; `single`: one of each message group."""
         for name in self._turns:
-            count -= 1 if single else len(self._lines[name].offsets)
+            count -= 1 if single else len(self._message_groups[name].offsets)
             if count <= 0:
                 return True
         return False
 
     def ready_count(self) -> int:
-        return sum(len(self._lines[name].offsets) for name in self._turns)
+        return sum(len(self._message_groups[name].offsets) for name in self._turns)
 
     def blocker(self, message_group: str, offset: int) -> FifoEntry | None:
         """The first message of the group before `offset` that has to be settled first: one that
         is held, or one that has failed and comes alone."""
-        line = self._lines.get(message_group)
-        for at in line.offsets if line is not None else ():
+        group = self._message_groups.get(message_group)
+        for at in group.offsets if group is not None else ():
             entry = self.entries[at]
             if at >= offset:
                 break
@@ -104,16 +104,18 @@ class FifoQueue:
 
     def blocked_count(self) -> int:
         """Messages that wait for an earlier one of their message group."""
-        return sum(len(line.offsets) - line.held for line in self._lines.values() if line.held)
+        return sum(
+            len(group.offsets) - group.held for group in self._message_groups.values() if group.held
+        )
 
     def found(self, entry: FifoEntry) -> None:
         """A message that the group wants and that is not known yet."""
         self.entries[entry.offset] = entry
-        line = self._lines.get(entry.message_group)
-        if line is None:
-            line = self._lines[entry.message_group] = MessageGroup()
-        insort(line.offsets, entry.offset)
-        line.held += entry.held
+        group = self._message_groups.get(entry.message_group)
+        if group is None:
+            group = self._message_groups[entry.message_group] = MessageGroup()
+        insort(group.offsets, entry.offset)
+        group.held += entry.held
         self._queue_up(entry.message_group)
 
     def held_by(self, attempt_id: str) -> list[FifoEntry]:
@@ -129,7 +131,7 @@ class FifoQueue:
         """
         chosen: list[FifoEntry] = []
         for name in self._turns:
-            offsets = self._lines[name].offsets
+            offsets = self._message_groups[name].offsets
             failed = self.entries[offsets[0]].attempts > 0
             for offset in offsets:
                 if len(chosen) >= count or room_bytes <= 0:
@@ -153,7 +155,7 @@ class FifoQueue:
         self._name_attempt(entry, attempt_id)
         if not entry.held:
             entry.held = True
-            self._lines[entry.message_group].held += 1
+            self._message_groups[entry.message_group].held += 1
             self._turns.pop(entry.message_group, None)
         return older
 
@@ -163,7 +165,7 @@ class FifoQueue:
             self.entries[offset].lease = lease
 
     def give_back(self, offset: int, *, counted: bool, reason: str = "") -> None:
-        """No longer held and not settled: it comes again, before what is behind it.
+        """No longer held and not settled: it is redelivered before what is behind it.
 
         `reason`: why the attempt failed; empty keeps the one before.
         """
@@ -179,10 +181,10 @@ class FifoQueue:
         entry = self.entries[offset]
         self._let_go(entry)
         entry.settled = True
-        line = self._lines[entry.message_group]
-        line.offsets.remove(offset)
-        if not line.offsets:
-            del self._lines[entry.message_group]
+        group = self._message_groups[entry.message_group]
+        group.offsets.remove(offset)
+        if not group.offsets:
+            del self._message_groups[entry.message_group]
             self._turns.pop(entry.message_group, None)
         else:
             self._queue_up(entry.message_group)
@@ -231,7 +233,7 @@ class FifoQueue:
     def _let_go(self, entry: FifoEntry) -> None:
         if entry.held:
             entry.held = False
-            self._lines[entry.message_group].held -= 1
+            self._message_groups[entry.message_group].held -= 1
         self._name_attempt(entry, "")
 
     def _name_attempt(self, entry: FifoEntry, attempt_id: str) -> None:
@@ -245,8 +247,8 @@ class FifoQueue:
             self._attempts.setdefault(attempt_id, {})[entry.offset] = entry
 
     def _queue_up(self, name: str) -> None:
-        line = self._lines[name]
-        if line.held:
+        group = self._message_groups[name]
+        if group.held:
             self._turns.pop(name, None)
-        elif line.offsets:
+        elif group.offsets:
             self._turns.setdefault(name)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from popmq_broker.core.leases import order as module
+from popmq_broker.core.leases import fifo_queue as module
+from popmq_broker.core.leases.fifo_queue import FifoEntry, FifoQueue
 from popmq_broker.core.leases.grant import Grant, Lease
-from popmq_broker.core.leases.order import FifoEntry, FifoQueue
 
 
 def lease(offset: int) -> Lease:
@@ -103,7 +103,7 @@ def test_nothing_is_left_when_all_is_settled() -> None:
         order.settle(offset)
     order.advance(3)
     assert not order.entries
-    assert not order._lines
+    assert not order._message_groups
     assert not order._turns
 
 

@@ -1,5 +1,7 @@
-"""Moves: a group's position in a queue is set outright, and journaled as a checkpoint without
-offsets. What the group holds of the queue is fenced."""
+"""Position changes: a group's position in a queue is set outright.
+
+Journaled as a checkpoint without offsets. What the group holds of the queue is fenced.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,20 +18,22 @@ FORGET = -1
 """Nothing is known of the group in that queue any more."""
 
 
-def move(state: BrokerState, positions: Mapping[QueueKey, int], ahead: Sequence[Step] = ()) -> None:
+def change_positions(
+    state: BrokerState, positions: Mapping[QueueKey, int], ahead: Sequence[Step] = ()
+) -> None:
     """Journal new positions, void the leases before them, then apply. Raises `DiskFull`.
 
     `ahead`: what of the pop buffer is stored before them.
     """
-    apply_moves(state, positions, journal_positions(state, positions, ahead))
+    apply_position_changes(state, positions, journal_positions(state, positions, ahead))
 
 
-def apply_moves(
+def apply_position_changes(
     state: BrokerState, positions: Mapping[QueueKey, int], appended: Sequence[Appended]
 ) -> None:
     """They are in the journal."""
     for place in appended:
-        state.progress.moved(place.queue_offset, place.log_offset)
+        state.progress.position_changed(place.queue_offset, place.log_offset)
     for key, to in positions.items():
         if to == FORGET:
             dropped = state.leases.forget(key)

@@ -1,4 +1,4 @@
-"""Prolong: a lease gets a longer time and stays the same lease.
+"""A lease is extended: it gets a longer time and stays the same lease.
 
 One checkpoint says so, with the same pop time and generation as the one before, whose place it
 takes. Receipt handles go on as they are.
@@ -13,11 +13,11 @@ from popmq_broker.engine.journal.state import BrokerState
 from popmq_broker.store.store import Draft
 
 
-def prolonging(
+def extension(
     state: BrokerState, queue: GroupQueueState, grant: Grant, offsets: Sequence[int], now_ms: int
 ) -> Draft:
-    """What is appended before `prolong`."""
-    entries = [] if queue.order is None else [queue.order.entries[i] for i in offsets]
+    """What is appended before `extend_leases`."""
+    entries = [] if queue.fifo_queue is None else [queue.fifo_queue.entries[i] for i in offsets]
     record = journal.grant_record(
         state,
         queue.key,
@@ -31,7 +31,7 @@ def prolonging(
     return journal.checkpoint(state, record, grant.revive_queue, now_ms)
 
 
-def prolong(
+def extend_leases(
     state: BrokerState, queue: GroupQueueState, grant: Grant, offsets: Sequence[int]
 ) -> None:
     """`grant`: with its place in the revive queue, instead of the one these leases have."""
@@ -41,6 +41,6 @@ def prolong(
     }
     state.progress.opened(grant.revive_queue, grant.revive_offset, len(leases))
     state.leases.add(queue, leases)
-    if queue.order is not None:
-        queue.order.regrant(leases)
+    if queue.fifo_queue is not None:
+        queue.fifo_queue.regrant(leases)
     state.close(older)

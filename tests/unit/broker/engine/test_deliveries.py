@@ -8,7 +8,7 @@ from harness.broker import EngineDriver
 from harness.names import GROUP, TOPIC
 from harness.store import Told
 
-from popmq_broker.core.retries import hand_outs
+from popmq_broker.core.retries import deliveries
 from popmq_broker.engine.retries import copies
 from popmq_common.errors import BadRequest
 from popmq_internal.v1 import link_pb2 as link
@@ -96,7 +96,7 @@ def test_a_group_keeps_its_ceiling_over_a_change_by_somebody_who_does_not_know_i
         return driver.call(get_group=link.GetGroup(group=GROUP)).get_group.group.max_hand_outs
 
     driver.make()
-    assert ceiling() == hand_outs.MAX_HAND_OUTS_DEFAULT == 1_000
+    assert ceiling() == deliveries.MAX_DELIVERIES_DEFAULT == 1_000
     driver.make(max_hand_outs=7)
     driver.make(max_attempts=3)
     driver.restart()

@@ -5,7 +5,7 @@ wakes the oldest poll whose filter may match; whoever was woken and leaves messa
 the next, so many messages wake many polls and one message wakes one.
 
 A message that comes alone wakes at once. In a steady stream none has a poll of its own: after an
-arrival has woken one, the next gather for a few milliseconds and share one, and as long as each
+arrival has woken one, the next linger for a few milliseconds and share one, and as long as each
 such gap brings some, another one follows, up to a limit. At 1,000 messages a second this brings
 fifteen to twenty to a receive instead of one, and saves the RPCs of the others. Who sends the next
 only when the last was received stops the stream, and waits for one gap more.
@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 from popmq_broker.core.filters.filter import Filter
 from popmq_broker.core.leases.checkpoint import CHECKPOINT_OFFSETS_MAX
-from popmq_broker.core.polls.parked import PollQueue
+from popmq_broker.core.polls.poll_queue import PollQueue
 from popmq_common.errors import TooManyRequests
 from popmq_common.records.names import retry_topic
 
@@ -59,12 +59,12 @@ class LongPoll:
 
 
 @dataclass(slots=True, eq=False)
-class Patience:
+class PollDeadline:
     """Until when a poll waits; somebody else may cut it short."""
 
     deadline_s: float
     """By the event loop's clock."""
-    waiter: LongPoll | None = None
+    poll: LongPoll | None = None
     """While it waits."""
 
 
@@ -96,18 +96,18 @@ class LongPolls:
         gap_ms_max: int = 0,
         group_count_max: int | None = None,
     ) -> None:
-        """`gap_ms`: how long arrivals gather after one woke a poll; `gap_ms_max`: in a stream."""
+        """`gap_ms`: how long arrivals linger after one woke a poll; `gap_ms_max`: in a stream."""
         self.count = 0
         self._count_max = count_max
         self._group_count_max = group_count_max or count_max
         self._gap_s = gap_ms / 1000
         self._numbers = count()
         self._gaps_max = max(1, gap_ms_max // gap_ms) if gap_ms else 0
-        self._gathering: dict[PollKey, ArrivalLinger] = {}
-        self._parked: dict[PollKey, PollQueue] = {}
+        self._lingers: dict[PollKey, ArrivalLinger] = {}
+        self._polls: dict[PollKey, PollQueue] = {}
         self._watching: dict[PollKey, PollQueue] = {}
         self.watch_count = 0
-        self._waiters: dict[int, LongPoll] = {}
+        self._by_number: dict[int, LongPoll] = {}
         self._keys_of: dict[str, dict[PollKey, None]] = {}
         """A dictionary, so that the order does not depend on the hashes of names."""
         self._group_counts: Counter[str] = Counter()
@@ -115,16 +115,16 @@ class LongPolls:
     @property
     def is_empty(self) -> bool:
         """Nothing is left of polls that were here."""
-        tables = (self._parked, self._watching, self._waiters, self._keys_of, self._group_counts)
-        return self.count + self.watch_count == 0 and not any(tables) and not self._gathering
+        tables = (self._polls, self._watching, self._by_number, self._keys_of, self._group_counts)
+        return self.count + self.watch_count == 0 and not any(tables) and not self._lingers
 
-    def gathers(self, key: PollKey) -> bool:
+    def lingers(self, key: PollKey) -> bool:
         """A poll that comes now gets more, and costs less, if it waits for the end of the gap."""
-        return key in self._gathering
+        return key in self._lingers
 
     def waiting(self, key: PollKey) -> int:
         """How many polls wait there."""
-        return len(self._parked.get(key, ()))
+        return len(self._polls.get(key, ()))
 
     async def wait(
         self,
@@ -134,35 +134,35 @@ class LongPolls:
         *,
         looked: bool = True,
         again: bool = False,
-        patience: Patience | None = None,
+        deadline: PollDeadline | None = None,
     ) -> bool:
         """True: something arrived, or `cut_short` ended it; False: `timeout_s` passed. Raises
         `TooManyRequests`.
 
-        A poll that has not `looked` comes while arrivals gather, and is woken with them. One that
+        A poll that has not `looked` comes while arrivals linger, and is woken with them. One that
         comes `again` was woken for nothing, and goes before those that came after it.
         """
-        if not looked and key in self._gathering:
-            self._gathering[key].newcomers = True
+        if not looked and key in self._lingers:
+            self._lingers[key].newcomers = True
         self._check_room(key)
         woken = asyncio.get_running_loop().create_future()
-        waiter = LongPoll(next(self._numbers), wanted, woken)
-        if patience is not None:
-            patience.waiter = waiter
-        self._enter(key, waiter, first=again)
+        poll = LongPoll(next(self._numbers), wanted, woken)
+        if deadline is not None:
+            deadline.poll = poll
+        self._enter(key, poll, first=again)
         try:
             async with asyncio.timeout(timeout_s):
                 await woken
         except TimeoutError:
-            return waiter.was_woken  # in the same moment: it looks once more
+            return poll.was_woken  # in the same moment: it looks once more
         except asyncio.CancelledError:
-            if waiter.was_woken:
-                self._wake_one(key, waiter.woken.result())
+            if poll.was_woken:
+                self._wake_one(key, poll.woken.result())
             raise
         finally:
-            self._leave(key, waiter)
-            if patience is not None:
-                patience.waiter = None
+            self._leave(key, poll)
+            if deadline is not None:
+                deadline.poll = None
         return True
 
     async def watch(self, key: PollKey, wanted: Filter) -> None:
@@ -171,58 +171,58 @@ class LongPolls:
         if self.watch_count >= self._count_max:
             raise TooManyRequests(what="watching proxies", limit=self._count_max)
         woken = asyncio.get_running_loop().create_future()
-        waiter = LongPoll(next(self._numbers), wanted, woken, watches=True)
-        self._enter(key, waiter, first=False)
+        poll = LongPoll(next(self._numbers), wanted, woken, watches=True)
+        self._enter(key, poll, first=False)
         try:
             await woken
         except asyncio.CancelledError:
-            if waiter.was_woken:
-                self._wake_one(key, waiter.woken.result())
+            if poll.was_woken:
+                self._wake_one(key, poll.woken.result())
             raise
         finally:
-            self._leave(key, waiter)
+            self._leave(key, poll)
 
-    def cut_short(self, key: PollKey, patience: Patience) -> None:
+    def cut_short(self, key: PollKey, deadline: PollDeadline) -> None:
         """The poll looks once more and is answered with what it finds."""
-        patience.deadline_s = 0.0
-        if patience.waiter is not None:
-            self._wake(key, patience.waiter, None)
+        deadline.deadline_s = 0.0
+        if deadline.poll is not None:
+            self._wake(key, deadline.poll, None)
 
     def arrived(self, topic: str, tags_codes: Collection[int]) -> None:
         """Messages with these hashes became visible in `topic`."""
         for key in tuple(self._keys_of.get(topic, ())):
-            gathering = self._gathering.get(key)
-            if gathering is None:
+            linger = self._lingers.get(key)
+            if linger is None:
                 self._wake_for(key, tags_codes)
             else:
-                gathering.codes.update(tags_codes)
-                gathering.count += len(tags_codes)
+                linger.codes.update(tags_codes)
+                linger.count += len(tags_codes)
 
     def _wake_for(self, key: PollKey, tags_codes: Codes) -> None:
         """For an arrival; what comes within the gap waits for its end."""
         if self._wake_one(key, tags_codes) and self._gaps_max:
-            gathering = self._gathering[key] = ArrivalLinger(self._gaps_max)
-            self._begin_gap(key, gathering)
+            linger = self._lingers[key] = ArrivalLinger(self._gaps_max)
+            self._begin_gap(key, linger)
 
-    def _begin_gap(self, key: PollKey, gathering: ArrivalLinger) -> None:
-        gathering.gaps_left -= 1
-        gathering.counted = gathering.count
-        asyncio.get_running_loop().call_later(self._gap_s, self._gap_is_over, key, gathering)
+    def _begin_gap(self, key: PollKey, linger: ArrivalLinger) -> None:
+        linger.gaps_left -= 1
+        linger.counted = linger.count
+        asyncio.get_running_loop().call_later(self._gap_s, self._gap_is_over, key, linger)
 
-    def _gap_is_over(self, key: PollKey, gathering: ArrivalLinger) -> None:
-        if self._gathering.get(key) is not gathering:
+    def _gap_is_over(self, key: PollKey, linger: ArrivalLinger) -> None:
+        if self._lingers.get(key) is not linger:
             return  # `wake_next` ended it
-        if gathering.gaps_left and gathering.streams:
-            self._begin_gap(key, gathering)
+        if linger.gaps_left and linger.streams:
+            self._begin_gap(key, linger)
             return
-        del self._gathering[key]
-        if gathering.newcomers or gathering.codes:
-            self._wake_for(key, None if gathering.newcomers else gathering.codes)
+        del self._lingers[key]
+        if linger.newcomers or linger.codes:
+            self._wake_for(key, None if linger.newcomers else linger.codes)
 
     def wake_next(self, key: PollKey) -> None:
         """More is left than a poll took: the next one, if none waits, looks at once."""
         if not self._wake_one(key, None):
-            self._gathering.pop(key, None)
+            self._lingers.pop(key, None)
 
     def wake_all(self, topic: str) -> None:
         """Every poll of `topic` must look again: it was deleted or moved."""
@@ -232,33 +232,33 @@ class LongPolls:
     def wake_group(self, group: str) -> None:
         """Every poll of `group` must look again: it was deleted or changed."""
         if group in self._group_counts:
-            keys = {**self._parked, **self._watching}
+            keys = {**self._polls, **self._watching}
             for key in [key for key in keys if key.group == group]:
                 self._wake_key(key)
 
     def _wake_key(self, key: PollKey) -> None:
-        for line in (self._parked.get(key), self._watching.get(key)):
-            for number in () if line is None else line.polls():
-                waiter = self._waiters.get(number)
-                if waiter is not None:
-                    self._wake(key, waiter, None)
+        for queue in (self._polls.get(key), self._watching.get(key)):
+            for number in () if queue is None else queue.polls():
+                poll = self._by_number.get(number)
+                if poll is not None:
+                    self._wake(key, poll, None)
 
     def _wake_one(self, key: PollKey, tags_codes: Codes) -> bool:
         """False: nobody waits for these."""
-        for table in (self._parked, self._watching):
-            line = table.get(key)
-            number = None if line is None else line.oldest(tags_codes)
+        for table in (self._polls, self._watching):
+            queue = table.get(key)
+            number = None if queue is None else queue.oldest(tags_codes)
             if number is not None:
-                self._wake(key, self._waiters[number], tags_codes)
+                self._wake(key, self._by_number[number], tags_codes)
                 return True
         return False
 
-    def _wake(self, key: PollKey, waiter: LongPoll, tags_codes: Codes) -> None:
+    def _wake(self, key: PollKey, poll: LongPoll, tags_codes: Codes) -> None:
         """It leaves at once, so that nobody wakes it a second time."""
-        self._leave(key, waiter)
-        if not waiter.woken.done():
-            waiter.woken.set_result(tags_codes)
-        elif waiter.woken.cancelled():  # it is being given up, in this turn of the loop
+        self._leave(key, poll)
+        if not poll.woken.done():
+            poll.woken.set_result(tags_codes)
+        elif poll.woken.cancelled():  # it is being given up, in this turn of the loop
             self._wake_one(key, tags_codes)
 
     def _check_room(self, key: PollKey) -> None:
@@ -268,33 +268,33 @@ class LongPolls:
             what = f"waiting polls of group {key.group}"
             raise TooManyRequests(what=what, limit=self._group_count_max)
 
-    def _enter(self, key: PollKey, waiter: LongPoll, *, first: bool) -> None:
-        table = self._watching if waiter.watches else self._parked
-        line = table.get(key)
-        if line is None:
-            line = table[key] = PollQueue()
+    def _enter(self, key: PollKey, poll: LongPoll, *, first: bool) -> None:
+        table = self._watching if poll.watches else self._polls
+        queue = table.get(key)
+        if queue is None:
+            queue = table[key] = PollQueue()
             for topic in (key.topic, retry_topic(*key)):
                 self._keys_of.setdefault(topic, {})[key] = None
-        line.add(waiter.number, waiter.filter, first=first)
-        self._waiters[waiter.number] = waiter
+        queue.add(poll.number, poll.filter, first=first)
+        self._by_number[poll.number] = poll
         self._group_counts[key.group] += 1
-        self._count(waiter, 1)
+        self._count(poll, 1)
 
-    def _leave(self, key: PollKey, waiter: LongPoll) -> None:
+    def _leave(self, key: PollKey, poll: LongPoll) -> None:
         """Once; it may have left when it was woken."""
-        if self._waiters.pop(waiter.number, None) is None:
+        if self._by_number.pop(poll.number, None) is None:
             return
-        self._count(waiter, -1)
+        self._count(poll, -1)
         self._group_counts[key.group] -= 1
         if not self._group_counts[key.group]:
             del self._group_counts[key.group]
-        table = self._watching if waiter.watches else self._parked
-        line = table[key]
-        line.remove(waiter.number, waiter.filter)
-        if line:
+        table = self._watching if poll.watches else self._polls
+        queue = table[key]
+        queue.remove(poll.number, poll.filter)
+        if queue:
             return
         del table[key]
-        if key in self._parked or key in self._watching:
+        if key in self._polls or key in self._watching:
             return
         for topic in (key.topic, retry_topic(*key)):
             keys = self._keys_of[topic]
@@ -302,8 +302,8 @@ class LongPolls:
             if not keys:
                 del self._keys_of[topic]
 
-    def _count(self, waiter: LongPoll, change: int) -> None:
-        if waiter.watches:
+    def _count(self, poll: LongPoll, change: int) -> None:
+        if poll.watches:
             self.watch_count += change
         else:
             self.count += change

@@ -1,4 +1,4 @@
-"""How often a message was handed out: a second count, beside its attempts.
+"""Deliveries: how often a message was handed out, a second count, beside its attempts.
 
 What is given back uncounted keeps its attempt, so by attempts alone it could come for ever, as fast
 as its consumer gives it back. So each return that does not count is counted here, in the copy
@@ -14,7 +14,7 @@ from popmq_common.records import properties as names
 from popmq_common.records.record import Record
 from popmq_common.words import counted
 
-MAX_HAND_OUTS_DEFAULT: Final = 1_000
+MAX_DELIVERIES_DEFAULT: Final = 1_000
 WARNED_EVERY: Final = 100
 """The log and a metric tell of a message each time that it has come so often."""
 COUNT_MAX: Final = 1_000_000_000
