@@ -62,7 +62,9 @@ class Leases:
         """When the thread looks next."""
         self._closed = False
         self._thread: threading.Thread | None = None
-        self._servers: ServerRotation[tuple[Any, Any]] = ServerRotation(connection.addresses, self._open)
+        self._servers: ServerRotation[tuple[Any, Any]] = ServerRotation(
+            connection.addresses, self._open
+        )
 
     def hold(
         self,
