@@ -78,20 +78,20 @@ def read_request(text: str) -> ExportRequest:
     )
 
 
-def run(order: ExportRequest, tell: Callable[[int], None] = lambda _: None) -> Done:
+def run(request: ExportRequest, tell: Callable[[int], None] = lambda _: None) -> Done:
     """Raises `CannotExport`, `NoDestination`, `OSError`."""
     from popmq_pipelines.export import snapshot_writer
     from popmq_pipelines.export.rate_limit import RateLimit
 
-    destination = open_destination(order.into)
-    marks = order.marks
-    local = None if "://" in order.into else Path(order.into)
-    snapshot_writer.check(order.data_dir, local, order.snapshot_id)
+    destination = open_destination(request.into)
+    marks = request.marks
+    local = None if "://" in request.into else Path(request.into)
+    snapshot_writer.check(request.data_dir, local, request.snapshot_id)
     for name in snapshots.unfinished(destination, marks.broker):
         destination.remove(name)
     found = snapshots.kept(destination)
-    choice = _choose(order, found)
-    name = order.snapshot_id
+    choice = _choose(request, found)
+    name = request.snapshot_id
     if any(one.folder == name for one in found):
         raise snapshot_writer.CannotExport(f"{destination.at(name)} is there already")
     before = choice.previous
@@ -101,22 +101,22 @@ def run(order: ExportRequest, tell: Callable[[int], None] = lambda _: None) -> D
             manifest=before.manifest, manifest_sha256=before.manifest_sha256
         )
     snapshot_writer.write(
-        order.data_dir,
+        request.data_dir,
         destination,
         name,
         marks,
         snapshot_id=name,
         previous=previous,
-        pace=RateLimit(order.rows_per_s, order.bytes_per_s, _log_growth(before, marks)),
+        rate_limit=RateLimit(request.rows_per_s, request.bytes_per_s, _log_growth(before, marks)),
         tell=tell,
     )
-    return _tidied(order, destination, name, choice.why_whole)
+    return _tidied(request, destination, name, choice.why_whole)
 
 
-def _tidied(order: ExportRequest, destination: Destination, name: str, why_whole: str) -> Done:
+def _tidied(request: ExportRequest, destination: Destination, name: str, why_whole: str) -> Done:
     """Snapshots that are not kept any more go, now that there is a newer one."""
     found = snapshots.kept(destination)
-    removed = snapshots.surplus(found, order.marks.broker, order.keep)
+    removed = snapshots.surplus(found, request.marks.broker, request.keep)
     for one in removed:
         destination.remove(one.folder)
     (done,) = [one for one in found if one.folder == name]
@@ -124,10 +124,10 @@ def _tidied(order: ExportRequest, destination: Destination, name: str, why_whole
     return Done(kept=done, place=destination.at(name), why_whole=why_whole, removed=ids)
 
 
-def _choose(order: ExportRequest, found: list[KeptSnapshot]) -> Choice:
-    if order.whole:
+def _choose(request: ExportRequest, found: list[KeptSnapshot]) -> Choice:
+    if request.whole:
         return Choice(None, "it was asked for")
-    marks = order.marks
+    marks = request.marks
     assert marks.log_start is not None
     assert marks.log_end is not None
     choice = snapshots.choose(
@@ -135,9 +135,9 @@ def _choose(order: ExportRequest, found: list[KeptSnapshot]) -> Choice:
         marks.broker,
         log_start=marks.log_start,
         log_end=marks.log_end,
-        chain_max=order.chain_max,
+        chain_max=request.chain_max,
     )
-    if choice.previous and not _is_same_log(order.data_dir, choice.previous.manifest):
+    if choice.previous and not _is_same_log(request.data_dir, choice.previous.manifest):
         return Choice(None, "the log is not the one that the last one was made of")
     return choice
 

@@ -102,7 +102,7 @@ def write(
     *,
     snapshot_id: str | None = None,
     previous: Previous | None = None,
-    pace: RateLimit | None = None,
+    rate_limit: RateLimit | None = None,
     tell: Callable[[int], None] = lambda _: None,
 ) -> Manifest:
     """`previous`: this one goes on from there, and must join. `tell` gets the rows so far, now and
@@ -115,7 +115,7 @@ def write(
         until=marks.log_end,
     )
     seen = _Seen(last=-1 if before is None else before.log_last)
-    stored = scan if pace is None else _paced(scan, pace, tell)
+    stored = scan if rate_limit is None else _limited(scan, rate_limit, tell)
     files = _write_tables(iter(stored), marks, seen, destination, folder)
     problems = [*marks.problems, *([scan.problem] if scan.problem else []), *seen.undecodable]
     problems += _disagreements(marks.queues, seen.queues)
@@ -180,8 +180,8 @@ def _write_tables(
     return {name: writer.description() for name, writer in writers.items()}
 
 
-def _paced(scan: LogScan, pace: RateLimit, tell: Callable[[int], None]) -> Iterator[Stored]:
-    """The same records, no faster than `pace`."""
+def _limited(scan: LogScan, rate_limit: RateLimit, tell: Callable[[int], None]) -> Iterator[Stored]:
+    """The same records, no faster than `rate_limit`."""
     rows = size_bytes = count = 0
     for stored in scan:
         yield stored
@@ -190,7 +190,7 @@ def _paced(scan: LogScan, pace: RateLimit, tell: Callable[[int], None]) -> Itera
         if rows == RECORDS_PER_SLICE:
             count += rows
             tell(count)
-            delay_s = pace.delay_s(time.monotonic(), rows, size_bytes)
+            delay_s = rate_limit.delay_s(time.monotonic(), rows, size_bytes)
             rows = size_bytes = 0
             if delay_s:
                 time.sleep(delay_s)

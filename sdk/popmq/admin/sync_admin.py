@@ -1,4 +1,4 @@
-"""`popmq.admin.admin` without asyncio: `popmq.sync.Client.admin`."""
+"""`popmq.admin.admin` without asyncio: `popmq.sync.SyncClient.admin`."""
 
 from collections.abc import Coroutine
 from datetime import datetime
@@ -23,7 +23,7 @@ from popmq._core.topology import (
     TopicOptions,
     TopicQueue,
 )
-from popmq.admin.admin import Admin as AsyncAdmin
+from popmq.admin.admin import Admin
 
 R = TypeVar("R")
 
@@ -35,7 +35,7 @@ class Calls(Protocol):
 class SyncAdmin:
     """See `popmq.admin.admin.Admin`."""
 
-    def __init__(self, loop: Calls, made: AsyncAdmin) -> None:
+    def __init__(self, loop: Calls, made: Admin) -> None:
         self._loop, self._made = loop, made
 
     def create_topic(self, name: str, **options: Unpack[TopicOptions]) -> None:

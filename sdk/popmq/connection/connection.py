@@ -17,7 +17,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq._core.signature import Credentials, metadata
-from popmq.connection.endpoints import Endpoints, InTurn, Tls, channel, hint
+from popmq.connection.endpoints import Endpoints, ServerRotation, Tls, channel, hint
 from popmq.connection.pause import pause
 from popmq.errors import ServerUnreachable
 from popmq.log_fields import fields
@@ -74,7 +74,7 @@ class Connection:
         self._credentials = credentials
         self.client_id = f"{socket.gethostname()}@{os.getpid()}@{uuid.uuid4().hex[:12]}"
         self.addresses, self.tls = Endpoints.of(endpoint, tls)
-        self._servers = InTurn(self.addresses, self._open)
+        self._servers = ServerRotation(self.addresses, self._open)
         self._moved_s = float("-inf")
         self._silent_since_s: float | None = None
         """Since when no server answers; None: one does."""

@@ -130,7 +130,7 @@ def channel(module: Any, address: str, tls: Tls | None) -> Any:
     return module.secure_channel(address, credentials, options)
 
 
-class InTurn(Generic[C]):
+class ServerRotation(Generic[C]):
     """One of several, made when it is first used; another one after a failure."""
 
     def __init__(self, names: tuple[str, ...], make: Callable[[str], C]) -> None:

@@ -21,7 +21,7 @@ from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq._core.messages import convert
 from popmq._core.renewals import Held, LeaseRenewals
 from popmq.connection.connection import Connection
-from popmq.connection.endpoints import InTurn, channel
+from popmq.connection.endpoints import ServerRotation, channel
 from popmq.errors import InvalidReceiptHandle, PopMQClientError, check
 from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
@@ -62,7 +62,9 @@ class Leases:
         """When the thread looks next."""
         self._closed = False
         self._thread: threading.Thread | None = None
-        self._servers: InTurn[tuple[Any, Any]] = InTurn(connection.addresses, self._open)
+        self._servers: ServerRotation[tuple[Any, Any]] = ServerRotation(
+            connection.addresses, self._open
+        )
 
     def hold(
         self,

@@ -182,7 +182,7 @@ class PushConsumer:
                 self._inbox.put_nowait(_Chunk(pull, found[i : i + count_max]))
 
     async def _pulled(self, pull: PullConsumer, queue: Queue) -> list[ReceivedMessage]:
-        free = await self._budget.some()
+        free = await self._budget.available()
         return await pull.poll_queue(queue, min(free, BATCH_MAX), self._poll_s)
 
     async def _work(self, handle: BatchHandler, stop: asyncio.Event) -> None:

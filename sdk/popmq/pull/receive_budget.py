@@ -13,7 +13,7 @@ class ReceiveBudget:
         self._messages_max, self._bytes_max = messages_max, bytes_max
         self._freed = asyncio.Event()
 
-    async def some(self) -> int:
+    async def available(self) -> int:
         """Wait until there is room; for how many messages. What is then asked for may take more
         bytes than there is room for: it is not known before it comes."""
         while self.messages >= self._messages_max or self.bytes >= self._bytes_max:
