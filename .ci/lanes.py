@@ -4,7 +4,7 @@
 
 A stage alone prints as it goes. What a stage in a lane prints is kept until it ends and comes in
 one piece; now and then a line says what is running. The first stage that fails ends the run: its
-output is the last, what still runs is stopped, the exit code is 1. Ctrl-C stops all; then it is 130.
+output is the last, what still runs is stopped, the exit code is 1. Ctrl-C stops all of it: 130.
 """
 
 import argparse
