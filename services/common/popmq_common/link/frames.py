@@ -99,7 +99,7 @@ class FrameConnection(asyncio.Protocol):
         self._held = bytearray()
         self._pending: deque[Entry] = deque()
         self._pending_bytes = 0
-        self._turn = Coalescer(self._write)
+        self._coalescer = Coalescer(self._write)
         self._paused = False
         self._flushed: asyncio.Future[None] | None = None
 
@@ -197,9 +197,9 @@ class FrameConnection(asyncio.Protocol):
         if self._pending_bytes >= EAGER_BYTES:
             self._write()
         elif wait_s:
-            self._turn.within(wait_s)
+            self._coalescer.within(wait_s)
         else:
-            self._turn.soon()
+            self._coalescer.soon()
 
     def write(self, frame: link.Frame) -> None:
         """One whole frame, outside of the batching: a greeting."""

@@ -20,7 +20,7 @@ class Portions:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._ending: deque[asyncio.Future[None]] = deque()
         """Those that hold what they have read: they come first."""
-        self._next_turn = Coalescer(self._next)
+        self._coalescer = Coalescer(self._next)
 
     async def wait(self, *, holds: bool = False) -> bool:
         """Until there is something left; whether that took a while. Who `holds` what it has read
@@ -36,13 +36,13 @@ class Portions:
         """So much was read or copied in this turn."""
         self._left_bytes -= size_bytes
         if self._left_bytes <= 0:
-            self._next_turn.soon()
+            self._coalescer.soon()
 
     def _next(self) -> None:
         while waiting := self._ending or self._waiting:
             turn = waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
-                self._next_turn.soon()
+                self._coalescer.soon()
                 return
         self._left_bytes = TURN_BYTES

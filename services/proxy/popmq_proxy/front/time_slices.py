@@ -22,7 +22,7 @@ class TimeSlices:
         """Of this turn."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         """No more than there are calls."""
-        self._turn = Coalescer(self._next_turn)
+        self._coalescer = Coalescer(self._next_turn)
 
     async def run(self, step: Callable[[], bool]) -> None:
         """Until a step says that it was the last one. Raises what a step raises."""
@@ -40,7 +40,7 @@ class TimeSlices:
     async def _wait(self) -> None:
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
-        self._turn.soon()
+        self._coalescer.soon()
         try:
             await turn
         except asyncio.CancelledError:
@@ -55,7 +55,7 @@ class TimeSlices:
             if not turn.done():
                 turn.set_result(None)
                 return
-        self._turn.soon()
+        self._coalescer.soon()
 
     def _next_turn(self) -> None:
         self._used_s = 0.0

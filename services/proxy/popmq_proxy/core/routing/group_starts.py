@@ -105,15 +105,15 @@ class GroupStarts:
         kept.heard_ms = kept.heard_ms or now_ms
         return min(kept.heard_ms, now_ms)
 
-    def told(self, key: StartOf, told: Mapping[str, BrokerStart]) -> None:
+    def on_replies(self, key: StartOf, replies: Mapping[str, BrokerStart]) -> None:
         """A broker that had the start and has it no more: the group was deleted. But if another
         one still has it, the broker's disk is a new one."""
         kept = self._kept.get(key)
-        lost = set() if kept is None else {one for one in kept.fixed & told.keys()}
-        lost = {one for one in lost if not told[one].is_fixed}
+        lost = set() if kept is None else {one for one in kept.fixed & replies.keys()}
+        lost = {one for one in lost if not replies[one].is_fixed}
         if kept is None or not lost:
             return
-        if any(one.at_ms for one in told.values()):
+        if any(one.at_ms for one in replies.values()):
             kept.fixed -= lost
             kept.seen = ()
         else:
@@ -122,20 +122,20 @@ class GroupStarts:
     def beginning(
         self,
         key: StartOf,
-        told: Mapping[str, BrokerStart],
+        replies: Mapping[str, BrokerStart],
         *,
         heard_ms: int,
         now_ms: int,
         start: From | None,
-        all_told: bool,
+        all_replied: bool,
     ) -> StartToFix | None:
         """By what brokers have told just now, or what is remembered here.
 
         Where nobody knows a start, one is made, as `start` says; None: none is made. If some broker
-        has not told (`all_told` is false), the group may have started without anybody knowing it
+        has not told (`all_replied` is false), the group may have started without anybody knowing it
         here: then nothing is skipped that was sent lately, see `is_now`.
         """
-        known = [(one.at_ms, one.start) for one in told.values() if one.at_ms]
+        known = [(one.at_ms, one.start) for one in replies.values() if one.at_ms]
         kept = self._kept.get(key)
         if kept is not None and kept.at_ms:
             known.append((kept.at_ms, kept.start))
@@ -143,7 +143,7 @@ class GroupStarts:
             return StartToFix(*min(known), is_now=False)
         if start is None:
             return None
-        return StartToFix(heard_ms, start, is_now=all_told and now_ms - heard_ms <= AT_ONCE_MS)
+        return StartToFix(heard_ms, start, is_now=all_replied and now_ms - heard_ms <= AT_ONCE_MS)
 
     def knows(self, key: StartOf) -> bool:
         kept = self._kept.get(key)

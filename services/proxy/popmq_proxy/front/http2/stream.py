@@ -74,7 +74,7 @@ class Stream(StreamState):
 
     @property
     def accounts(self) -> Accounts:
-        """What the client has of the rooms that all share."""
+        """What the client has of the budgets that all share."""
         return self._streams.accounts
 
     def feed(self, data: bytes) -> None:

@@ -31,7 +31,7 @@ class ClusterHandler:
         self._metrics = metrics
         self._version = version("popmq")
         self._started_ms = upstream.clock.now_ms()
-        self._told = admin.ProxyFigures(now_ms=self._started_ms, cpu_ms=cpu_ms())
+        self._reported = admin.ProxyFigures(now_ms=self._started_ms, cpu_ms=cpu_ms())
         """The last report; before the first one, the start."""
 
     async def run(self) -> None:
@@ -53,7 +53,7 @@ class ClusterHandler:
         for failed in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(failed, BaseException) and not isinstance(failed, PopMQError):
                 raise failed
-        self._told = own
+        self._reported = own
 
     def _own(self) -> admin.ProxyFigures:
         upstream = self._upstream
@@ -72,10 +72,10 @@ class ClusterHandler:
             calls=calls,
             failed=failed,
             name=upstream.config.name,
-            before_ms=self._told.now_ms,
-            before_cpu_ms=self._told.cpu_ms,
-            before_calls=self._told.calls,
-            before_failed=self._told.failed,
+            before_ms=self._reported.now_ms,
+            before_cpu_ms=self._reported.cpu_ms,
+            before_calls=self._reported.calls,
+            before_failed=self._reported.failed,
         )
 
     async def show(

@@ -124,33 +124,35 @@ class StartFixer:
         nobody knows; None: then it has not started. True: nothing is owed to them any more."""
         table, now_ms = self._table, self._clock.now_ms()
         heard_ms = now_ms if start is None else table.heard(key, now_ms)
-        told, all_told = await self._ask_all(key, brokers)
-        if told and not any(one.has_group for one in told.values()) and not table.knows(key):
+        replies, all_replied = await self._ask_all(key, brokers)
+        if replies and not any(one.has_group for one in replies.values()) and not table.knows(key):
             return True  # the group was deleted meanwhile
         beginning = table.beginning(
             key,
-            told,
+            replies,
             heard_ms=heard_ms,
             now_ms=self._clock.now_ms(),
             start=start,
-            all_told=all_told,
+            all_replied=all_replied,
         )
         if beginning is None:
             return True
-        if any(broker in told for broker in brokers):
-            found = {broker: told[broker] for broker in brokers if broker in told}
+        if any(broker in replies for broker in brokers):
+            found = {broker: replies[broker] for broker in brokers if broker in replies}
         else:  # some broker has to know it, or it is lost with this proxy
-            found = told
-        told |= await self._tell_all(key, found, beginning)
-        has_it = {broker: broker in told and told[broker].is_fixed for broker in {*brokers, *found}}
+            found = replies
+        replies |= await self._tell_all(key, found, beginning)
+        has_it = {
+            broker: broker in replies and replies[broker].is_fixed for broker in {*brokers, *found}
+        }
         table.begun(key, beginning.at_ms, beginning.start, has_it)
         return all(has_it.values())
 
     async def _tell_all(
-        self, key: StartOf, told: dict[str, BrokerStart], beginning: StartToFix
+        self, key: StartOf, replies: dict[str, BrokerStart], beginning: StartToFix
     ) -> dict[str, BrokerStart]:
         """What those said that had no start."""
-        lacking = {broker: one for broker, one in told.items() if not one.is_fixed}
+        lacking = {broker: one for broker, one in replies.items() if not one.is_fixed}
         consume_from, consume_from_ms = beginning.start
         fixes = {
             broker: link.FixStart(
@@ -178,16 +180,16 @@ class StartFixer:
         """(what each told, whether everybody has): the topic's `brokers` and those that have the
         start; when none of them knows one, all that may: the group may have started when the topic
         was not there yet, or not at these brokers."""
-        told = await self._ask_each(key, {*brokers, *self._table.knowing(key)})
-        self._table.told(key, told)
-        if self._table.knows(key) or any(one.at_ms for one in told.values()):
-            return told, all(broker in told for broker in brokers)
+        replies = await self._ask_each(key, {*brokers, *self._table.knowing(key)})
+        self._table.on_replies(key, replies)
+        if self._table.knows(key) or any(one.at_ms for one in replies.values()):
+            return replies, all(broker in replies for broker in brokers)
         try:
             everybody = {*brokers, *await self._may_know(key.topic)}
         except PopMQError:
-            return told, False
-        told |= await self._ask_each(key, everybody - told.keys())
-        return told, told.keys() >= everybody
+            return replies, False
+        replies |= await self._ask_each(key, everybody - replies.keys())
+        return replies, replies.keys() >= everybody
 
     async def _ask_each(self, key: StartOf, brokers: Collection[str]) -> dict[str, BrokerStart]:
         """Those that did not answer are left out."""
@@ -195,7 +197,7 @@ class StartFixer:
         asked = sorted(brokers)
         answers = await asyncio.gather(*(self._ask(broker, fix) for broker in asked))
         return {
-            broker: told for broker, told in zip(asked, answers, strict=True) if told is not None
+            broker: reply for broker, reply in zip(asked, answers, strict=True) if reply is not None
         }
 
     async def _ask(self, broker: str, fix: link.FixStart) -> BrokerStart | None:
