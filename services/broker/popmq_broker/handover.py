@@ -41,12 +41,12 @@ async def hand_over(config: BrokerConfig, clock: Clock) -> int:
 def _write(broker: Broker, files: OsFiles, data_dir: Path) -> int:
     file_bytes = _file_bytes(files, data_dir / LOG_FOLDER)
     _remove(files, data_dir)
-    store = broker.state.store
+    store = broker.state.runtime.store
     end = store.max_offset(TIMER_TOPIC, 0)
     newest = store.entries(TIMER_TOPIC, 0, end - 1, 1) if end else []
     if not newest:
         return 0
-    now_ms = broker.state.clock.now_ms()
+    now_ms = broker.state.runtime.clock.now_ms()
     last = Waiting(0, newest[0].log_offset, newest[0].size_bytes)
     waiting = list(_waiting(broker))
     folder = data_dir / LOG_FOLDER
@@ -79,7 +79,7 @@ def _remove(files: OsFiles, data_dir: Path) -> None:
 
 def _waiting(broker: Broker) -> Iterator[Waiting]:
     """In the order of the timer topic, as RocketMQ's log is; marks of recalls are not needed."""
-    store = broker.state.store
+    store = broker.state.runtime.store
     due_by_offset = {
         bucket.offsets[i]: bucket.start_ms + bucket.dues[i]
         for bucket in broker.timers.wheel.buckets()

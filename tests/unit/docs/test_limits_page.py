@@ -17,7 +17,7 @@ from popmq_broker.core.catalog.tables import MAX_ATTEMPTS_DEFAULT
 from popmq_broker.core.filters.sql_filter import CHARACTERS_MAX as SQL_CHARACTERS_MAX
 from popmq_broker.core.groups.members import MEMBERS_MAX
 from popmq_broker.core.leases.nack import REASON_CHARS_MAX
-from popmq_broker.core.retries.hand_outs import MAX_HAND_OUTS_DEFAULT
+from popmq_broker.core.retries.deliveries import MAX_DELIVERIES_DEFAULT
 from popmq_broker.core.retries.retry_policy import DELAY_MS_MAX, DELAYS_MAX
 from popmq_broker.engine.catalog.topics import QUEUES_MAX
 from popmq_broker.store.files.config import StoreConfig
@@ -135,7 +135,7 @@ LIMITS = {
     "the same of one group": broker("waiting_polls_per_group_max"),
     "consumers of a group that pulls": Limit(count(MEMBERS_MAX), FIXED, TOO_MANY),
     "attempts": Limit(count(MAX_ATTEMPTS_DEFAULT), "`--max-attempts`"),
-    "hand-outs, counted or not": Limit(count(MAX_HAND_OUTS_DEFAULT), "`--max-hand-outs`"),
+    "hand-outs, counted or not": Limit(count(MAX_DELIVERIES_DEFAULT), "`--max-hand-outs`"),
     "delays of a retry policy": Limit(count(DELAYS_MAX), FIXED, e.BadRequest),
     "the longest delay of a retry policy": Limit(time(DELAY_MS_MAX), FIXED, e.BadRequest),
     "messages that wait for their time": broker("timers_max"),

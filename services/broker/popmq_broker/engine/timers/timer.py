@@ -20,7 +20,8 @@ from typing import Final
 from popmq_broker.core.timers import timer
 from popmq_broker.core.timers.timer_wheel import MARK, Wheel, WheelEntry
 from popmq_broker.engine.catalog.topics import Topics
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.timers.timer_levels import Levels
 from popmq_broker.engine.timers.timer_records import ParkedRecords
 from popmq_broker.store.store import Appended, Draft
@@ -46,15 +47,15 @@ IDLE_MS_MAX: Final = 1_000
 
 
 class Timers:
-    def __init__(self, state: BrokerState, topics: Topics) -> None:
+    def __init__(self, runtime: Runtime, catalog_state: CatalogState, topics: Topics) -> None:
         self.wheel = Wheel()
-        self.levels = Levels(state, topics)
-        self.records = ParkedRecords(state)
+        self.levels = Levels(runtime, catalog_state, topics)
+        self.records = ParkedRecords(runtime, catalog_state)
         self.loaded_to = 0
         """All that was parked before this offset is in the wheel, or done with."""
         self.version = 0
         """Counts changes of what waits."""
-        self._state = state
+        self._runtime = runtime
         self._topics = topics
         self._appended: deque[WheelEntry] = deque()
         """Parked, and not durable yet."""
@@ -72,7 +73,7 @@ class Timers:
 
     def check_room(self, count: int) -> None:
         """Raises `TooManyRequests` when so many more may not wait."""
-        limit = self._state.config.timers_max
+        limit = self._runtime.config.timers_max
         if self.waiting_count + count > limit:
             raise TooManyRequests(what="messages that wait for their time", limit=limit)
 
@@ -105,7 +106,7 @@ class Timers:
 
     def arrived(self) -> None:
         """Parked records became durable."""
-        end = self._state.store.max_offset(TIMER_TOPIC, 0)
+        end = self._runtime.store.max_offset(TIMER_TOPIC, 0)
         appended = self._appended
         entries: list[WheelEntry] = []
         while appended and appended[0].offset < end:
@@ -127,11 +128,11 @@ class Timers:
         while True:
             self._changed.clear()
             busy = self.deliver_due()
-            damage = self._state.damage
+            damage = self._runtime.damage
             if not damage.is_saved:
                 await damage.saved_quietly()
                 if not damage.is_saved:
-                    self._pause(self._state.clock.now_ms())
+                    self._pause(self._runtime.clock.now_ms())
             if busy:
                 await asyncio.sleep(0)
             else:
@@ -139,7 +140,7 @@ class Timers:
 
     def deliver_due(self) -> bool:
         """One batch; it becomes visible when it is durable. False: nothing else is due now."""
-        now_ms = self._state.clock.now_ms()
+        now_ms = self._runtime.clock.now_ms()
         if self._pause_left_ms(now_ms):
             return False
         opened = self.wheel.open_near(now_ms, SPREAD_MAX)
@@ -149,7 +150,7 @@ class Timers:
             leveled = self.levels.deliver_due(now_ms, BATCH_MAX)
         except (DiskFull, TooManyRequests) as refused:
             self._pause(now_ms)
-            self._state.log.warning("timers.postponed", count=len(due), reason=str(refused))
+            self._runtime.log.warning("timers.postponed", count=len(due), reason=str(refused))
             return False
         self._pause_ms, self._paused_until_ms = PAUSE_MS, None
         busy = bool(due) or leveled
@@ -185,8 +186,8 @@ class Timers:
                 raise
 
     def _append(self, drafts: Sequence[Draft], now_ms: int) -> None:
-        self._state.store.append(drafts, now_ms)
-        stats = self._state.stats
+        self._runtime.store.append(drafts, now_ms)
+        stats = self._runtime.stats
         for topic, count in Counter([draft.topic for draft in drafts]).items():
             if topic != TIMER_TOPIC:
                 stats.sent[topic] += count
@@ -206,7 +207,7 @@ class Timers:
 
     async def _idle(self) -> None:
         """Until the next time; in a steady stream what is due lingers for a moment."""
-        now_ms = self._state.clock.now_ms()
+        now_ms = self._runtime.clock.now_ms()
         times = [self.wheel.next_wake_ms(), self.levels.next_due_ms()]
         wait_ms = min((time - now_ms for time in times if time is not None), default=IDLE_MS_MAX)
         wait_ms = max(wait_ms, self._pause_left_ms(now_ms), self._linger_ms)
