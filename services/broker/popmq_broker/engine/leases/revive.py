@@ -20,6 +20,7 @@ from popmq_broker.core.leases.nack import NackKind
 from popmq_broker.core.retries.deliveries import handed_out, why_dead
 from popmq_broker.core.retries.retry import Copy, dead_letter, retry_or_dead_letter
 from popmq_broker.core.store.damage import Passer
+from popmq_broker.core.store.disk_pause import DiskPause
 from popmq_broker.engine.catalog.topics import Topics
 from popmq_broker.engine.journal import journal
 from popmq_broker.engine.journal.catalog_state import CatalogState
@@ -33,8 +34,7 @@ from popmq_common.records.record import Record
 
 BATCH_MAX = 128  # leases revived before other work gets its turn
 BATCH_BYTES_MAX = 2 << 20  # of their messages, each of which is copied
-PAUSE_MS = 1_000  # after a copy could not be written; doubled each time it fails again
-PAUSE_MS_MAX = 30_000
+PAUSE_MS = 1_000  # after a copy could not be written
 IDLE_S_MAX = 1.0  # the wall clock may be set; look at it at least this often
 
 
@@ -47,8 +47,7 @@ class Revive:
         self._lease_state = lease_state
         self._topics = topics
         self._changed = asyncio.Event()
-        self._pause_ms = PAUSE_MS
-        self._paused_until_ms: int | None = None
+        self._pause = DiskPause(PAUSE_MS)
         """The disk took nothing; looking at all that is due again and again would not help."""
 
     async def run(self) -> None:
@@ -62,7 +61,7 @@ class Revive:
         """One batch; returns how many leases it looked at, after their copies are durable."""
         runtime, lease_state = self._runtime, self._lease_state
         now_ms = runtime.clock.now_ms()
-        if self._pause_left_ms(now_ms):
+        if self._pause.left_ms(now_ms):
             return 0
         due = lease_state.table.take_due(now_ms, BATCH_MAX, BATCH_BYTES_MAX)
         if not due:
@@ -73,24 +72,16 @@ class Revive:
         except DiskFull as full:
             for item in due:
                 lease_state.table.put_back([item], item.due_ms)
-            self._pause(now_ms)
+            self._pause.begin(now_ms)
             runtime.log.warning("revive.postponed", lease_count=lease_count, reason=str(full))
             return 0
-        self._pause_ms, self._paused_until_ms = PAUSE_MS, None
+        self._pause.end()
         await runtime.store.durable(runtime.store.log_end)
         if left:  # their notes first
             await runtime.damage.saved_quietly()
             if not runtime.damage.is_saved:
-                self._pause(now_ms)
+                self._pause.begin(now_ms)
         return lease_count
-
-    def _pause(self, now_ms: int) -> None:
-        self._paused_until_ms = now_ms + self._pause_ms
-        self._pause_ms = min(2 * self._pause_ms, PAUSE_MS_MAX)
-
-    def _pause_left_ms(self, now_ms: int) -> int:
-        left_ms = 0 if self._paused_until_ms is None else self._paused_until_ms - now_ms
-        return max(0, left_ms) if left_ms <= PAUSE_MS_MAX else 0  # the wall clock was set back
 
     def look_again(self) -> None:
         """A lease was added or changed: the next due time may be nearer."""
@@ -334,7 +325,7 @@ class Revive:
         next_ms = self._lease_state.table.next_due_ms()
         wait_s = IDLE_S_MAX
         if next_ms is not None:
-            wait_ms = max(0, next_ms - now_ms, self._pause_left_ms(now_ms))
+            wait_ms = max(0, next_ms - now_ms, self._pause.left_ms(now_ms))
             wait_s = min(wait_s, wait_ms / 1000)
         try:
             async with asyncio.timeout(wait_s):
