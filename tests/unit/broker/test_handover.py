@@ -9,7 +9,8 @@ from harness.broker import EngineDriver
 from harness.rocketmq_timer import Unit, delivered_from, units
 
 from popmq_broker.core.timers.rocketmq_timer import second_of
-from popmq_broker.handover import CHECK_FILE, LOG_FOLDER, WHEEL_FILE, hand_over
+from popmq_broker.handover import hand_over
+from popmq_broker.store.offline.timer_note import CHECK_FILE, LOG_FOLDER, WHEEL_FILE
 from popmq_common.records.names import TIMER_TOPIC
 
 FILE_BYTES = 4_096

@@ -1,11 +1,8 @@
 """How a broker is: clock, disk, whose files it has, who consumes. For `popmq doctor`."""
 
 import asyncio
-import os
-import pwd
 from collections import Counter
 from importlib.metadata import version
-from pathlib import Path
 from typing import Final
 
 from popmq_broker.core.catalog.tables import TopicConfig
@@ -18,11 +15,10 @@ from popmq_broker.engine.journal.counts import MessageCounts, counts, known_queu
 from popmq_broker.engine.journal.lease_state import LeaseState
 from popmq_broker.engine.journal.long_polls import GroupTopic
 from popmq_broker.engine.journal.runtime import Runtime
+from popmq_broker.store.files.ownership import foreign_owner
 from popmq_common.records.names import RETRY_PREFIX, retry_topic
 from popmq_internal.v1 import link_pb2 as link
 
-FILES_LOOKED_AT: Final = 64
-"""Of each folder; who copies a directory as another user does so with all of it."""
 NO_START: Final = GroupStart(0, 0)
 TOPICS_MAX: Final = 1_000
 """Topics told that are read in more queues than they take messages in."""
@@ -180,26 +176,3 @@ def _drained(
             for i in ids
         ),
     )
-
-
-def foreign_owner(folder: Path) -> str:
-    """Who else than this process's user owns something in the data directory; empty: nobody."""
-    own = os.geteuid()
-    for place in (folder, *(folder / name for name in ("commitlog", "config", "consumequeue"))):
-        try:
-            paths = [place, *sorted(place.iterdir())[:FILES_LOOKED_AT]]
-            owners = {path.stat().st_uid for path in paths} - {own}
-        except FileNotFoundError:
-            continue
-        except PermissionError:
-            return "somebody who does not let this broker read it"
-        if owners:
-            return _name(min(owners))
-    return ""
-
-
-def _name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"

@@ -8,7 +8,7 @@ from harness.names import GROUP, TOPIC
 
 from popmq_broker.core.filters.filter import parse_tags
 from popmq_broker.core.polls.receives import LastReceive, LastReceives
-from popmq_broker.engine.inspect.inspection import foreign_owner
+from popmq_broker.store.files.ownership import foreign_owner
 from popmq_internal.v1 import link_pb2 as link
 
 

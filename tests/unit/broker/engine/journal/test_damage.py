@@ -12,7 +12,7 @@ from harness.damaging import damage_entry, damage_log, entry
 from harness.names import GROUP, TOPIC
 from structlog.testing import capture_logs
 
-from popmq_broker import store_tools
+from popmq_broker import rebuild
 from popmq_broker.core.store.queue_entry import QueueEntry, encode
 from popmq_broker.metrics import BrokerCollector
 from popmq_common.records.record import decode
@@ -185,7 +185,7 @@ def test_a_rebuild_of_a_stopped_broker_counts_too(wrecked: EngineDriver) -> None
     drained(wrecked)
     wrecked.run(wrecked.broker.close())
     config = wrecked.broker.state.runtime.config
-    wrecked.run(store_tools.rebuild(config, offsets=False))
+    wrecked.run(rebuild.rebuild(config, offsets=False))
     wrecked.broker = wrecked._open()
     wrecked.run(wrecked.broker.rebuilds.mend_known())
     assert sorted(drained(wrecked)) == sorted(names(LOST))
