@@ -62,7 +62,7 @@ def _anonymous_mib() -> float:
 async def _open(folder: Path) -> Broker:
     broker = await open_engine(BrokerConfig(data_dir=folder, disk_reserve_bytes=0), SystemClock())
     config = TopicConfig(name=TOPIC, read_queues=8, write_queues=8, message_type="DELAY")
-    broker.state.topics[TOPIC] = config
+    broker.state.catalog_state.topics[TOPIC] = config
     return broker
 
 
@@ -83,7 +83,7 @@ async def _park(broker: Broker, dues_ms: list[int], size: int) -> None:
             topic=TOPIC, queue_id=start // BATCH % 8, records=records, kind=link.SEND_KIND_DELAY
         )
         broker.handle_sends([link.Call(send=send)], _stored)
-        await broker.state.store.durable(broker.state.store.log_end)
+        await broker.state.runtime.store.durable(broker.state.runtime.store.log_end)
 
 
 def _stored(reply: link.Reply | SendDone) -> None:
@@ -102,14 +102,14 @@ async def _late(folder: Path, options: Namespace, say: Any) -> list[Figure]:
     if time.time_ns() // 1_000_000 >= first_ms:
         raise BenchFailure("this machine is too slow to send so many in time")
     seen: list[tuple[int, Run]] = []
-    arrived = broker.state.store.arrivals
+    arrived = broker.state.runtime.store.arrivals
 
     def watch(runs: list[Run]) -> None:
         now_ms = time.time_ns() // 1_000_000
         seen.extend((now_ms, run) for run in runs if run.queue[0] == TOPIC)
         arrived(runs)
 
-    broker.state.store.arrivals = watch
+    broker.state.runtime.store.arrivals = watch
     say(f"{count:,} are parked, the first is due in {first_ms / 1000 - time.time():.1f} s")
     beside = asyncio.create_task(broker.run())
     await asyncio.sleep(max(0.0, first_ms / 1000 - time.time()))
@@ -135,7 +135,7 @@ async def _late(folder: Path, options: Namespace, say: Any) -> list[Figure]:
 
 
 def _lateness(broker: Broker, seen: list[tuple[int, Run]]) -> list[int]:
-    store, found = broker.state.store, []
+    store, found = broker.state.runtime.store, []
     for now_ms, run in seen:
         topic, queue_id = run.queue
         for entry in store.entries(topic, queue_id, run.first_offset, len(run.tags_codes)):

@@ -200,9 +200,9 @@ async def _broker(folder: Path) -> AsyncIterator[Broker]:
     config = BrokerConfig(data_dir=folder, name="b", segment_bytes=SEGMENT_BYTES)
     broker = await open_engine(config, SystemClock())
     await broker.handle(link.Call(put_topic=link.PutTopic(topic=TOPIC)))
-    assert Announced(broker.state).everything()
+    assert Announced(broker.state.catalog_state).everything()
     yield broker
-    broker.state.store.abandon()
+    broker.state.runtime.store.abandon()
 
 
 @asynccontextmanager

@@ -35,7 +35,7 @@ def make(folder: Path, *, clean: bool) -> tuple[Path, EngineDriver]:
     driver.call(delete_group=link.DeleteGroup(group="group-gone"))
     driver.run(driver.broker.offsets.write())
     if not clean:
-        driver.run(driver.broker.state.store.checkpoint())
+        driver.run(driver.broker.state.runtime.store.checkpoint())
     for i in range(60, 75):
         driver.send(f"m{i}", tag=TAGS[i % 3])
     driver.ack(*[message.handle for message in driver.pop(4, 600_000)])
@@ -96,10 +96,10 @@ class Reopened:
 
 def _standing(driver: EngineDriver) -> Iterator[tuple[str, Any]]:
     state = driver.broker.state
-    yield "topics", {name: repr(topic) for name, topic in state.topics.items()}
-    yield "groups", {name: repr(group) for name, group in state.groups.items()}
-    yield "floors", dict(state.floors)
-    for key, queue in state.leases.queues.items():
+    yield "topics", {name: repr(topic) for name, topic in state.catalog_state.topics.items()}
+    yield "groups", {name: repr(group) for name, group in state.catalog_state.groups.items()}
+    yield "floors", dict(state.catalog_state.floors)
+    for key, queue in state.lease_state.table.queues.items():
         leases = {
             i: (lease.grant.generation, lease.grant.due_ms) for i, lease in queue.leases.items()
         }
@@ -107,7 +107,7 @@ def _standing(driver: EngineDriver) -> Iterator[tuple[str, Any]]:
 
 
 def _read(driver: EngineDriver) -> Iterator[tuple[str, Any]]:
-    store = driver.broker.state.store
+    store = driver.broker.state.runtime.store
     for topic, queue_id in sorted(store._queues):
         low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
         records = [

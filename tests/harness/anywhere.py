@@ -44,7 +44,7 @@ class Cluster:
         await engine.handle(call)
 
     def held(self) -> int:
-        return sum(engine.broker.state.leases.live_count for engine in self.engines)
+        return sum(engine.broker.state.lease_state.table.live_count for engine in self.engines)
 
     def close(self) -> None:
         for engine in reversed(self.engines):

@@ -132,7 +132,7 @@ class EngineDriver:
         self.call(**send_body(body, tag, message_group, queue_id, more))
 
     def _queues(self) -> int:
-        return self.broker.state.topics[TOPIC].write_queues
+        return self.broker.state.catalog_state.topics[TOPIC].write_queues
 
     def pop(
         self,
@@ -210,17 +210,17 @@ class EngineDriver:
     async def _tend(self) -> None:
         """What is written again is on disk, and may be asked about."""
         await self.broker.checks.tend()
-        await self.broker.state.store.durable(self.broker.state.store.log_end)
+        await self.broker.state.runtime.store.durable(self.broker.state.runtime.store.log_end)
 
     def deliver_due(self) -> None:
         """What is due now comes into its topic, and is on disk."""
 
         async def step() -> bool:
             found = self.broker.timers.deliver_due()
-            damage = self.broker.state.damage
+            damage = self.broker.state.runtime.damage
             noted = not damage.is_saved
             await damage.saved_quietly()
-            await self.broker.state.store.durable(self.broker.state.store.log_end)
+            await self.broker.state.runtime.store.durable(self.broker.state.runtime.store.log_end)
             return found or noted
 
         while self.run(step()):
@@ -237,7 +237,7 @@ class EngineDriver:
 
     def fill_disk(self, used_percent: int) -> None:
         """As its size and free space say from now on, until the next start."""
-        watch: Any = self.broker.state.store.disk
+        watch: Any = self.broker.state.runtime.store.disk
         watch._files = SimpleNamespace(
             total_bytes=lambda _: 100, free_bytes=lambda _: 100 - used_percent
         )
@@ -247,7 +247,7 @@ class EngineDriver:
         """A round of retention, behind a checkpoint and a write of the files of config/; how many
         files of the log it deleted."""
         self.run(self.broker.catalog.save())
-        self.run(self.broker.state.store.checkpoint())
+        self.run(self.broker.state.runtime.store.checkpoint())
         return self.run(self.broker.retention.round())
 
     def restart(self) -> None:
@@ -256,23 +256,23 @@ class EngineDriver:
 
     def hold_disk(self) -> None:
         """From now on nothing more reaches the disk."""
-        self.broker.state.store._flusher.request = lambda position: None  # type: ignore[method-assign]
+        self.broker.state.runtime.store._flusher.request = lambda position: None  # type: ignore[method-assign]
 
     def let_go_of_disk(self) -> None:
         """What was held back reaches it."""
         self.end_hold()
-        store = self.broker.state.store
+        store = self.broker.state.runtime.store
         self.run(store.durable(store.log_end))
 
     def end_hold(self) -> None:
         """The disk begins to take what was held back."""
-        store = self.broker.state.store
+        store = self.broker.state.runtime.store
         del store._flusher.request
         store._ask_flush()
 
     def crash(self, rng: random.Random) -> None:
         """Power off: of what was not synced any first part survives, maybe torn; then start."""
-        store = self.broker.state.store
+        store = self.broker.state.runtime.store
         kept = rng.randint(store.durable_end, store.log_end)
         old = self.data_dir
         self._generation += 1
@@ -295,7 +295,7 @@ class EngineDriver:
             await asyncio.gather(*others, return_exceptions=True)
 
         self.loop.run_until_complete(cancel())
-        store = self.broker.state.store
+        store = self.broker.state.runtime.store
         store._flusher.close()
         store._commit_log.close()
         store._queues.close()

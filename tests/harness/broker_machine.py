@@ -159,7 +159,7 @@ class BrokerMachine(RuleBasedStateMachine):
         assert self._now() < told.perhaps_until_ms
         assert not told.acked
         if delay_ms < 0:
-            group = self.driver.broker.state.groups[GROUP]
+            group = self.driver.broker.state.catalog_state.groups[GROUP]
             delay_ms = group.retry_policy.delay_ms(told.attempt)
         told.change_unknown = told.renewal_unknown = told.returned = False
         told.client = ""
@@ -187,7 +187,7 @@ class BrokerMachine(RuleBasedStateMachine):
         """Each dead letter is sent again, and once."""
         dead = self._dead_letters()
         reply = self.driver.redrive(to_topic=to_topic)
-        if self.driver.broker.state.groups[GROUP].fifo and not to_topic:
+        if self.driver.broker.state.catalog_state.groups[GROUP].fifo and not to_topic:
             assert (reply.sent, reply.in_order) == (0, len(dead))
             return
         assert reply.sent == len(dead)
@@ -319,7 +319,7 @@ class BrokerMachine(RuleBasedStateMachine):
     @precondition(lambda self: hasattr(self, "driver"))
     @invariant()
     def counts_agree(self) -> None:
-        table = self.driver.broker.state.leases
+        table = self.driver.broker.state.lease_state.table
         assert table.live_count == sum(len(queue.leases) for queue in table.queues.values())
         for queue in table.queues.values():
             assert queue.committed <= queue.position
@@ -328,7 +328,7 @@ class BrokerMachine(RuleBasedStateMachine):
     @precondition(lambda self: hasattr(self, "driver"))
     @invariant()
     def clients_hold_live_leases(self) -> None:
-        table = self.driver.broker.state.leases
+        table = self.driver.broker.state.lease_state.table
         renewed = [
             (queue.key, offset, lease.grant)
             for queue in table.queues.values()
@@ -380,7 +380,7 @@ class BrokerMachine(RuleBasedStateMachine):
                     self._acked(
                         self.told[message.body.decode()], self.driver.ack(message.handle)[0]
                     )
-            elif not self.driver.broker.state.leases.live_count:
+            elif not self.driver.broker.state.lease_state.table.live_count:
                 break
         missing = [
             told

@@ -9,7 +9,7 @@ ZEROS = bytes(ENTRY_BYTES)
 
 
 def entry(broker: Broker, topic: str, queue_id: int, offset: int) -> QueueEntry:
-    (found,) = broker.state.store.entries(topic, queue_id, offset, 1)
+    (found,) = broker.state.runtime.store.entries(topic, queue_id, offset, 1)
     return found
 
 

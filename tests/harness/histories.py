@@ -104,7 +104,7 @@ class History:
             self._driver.end(half, commit=self._rng.random() < 0.6)
 
     def _redrive(self) -> None:
-        if dead_letter_topic(GROUP) in self._driver.broker.state.topics:
+        if dead_letter_topic(GROUP) in self._driver.broker.state.catalog_state.topics:
             self._driver.redrive(count_max=self._rng.randint(1, 3))
 
     def _reset(self) -> None:

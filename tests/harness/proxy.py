@@ -63,7 +63,9 @@ class ProxyDriver:
 
     def _brokers(self) -> list[ns.BrokerInfo]:
         return [
-            ns.BrokerInfo(name=engine.broker.name, identity=engine.broker.state.identity)
+            ns.BrokerInfo(
+                name=engine.broker.name, identity=engine.broker.state.catalog_state.identity
+            )
             for engine in self._engines
         ]
 
@@ -71,7 +73,7 @@ class ProxyDriver:
         return [
             ns.QueueRoute(broker=ns.BrokerInfo(name=engine.broker.name), topic=config)
             for engine in self._engines
-            for config in Announced(engine.broker.state).everything()
+            for config in Announced(engine.broker.state.catalog_state).everything()
             if config.name == topic
         ]
 

@@ -12,7 +12,7 @@ class RetentionSteps:
 
     def do_folders(self, _: list[str], __: dict[str, str]) -> list[str]:
         """Queues of users that are on disk."""
-        self.driver.run(self.driver.broker.state.store.checkpoint())
+        self.driver.run(self.driver.broker.state.runtime.store.checkpoint())
         root = self.driver.data_dir / "consumequeue"
         found = sorted(path.relative_to(root) for path in root.glob("*/*") if any(path.iterdir()))
         return [f"queue {path}" for path in found if not path.parts[0].startswith("rmq_sys_")]

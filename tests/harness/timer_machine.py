@@ -84,12 +84,12 @@ class TimerMachine(RuleBasedStateMachine):
         body = self._body()
         named = {properties.UNIQ_KEY: f"id-{body}", properties.DELAY_LEVEL: str(level)}
         plain = Draft(TOPIC, 0, body.encode(), properties.encode(named), 0, 0, 0, 7, hosts.LOCAL)
-        state, now_ms = self.driver.broker.state, self._now()
+        runtime, now_ms = self.driver.broker.state.runtime, self._now()
 
         async def append() -> None:
             draft = self.driver.broker.timers.levels.park(plain, now_ms)
-            state.store.append([draft], now_ms)
-            await state.store.durable(state.store.log_end)
+            runtime.store.append([draft], now_ms)
+            await runtime.store.durable(runtime.store.log_end)
 
         self.driver.run(append())
         delay_ms = [1_000, 5_000, 10_000, 10_000][level - 1]
@@ -138,7 +138,7 @@ class TimerMachine(RuleBasedStateMachine):
         self.send(70_000)
         self.driver.advance(ROLL_MS + 1)
         self._roll()
-        store = self.driver.broker.state.store
+        store = self.driver.broker.state.runtime.store
         self.driver.run(store.durable(store.log_end))
         if then != "nothing":
             self._start_again(crash=then == "crash", lose_snapshot=self.rng.random() < 0.5)
@@ -183,7 +183,7 @@ class TimerMachine(RuleBasedStateMachine):
                 self.driver.run(self._deliver())
             if "roll" in work:
                 self._roll()
-            store = self.driver.broker.state.store
+            store = self.driver.broker.state.runtime.store
             if "snapshot" in work and store.durable_end < store.log_end:  # waits for the disk
                 self.driver.loop.create_task(self.driver.broker.timer_keeper.write())
         self._lose_power()
@@ -197,7 +197,7 @@ class TimerMachine(RuleBasedStateMachine):
         self.driver.deliver_due()
 
     def _records(self) -> Iterator[Record]:
-        store = self.driver.broker.state.store
+        store = self.driver.broker.state.runtime.store
         low, high = store.min_offset(TOPIC, 0), store.max_offset(TOPIC, 0)
         for entry in store.entries(TOPIC, 0, low, high - low):
             record = store.read(entry.log_offset, entry.size_bytes)
@@ -229,7 +229,7 @@ class TimerMachine(RuleBasedStateMachine):
         if not hasattr(self, "driver"):
             return
         needed = self.driver.broker.timer_keeper.needed_from()
-        store = self.driver.broker.state.store
+        store = self.driver.broker.state.runtime.store
         for entry in self.driver.broker.timers.wheel.before(1 << 62, 1 << 20):
             (found,) = store.entries(TIMER_TOPIC, 0, entry.offset, 1)
             assert needed is not None

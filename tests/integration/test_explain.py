@@ -150,13 +150,13 @@ def test_a_settled_message_of_a_forgotten_journal(driver: EngineDriver) -> None:
     driver.send("a", more={properties.KEYS: "k"})
     driver.ack(driver.pop()[0].handle)
     driver.restart()
-    topic = driver.broker.state.revive_topic
-    entries = driver.broker.state.store.entries
+    topic = driver.broker.state.runtime.revive_topic
+    entries = driver.broker.state.runtime.store.entries
 
     def forgotten(name: str, *place: int) -> object:
         return [] if name == topic else entries(name, *place)
 
-    driver.broker.state.store.entries = forgotten  # type: ignore[method-assign, assignment]
+    driver.broker.state.runtime.store.entries = forgotten  # type: ignore[method-assign, assignment]
     (verdict,) = explain(driver).verdicts
     assert verdict.state == "settled"
     assert "before what the broker remembers" in verdict.text

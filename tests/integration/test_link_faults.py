@@ -257,4 +257,4 @@ async def test_a_record_that_no_log_can_hold_is_one_refusal(
         assert f"a born_host of {size_bytes} bytes" in replies[2].failure.fields["reason"]
         stored = [replies[number].send.queue_offset for number in (1, 3, 4)]
         assert stored == [0, 1, 2]
-        assert running.broker.state.store.max_offset("t", 0) == 3
+        assert running.broker.state.runtime.store.max_offset("t", 0) == 3

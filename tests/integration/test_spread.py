@@ -99,20 +99,20 @@ async def test_a_topic_is_spread_while_receivers_wait(tmp_path: Path) -> None:
         Client(receiving) as receiver,
     ):
         first = await made.add("broker-a")
-        await until(lambda: bool(first.broker.state.topics))
+        await until(lambda: bool(first.broker.state.catalog_state.topics))
         stub = admin_grpc.AdminStub(channel)
         topic = admin.Topic(name=TOPIC, queues=2, message_type="NORMAL")
         await stub.CreateTopic(admin.CreateTopicRequest(topic=topic))
         receivers = [asyncio.create_task(receive(receiver)) for _ in range(RECEIVERS)]
-        await until(lambda: first.broker.state.long_polls.count >= RECEIVERS)
+        await until(lambda: first.broker.state.runtime.long_polls.count >= RECEIVERS)
         added = await made.add("broker-b")
-        await until(lambda: first.broker.state.peers.keys() >= {"broker-b"})
+        await until(lambda: first.broker.state.catalog_state.peers.keys() >= {"broker-b"})
         await asyncio.sleep(2 * EVERY_S)  # now both proxies have asked for what it brought: nothing
         await send(BEFORE)
         spread = await stub.SpreadTopics(admin.SpreadTopicsRequest(name=TOPIC))
         assert [one.brokers for one in spread.topics] == [["broker-b"]]
         await send(SENDS)
-        stored = added.broker.state.store.max_offset(TOPIC, 0)
+        stored = added.broker.state.runtime.store.max_offset(TOPIC, 0)
         for task in receivers:
             task.cancel()
         await asyncio.gather(*receivers, return_exceptions=True)

@@ -33,7 +33,7 @@ class Saboteur:
 
     def __init__(self, driver: EngineDriver) -> None:
         self.driver = driver
-        self.state: Any = driver.broker.state
+        self.runtime: Any = driver.broker.state.runtime
         self.expected: set[tuple[str, str, int, int]] = set()
 
     def append(self, *drafts: Draft, late_ms: int = 0) -> list[Any]:
@@ -41,8 +41,8 @@ class Saboteur:
         now_ms = self.driver.clock.now_ms() - late_ms
 
         async def step() -> list[Any]:
-            appended = self.state.store.append(drafts, now_ms, system=True)
-            await self.state.store.durable(self.state.store.log_end)
+            appended = self.runtime.store.append(drafts, now_ms, system=True)
+            await self.runtime.store.durable(self.runtime.store.log_end)
             return list(appended)
 
         return self.driver.run(step())
@@ -58,9 +58,9 @@ class Saboteur:
             offsets=(offset,),
             pop_time_ms=now_ms,
             invisible_ms=1_000,
-            broker=self.state.config.name,
+            broker=self.runtime.config.name,
         )
-        self.append(journal.checkpoint(self.state, made, 0, now_ms))
+        self.append(journal.checkpoint(self.runtime, made, 0, now_ms))
         return made
 
     def ack(self, lease: ck.Checkpoint) -> None:
@@ -78,7 +78,7 @@ class Saboteur:
             )
         )
         named = {properties.TAGS: tag}
-        self.append(self._draft(self.state.revive_topic, 0, body, named))
+        self.append(self._draft(self.runtime.revive_topic, 0, body, named))
 
     def _draft(self, topic: str, queue_id: int, body: bytes, named: dict[str, str]) -> Draft:
         return Draft(
@@ -96,7 +96,7 @@ class Saboteur:
     def lose_an_ack(self) -> None:
         """The consumer is told that it is done; the record never reaches the log."""
         (message,) = self.driver.pop(1, 1_000)
-        store = self.state.store
+        store = self.runtime.store
         append = store.append
 
         def swallow(drafts: Any, now_ms: int, *, system: bool = False) -> Any:
@@ -110,9 +110,9 @@ class Saboteur:
                 offsets=(),
                 pop_time_ms=now_ms,
                 invisible_ms=0,
-                broker=self.state.config.name,
+                broker=self.runtime.config.name,
             )
-            return append([journal.checkpoint(self.state, harmless, 0, now_ms)], now_ms)
+            return append([journal.checkpoint(self.runtime, harmless, 0, now_ms)], now_ms)
 
         store.append = swallow
         try:
@@ -149,10 +149,10 @@ class Saboteur:
         self.expected.add(("copy without end", topic, 0, self._last_offset(topic)))
 
     def _last_offset(self, topic: str) -> int:
-        return int(self.state.store._queues.next_offset((topic, 0))) - 1
+        return int(self.runtime.store._queues.next_offset((topic, 0))) - 1
 
     def clock_back(self) -> None:
-        store, topic = self.state.store, "clock"
+        store, topic = self.runtime.store, "clock"
         before, store._last_store_ms = store._last_store_ms, 0
         late = self._draft(topic, 0, b"late", {properties.UNIQ_KEY: "id-late"})
         self.append(late, late_ms=CLOCK_BACK_MS)
@@ -240,7 +240,7 @@ def test_what_is_done_behind_a_broker_s_back_is_found_and_nothing_else(
 
 def untouched_places(driver: EngineDriver) -> list[tuple[int, int]]:
     """Places of messages that nobody was given yet, in three queues."""
-    store: Any = driver.broker.state.store
+    store: Any = driver.broker.state.runtime.store
     for i in range(3):
         driver.call(**send_body(f"fresh-{i}", queue_id=i))
     return [(i, int(store._queues.next_offset((TOPIC, i))) - 1) for i in range(3)]

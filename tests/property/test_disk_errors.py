@@ -148,7 +148,7 @@ class Work:
             raise Ended
         with suppress(DiskFull):
             await self.broker.offsets.write()
-        await self.broker.state.store.checkpoint()
+        await self.broker.state.runtime.store.checkpoint()
         await self.broker.retention.round()
         if self.ended:
             raise Ended
@@ -179,7 +179,7 @@ class Work:
         last = f"last {len(self.tried)}"
         await self.send(last)
         assert last in self.sent, "there is room, but sends are refused"
-        queues = self.broker.state.leases.queues
+        queues = self.broker.state.lease_state.table.queues
         for _ in range(30):
             await self.pass_time(31_000)  # all that is held comes back
             missing = self.sent - self.ack_tried - await self._all_that_comes()
@@ -214,7 +214,7 @@ async def working() -> AsyncIterator[Work]:
     try:
         yield work
     finally:
-        work.broker.state.store.abandon()
+        work.broker.state.runtime.store.abandon()
 
 
 async def _calls(among: Callable[[str], bool]) -> int:
@@ -264,12 +264,12 @@ async def test_a_disk_that_fails_at_any_call() -> None:
             if trouble.calls <= first:
                 assert not work.ended, "nothing failed"
                 continue  # two writes shared a sync this time: there were fewer calls than counted
-            index = work.broker.state.store.index
+            index = work.broker.state.runtime.store.index
             index_stopped = index is not None and index.failed is not None
             assert work.ended or index_stopped, "nobody was told"
             ends += 1
             work.files.crash()
-            work.broker.state.store.abandon()
+            work.broker.state.runtime.store.abandon()
             work.ended.clear()
             work.files.trouble = Trouble(0, 0, 0, lambda _: True)
             await work.open()

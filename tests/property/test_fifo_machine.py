@@ -99,7 +99,7 @@ class FifoMachine(BrokerMachine):
     @precondition(lambda self: hasattr(self, "driver"))
     @invariant()
     def counts_agree(self) -> None:
-        table = self.driver.broker.state.leases
+        table = self.driver.broker.state.lease_state.table
         assert table.live_count == sum(len(queue.leases) for queue in table.queues.values())
         for queue in table.queues.values():
             order = queue.fifo_queue

@@ -25,7 +25,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq import PullConsumer
 from popmq.errors import PopMQClientError
 from popmq_broker.core.groups.starts import CLOCKS_DIFFER_MS_MAX, StartKey
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.catalog_state import CatalogState
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.routing.group_starts import StartOf
 from popmq_proxy.rpc.shared.start_fixer import FAILED_EVERY_S
@@ -113,8 +113,8 @@ class StartMachine(RuleBasedStateMachine):
 
     # --- what is where ---
 
-    def _state(self, name: str) -> BrokerState:
-        return self.engines[name].broker.state
+    def _state(self, name: str) -> CatalogState:
+        return self.engines[name].broker.state.catalog_state
 
     def _present(self) -> list[str]:
         return [name for name in self.engines if name not in self.away]

@@ -74,7 +74,7 @@ def written_down(driver: EngineDriver) -> None:
     broker = driver.broker
     driver.run(broker.timer_keeper.write(at_once=True))
     driver.run(broker.offsets.write())
-    assert driver.run(broker.state.store.checkpoint())
+    assert driver.run(broker.state.runtime.store.checkpoint())
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -120,7 +120,7 @@ class Linked:
             engine.advance(100_000)
             engine.run(engine.broker.timer_keeper.write(at_once=True))
             engine.run(engine.broker.offsets.write())
-            assert engine.run(engine.broker.state.store.checkpoint())
+            assert engine.run(engine.broker.state.runtime.store.checkpoint())
             engine.restart()
         self.make_neighbour()
         assert engine.call(**NEIGHBOUR).HasField("send")

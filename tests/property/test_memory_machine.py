@@ -169,10 +169,10 @@ class MemoryMachine(BrokerMachine):
     def buffer_adds_up(self) -> None:
         """Every lease is in a journal or in the buffer, and the buffer within its bound."""
         state = self.driver.broker.state
-        lines = [queue.unstored for queue in state.leases.queues.values()]
-        assert len(state.buffer) == sum(len(line) for line in lines)
-        assert state.buffer.leases <= self.room
-        for queue in state.leases.queues.values():
+        lines = [queue.unstored for queue in state.lease_state.table.queues.values()]
+        assert len(state.lease_state.buffer) == sum(len(line) for line in lines)
+        assert state.lease_state.buffer.leases <= self.room
+        for queue in state.lease_state.table.queues.values():
             entries = queue.unstored.grants.values()
             waiting = {offset for offset, one in queue.leases.items() if not one.grant.stored}
             held = {

@@ -152,7 +152,7 @@ class ResetMachine(RuleBasedStateMachine):
     @precondition(lambda self: hasattr(self, "driver"))
     @invariant()
     def counts_agree(self) -> None:
-        table = self.driver.broker.state.leases
+        table = self.driver.broker.state.lease_state.table
         assert table.live_count == sum(len(queue.leases) for queue in table.queues.values())
 
     def _received(self, messages: list[Popped]) -> None:
@@ -175,7 +175,7 @@ class ResetMachine(RuleBasedStateMachine):
                 told = self.told[message.body.decode()]
                 assert self.driver.ack(message.handle) == [DONE], told
                 told.settled = True
-            if not messages and not self.driver.broker.state.leases.live_count:
+            if not messages and not self.driver.broker.state.lease_state.table.live_count:
                 break
         missing = [told for told in self.told.values() if not told.settled]
         assert not missing, f"lost: {missing}"

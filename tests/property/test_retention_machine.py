@@ -94,7 +94,7 @@ class History:
         self.forced = self.forced or used_percent == 95
         self.retain()
         self.driver.fill_disk(50)
-        assert self.driver.broker.state.store.disk.state is DiskState.OK
+        assert self.driver.broker.state.runtime.store.disk.state is DiskState.OK
 
     def restart(self) -> None:
         self.driver.restart()
@@ -103,7 +103,11 @@ class History:
         self.driver.crash(self.random)
 
     def check_counts(self) -> None:
-        for row, found in counts(self.driver.broker.state).items():
+        for row, found in counts(
+            self.driver.broker.state.runtime,
+            self.driver.broker.state.catalog_state,
+            self.driver.broker.state.lease_state,
+        ).items():
             parts = found[1:]
             assert found.stored == sum(parts), (row, found)
             assert min(parts) >= 0, (row, found)
@@ -122,7 +126,7 @@ class History:
         """Let all leases end, without retention, and take what comes."""
         found: set[str] = set()
         state = self.driver.broker.state
-        before = {key: queue.expired for key, queue in state.leases.queues.items()}
+        before = {key: queue.expired for key, queue in state.lease_state.table.queues.items()}
         self.driver.advance(3 * RETENTION_MS)
         while messages := self.driver.pop(32, 12 * 3_600_000):
             for message in messages:
@@ -134,7 +138,7 @@ class History:
                 self.driver.ack(*(message.handle for message in messages))
         self.check_counts()
         missing = self.sent_ms.keys() - self.acked - found
-        expired = sum(queue.expired for queue in state.leases.queues.values())
+        expired = sum(queue.expired for queue in state.lease_state.table.queues.values())
         assert len(missing) <= expired, f"{sorted(missing)} vanished, {expired} expired: {before}"
         oldest_ms = self.now() - 3 * RETENTION_MS - RETENTION_MS
         young = [b for b in missing if self.sent_ms[b] > max(oldest_ms, self.pressed_ms)]

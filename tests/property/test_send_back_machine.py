@@ -132,7 +132,7 @@ class SendBackMachine(RuleBasedStateMachine):
         assert self.dead <= found <= self.dead + self.perhaps_dead
 
     def _pulled(self) -> list[Record]:
-        if RETRIES not in self.driver.broker.state.topics:
+        if RETRIES not in self.driver.broker.state.catalog_state.topics:
             return []
         found: list[Record] = []
         while True:

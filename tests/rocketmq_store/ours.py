@@ -245,7 +245,7 @@ async def open_directory(folder: Path, *, search: bool = False) -> Opened:
         index_entries=INDEX_ENTRIES,
     )
     broker = await open_engine(config, SystemClock())
-    store, state = broker.state.store, broker.state
+    store, state = broker.state.runtime.store, broker.state
     ends, rows = {}, {}
     for topic, queue in _queue_folders(folder):
         low, high = store.min_offset(topic, queue), store.max_offset(topic, queue)
@@ -255,10 +255,10 @@ async def open_directory(folder: Path, *, search: bool = False) -> Opened:
             record = store.read(entry.log_offset, entry.size_bytes)
             assert record is not None, (topic, queue, low + i)
             rows[topic, queue, low + i] = _row(record, entry.size_bytes)
-    find = Find(state)
+    find = Find(state.runtime, state.catalog_state)
     keys = keys_of(rows.values()) if search else ()
     found = {key: await _find(find, key) for key in keys}
-    queues = state.leases.queues
+    queues = state.lease_state.table.queues
     levels = broker.timers.levels.pending()
     opened = Opened(
         rows=rows,
@@ -271,8 +271,8 @@ async def open_directory(folder: Path, *, search: bool = False) -> Opened:
             for key, queue in queues.items()
             for offset in queue.leases
         },
-        topics={name: topic.read_queues for name, topic in state.topics.items()},
-        groups=set(state.groups),
+        topics={name: topic.read_queues for name, topic in state.catalog_state.topics.items()},
+        groups=set(state.catalog_state.groups),
         waiting=broker.timers.wheel.message_count + sum(levels.values()),
         open_halves=len(state.halves),
         found=found,

@@ -121,7 +121,7 @@ class Stage(OffsetSteps, RetentionSteps, ClassicSteps):
         """Records of waiting messages that have become old are written again."""
 
         async def step() -> bool:
-            store = self.driver.broker.state.store
+            store = self.driver.broker.state.runtime.store
             before = store.log_end
             self.driver.broker.timer_keeper.roll()
             await store.durable(store.log_end)

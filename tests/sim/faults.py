@@ -20,7 +20,7 @@ from popmq_broker.core.retries import retry
 from popmq_broker.engine.catalog.catalog import Catalog
 from popmq_broker.engine.catalog.topics import Topics
 from popmq_broker.engine.journal import journal
-from popmq_broker.engine.journal.long_polls import LongPolls
+from popmq_broker.engine.journal.long_polls import WaitingPolls
 from popmq_broker.engine.leases import pop, queue_scan, revive
 from popmq_broker.engine.leases.ack import Ack
 from popmq_broker.engine.leases.poll import Polls
@@ -62,13 +62,13 @@ def position_goes_one_too_far() -> Iterator[None]:
 
 @fault
 def arrivals_wake_nobody() -> Iterator[None]:
-    with patch.object(LongPolls, "arrived", _nothing):
+    with patch.object(WaitingPolls, "arrived", _nothing):
         yield
 
 
 @fault
 def a_settled_message_wakes_nobody_behind_it() -> Iterator[None]:
-    with patch("popmq_broker.engine.journal.state.BrokerState.wake_for_fifo", _nothing):
+    with patch("popmq_broker.engine.journal.lease_state.LeaseState.wake_for_fifo", _nothing):
         yield
 
 
@@ -100,7 +100,7 @@ def a_message_is_revived_twice() -> Iterator[None]:
             made = self._copy(queue, *leases[0], counted=counted)
             if made is not None:
                 draft = copy_draft(*made)
-                self._state.store.append([draft], self._state.clock.now_ms(), system=True)
+                self._runtime.store.append([draft], self._runtime.clock.now_ms(), system=True)
         real(self, queue, leases, counted=counted)
 
     with patch.object(Revive, "_end", end):
@@ -111,8 +111,8 @@ def a_message_is_revived_twice() -> Iterator[None]:
 def an_ack_is_not_journaled() -> Iterator[None]:
     def journal_acks(self: Ack, held: Sequence[Any], _: int) -> None:
         for queue, offset, _lease in held:
-            self._state.settle(queue, offset, LeaseOutcome.ALREADY_ACKED)
-            self._state.wake_for_fifo(queue)
+            self._lease_state.settle(queue, offset, LeaseOutcome.ALREADY_ACKED)
+            self._lease_state.wake_for_fifo(queue)
 
     with patch.object(Ack, "_journal_acks", journal_acks):
         yield

@@ -142,7 +142,7 @@ class Proxy:
             broker.handle_sends,
             wire,  # type: ignore[arg-type]
             broker.name,
-            broker.state.log,
+            broker.state.runtime.log,
         )
         wire.task = asyncio.create_task(connection.serve())
         self.connections[wire.task] = None

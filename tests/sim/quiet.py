@@ -54,7 +54,11 @@ class Quiet:
     def _left(self) -> int:
         """Messages that some group has not settled, by the broker's own count."""
         assert self._world.broker is not None
-        found = counts(self._world.broker.state).values()
+        found = counts(
+            self._world.broker.state.runtime,
+            self._world.broker.state.catalog_state,
+            self._world.broker.state.lease_state,
+        ).values()
         return sum(one.lag for one in found)
 
     def _look_at(self, tasks: list["asyncio.Task[None]"]) -> None:

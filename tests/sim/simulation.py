@@ -128,7 +128,7 @@ class Life:
 
     async def _checkpoint(self) -> None:
         if self.world.broker is not None:
-            await self.world.broker.state.store.checkpoint()
+            await self.world.broker.state.runtime.store.checkpoint()
 
     async def _scrape(self) -> None:
         self.world.read_dead_letters()

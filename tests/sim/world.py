@@ -107,7 +107,7 @@ class World:
         """kill -9, or (`power`) the machine loses what was not synced."""
         self.troubled = True
         assert self.broker is not None
-        store = self.broker.state.store
+        store = self.broker.state.runtime.store
         if power:
             await self._until_some_would_be_lost()
             self.files.crash(self.random if self.random.random() < 0.9 else None)
@@ -200,7 +200,7 @@ class World:
         """Visible dead letters that were not looked at yet."""
         if self.broker is None:
             return
-        store = self.broker.state.store
+        store = self.broker.state.runtime.store
         for group in self.book.groups.values():
             topic = dead_letter_topic(group.name)
             at = self._dead_read.get(topic, 0)
@@ -227,7 +227,7 @@ class World:
         if self.broker is None:
             return
         state = self.broker.state
-        table = state.leases
+        table = state.lease_state.table
         if table.live_count != sum(len(queue.leases) for queue in table.queues.values()):
             raise Violation("I11", "the count of live leases is wrong")
         for queue in table.queues.values():
@@ -258,7 +258,7 @@ PARTS = ("settled", "ready", "inflight", "delayed", "blocked", "expired")
 def standings(broker: Broker, now_ms: int) -> Standing:
     """Of each group and queue: position, leases that are not over, what is settled out of order."""
     found: Standing = {}
-    for key, queue in broker.state.leases.queues.items():
+    for key, queue in broker.state.lease_state.table.queues.items():
         leases = {
             offset: (lease.grant.generation, lease.grant.due_ms, lease.log_offset)
             for offset, lease in queue.leases.items()

@@ -160,9 +160,9 @@ def test_t60_delayed_written_again_recalled_and_delivered(tmp_path: Path) -> Non
     rolled = driver.broker.timer_keeper.roll
     for _ in range(3):
         driver.advance(6_000)
-        before = driver.broker.state.store.log_end
+        before = driver.broker.state.runtime.store.log_end
         driver.run(_once(rolled))
-        assert driver.broker.state.store.log_end > before + len(BODY)
+        assert driver.broker.state.runtime.store.log_end > before + len(BODY)
     driver.crash(random.Random(1))
     driver.advance(60_000)
     fail(driver, receive(proxy))
@@ -189,7 +189,7 @@ def test_t60_a_transaction_written_again_and_settled_or_given_up(
     size = limit_of(driver, proxy, half)
     assert send(proxy, trace_context="c" * size, **half()).code == v2.OK
     assert send(proxy).code == v2.OK  # the first one lies in an old file
-    store = driver.broker.state.store
+    store = driver.broker.state.runtime.store
     before = store.log_end
     driver.advance(10_000)
     assert store.log_end > before + len(BODY), "it is not written again"
@@ -204,7 +204,7 @@ def test_t60_a_transaction_written_again_and_settled_or_given_up(
         fail(driver, receive(proxy))
     else:
         driver.advance(120_000)
-        assert driver.broker.state.store.max_offset(GIVEN_UP_TOPIC, 0) == 1
+        assert driver.broker.state.runtime.store.max_offset(GIVEN_UP_TOPIC, 0) == 1
     driver.close()
 
 

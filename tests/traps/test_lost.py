@@ -66,7 +66,9 @@ def test_t02_a_read_that_fails_while_reviving_loses_nothing(
         driver.send(body)
     driver.pop(invisible_ms=10_000)
     with monkeypatch.context() as patched:
-        patched.setattr(driver.broker.state.store, "read", _failing(driver, "read", nth, OSError()))
+        patched.setattr(
+            driver.broker.state.runtime.store, "read", _failing(driver, "read", nth, OSError())
+        )
         with pytest.raises(OSError):  # noqa: PT011 - any
             driver.advance(10_000)
     if restart:
@@ -95,10 +97,10 @@ def test_t03_what_a_failed_revival_had_begun_stays_until_it_is_done(
     driver.pop(invisible_ms=10_000)
     driver.run(_make_retry_topic(driver))
     with monkeypatch.context() as patched:
-        store = driver.broker.state.store
+        store = driver.broker.state.runtime.store
         patched.setattr(store, "append", _failing(driver, "append", nth, DiskFull(path="/data")))
         driver.advance(10_000)
-    driver.run(driver.broker.state.store.durable(driver.broker.state.store.log_end))
+    driver.run(driver.broker.state.runtime.store.durable(driver.broker.state.runtime.store.log_end))
     before = {message.body.decode(): message for message in driver.pop(invisible_ms=60_000)}
     assert len(before) == 3 * nth
     driver.advance(30_000)
@@ -125,7 +127,7 @@ def test_t03_a_power_cut_while_reviving_loses_nothing(driver: EngineDriver, seed
 
 def _failing(driver: EngineDriver, method: str, nth: int, error: Exception) -> Callable[..., Any]:
     """The store's method, which fails from its nth call on."""
-    work = getattr(driver.broker.state.store, method)
+    work = getattr(driver.broker.state.runtime.store, method)
     calls = 0
 
     def failing(*values: Any, **named: Any) -> Any:
@@ -168,12 +170,12 @@ INT64 = st.integers(-(2**63), 2**63 - 1)
 )
 def test_t05_a_forged_handle_acks_nothing(driver: EngineDriver, field: str, value: int) -> None:
     """Even one whose checksum is right."""
-    if TOPIC not in driver.broker.state.topics:
+    if TOPIC not in driver.broker.state.catalog_state.topics:
         driver.make(queues=1)
         for body in "abcd":
             driver.send(body)
         driver.pop(2, invisible_ms=10_000_000)  # two are held, two are not
-    (queue,) = driver.broker.state.leases.queues.values()
+    (queue,) = driver.broker.state.lease_state.table.queues.values()
     held = queue.leases[0].grant
     true = receipt.Receipt(
         held.start_offset, held.pop_time_ms, held.invisible_ms, held.revive_queue, 0, "broker-a",
@@ -220,7 +222,7 @@ def test_t07_what_is_gone_from_the_log_is_not_replaced_by_its_neighbour(
     for number in range(8):
         driver.send(str(number) * 1_000)  # four to a file, with their ids
     held = driver.pop(6, invisible_ms=10_000)
-    log = driver.broker.state.store._commit_log
+    log = driver.broker.state.runtime.store._commit_log
     gone = [message for message in held if message.receipt.log_offset < log.segment_bytes]
     assert 0 < len(gone) < len(held)
     log.start = log.segment_bytes  # as when that file is deleted

@@ -22,9 +22,9 @@ GROUPS = 150
 def test_t23_what_a_group_may_hold_is_capped_and_the_refusal_says_so(
     driver: EngineDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert 0 < driver.broker.state.config.in_flight_max <= 10_000
+    assert 0 < driver.broker.state.runtime.config.in_flight_max <= 10_000
     driver.make(queues=1)
-    monkeypatch.setattr(driver.broker.state, "config", _with_cap(driver, 2))
+    monkeypatch.setattr(driver.broker.state.runtime, "config", _with_cap(driver, 2))
     proxy = ProxyDriver(driver)
     for body in (b"a", b"b", b"c"):
         proxy.send(body)
@@ -58,14 +58,14 @@ def test_t30_groups_that_came_and_went_leave_nothing_behind(driver: EngineDriver
         driver.call(ack=link.Ack(group=name, topic=TOPIC, handles=handles))
         driver.call(delete_group=link.DeleteGroup(group=name))
     state = driver.broker.state
-    assert set(state.groups) == {"g"}
-    assert [name for name in state.topics if name.startswith("%")] == []
-    assert state.leases.queues == {}
-    assert (state.leases.live_count, state.leases.next_due_ms()) == (0, None)
-    assert not any(state.progress._open.values())
-    long_polls = state.long_polls
+    assert set(state.catalog_state.groups) == {"g"}
+    assert [name for name in state.catalog_state.topics if name.startswith("%")] == []
+    assert state.lease_state.table.queues == {}
+    assert (state.lease_state.table.live_count, state.lease_state.table.next_due_ms()) == (0, None)
+    assert not any(state.lease_state.progress._open.values())
+    long_polls = state.runtime.long_polls
     assert (long_polls.count, long_polls._polls, long_polls._keys_of) == (0, {}, {})
-    stats = state.stats
+    stats = state.runtime.stats
     assert [*stats.popped, *stats.acked, *stats.revived, *stats.changed, *stats.dead] == []
 
 
@@ -78,7 +78,7 @@ def test_t30_a_topic_that_is_gone_is_not_counted_any_more(driver: EngineDriver) 
     driver.ack(held.handle)
     driver.advance(10_000)
     driver.call(delete_topic=link.DeleteTopic(topic=TOPIC))
-    stats = driver.broker.state.stats
+    stats = driver.broker.state.runtime.stats
     assert [*stats.sent, *stats.popped, *stats.acked, *stats.changed, *stats.dead] == []
 
 
@@ -130,4 +130,4 @@ async def _knock(port: int, said: bytes, *, reset: bool) -> None:
 
 
 def _with_cap(driver: EngineDriver, in_flight_max: int) -> BrokerConfig:
-    return replace(driver.broker.state.config, in_flight_max=in_flight_max)
+    return replace(driver.broker.state.runtime.config, in_flight_max=in_flight_max)

@@ -37,16 +37,16 @@ def test_t68_a_store_that_is_not_ready_is_never_offset_0(driver: EngineDriver) -
         driver.send(f"new {number}")
     assert len(bodies(driver)) == 32
     assert driver.retain()
-    config = driver.broker.state.config
-    assert driver.broker.state.store.log_start > 0
-    before = driver.broker.state.leases.queues[QueueKey(GROUP, TOPIC, 0)].position
+    config = driver.broker.state.runtime.config
+    assert driver.broker.state.runtime.store.log_start > 0
+    before = driver.broker.state.lease_state.table.queues[QueueKey(GROUP, TOPIC, 0)].position
     driver.run(driver.broker.close())
     shutil.rmtree(driver.data_dir / "consumequeue")
     (driver.data_dir / "checkpoint").unlink()
 
     async def first_call() -> list[str]:
         async with engine(config, driver.clock) as broker:
-            position = broker.state.leases.queues[QueueKey(GROUP, TOPIC, 0)].position
+            position = broker.state.lease_state.table.queues[QueueKey(GROUP, TOPIC, 0)].position
             assert position == before
             reply = await broker.handle(link.Call(**pop_body(32, 1_000)))
             return [popped(message).body.decode() for message in reply.pop.messages]
@@ -71,9 +71,9 @@ def test_t69_no_damage_of_the_offsets_moves_a_group(driver: EngineDriver, tmp_pa
         path.write_bytes(damaged)
         backup = path.with_name(f"{OFFSETS}.bak").read_bytes()
         driver.broker = driver._open()
-        queue = driver.broker.state.leases.queues[QueueKey(GROUP, TOPIC, 0)]
+        queue = driver.broker.state.lease_state.table.queues[QueueKey(GROUP, TOPIC, 0)]
         assert queue.position == 5
-        driver.broker.state.store.abandon()
+        driver.broker.state.runtime.store.abandon()
         path.with_name(f"{OFFSETS}.bak").write_bytes(backup)
     path.write_bytes(whole)
     driver.broker = driver._open()

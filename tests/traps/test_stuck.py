@@ -39,8 +39,8 @@ def test_t18_many_leases_that_end_together_are_each_looked_at_once(
         await asyncio.gather(*(driver.handle(call) for _ in range(count)))
 
     driver.run(pop_each())
-    assert driver.broker.state.leases.live_count == count
-    store, reads = driver.broker.state.store, Counter[int]()
+    assert driver.broker.state.lease_state.table.live_count == count
+    store, reads = driver.broker.state.runtime.store, Counter[int]()
     read = store.read
 
     def counted(log_offset: int, size_bytes: int) -> Any:
@@ -56,7 +56,7 @@ def test_t18_many_leases_that_end_together_are_each_looked_at_once(
     assert sum(batches) == count
     assert set(reads.values()) == {1}
     assert len(reads) == count
-    assert driver.broker.state.leases.live_count == 0
+    assert driver.broker.state.lease_state.table.live_count == 0
 
 
 def test_t21_while_the_disk_takes_nothing_revival_tries_less_and_less_often(
@@ -77,7 +77,7 @@ def test_t21_while_the_disk_takes_nothing_revival_tries_less_and_less_often(
             tries.append(driver.clock.now_ms())
             raise DiskFull(path="/data")
 
-        patched.setattr(driver.broker.state.store, "append", full)
+        patched.setattr(driver.broker.state.runtime.store, "append", full)
         for _ in range(3_000):
             driver.advance(100)
     pauses = [after - before for before, after in pairwise(tries)]
@@ -112,7 +112,7 @@ def _not_readable(driver: EngineDriver) -> None:
 
 
 def _disk_full(driver: EngineDriver) -> None:
-    store = driver.broker.state.store
+    store = driver.broker.state.runtime.store
     append = store.append
 
     def full(*_: Any, **__: Any) -> Any:
@@ -200,7 +200,7 @@ def test_t22_a_receive_that_fails_keeps_nothing_from_the_next(
         fails(driver)
         driver.send("a9", message_group="a")
         assert [message.body for message in driver.pop()] == [b"a9"]
-    assert driver.broker.state.long_polls.count == 0
+    assert driver.broker.state.runtime.long_polls.count == 0
     driver.close()
 
 

@@ -26,9 +26,9 @@ from popmq_common.records.names import TIMER_TOPIC
 
 def bodies(driver: EngineDriver) -> list[str]:
     """Everything that is in the topic, oldest first."""
-    store = driver.broker.state.store
+    store = driver.broker.state.runtime.store
     found = []
-    for i in range(driver.broker.state.topics[TOPIC].write_queues):
+    for i in range(driver.broker.state.catalog_state.topics[TOPIC].write_queues):
         for entry in store.entries(TOPIC, i, 0, 1_000):
             record = store.read(entry.log_offset, entry.size_bytes)
             assert record is not None
@@ -92,7 +92,7 @@ def test_t58_one_that_cannot_be_written_does_not_repeat_the_others(
     driver.make()
     for body in ("a", "bad", "c"):
         driver.send_later(body, 1_000)
-    store = driver.broker.state.store
+    store = driver.broker.state.runtime.store
     append = store.append
 
     def refusing(drafts: list[Draft], now_ms: int, *, system: bool = False) -> list[Appended]:
@@ -168,7 +168,7 @@ def test_t61_what_the_disk_does_not_take_is_tried_again(
     driver.make()
     for number in range(3):
         driver.send_later(f"m{number}", 1_000 + number)
-    store = driver.broker.state.store
+    store = driver.broker.state.runtime.store
     append, left = store.append, [fails]
 
     def full(drafts: list[Draft], now_ms: int, *, system: bool = False) -> list[Appended]:
@@ -196,7 +196,7 @@ def test_t61_a_record_that_cannot_be_read_is_passed_over(driver: EngineDriver) -
         file.write(b"bat")
     driver.advance(1_000)
     assert bodies(driver) == ["a", "c"]
-    assert driver.broker.state.stats.timed["", "damaged"] == 1
+    assert driver.broker.state.runtime.stats.timed["", "damaged"] == 1
 
 
 def figures(driver: EngineDriver) -> tuple[float, float, float]:

@@ -94,7 +94,7 @@ def consumed(driver: EngineDriver) -> tuple[QueueKey, int]:
     driver.run(driver.broker.offsets.write())
     ((key, queue),) = [
         (key, queue)
-        for key, queue in driver.broker.state.leases.queues.items()
+        for key, queue in driver.broker.state.lease_state.table.queues.items()
         if not key.topic.startswith("%")
     ]
     assert queue.position == 5
@@ -126,7 +126,7 @@ def test_t68_positions_that_cannot_be_read_are_not_zero(driver: EngineDriver, da
     for path in (driver.data_dir / "config").glob("consumerOffset.json*"):
         path.unlink()  # what an operator may do: then the journal tells
     driver.broker = driver._open()
-    assert driver.broker.state.leases.queues[key].position == 6
+    assert driver.broker.state.lease_state.table.queues[key].position == 6
 
 
 def test_t69_the_offsets_file_is_damaged(driver: EngineDriver) -> None:
@@ -137,7 +137,7 @@ def test_t69_the_offsets_file_is_damaged(driver: EngineDriver) -> None:
     driver.run(driver.broker.close())
     flip(driver.data_dir / "config" / "consumerOffset.json")
     driver.broker = driver._open()
-    queue = driver.broker.state.leases.queues[key]
+    queue = driver.broker.state.lease_state.table.queues[key]
     assert (queue.position, queue.committed, driver.pop()) == (6, 6, [])
 
 

@@ -17,7 +17,8 @@ from popmq_broker.engine.broker import Broker
 from popmq_broker.engine.catalog.peers import identify
 from popmq_broker.engine.catalog.register import Announcer, GrpcAnnouncer, Registrar
 from popmq_broker.engine.catalog.topics import Announced
-from popmq_broker.engine.journal.long_polls import LongPolls
+from popmq_broker.engine.journal.long_polls import WaitingPolls
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_broker.engine.startup import parked_leases, replay
 from popmq_broker.rpc.health import health
@@ -55,7 +56,7 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[BrokerServ
     """
     secret = link_secret.read(config.link_secret, config.link_secret_file)
     async with engine(config, clock) as broker:
-        log = broker.state.log
+        log = broker.state.runtime.log
         link_server = LinkServer(
             broker.handle,
             broker.handle_sends,
@@ -98,15 +99,15 @@ async def registered(
         Registrar(
             announcer,
             ns.BrokerInfo(
-                cluster=state.config.cluster,
-                name=state.config.name,
+                cluster=state.runtime.config.cluster,
+                name=state.runtime.config.name,
                 address=address,
                 epoch_ms=epoch_ms,
-                identity=state.identity,
+                identity=state.catalog_state.identity,
             ),
-            Announced(state),
-            state.log,
-            state.config.heartbeat_ms / 1000,
+            Announced(state.catalog_state),
+            state.runtime.log,
+            state.runtime.config.heartbeat_ms / 1000,
         )
         for announcer in announcers
     ]
@@ -134,7 +135,7 @@ async def engine(config: BrokerConfig, clock: Clock) -> AsyncIterator[Broker]:
     """
     opened = await open_engine(config, clock)
     beside = asyncio.create_task(opened.run(), name="broker")
-    beside.add_done_callback(partial(_exit_on_error, opened.state.log))
+    beside.add_done_callback(partial(_exit_on_error, opened.state.runtime.log))
     try:
         yield opened
     finally:
@@ -187,19 +188,23 @@ async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
 
 async def _load(store: Store, config: BrokerConfig, clock: Clock, log: logs.Log) -> Broker:
     """Tables and leases, as the files of the store say."""
-    long_polls = LongPolls(
+    long_polls = WaitingPolls(
         config.waiting_polls_max,
         config.wake_gap_ms,
         gap_ms_max=config.wake_gap_ms_max,
         group_count_max=config.waiting_polls_per_group_max,
     )
-    state = BrokerState(config=config, store=store, clock=clock, log=log, long_polls=long_polls)
-    state.identity, is_new = await identify(store, secrets.token_hex(8))
+    state = BrokerState(
+        Runtime(config=config, store=store, clock=clock, log=log, long_polls=long_polls)
+    )
+    state.catalog_state.identity, is_new = await identify(store, secrets.token_hex(8))
     if is_new and not store.log_end:
         log.warning("broker.empty", data_dir=str(config.data_dir), means="nothing was stored here")
-    await parked_leases.bring_in(state)
-    files_are_ahead = replay.load(state)
-    await state.damage.saved_quietly()
+    await parked_leases.bring_in(state.runtime, state.lease_state)
+    files_are_ahead = replay.load(
+        state.runtime, state.catalog_state, state.lease_state, state.halves
+    )
+    await state.runtime.damage.saved_quietly()
     broker = Broker(state)
     if files_are_ahead:
         log.warning("log.shorter", means="offsets that were lost with its end are used again")

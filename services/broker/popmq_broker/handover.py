@@ -5,28 +5,20 @@ topic holds for waiting, and delivers again what was delivered or recalled long 
 gets a directory, its note is written anew (core/timers/rocketmq_timer.py): what waits, and up to
 where the topic was looked through. Leases that its timer held are none of that: they are in the
 revive topic.
-
-The old note goes first and `timercheck` comes last: without that RocketMQ believes nothing.
 """
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig
-from popmq_broker.core.timers import rocketmq_timer
 from popmq_broker.core.timers.rocketmq_timer import Waiting
 from popmq_broker.core.timers.timer_wheel import GONE, MARK
 from popmq_broker.engine.broker import Broker
 from popmq_broker.store.files.files import OsFiles
+from popmq_broker.store.offline.timer_note import remove_note, write_note
 from popmq_common.process.clock import Clock
 from popmq_common.records.names import TIMER_TOPIC
-
-LOG_FOLDER = "timerlog"
-CHECK_FILE = "config/timercheck"
-WHEEL_FILE = "timerwheel"
-NAME_DIGITS = 20
 
 
 async def hand_over(config: BrokerConfig, clock: Clock) -> int:
@@ -39,47 +31,22 @@ async def hand_over(config: BrokerConfig, clock: Clock) -> int:
 
 
 def _write(broker: Broker, files: OsFiles, data_dir: Path) -> int:
-    file_bytes = _file_bytes(files, data_dir / LOG_FOLDER)
-    _remove(files, data_dir)
-    store = broker.state.store
+    file_bytes = remove_note(files, data_dir)
+    store = broker.state.runtime.store
     end = store.max_offset(TIMER_TOPIC, 0)
     newest = store.entries(TIMER_TOPIC, 0, end - 1, 1) if end else []
     if not newest:
         return 0
-    now_ms = broker.state.clock.now_ms()
+    now_ms = broker.state.runtime.clock.now_ms()
     last = Waiting(0, newest[0].log_offset, newest[0].size_bytes)
     waiting = list(_waiting(broker))
-    folder = data_dir / LOG_FOLDER
-    files.make_folder(folder)
-    contents = rocketmq_timer.timer_log(waiting, last, now_ms, file_bytes)
-    for i, content in enumerate(contents):
-        file = files.open(folder / f"{i * file_bytes:0{NAME_DIGITS}}", size_bytes=file_bytes)
-        file.pwrite(content, 0)
-        file.fdatasync()
-        file.close()
-    files.sync_folder(folder)
-    log_bytes = (len(contents) - 1) * file_bytes + len(contents[-1])
-    files.replace(data_dir / CHECK_FILE, rocketmq_timer.timer_check(now_ms, log_bytes, end))
+    write_note(files, data_dir, waiting, last, now_ms=now_ms, end=end, file_bytes=file_bytes)
     return len(waiting)
-
-
-def _file_bytes(files: OsFiles, folder: Path) -> int:
-    """RocketMQ refuses to start on a file of another size than it is set to."""
-    sizes = [files.size(folder / name) for name in files.names(folder)]
-    return max(sizes, default=rocketmq_timer.FILE_BYTES)
-
-
-def _remove(files: OsFiles, data_dir: Path) -> None:
-    files.remove(data_dir / CHECK_FILE)
-    files.sync_folder(data_dir / "config")
-    files.remove(data_dir / WHEEL_FILE)
-    shutil.rmtree(data_dir / LOG_FOLDER, ignore_errors=True)
-    files.sync_folder(data_dir)
 
 
 def _waiting(broker: Broker) -> Iterator[Waiting]:
     """In the order of the timer topic, as RocketMQ's log is; marks of recalls are not needed."""
-    store = broker.state.store
+    store = broker.state.runtime.store
     due_by_offset = {
         bucket.offsets[i]: bucket.start_ms + bucket.dues[i]
         for bucket in broker.timers.wheel.buckets()

@@ -106,7 +106,7 @@ class MortalBroker:
         asked = call.get_group
         if call.WhichOneof("body") != "get_group" or not asked.create:
             return
-        if asked.group not in broker.state.groups:
+        if asked.group not in broker.state.catalog_state.groups:
             config = link.GroupConfig(
                 name=asked.group, max_attempts=16, consume_from=self._new_groups_from
             )

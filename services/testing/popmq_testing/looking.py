@@ -18,12 +18,12 @@ PAGE: Final = 1_000
 async def topic(broker: Broker, name: str) -> TopicView:
     state = broker.state
     found: list[tuple[int, SentMessage]] = []
-    config = state.topics.get(name)
+    config = state.catalog_state.topics.get(name)
     for queue_id in range(config.read_queues if config else 0):
-        at = state.min_offset(name, queue_id)
-        while entries := state.store.entries(name, queue_id, at, PAGE):
+        at = state.catalog_state.min_offset(name, queue_id)
+        while entries := state.runtime.store.entries(name, queue_id, at, PAGE):
             at += len(entries)
-            records = [state.store.read(one.log_offset, one.size_bytes) for one in entries]
+            records = [state.runtime.store.read(one.log_offset, one.size_bytes) for one in entries]
             for record in records:
                 if record is None:
                     continue
@@ -45,10 +45,10 @@ async def topic(broker: Broker, name: str) -> TopicView:
 async def groups(broker: Broker, name: str) -> list[GroupView]:
     """Of one group, or of all; retries are counted with their topic."""
     rows: dict[tuple[str, str], list[int]] = {}
-    for key, queue in known_queues(broker.state).items():
+    for key, queue in known_queues(broker.state.catalog_state, broker.state.lease_state).items():
         if name not in ("", key.group):
             continue
-        counted = of_queue(broker.state, queue)
+        counted = of_queue(broker.state.runtime, broker.state.catalog_state, queue)
         consumed = key.topic
         if consumed.startswith(RETRY_PREFIX):
             consumed = consumed.removeprefix(f"{RETRY_PREFIX}{key.group}_")
@@ -59,7 +59,10 @@ async def groups(broker: Broker, name: str) -> list[GroupView]:
 
 
 async def dead_letters(broker: Broker, group: str) -> list[DeadLetterView]:
-    if group not in broker.state.groups and dead_letter_topic(group) not in broker.state.topics:
+    if (
+        group not in broker.state.catalog_state.groups
+        and dead_letter_topic(group) not in broker.state.catalog_state.topics
+    ):
         return []
     found: list[DeadLetterView] = []
     offset = 0
@@ -92,11 +95,11 @@ async def expire(broker: Broker, message_id: str, group: str) -> int:
     """End the leases of a message, of one group or of all; how many."""
     wanted = f"{names.UNIQ_KEY}{names.NAME_END}{message_id}{names.VALUE_END}".encode()
     count = 0
-    for queue in list(broker.state.leases.queues.values()):
+    for queue in list(broker.state.lease_state.table.queues.values()):
         if group not in ("", queue.key.group):
             continue
         for offset, lease in list(queue.leases.items()):
-            record = broker.state.store.read(lease.log_offset, lease.size_bytes)
+            record = broker.state.runtime.store.read(lease.log_offset, lease.size_bytes)
             if record is not None and wanted in record.properties and lease.grant.nack is None:
                 await _end(broker, queue, offset)
                 count += 1

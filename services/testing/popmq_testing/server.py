@@ -89,7 +89,7 @@ class Server:
             await asyncio.gather(self._beside, return_exceptions=True)
         self._gate.die()
         if self._broker is not None:
-            self._broker.state.store.abandon()
+            self._broker.state.runtime.store.abandon()
         shutil.rmtree(self._folder)
 
     # --- the broker ---
@@ -107,7 +107,7 @@ class Server:
         """As kill -9 does: what was answered is on disk, all else is gone. Then it starts again."""
         broker, beside = self.broker, self._beside
         self._gate.die()
-        broker.state.store.abandon()
+        broker.state.runtime.store.abandon()
         if beside is not None:
             beside.cancel()
             await asyncio.gather(beside, return_exceptions=True)
@@ -133,7 +133,7 @@ class Server:
     def _next_due_ms(self, now_ms: int) -> int | None:
         broker = self.broker
         times = [
-            broker.state.leases.next_due_ms(),
+            broker.state.lease_state.table.next_due_ms(),
             broker.timers.wheel.next_wake_ms(),
             broker.timers.levels.next_due_ms(),
         ]
@@ -149,7 +149,7 @@ class Server:
         while broker.timers.deliver_due():
             pass
         await broker.checks.tend()
-        await broker.state.store.durable(broker.state.store.log_end)
+        await broker.state.runtime.store.durable(broker.state.runtime.store.log_end)
         await asyncio.sleep(0)
 
     # --- the proxy ---

@@ -6,6 +6,7 @@ import pytest
 from harness.broker import SEGMENT_BYTES, EngineDriver
 
 from popmq_broker import backup
+from popmq_broker.store.offline import directory_copy
 from popmq_common.errors import BadRequest
 
 
@@ -48,7 +49,9 @@ def test_a_copy_is_a_store_of_its_own(driver: EngineDriver, tmp_path: Path) -> N
 def test_the_log_is_copied_last_and_in_order(driver: EngineDriver) -> None:
     for number in range(100):
         driver.send(f"{number}")
-    places = [path.relative_to(driver.data_dir).parts for path in backup._files(driver.data_dir)]
+    places = [
+        path.relative_to(driver.data_dir).parts for path in directory_copy._files(driver.data_dir)
+    ]
     driver.close()
     folders = [place[0] for place in places]
     assert folders[0] in ("checkpoint", "config")
@@ -67,14 +70,14 @@ def test_a_file_that_retention_takes_meanwhile_leaves_no_gap(
     driver.close()
     log = driver.data_dir / "commitlog"
     names = [path.name for path in sorted(log.iterdir())]
-    copy_file = backup._copy_file
+    copy_file = directory_copy._copy_file
 
     def deleted_meanwhile(source: Path, target: Path) -> int:
         if source.name == names[1] and source.parent == log:
             source.unlink()
         return copy_file(source, target)
 
-    monkeypatch.setattr(backup, "_copy_file", deleted_meanwhile)
+    monkeypatch.setattr(directory_copy, "_copy_file", deleted_meanwhile)
     backup.copy(driver.data_dir, tmp_path / "copy", nobody_watches)
     left = [path.name for path in sorted((tmp_path / "copy" / "commitlog").iterdir())]
     assert left == names[2:]

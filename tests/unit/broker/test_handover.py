@@ -9,7 +9,8 @@ from harness.broker import EngineDriver
 from harness.rocketmq_timer import Unit, delivered_from, units
 
 from popmq_broker.core.timers.rocketmq_timer import second_of
-from popmq_broker.handover import CHECK_FILE, LOG_FOLDER, WHEEL_FILE, hand_over
+from popmq_broker.handover import hand_over
+from popmq_broker.store.offline.timer_note import CHECK_FILE, LOG_FOLDER, WHEEL_FILE
 from popmq_common.records.names import TIMER_TOPIC
 
 FILE_BYTES = 4_096
@@ -29,7 +30,7 @@ def driver(tmp_path: Path) -> Iterator[EngineDriver]:
 
 def handed_over(driver: EngineDriver) -> tuple[dict[int, list[Unit]], int]:
     """What RocketMQ will deliver, by second, and from which queue offset on it reads the topic."""
-    config = driver.broker.state.config
+    config = driver.broker.state.runtime.config
     driver.run(driver.broker.close())
     driver.run(hand_over(config, driver.clock))
     paths = sorted((driver.data_dir / LOG_FOLDER).iterdir())
@@ -39,13 +40,13 @@ def handed_over(driver: EngineDriver) -> tuple[dict[int, list[Unit]], int]:
     assert log_bytes == read[-1].place + 52
     assert not (driver.data_dir / WHEEL_FILE).exists()
     driver.broker = driver._open()
-    (last,) = driver.broker.state.store.entries(TIMER_TOPIC, 0, queue_offset - 1, 1)
+    (last,) = driver.broker.state.runtime.store.entries(TIMER_TOPIC, 0, queue_offset - 1, 1)
     assert (last.log_offset, last.size_bytes) == (read[-1].log_offset, read[-1].size_bytes)
     return delivered_from(read, read_ms), queue_offset
 
 
 def body(driver: EngineDriver, unit: Unit) -> bytes:
-    record = driver.broker.state.store.read(unit.log_offset, unit.size_bytes)
+    record = driver.broker.state.runtime.store.read(unit.log_offset, unit.size_bytes)
     assert record is not None
     return record.body
 
@@ -58,7 +59,7 @@ def test_what_waits_is_delivered_and_nothing_else(driver: EngineDriver) -> None:
     found, queue_offset = handed_over(driver)
     waits = {body(driver, unit).decode(): second for second in found for unit in found[second]}
     assert waits == {name: second_of(due) for name, due in due_ms.items()}
-    assert queue_offset == driver.broker.state.store.max_offset(TIMER_TOPIC, 0) == 5
+    assert queue_offset == driver.broker.state.runtime.store.max_offset(TIMER_TOPIC, 0) == 5
 
 
 def test_it_is_written_anew_each_time(driver: EngineDriver) -> None:
@@ -71,7 +72,7 @@ def test_it_is_written_anew_each_time(driver: EngineDriver) -> None:
 
 
 def test_with_nothing_ever_delayed_there_is_no_note(driver: EngineDriver) -> None:
-    config = driver.broker.state.config
+    config = driver.broker.state.runtime.config
     driver.run(driver.broker.close())
     assert driver.run(hand_over(config, driver.clock)) == 0
     assert not (driver.data_dir / CHECK_FILE).exists()

@@ -32,7 +32,7 @@ def page(collector: BrokerCollector) -> dict[str, Metric]:
 
 
 def test_ten_thousand_topics_are_a_bounded_number_of_series(driver: EngineDriver) -> None:
-    stats = driver.broker.state.stats
+    stats = driver.broker.state.runtime.stats
     for i in range(TOPICS):
         stats.sent[f"t{i}"] = 2
         stats.popped[f"t{i}", f"g{i}"] = 1
@@ -111,7 +111,7 @@ def test_the_first_dead_letter_is_a_rise_from_zero(driver: EngineDriver) -> None
 def test_the_first_dead_letter_of_a_group_that_pulls_is_a_rise_from_zero(
     driver: EngineDriver,
 ) -> None:
-    driver.broker.state.stats.sent_back[TOPIC, GROUP] = 1
+    driver.broker.state.runtime.stats.sent_back[TOPIC, GROUP] = 1
     assert samples(driver, "popmq_send_to_dlq_messages") == {(TOPIC, GROUP): 0}
 
 

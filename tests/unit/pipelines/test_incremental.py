@@ -125,7 +125,9 @@ def test_what_retention_has_deleted_stays_in_the_chain(tmp_path: Path) -> None:
     driver = EngineDriver(tmp_path, export_dir=str(tmp_path / "out"), retention_ms=1_000)
     driver.make(queues=1)
     sent = 0
-    while sent < 40 or not 1_000 < driver.broker.state.store.log_end % SEGMENT_BYTES < 5_000:
+    while (
+        sent < 40 or not 1_000 < driver.broker.state.runtime.store.log_end % SEGMENT_BYTES < 5_000
+    ):
         driver.send(f"{sent}-{'x' * 200}")
         sent += 1
     export(driver)

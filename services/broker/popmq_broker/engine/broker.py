@@ -88,31 +88,39 @@ _REPLY_FIELD = {
 class Broker:
     def __init__(self, state: BrokerState) -> None:
         self.state = state
-        self.catalog = Catalog(state)
-        self.topics = Topics(state, self.catalog)
-        self.revive = Revive(state, self.topics)
-        self.offsets = Offsets(state, self.catalog)
-        self.storing = Storing(state)
-        self.timers = Timers(state, self.topics)
-        self.timer_keeper = TimerKeeper(state, self.timers)
-        self.retention = Retention(state, self.revive, self.offsets, self.topics)
-        self.exports = Exports(state, self.offsets)
-        self.rebuilds = Rebuilds(state, self.topics, self.timers)
-        self.transactions = Transactions(state, self.topics)
-        self.checks = TransactionChecks(state, self.transactions)
-        self.peers = Peers(state, self.catalog)
-        state.retention_holds["timers"] = self.timer_keeper.needed_from
-        state.retention_holds["transactions"] = self.transactions.needed_from
-        self._send = Send(state, self.timers, self.transactions)
+        runtime, catalog = state.runtime, state.catalog_state
+        leases, consumers = state.lease_state, state.consumer_state
+        self.catalog = Catalog(runtime, catalog, leases)
+        self.topics = Topics(runtime, catalog, leases, consumers, self.catalog)
+        self.revive = Revive(runtime, catalog, leases, self.topics)
+        self.offsets = Offsets(runtime, catalog, leases, state.halves, self.catalog)
+        self.storing = Storing(runtime, leases)
+        self.timers = Timers(runtime, catalog, self.topics)
+        self.timer_keeper = TimerKeeper(runtime, catalog, self.timers)
+        self.retention = Retention(runtime, catalog, leases, self.revive, self.offsets, self.topics)
+        self.exports = Exports(runtime, self.offsets)
+        self.rebuilds = Rebuilds(runtime, catalog, leases, consumers, self.topics, self.timers)
+        self.transactions = Transactions(runtime, catalog, state.halves, self.topics)
+        self.checks = TransactionChecks(runtime, state.halves, self.transactions)
+        self.peers = Peers(runtime, catalog, self.catalog)
+        runtime.retention_holds["timers"] = self.timer_keeper.needed_from
+        runtime.retention_holds["transactions"] = self.transactions.needed_from
+        self._send = Send(runtime, catalog, self.timers, self.transactions)
         self._handlers = {**self._messages(), **self._groups(), **self._inspection()}
-        state.store.arrivals = self._arrived
-        state.store.synced = self._synced
+        self._stats, self._store = runtime.stats, runtime.store
+        self._long_polls, self._waiting_pulls = runtime.long_polls, runtime.waiting_pulls
+        runtime.store.arrivals = self._arrived
+        runtime.store.synced = self._synced
 
     def _messages(self) -> dict[str, Handler]:
         """What is sent, received and settled."""
         state = self.state
-        polls = Polls(state, Pop(state, self.revive, self.storing))
-        ack = Ack(state, self.revive)
+        runtime, catalog = state.runtime, state.catalog_state
+        leases, consumers = state.lease_state, state.consumer_state
+        polls = Polls(
+            runtime, catalog, consumers, Pop(runtime, catalog, leases, self.revive, self.storing)
+        )
+        ack = Ack(runtime, leases, self.revive)
         return {
             "pop": polls.pop,
             "end_poll": polls.end_poll,
@@ -120,23 +128,28 @@ class Broker:
             "pass_on": polls.pass_on,
             "ack": ack.ack,
             "change_invisible": ack.change,
-            "nack": Nacks(state, ack, self.revive).nack,
+            "nack": Nacks(runtime, catalog, ack, self.revive).nack,
             "release": ack.release,
             "forward_dead_letter": ack.forward,
-            "recall": Recall(state, self.timers).recall,
+            "recall": Recall(runtime, catalog, self.timers).recall,
             "end_transaction": self.transactions.end,
             "poll_checks": self.checks.poll,
             "list_transactions": self.transactions.unsettled,
-            "pull": Pull(state).pull,
-            "send_back": SendBack(state, self.topics, self.timers.levels).send_back,
+            "pull": Pull(runtime, catalog, leases, consumers).pull,
+            "send_back": SendBack(runtime, catalog, self.topics, self.timers.levels).send_back,
         }
 
     def _groups(self) -> dict[str, Handler]:
         """Topics and groups, where groups are, and who consumes."""
         state = self.state
-        groups, positions = Groups(state, self.topics), Positions(state)
-        consumers = Consumers(state, self.topics)
-        renew = Renew(state, self.revive, consumers)
+        runtime, catalog = state.runtime, state.catalog_state
+        leases, consumers = state.lease_state, state.consumer_state
+        groups, positions = (
+            Groups(runtime, catalog, leases, consumers, self.topics),
+            Positions(runtime, catalog, leases, consumers),
+        )
+        joining = Consumers(runtime, catalog, consumers, self.topics)
+        renew = Renew(runtime, leases, self.revive, joining)
         return {
             "put_topic": self.topics.put_topic,
             "delete_topic": self._delete_topic,
@@ -147,26 +160,35 @@ class Broker:
             "get_offset": positions.get,
             "find_offset": positions.find,
             "reset_offsets": positions.reset,
-            "fix_start": Starts(state).fix,
-            "join": consumers.join,
+            "fix_start": Starts(runtime, catalog, leases).fix,
+            "join": joining.join,
             "alive": renew.alive,
             "gone": renew.gone,
-            "lock_queues": QueueLock(state).lock_queues,
-            "set_permission": Permission(state, self.topics).set_permission,
+            "lock_queues": QueueLock(runtime, catalog, consumers).lock_queues,
+            "set_permission": Permission(runtime, catalog, self.topics).set_permission,
         }
 
     def _inspection(self) -> dict[str, Handler]:
         """What operators look at and do."""
         state = self.state
-        dead_letters = DeadLetters(state, self.topics)
-        find, figures = Find(state), Figures(state, self.timers, self.peers)
+        runtime, catalog = state.runtime, state.catalog_state
+        leases, consumers = state.lease_state, state.consumer_state
+        dead_letters = DeadLetters(runtime, catalog, self.topics)
+        find, figures = (
+            Find(runtime, catalog),
+            Figures(runtime, catalog, leases, consumers, state.halves, self.timers, self.peers),
+        )
         return {
-            **_of_dead_letters(dead_letters, Purge(state, self.catalog, dead_letters)),
-            "describe": Describe(state).describe,
+            **_of_dead_letters(
+                dead_letters, Purge(runtime, catalog, leases, consumers, self.catalog, dead_letters)
+            ),
+            "describe": Describe(runtime, catalog, leases, consumers).describe,
             "find_messages": find.find,
             "get_message": find.get,
-            "explain": Explain(state, self.timers, dead_letters).explain,
-            "inspect": Inspection(state, self.peers).inspect,
+            "explain": Explain(
+                runtime, catalog, leases, consumers, state.halves, self.timers, dead_letters
+            ).explain,
+            "inspect": Inspection(runtime, catalog, leases, consumers, self.peers).inspect,
             "figures": figures.figures,
             "proxy_here": figures.proxy_here,
             "peers": self.peers.tell,
@@ -179,7 +201,7 @@ class Broker:
 
     @property
     def name(self) -> str:
-        return self.state.config.name
+        return self.state.runtime.config.name
 
     async def handle(self, call: link.Call) -> link.Reply:
         """Serve one call of the link that is no send. Raises the errors of popmq_common.errors."""
@@ -191,7 +213,7 @@ class Broker:
         try:
             answer = await handler(getattr(call, kind))
         finally:
-            self.state.stats.call(kind, time.perf_counter() - began)
+            self._stats.call(kind, time.perf_counter() - began)
         return link.Reply(id=call.id, **{_REPLY_FIELD.get(kind, "done"): answer})
 
     def handle_sends(
@@ -216,9 +238,9 @@ class Broker:
                     done = SendDone(call.id)
                     self._send.tell(done.send, one)
                     answer(done)
-            self.state.stats.calls("send", len(calls), time.perf_counter() - began)
+            self._stats.calls("send", len(calls), time.perf_counter() - began)
 
-        self.state.store.when_durable(end_offset, durable)
+        self._store.when_durable(end_offset, durable)
 
     async def run(self) -> None:
         """Revive, write offsets and checkpoints until cancelled; an error in one ends all."""
@@ -231,14 +253,14 @@ class Broker:
             if self.storing.on:
                 tasks.create_task(self.storing.run(), name="pop buffer")
             tasks.create_task(self.checks.run(), name="transactions")
-            tasks.create_task(self.state.store.run(), name="store")
+            tasks.create_task(self._store.run(), name="store")
             tasks.create_task(self._mend(), name="rebuild")
 
     async def _mend(self) -> None:
         try:
             await self.rebuilds.mend_known()
         except PopMQError as refused:  # the next start, or a rebuild, tries again
-            self.state.log.warning("damage.not_mended", reason=str(refused))
+            self.state.runtime.log.warning("damage.not_mended", reason=str(refused))
 
     async def close(self) -> None:
         await self.exports.stop()
@@ -247,24 +269,24 @@ class Broker:
         try:
             await self.offsets.write()
         except DiskFull as full:  # what is missing is in the journal
-            self.state.log.warning("offsets.not_written", reason=str(full))
+            self.state.runtime.log.warning("offsets.not_written", reason=str(full))
         try:
             await self.timer_keeper.write(at_once=True)
         except DiskFull as full:  # what is missing is in the log
-            self.state.log.warning("timers.not_written", reason=str(full))
+            self.state.runtime.log.warning("timers.not_written", reason=str(full))
         await self.checks.save()
-        await self.state.store.close()
+        await self._store.close()
 
     async def load_timers(self) -> None:
         """At start, before anything is appended."""
-        if not load_timers(self.state, self.timers):
+        if not load_timers(self.state.runtime, self.timers):
             await self.timer_keeper.write()
 
     async def _delete_topic(self, request: link.DeleteTopic) -> link.Done:
         """Its transactions end with it."""
         done = await self.topics.delete_topic(request)
         await self.transactions.drop_topic(request.topic)
-        self.state.damage.forget_topic(request.topic)
+        self.state.runtime.damage.forget_topic(request.topic)
         return done
 
     def _arrived(self, runs: Sequence[Run]) -> None:
@@ -277,14 +299,14 @@ class Broker:
             elif topic == LEVELS_TOPIC:
                 self.timers.levels_arrived()
             else:
-                self.state.long_polls.arrived(topic, tags_codes)
-        if self.state.waiting_pulls.count:
+                self._long_polls.arrived(topic, tags_codes)
+        if self._waiting_pulls.count:
             for run in runs:
-                self.state.waiting_pulls.arrived(queue_name(*run.queue), run.tags_codes)
+                self._waiting_pulls.arrived(queue_name(*run.queue), run.tags_codes)
 
     def _synced(self, seconds: float, records: int) -> None:
-        self.state.stats.fsync_s.observe(seconds)
-        self.state.stats.fsync_records.observe(records)
+        self._stats.fsync_s.observe(seconds)
+        self._stats.fsync_records.observe(records)
 
 
 def _of_dead_letters(dead_letters: DeadLetters, purge: Purge) -> dict[str, Handler]:

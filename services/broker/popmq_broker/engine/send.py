@@ -9,7 +9,8 @@ from typing import Final, NamedTuple, Protocol
 
 from popmq_broker.core.catalog.tables import PERM_WRITE, TopicConfig
 from popmq_broker.core.store.queue_entry import tags_code_of
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.transactions.transaction import Transactions
 from popmq_broker.store.store import Appended, Draft
 from popmq_common.errors import BadRequest, NoPermission, PopMQError, PropertiesTooLarge
@@ -49,8 +50,15 @@ class Parking(Protocol):
 
 
 class Send:
-    def __init__(self, state: BrokerState, timers: Parking, transactions: Transactions) -> None:
-        self._state = state
+    def __init__(
+        self,
+        runtime: Runtime,
+        catalog_state: CatalogState,
+        timers: Parking,
+        transactions: Transactions,
+    ) -> None:
+        self._runtime = runtime
+        self._catalog_state = catalog_state
         self._timers = timers
         self._transactions = transactions
         self._next_queue = 0
@@ -72,12 +80,12 @@ class Send:
                 everything += drafts
             except PopMQError as error:
                 found.append(error)
-        state = self._state
-        now_ms = state.clock.now_ms()
+        runtime = self._runtime
+        now_ms = runtime.clock.now_ms()
         if not everything:
             return [one for one in found if isinstance(one, PopMQError)]
         try:
-            places = iter(state.store.append(everything, now_ms))
+            places = iter(runtime.store.append(everything, now_ms))
         except PopMQError as error:
             if len(requests) == 1:
                 return [error]
@@ -108,15 +116,15 @@ class Send:
 
     def tell(self, reply: SendDone, begun: Begun) -> None:
         """The answer to a call that is durable now."""
-        self._state.stats.sent[begun.topic] += len(begun.appended) - begun.parked
+        self._runtime.stats.sent[begun.topic] += len(begun.appended) - begun.parked
         if begun.half:
             reply.log_offsets.extend(place.log_offset for place in begun.appended)
         reply.queue_id = begun.queue_id
         reply.queue_offset = begun.appended[0].queue_offset
 
     def _drafts(self, request: link.Send | SendCall, half_count: int) -> list[Draft]:
-        topic = self._state.topic(request.topic)
-        if not topic.perm & self._state.perm & PERM_WRITE:
+        topic = self._catalog_state.topic(request.topic)
+        if not topic.perm & self._catalog_state.perm & PERM_WRITE:
             raise NoPermission(topic=topic.name, action="writable")
         queue_id = self._queue(topic, request.queue_id)
         if not request.records:
@@ -128,7 +136,7 @@ class Send:
         drafts = [_draft(topic.name, queue_id, record) for record in request.records]
         if request.kind == link.SEND_KIND_DELAY:
             self._timers.check_room(len(drafts))
-            now_ms = self._state.clock.now_ms()
+            now_ms = self._runtime.clock.now_ms()
             return [self._timers.park(draft, now_ms) for draft in drafts]
         return drafts
 

@@ -14,10 +14,11 @@ from typing import Any
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_broker import store_tools as tools
+from popmq_broker import rebuild as rebuilds
 from popmq_broker.config import BrokerConfig
 from popmq_broker.handover import hand_over
-from popmq_broker.store_tools import Shown
+from popmq_broker.store.offline import closed_directory as tools
+from popmq_broker.store.offline.closed_directory import Shown
 from popmq_cli.shell.commands import CommandGroup, json_option
 from popmq_cli.shell.completion import topic_names
 from popmq_cli.shell.connection import check_text, client_options
@@ -261,7 +262,7 @@ def _rebuild_all(data_dir: Path, offsets: bool, write: bool, as_json: bool) -> N
         count = tools.queue_count(data_dir)
     if as_json:
         if write:
-            asyncio.run(tools.rebuild(_config(data_dir), offsets=offsets))
+            asyncio.run(rebuilds.rebuild(_config(data_dir), offsets=offsets))
         document({"queues": count, "offsets": offsets, "written": write})
         return
     if not write:
@@ -269,7 +270,7 @@ def _rebuild_all(data_dir: Path, offsets: bool, write: bool, as_json: bool) -> N
         queues = counted(count, "queue")
         click.echo(f"Would rebuild {queues} from the log{more}. Add --write to do it.")
         return
-    asyncio.run(tools.rebuild(_config(data_dir), offsets=offsets))
+    asyncio.run(rebuilds.rebuild(_config(data_dir), offsets=offsets))
     click.echo(f"Rebuilt {counted(count, 'queue')}. Now: popmq store check {data_dir}")
 
 
@@ -301,14 +302,14 @@ def truncate(data_dir: Path, at: int, yes: bool, write: bool, as_json: bool) -> 
         return
     confirm(f"Delete {records}?", yes=yes)
     tools.cut_log(data_dir, at)
-    asyncio.run(tools.rebuild(_config(data_dir), offsets=False))
+    asyncio.run(rebuilds.rebuild(_config(data_dir), offsets=False))
     click.echo(f"The log ends at {at}. Now: popmq store check {data_dir}")
 
 
 def _truncate_as_json(data_dir: Path, lost: tools.Behind, at: int, *, write: bool) -> None:
     if write:
         tools.cut_log(data_dir, at)
-        asyncio.run(tools.rebuild(_config(data_dir), offsets=False))
+        asyncio.run(rebuilds.rebuild(_config(data_dir), offsets=False))
     queues = [
         {"topic": topic, "queueId": queue, "records": count}
         for (topic, queue), count in sorted(lost.records.items())

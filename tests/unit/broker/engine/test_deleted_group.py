@@ -48,19 +48,19 @@ def test_a_start_brings_nothing_back(tmp_path: Path, revive_queues: int, fifo: b
 def test_a_pop_that_nobody_waits_for_gives_nothing_back_to_it(tmp_path: Path) -> None:
     driver = made(tmp_path, 1)
     driver.send("a")
-    request = driver.broker.state.store._flusher.request
+    request = driver.broker.state.runtime.store._flusher.request
     driver.hold_disk()
     pop = driver.start(**pop_body(1, 10_000))
     delete = driver.start(delete_group=link.DeleteGroup(group=GROUP))
     pop.cancel()
     driver.start(describe=link.Describe())
     assert pop.cancelled()
-    driver.broker.state.store._flusher.request = request  # type: ignore[method-assign]
+    driver.broker.state.runtime.store._flusher.request = request  # type: ignore[method-assign]
     driver.send("b")
 
     async def deleted() -> link.Reply:
         return await delete
 
     assert driver.run(deleted()).HasField("done")
-    assert driver.broker.state.leases.live_count == 0
+    assert driver.broker.state.lease_state.table.live_count == 0
     driver.close()

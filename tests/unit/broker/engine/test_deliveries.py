@@ -66,11 +66,11 @@ def test_what_comes_often_is_told(
     driver.make(fifo=fifo)
     driver.send("a")
     told = Told()
-    driver.broker.state.log = told.log
+    driver.broker.state.runtime.log = told.log
     for expected in (0, 0, 1, 1, 1, 2):
         driver.nack(driver.pop()[0].handle, kind=UNCOUNTED, delay_ms=0)
         driver.advance(0)
-        assert driver.broker.state.stats.handed_out_often[TOPIC, GROUP] == expected
+        assert driver.broker.state.runtime.stats.handed_out_often[TOPIC, GROUP] == expected
     about = {"group": GROUP, "topic": TOPIC, "message_id": "id-a"}
     warned = [line for line in told.lines if line["event"] == "message.handed_out_often"]
     assert [line["handed_out"] for line in warned] == [3, 6]

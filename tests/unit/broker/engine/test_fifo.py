@@ -96,7 +96,9 @@ def test_blocked_messages_count_as_lag(driver: EngineDriver) -> None:
     driver.pop(1)
     driver.pop(1)
     (queue,) = (
-        queue for key, queue in driver.broker.state.leases.queues.items() if key.topic == TOPIC
+        queue
+        for key, queue in driver.broker.state.lease_state.table.queues.items()
+        if key.topic == TOPIC
     )
     assert queue.fifo_queue is not None
     assert (queue.fifo_queue.ready_count(), queue.fifo_queue.blocked_count()) == (0, 3)
@@ -115,7 +117,9 @@ def test_an_ack_is_known_again_though_a_refused_pop_had_looked_ahead(tmp_path: P
     (b2,) = driver.pop(1)
     assert driver.ack(b2.handle) == [link.LEASE_OUTCOME_DONE]
     assert driver.ack(b2.handle) == [link.LEASE_OUTCOME_ALREADY_ACKED]
-    assert sum(queue.committed for queue in driver.broker.state.leases.queues.values()) == 2
+    assert (
+        sum(queue.committed for queue in driver.broker.state.lease_state.table.queues.values()) == 2
+    )
     driver.close()
 
 

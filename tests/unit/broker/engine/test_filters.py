@@ -65,7 +65,9 @@ def test_t32_one_match_in_ten_thousand_comes_with_one_pop(
     async def others() -> None:
         nonlocal turns
         while True:
-            turns += driver.broker.state.leases.live_count == 0  # later the disk is awaited
+            turns += (
+                driver.broker.state.lease_state.table.live_count == 0
+            )  # later the disk is awaited
             await asyncio.sleep(0)
 
     async def receive() -> link.Reply:

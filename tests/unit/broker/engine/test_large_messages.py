@@ -40,7 +40,7 @@ def test_what_is_given_back_is_copied_in_slices_one_call_after_the_other(
 ) -> None:
     handles = [message.handle for message in driver.pop()]
     assert len(handles) == COUNT
-    store = driver.broker.state.store
+    store = driver.broker.state.runtime.store
 
     async def copied_in_each_turn() -> list[int]:
         calls = [release(handles[at::3]) for at in range(3)]

@@ -59,7 +59,7 @@ def test_trap31_a_message_that_comes_while_the_start_of_a_new_group_is_written_i
         request.poll_ms = POLL_MS
         waiting = asyncio.ensure_future(driver.handle(link.Call(pop=request)))
         await asyncio.sleep(0)
-        assert driver.broker.state.long_polls.count == 0, "it waits for the disk"
+        assert driver.broker.state.runtime.long_polls.count == 0, "it waits for the disk"
         await driver.handle(link.Call(**send_body("a")))
         done, _ = await asyncio.wait([waiting], timeout=1)
         return sum(len(task.result().pop.messages) for task in done)
@@ -88,7 +88,7 @@ def test_a_poll_given_up_while_its_answer_is_written_leaves_the_rest_to_the_next
         )
         for _ in range(3):  # the first has taken one, and waits for the disk
             await asyncio.sleep(0)
-        assert driver.broker.state.leases.live_count > 0
+        assert driver.broker.state.lease_state.table.live_count > 0
         first.cancel()
         done, _ = await asyncio.wait([second], timeout=1)
         return sum(len(task.result().pop.messages) for task in done)
@@ -164,7 +164,7 @@ def test_the_end_of_a_group_ends_its_polls(driver: EngineDriver) -> None:
         return ""
 
     assert driver.run(failed()) == "GroupNotFound"
-    assert driver.broker.state.long_polls.is_empty
+    assert driver.broker.state.runtime.long_polls.is_empty
 
 
 def test_a_group_s_polls_have_a_bound_of_their_own(tmp_path: Path) -> None:
@@ -188,9 +188,11 @@ def test_queues_with_nothing_new_are_not_looked_at(
     assert len(driver.pop(32)) == 8
     looked_at: list[int] = []
 
-    def scan(state: Any, queue: GroupQueueState, *rest: Any) -> queue_scan.QueueScan:
+    def scan(
+        runtime: Any, catalog: Any, queue: GroupQueueState, *rest: Any
+    ) -> queue_scan.QueueScan:
         looked_at.append(queue.key.queue_id)
-        return queue_scan.scan_queue(state, queue, *rest)
+        return queue_scan.scan_queue(runtime, catalog, queue, *rest)
 
     monkeypatch.setattr(pop_module, "scan_queue", scan)
     driver.send("new")

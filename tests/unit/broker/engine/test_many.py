@@ -70,7 +70,9 @@ def driver(tmp_path: Path) -> Iterator[EngineDriver]:
 def nameserver(driver: EngineDriver) -> Nameserver:
     found = Nameserver()
     state = driver.broker.state
-    registrar = Registrar(found, ns.BrokerInfo(name="b"), Announced(state), state.log)
+    registrar = Registrar(
+        found, ns.BrokerInfo(name="b"), Announced(state.catalog_state), state.runtime.log
+    )
     driver.run(registrar.announce())
     driver.broker.topics.announce = registrar.announce
     return found
@@ -105,7 +107,7 @@ def test_the_last_takes_as_much_work_as_the_first(
     body: Callable[[int], dict[str, Any]],
 ) -> None:
     """A record of the log each, no file, and the nameserver hears of each topic once."""
-    store = driver.broker.state.store
+    store = driver.broker.state.runtime.store
     told, records = nameserver.topics, store.max_offset(CATALOG_TOPIC, 0)
     before = files(driver)
 
@@ -132,7 +134,7 @@ def test_the_last_takes_as_much_work_as_the_first(
 
 
 def test_many_at_once_are_announced_together(driver: EngineDriver, nameserver: Nameserver) -> None:
-    store = driver.broker.state.store
+    store = driver.broker.state.runtime.store
     records, told = store.max_offset(CATALOG_TOPIC, 0), nameserver.topics
 
     async def at_once() -> None:

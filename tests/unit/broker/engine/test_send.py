@@ -24,7 +24,7 @@ def handle(driver: EngineDriver, *sends: link.Send) -> dict[int, link.Reply]:
         driver.broker.handle_sends(
             calls, lambda reply: answered.__setitem__(reply.id, received(reply))
         )
-        await driver.broker.state.store.durable(driver.broker.state.store.log_end)
+        await driver.broker.state.runtime.store.durable(driver.broker.state.runtime.store.log_end)
 
     driver.run(run())
     return answered

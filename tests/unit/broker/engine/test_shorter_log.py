@@ -22,7 +22,7 @@ def driver(tmp_path: Path) -> EngineDriver:
 def test_a_lease_under_an_offset_that_is_used_again(driver: EngineDriver) -> None:
     """The offsets file said that the journal is not needed up to where it no longer reaches."""
     driver.send("a")
-    driver.run(driver.broker.state.store.checkpoint())
+    driver.run(driver.broker.state.runtime.store.checkpoint())
     driver.hold_disk()
     for _ in range(5):
         driver.pop(1, 1_000)

@@ -60,13 +60,13 @@ class Stage:
     def state(self) -> MessageState:
         """Of the newest message sent, or of its copy."""
         broker = self.driver.broker.state
-        queue = broker.group_queue(QueueKey(GROUP, TOPIC, 0))
-        at = broker.store.max_offset(TOPIC, 0) - 1
-        if TOPIC not in broker.topics:
+        queue = broker.lease_state.group_queue(QueueKey(GROUP, TOPIC, 0))
+        at = broker.runtime.store.max_offset(TOPIC, 0) - 1
+        if TOPIC not in broker.catalog_state.topics:
             return MessageState.DROPPED
-        if broker.store.max_offset(dead_letter_topic(GROUP), 0):
+        if broker.runtime.store.max_offset(dead_letter_topic(GROUP), 0):
             return MessageState.DEAD
-        if broker.store.max_offset(retry_topic(GROUP, TOPIC), 0):
+        if broker.runtime.store.max_offset(retry_topic(GROUP, TOPIC), 0):
             return MessageState.READY
         if queue is None or (queue.fifo_queue is None and at >= queue.position):
             return MessageState.READY
@@ -80,7 +80,10 @@ class Stage:
 
     def written(self) -> list[str]:
         """Tags of the revive topic's records and copies, in the order of the log."""
-        store, topics = self.driver.broker.state.store, self.driver.broker.state.topics
+        store, topics = (
+            self.driver.broker.state.runtime.store,
+            self.driver.broker.state.catalog_state.topics,
+        )
         found: list[tuple[int, str]] = []
         for name in topics.keys() - {TOPIC, CATALOG_TOPIC}:
             for i in range(topics[name].read_queues):

@@ -35,8 +35,8 @@ def stored(driver: EngineDriver, topic: str, body: str, due_ms: int, **more: str
     )
 
     async def append() -> None:
-        driver.broker.state.store.append([draft], driver.clock.now_ms())
-        await driver.broker.state.store.settled()
+        driver.broker.state.runtime.store.append([draft], driver.clock.now_ms())
+        await driver.broker.state.runtime.store.settled()
 
     driver.run(append())
 
@@ -81,8 +81,8 @@ def test_what_we_parked_and_rocketmq_recalled_never_comes(
     driver.clock.advance(-driver.clock.now_ms() % 1_000)
     due_ms = driver.send_later("recalled", delay_ms)
     driver.send_later("other", delay_ms)
-    (entry, _) = driver.broker.state.store.entries(TIMER_TOPIC, 0, 0, 2)
-    record = driver.broker.state.store.read(entry.log_offset, entry.size_bytes)
+    (entry, _) = driver.broker.state.runtime.store.entries(TIMER_TOPIC, 0, 0, 2)
+    record = driver.broker.state.runtime.store.read(entry.log_offset, entry.size_bytes)
     assert record is not None
     message_id = properties.decode(record.properties)["UNIQ_KEY"]
     rounded_ms = (due_ms - 1) // 1_000 * 1_000
@@ -95,10 +95,10 @@ def test_what_we_parked_and_rocketmq_recalled_never_comes(
 
 def test_leases_are_not_messages(driver: EngineDriver) -> None:
     """They are brought in at start, and nothing of them comes at its time."""
-    revive = driver.broker.state.revive_topic
+    revive = driver.broker.state.runtime.revive_topic
     due_ms = driver.clock.now_ms() + DELAY_MS
     stored(driver, TIMER_TOPIC, "[]", due_ms, REAL_TOPIC=revive)
-    before = driver.broker.state.store.max_offset(revive, 0)
+    before = driver.broker.state.runtime.store.max_offset(revive, 0)
     reopened(driver)
     assert came(driver) == []
-    assert driver.broker.state.store.max_offset(revive, 0) == before
+    assert driver.broker.state.runtime.store.max_offset(revive, 0) == before

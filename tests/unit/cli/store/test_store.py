@@ -75,7 +75,7 @@ def state_of(folder: Path) -> dict[Path, bytes]:
 def bodies(folder: Path) -> list[bytes]:
     """What a broker on it has in the topic."""
     driver = EngineDriver(folder.parent, **SETTINGS)
-    log = driver.broker.state.store
+    log = driver.broker.state.runtime.store
     try:
         return [
             record.body
@@ -166,7 +166,7 @@ class TestCheck:
             driver.call(put_topic=link.PutTopic(topic=topic))
             driver.call(send=link.Send(topic=name, records=[record]))
         driver.call(delete_topic=link.DeleteTopic(topic="deleted"))
-        driver.broker.state.store.abandon()  # as kill -9
+        driver.broker.state.runtime.store.abandon()  # as kill -9
         assert "late" not in (driver.data_dir / "config" / "topics.json").read_text()
         assert checked(driver.data_dir, 0)["findings"] == []
         driver.loop.close()

@@ -21,7 +21,7 @@ What happens to the oldest file, the first row that fits:
     is older                                delete: AGE                      delete: AGE
 
 The age of a file is that of its newest record. Needed is what a live lease, a timer or an open
-transaction rests on: `BrokerState.retention_holds`. That a group has not read a message yet
+transaction rests on: `Runtime.retention_holds`. That a group has not read a message yet
 keeps nothing.
 
 Source: RocketMQ DefaultMessageStore.CleanCommitLogService (fileReservedTime, deleteWhen,

@@ -14,9 +14,11 @@ from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.groups.starts import StartKey
 from popmq_broker.core.store.queue_entry import tags_code
 from popmq_broker.engine.journal import journal
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.lease_state import LeaseState
 from popmq_broker.engine.journal.pop_buffer import append_behind
 from popmq_broker.engine.journal.position_changes import apply_position_changes, position_drafts
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.store.store import Draft
 from popmq_common.records import hosts
 from popmq_common.records import properties as names
@@ -32,11 +34,15 @@ _CODES: Final = {kind: tags_code(kind) for kind in CatalogKind}
 
 
 class Catalog:
-    def __init__(self, state: BrokerState) -> None:
-        self._state = state
+    def __init__(
+        self, runtime: Runtime, catalog_state: CatalogState, lease_state: LeaseState
+    ) -> None:
+        self._runtime = runtime
+        self._catalog_state = catalog_state
+        self._lease_state = lease_state
         self._being_saved: dict[CatalogKind, int] = {}
         self._saving = asyncio.Lock()
-        state.retention_holds["catalog"] = self._needed_from
+        runtime.retention_holds["catalog"] = self._needed_from
 
     def change(
         self,
@@ -50,23 +56,23 @@ class Catalog:
         `positions`: positions that change with it. `forgotten`: starts of a group that is deleted.
         Whoever answers for it awaits the log's end first.
         """
-        state = self._state
-        now_ms, log_end = state.clock.now_ms(), state.store.log_end
+        runtime, catalog_state, lease_state = self._runtime, self._catalog_state, self._lease_state
+        now_ms, log_end = runtime.clock.now_ms(), runtime.store.log_end
         drafts = [_draft(one, now_ms) for one in changes]
-        drafts += position_drafts(state, positions or {}, now_ms)
-        drafts += [journal.start(state, key, None, now_ms) for key in forgotten]
-        appended = append_behind(state, [], drafts, now_ms)
+        drafts += position_drafts(runtime, positions or {}, now_ms)
+        drafts += [journal.start(runtime, key, None, now_ms) for key in forgotten]
+        appended = append_behind(runtime, lease_state, [], drafts, now_ms)
         for one in changes:
-            state.unsaved.setdefault(one.kind, log_end)
-            apply(state, one)
-        apply_position_changes(state, positions or {}, appended[len(changes) :])
+            catalog_state.unsaved.setdefault(one.kind, log_end)
+            apply(catalog_state, one)
+        apply_position_changes(runtime, lease_state, positions or {}, appended[len(changes) :])
         for start in forgotten:
-            del state.starts[start]
+            del catalog_state.starts[start]
 
     def write_all(self) -> None:
         """The files are not what is in memory: all of them are written with the next `save`."""
         for kind in CatalogKind:
-            self._state.unsaved.setdefault(kind, 0)
+            self._catalog_state.unsaved.setdefault(kind, 0)
 
     async def save(self) -> None:
         """Write the files of what changed since the last time.
@@ -74,26 +80,26 @@ class Catalog:
         Raises `DiskFull`; the next call tries again, every few seconds.
         """
         async with self._saving:
-            state = self._state
-            if not state.unsaved:
+            catalog_state = self._catalog_state
+            if not catalog_state.unsaved:
                 return
-            self._being_saved, state.unsaved = state.unsaved, {}
+            self._being_saved, catalog_state.unsaved = catalog_state.unsaved, {}
             try:
                 await self._save(set(self._being_saved))
             except BaseException:
-                state.unsaved |= self._being_saved
+                catalog_state.unsaved |= self._being_saved
                 raise
             finally:
                 self._being_saved = {}
 
     def _needed_from(self) -> int | None:
         """The oldest change that is in the log alone."""
-        unsaved = (*self._state.unsaved.values(), *self._being_saved.values())
+        unsaved = (*self._catalog_state.unsaved.values(), *self._being_saved.values())
         return min(unsaved, default=None)
 
     async def _save(self, kinds: set[CatalogKind]) -> None:
         """Files of one moment, and then up to where in the log they go."""
-        store, log_end = self._state.store, self._state.store.log_end
+        store, log_end = self._runtime.store, self._runtime.store.log_end
         texts = self._texts(kinds)
         await store.durable(log_end)
         for name, text in texts:
@@ -102,44 +108,45 @@ class Catalog:
 
     def _texts(self, kinds: set[CatalogKind]) -> "list[tuple[str, asyncio.Task[str]]]":
         """Large tables take their time, so a thread writes them; of copies, made now."""
-        state, now_ms = self._state, self._state.clock.now_ms()
+        catalog_state = self._catalog_state
+        now_ms = self._runtime.clock.now_ms()
         found = []
         if CatalogKind.FLOORS in kinds:
-            floors = {topic: dict(queues) for topic, queues in state.floors.items()}
+            floors = {topic: dict(queues) for topic, queues in catalog_state.floors.items()}
             found.append((FLOORS_FILE, asyncio.to_thread(json.dumps, floors)))
         if CatalogKind.TOPIC in kinds:
-            topics = dict(state.topics), state.topic_versions.current, now_ms
+            topics = dict(catalog_state.topics), catalog_state.topic_versions.current, now_ms
             found.append((TOPICS_FILE, asyncio.to_thread(tables.encode_topics, *topics)))
         if CatalogKind.GROUP in kinds:
-            groups = dict(state.groups), state.groups_version, now_ms
+            groups = dict(catalog_state.groups), catalog_state.groups_version, now_ms
             found.append((GROUPS_FILE, asyncio.to_thread(tables.encode_groups, *groups)))
         if CatalogKind.PERM in kinds:
-            perm = {"perm": state.perm}
+            perm = {"perm": catalog_state.perm}
             found.append((PERMISSION_FILE, asyncio.to_thread(json.dumps, perm)))
         if CatalogKind.PEER in kinds:
-            found.append((PEERS_FILE, asyncio.to_thread(json.dumps, dict(state.peers))))
+            found.append((PEERS_FILE, asyncio.to_thread(json.dumps, dict(catalog_state.peers))))
         return [(name, asyncio.ensure_future(text)) for name, text in found]
 
 
-def apply(state: BrokerState, change: Change) -> None:
+def apply(catalog_state: CatalogState, change: Change) -> None:
     """What a record says holds from now on."""
     value = change.value
     if change.kind is CatalogKind.TOPIC:
-        before = change.name in state.topics
-        _put(state.topics, change.name, value if isinstance(value, TopicConfig) else None)
+        before = change.name in catalog_state.topics
+        _put(catalog_state.topics, change.name, value if isinstance(value, TopicConfig) else None)
         if is_user_topic(change.name):
-            state.user_topic_count += (change.name in state.topics) - before
-        state.topic_versions.changed(change.name)
+            catalog_state.user_topic_count += (change.name in catalog_state.topics) - before
+        catalog_state.topic_versions.changed(change.name)
     elif change.kind is CatalogKind.GROUP:
-        _put(state.groups, change.name, value if isinstance(value, GroupConfig) else None)
-        state.groups_version += 1
+        _put(catalog_state.groups, change.name, value if isinstance(value, GroupConfig) else None)
+        catalog_state.groups_version += 1
     elif change.kind is CatalogKind.FLOORS:
-        _put(state.floors, change.name, value if isinstance(value, dict) else None)
+        _put(catalog_state.floors, change.name, value if isinstance(value, dict) else None)
     elif change.kind is CatalogKind.PEER:
-        _put(state.peers, change.name, value if isinstance(value, str) else None)
+        _put(catalog_state.peers, change.name, value if isinstance(value, str) else None)
     elif isinstance(value, int):
-        state.perm = value
-        state.topic_versions.all_changed()
+        catalog_state.perm = value
+        catalog_state.topic_versions.all_changed()
 
 
 def _put(rows: dict[str, Row], name: str, row: Row | None) -> None:

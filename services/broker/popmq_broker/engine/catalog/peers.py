@@ -10,7 +10,8 @@ from typing import Final
 
 from popmq_broker.core.catalog.catalog import CatalogKind, Change
 from popmq_broker.engine.catalog.catalog import Catalog
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.store.store import Store
 from popmq_common.errors import BadRequest, Corrupt
 from popmq_internal.v1 import link_pb2 as link
@@ -20,8 +21,9 @@ PEERS_MAX: Final = 1_000
 
 
 class Peers:
-    def __init__(self, state: BrokerState, catalog: Catalog) -> None:
-        self._state = state
+    def __init__(self, runtime: Runtime, catalog_state: CatalogState, catalog: Catalog) -> None:
+        self._runtime = runtime
+        self._catalog_state = catalog_state
         self._catalog = catalog
         self.replaced: dict[str, str] = {}
         """Brokers whose identity is not the one that is remembered, and what it is now. This one
@@ -29,18 +31,18 @@ class Peers:
 
     async def tell(self, request: link.Peers) -> link.PeersReply:
         """New ones are remembered. Raises `BadRequest`, `DiskFull`."""
-        state = self._state
+        catalog_state = self._catalog_state
         if len(request.peers) > PEERS_MAX:
             raise BadRequest(reason=f"{len(request.peers)} brokers, at most {PEERS_MAX} are known")
         claimed = {
             peer.name: peer.identity
             for peer in request.peers
-            if peer.identity and peer.name != state.config.name
+            if peer.identity and peer.name != self._runtime.config.name
         }
         new = [
             Change(CatalogKind.PEER, name, identity)
             for name, identity in sorted(claimed.items())
-            if name not in state.peers and len(state.peers) < PEERS_MAX
+            if name not in catalog_state.peers and len(catalog_state.peers) < PEERS_MAX
         ]
         if new:
             self._catalog.change(*new)
@@ -50,31 +52,32 @@ class Peers:
 
     def remembered_as(self, identity: str) -> None:
         """A nameserver knows this broker's name with another identity."""
-        state = self._state
-        name, own = state.config.name, state.identity
-        if state.peers.get(name) != own and self.replaced.get(name) != own:
+        runtime, catalog_state = self._runtime, self._catalog_state
+        name, own = runtime.config.name, catalog_state.identity
+        if catalog_state.peers.get(name) != own and self.replaced.get(name) != own:
             self.replaced[name] = own
             means = "what lay in the data directory of before is not here"
-            state.log.error("broker.replaced", identity=own, before=identity, means=means)
+            runtime.log.error("broker.replaced", identity=own, before=identity, means=means)
 
     def _compare(self, name: str, identity: str) -> None:
-        if self._state.peers.get(name, identity) == identity:
+        if self._catalog_state.peers.get(name, identity) == identity:
             self.replaced.pop(name, None)
         elif self.replaced.get(name) != identity:
             self.replaced[name] = identity
             means = "it lost its disk, or another one is mounted"
-            self._state.log.error("peer.replaced", peer=name, identity=identity, means=means)
+            self._runtime.log.error("peer.replaced", peer=name, identity=identity, means=means)
 
     async def accept(self, request: link.AcceptPeer) -> link.Done:
         """It is the one that it says it is now. Raises `DiskFull`."""
-        state, peer = self._state, request.peer
-        known = state.peers.get(peer.name)
-        is_remembered = known is not None or peer.name == state.config.name
+        runtime = self._runtime
+        peer = request.peer
+        known = self._catalog_state.peers.get(peer.name)
+        is_remembered = known is not None or peer.name == runtime.config.name
         if is_remembered and known != peer.identity:
             self._catalog.change(Change(CatalogKind.PEER, peer.name, peer.identity))
         if self.replaced.get(peer.name) == peer.identity:
             del self.replaced[peer.name]
-        await state.store.durable(state.store.log_end)
+        await runtime.store.durable(runtime.store.log_end)
         return link.Done()
 
 

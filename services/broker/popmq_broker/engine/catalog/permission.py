@@ -14,7 +14,8 @@ from popmq_broker.core.catalog.catalog import CatalogKind, Change
 from popmq_broker.core.catalog.tables import PERM_BOTH, PERM_READ
 from popmq_broker.engine.catalog.catalog import PERMISSION_FILE
 from popmq_broker.engine.catalog.topics import Topics
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_common.errors import BadRequest, Corrupt
 from popmq_internal.v1 import link_pb2 as link
 
@@ -22,18 +23,19 @@ ALLOWED: Final = (PERM_READ, PERM_BOTH)
 
 
 class Permission:
-    def __init__(self, state: BrokerState, topics: Topics) -> None:
-        self._state = state
+    def __init__(self, runtime: Runtime, catalog_state: CatalogState, topics: Topics) -> None:
+        self._runtime = runtime
+        self._catalog_state = catalog_state
         self._topics = topics
 
     async def set_permission(self, request: link.SetPermission) -> link.Done:
         """In force when it is on disk, and nameservers know it. Raises `BadRequest`, `DiskFull`."""
         if request.perm not in ALLOWED:
             raise BadRequest(reason=f"permission {request.perm}, 4 (read) or 6 (read and write)")
-        state = self._state
-        if request.perm != state.perm:
+        runtime = self._runtime
+        if request.perm != self._catalog_state.perm:
             self._topics.catalog.change(Change(CatalogKind.PERM, "", request.perm))
-        await state.store.durable(state.store.log_end)
+        await runtime.store.durable(runtime.store.log_end)
         await self._topics.announce()
         return link.Done()
 

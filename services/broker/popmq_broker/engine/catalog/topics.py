@@ -13,7 +13,10 @@ from popmq_broker.core.catalog.catalog import CatalogKind, Change, Floors
 from popmq_broker.core.catalog.settings import changed_topic
 from popmq_broker.core.catalog.tables import TopicConfig
 from popmq_broker.engine.catalog.catalog import Catalog
-from popmq_broker.engine.journal.state import LOG_END, BrokerState
+from popmq_broker.engine.journal.catalog_state import LOG_END, CatalogState
+from popmq_broker.engine.journal.consumer_state import ConsumerState
+from popmq_broker.engine.journal.lease_state import LeaseState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_common.errors import BadRequest, IllegalQueueCount, TooManyRequests, TopicExists
 from popmq_common.records.names import (
     CATALOG_TOPIC,
@@ -34,8 +37,18 @@ TRANSACTION_TOPICS: Final = (HALF_TOPIC, HALF_OP_TOPIC, GIVEN_UP_TOPIC)
 
 
 class Topics:
-    def __init__(self, state: BrokerState, catalog: Catalog) -> None:
-        self._state = state
+    def __init__(
+        self,
+        runtime: Runtime,
+        catalog_state: CatalogState,
+        lease_state: LeaseState,
+        consumer_state: ConsumerState,
+        catalog: Catalog,
+    ) -> None:
+        self._runtime = runtime
+        self._catalog_state = catalog_state
+        self._lease_state = lease_state
+        self._consumer_state = consumer_state
         self.catalog = catalog
         self.announce: Callable[[], Awaitable[None]] = _nobody
         """Tells the nameservers of the topics; awaited before a change is answered."""
@@ -47,8 +60,8 @@ class Topics:
         `DiskFull`.
         """
         wanted = _checked(request.topic)
-        state = self._state
-        known = state.topics.get(wanted.name)
+        runtime = self._runtime
+        known = self._catalog_state.topics.get(wanted.name)
         if known is not None and request.only_settings:
             wanted = changed_topic(known, wanted, request.only_settings)
         if known is None or not (request.only_new or request.create):
@@ -57,32 +70,32 @@ class Topics:
             raise TopicExists(
                 topic=known.name, message_type=known.message_type, queues=known.write_queues
             )
-        await state.store.durable(state.store.log_end)
+        await runtime.store.durable(runtime.store.log_end)
         await self.announce()  # whoever asked may not have heard of it
         return link.Done()
 
     def _holds(self, topic: str) -> topic_change.Holds:
-        store, state = self._state.store, self._state
-        return lambda i: store.end_offset(topic, i) > state.min_offset(topic, i)
+        store = self._runtime.store
+        return lambda i: store.end_offset(topic, i) > self._catalog_state.min_offset(topic, i)
 
     async def drain(self) -> None:
         """Queues that were too many and hold nothing any more are no longer read."""
-        state = self._state
+        runtime = self._runtime
         changes = [
             catalog.topic(less)
-            for topic in state.topics.values()
+            for topic in self._catalog_state.topics.values()
             if topic.drains
             and (less := topic_change.drained(topic, self._holds(topic.name))) != topic
         ]
         if changes:
             self.catalog.change(*changes)
-            await state.store.durable(state.store.log_end)
+            await runtime.store.durable(runtime.store.log_end)
             await self.announce()
 
     def ensure_system_copy_target(self, name: str, queues: int = 1) -> None:
         """A retry topic, dead letters, or where messages wait, made on first use. Raises
         `DiskFull`, `TooManyRequests`."""
-        if name not in self._state.topics:
+        if name not in self._catalog_state.topics:
             self._put(TopicConfig(name=name, read_queues=queues, write_queues=queues))
 
     def restore(self) -> None:
@@ -91,72 +104,79 @@ class Topics:
 
         Those that were deleted have queues too, but nothing in them.
         """
-        state = self._state
-        for name in sorted(state.store.topics()):
-            holds = state.store.max_offset(name, 0) > state.min_offset(name, 0)
+        runtime = self._runtime
+        for name in sorted(runtime.store.topics()):
+            holds = runtime.store.max_offset(name, 0) > self._catalog_state.min_offset(name, 0)
             if holds and name.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX, *TRANSACTION_TOPICS)):
                 self.ensure_system_copy_target(name)
 
     def ensure_own_topics(self) -> None:
         """The journal's, with as many queues as are configured, and the catalog's."""
         self.ensure_system_copy_target(CATALOG_TOPIC)
-        self.ensure_system_copy_target(self._state.revive_topic, self._state.config.revive_queues)
+        self.ensure_system_copy_target(
+            self._runtime.revive_topic, self._runtime.config.revive_queues
+        )
 
     def _put(self, topic: TopicConfig) -> None:
-        state = self._state
-        if topic.name not in state.topics:
+        catalog_state = self._catalog_state
+        if topic.name not in catalog_state.topics:
             self._check_room(topic.name)
-        if state.topics.get(topic.name) != topic:
+        if catalog_state.topics.get(topic.name) != topic:
             self.catalog.change(catalog.topic(topic))
 
     def _check_room(self, name: str) -> None:
-        state, config = self._state, self._state.config
-        what, count, limit = "topics", state.user_topic_count, config.topics_max
+        catalog_state = self._catalog_state
+        config = self._runtime.config
+        what, count, limit = "topics", catalog_state.user_topic_count, config.topics_max
         if not is_user_topic(name):
-            count = len(state.topics) - state.user_topic_count
+            count = len(catalog_state.topics) - catalog_state.user_topic_count
             what, limit = "retry topics and dead letters", config.inner_topics_max
         if count >= limit:
             raise TooManyRequests(what=what, limit=limit)
 
     async def delete_topic(self, request: link.DeleteTopic) -> link.Done:
         """Raises `TopicNotFound`. Leases of its messages end; groups go on behind what it held."""
-        state = self._state
+        runtime, lease_state, consumer_state = (
+            self._runtime,
+            self._lease_state,
+            self._consumer_state,
+        )
         check_topic(request.topic)
-        state.topic(request.topic)
+        self._catalog_state.topic(request.topic)
         gone = {request.topic} | {
-            retry_topic(key.group, request.topic) for key in state.leases.queues
+            retry_topic(key.group, request.topic) for key in lease_state.table.queues
         }
         changes = self.removal(gone)
-        moved = [key for key in state.leases.queues if key.topic in gone]
-        ends = {key: state.store.end_offset(key.topic, key.queue_id) for key in moved}
+        moved = [key for key in lease_state.table.queues if key.topic in gone]
+        ends = {key: runtime.store.end_offset(key.topic, key.queue_id) for key in moved}
         self.catalog.change(*changes, positions=ends)
         for key in moved:
-            state.pullers.forget(key)
-        state.stats.forget_topic(request.topic)
-        state.locks.forget(topic=request.topic)
-        state.queue_locks.forget(topic=request.topic)
-        await state.store.durable(state.store.log_end)
+            consumer_state.pullers.forget(key)
+        runtime.stats.forget_topic(request.topic)
+        consumer_state.locks.forget(topic=request.topic)
+        consumer_state.queue_locks.forget(topic=request.topic)
+        await runtime.store.durable(runtime.store.log_end)
         await self.announce()
-        state.long_polls.wake_all(request.topic)
+        runtime.long_polls.wake_all(request.topic)
         return link.Done()
 
     def removal(self, names: set[str]) -> list[Change]:
         """Of those that exist: what they hold belongs to the past."""
         found = []
-        for name in sorted(names & self._state.topics.keys()):
+        for name in sorted(names & self._catalog_state.topics.keys()):
             found.append(Change(CatalogKind.FLOORS, name, self._floors(name)))
             found.append(Change(CatalogKind.TOPIC, name, None))
         return found
 
     def _floors(self, name: str) -> Floors:
         """Every queue's end, and the log's."""
-        state = self._state
+        runtime = self._runtime
         floors = {
-            i: state.store.end_offset(name, i)
+            i: runtime.store.end_offset(name, i)
             for i in range(QUEUES_MAX)
-            if i < state.topics[name].read_queues or state.store.has_queue(name, i)
+            if i < self._catalog_state.topics[name].read_queues or runtime.store.has_queue(name, i)
         }
-        return {LOG_END: state.store.log_end, **floors}
+        return {LOG_END: runtime.store.log_end, **floors}
 
 
 def _checked(raw: link.TopicConfig) -> TopicConfig:
@@ -186,32 +206,42 @@ class Announced:
     """What nameservers hear of: topics that clients may use, dead letters, and what groups
     that pull get again."""
 
-    def __init__(self, state: BrokerState) -> None:
-        self._state = state
+    def __init__(self, catalog_state: CatalogState) -> None:
+        self._catalog_state = catalog_state
 
     @property
     def version(self) -> int:
-        return self._state.topic_versions.current
+        return self._catalog_state.topic_versions.current
 
     def everything(self) -> list[link.TopicConfig]:
-        state = self._state
-        topics = state.topics.values()
-        return [topic_message(one, state.perm) for one in topics if self._is_announced(one.name)]
+        catalog_state = self._catalog_state
+        topics = catalog_state.topics.values()
+        return [
+            topic_message(one, catalog_state.perm) for one in topics if self._is_announced(one.name)
+        ]
 
     def since(self, version: int) -> tuple[list[link.TopicConfig], list[str]] | None:
         """(those that changed, those that are gone); None: that is not known any more."""
-        state = self._state
-        names = state.topic_versions.since(version)
+        catalog_state = self._catalog_state
+        names = catalog_state.topic_versions.since(version)
         if names is None:
             return None
-        announced = {name for name in names if name in state.topics and self._is_announced(name)}
-        changed = [topic_message(state.topics[name], state.perm) for name in sorted(announced)]
+        announced = {
+            name for name in names if name in catalog_state.topics and self._is_announced(name)
+        }
+        changed = [
+            topic_message(catalog_state.topics[name], catalog_state.perm)
+            for name in sorted(announced)
+        ]
         return changed, sorted(names - announced)
 
     def _is_announced(self, topic: str) -> bool:
         if is_user_topic(topic) or topic.startswith(DEAD_LETTER_PREFIX):
             return True
-        return topic.startswith(RETRY_PREFIX) and topic[len(RETRY_PREFIX) :] in self._state.groups
+        return (
+            topic.startswith(RETRY_PREFIX)
+            and topic[len(RETRY_PREFIX) :] in self._catalog_state.groups
+        )
 
 
 def topic_message(topic: TopicConfig, perm: int = tables.PERM_BOTH) -> link.TopicConfig:

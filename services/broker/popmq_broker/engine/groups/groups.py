@@ -8,8 +8,11 @@ from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.leases.leases import GroupQueueState
 from popmq_broker.core.retries.retry_policy import TABLE, RetryPolicy
 from popmq_broker.engine.catalog.topics import Topics
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.consumer_state import ConsumerState
+from popmq_broker.engine.journal.lease_state import LeaseState
 from popmq_broker.engine.journal.position_changes import FORGET
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_common.errors import BadRequest, GroupExists, TooManyRequests
 from popmq_common.records.names import check_group, classic_retry_topic, retry_topic
 from popmq_internal.v1 import link_pb2 as link
@@ -18,8 +21,18 @@ LOCK_HOLD_MS_MAX = 3_600_000
 
 
 class Groups:
-    def __init__(self, state: BrokerState, topics: Topics) -> None:
-        self._state = state
+    def __init__(
+        self,
+        runtime: Runtime,
+        catalog_state: CatalogState,
+        lease_state: LeaseState,
+        consumer_state: ConsumerState,
+        topics: Topics,
+    ) -> None:
+        self._runtime = runtime
+        self._catalog_state = catalog_state
+        self._lease_state = lease_state
+        self._consumer_state = consumer_state
         self._topics = topics
         self._catalog = topics.catalog
 
@@ -28,8 +41,8 @@ class Groups:
 
         Raises `IllegalGroup`, `BadRequest`, `GroupExists`, `TooManyRequests`, `DiskFull`.
         """
-        state = self._state
-        known = state.groups.get(request.group.name)
+        runtime = self._runtime
+        known = self._catalog_state.groups.get(request.group.name)
         wanted = _checked(request.group, known)
         if known is not None and request.only_settings:
             wanted = changed_group(known, wanted, request.only_settings)
@@ -42,13 +55,13 @@ class Groups:
             )
         if known is None or (known != wanted and not request.only_new):
             self._put(known, wanted)
-        await state.store.durable(state.store.log_end)
+        await runtime.store.durable(runtime.store.log_end)
         return link.Done()
 
     def _put(self, known: GroupConfig | None, wanted: GroupConfig) -> None:
-        state = self._state
-        if known is None and len(state.groups) >= state.config.groups_max:
-            raise TooManyRequests(what="consumer groups", limit=state.config.groups_max)
+        runtime = self._runtime
+        if known is None and len(self._catalog_state.groups) >= runtime.config.groups_max:
+            raise TooManyRequests(what="consumer groups", limit=runtime.config.groups_max)
         switched: list[GroupQueueState] = []
         if known is not None and known.fifo != wanted.fifo:
             switched = self._switch_order(wanted)
@@ -59,12 +72,15 @@ class Groups:
         self._catalog.change(catalog.group(wanted), positions=positions)
         for queue in switched:
             queue.keep_order(fifo=wanted.fifo)
-            state.pullers.forget(queue.key)
+            self._consumer_state.pullers.forget(queue.key)
 
     def _switch_order(self, group: GroupConfig) -> list[GroupQueueState]:
         """Leases and retries of one way of consuming mean nothing in the other."""
-        state = self._state
-        queues = [queue for key, queue in state.leases.queues.items() if key.group == group.name]
+        queues = [
+            queue
+            for key, queue in self._lease_state.table.queues.items()
+            if key.group == group.name
+        ]
         if any(queue.in_use or self._retries_wait(queue.key) for queue in queues):
             raise BadRequest(
                 reason=f"group {group.name} has messages in flight or to be retried; "
@@ -73,40 +89,50 @@ class Groups:
         return queues
 
     def _retries_wait(self, key: QueueKey) -> bool:
-        state = self._state
+        catalog_state = self._catalog_state
         retry = QueueKey(key.group, retry_topic(key.group, key.topic), 0)
-        queue = state.group_queue(retry)
-        position = state.min_offset(retry.topic, 0) if queue is None else queue.position
-        return retry.topic in state.topics and position < state.store.max_offset(retry.topic, 0)
+        queue = self._lease_state.group_queue(retry)
+        position = catalog_state.min_offset(retry.topic, 0) if queue is None else queue.position
+        return retry.topic in catalog_state.topics and position < self._runtime.store.max_offset(
+            retry.topic, 0
+        )
 
     async def get_group(self, request: link.GetGroup) -> link.GetGroupReply:
         """Raises `GroupNotFound`, `IllegalGroup`."""
-        state = self._state
-        if request.create and state.config.create_groups and request.group not in state.groups:
+        runtime, catalog_state = self._runtime, self._catalog_state
+        if (
+            request.create
+            and runtime.config.create_groups
+            and request.group not in catalog_state.groups
+        ):
             check_group(request.group)
             self._put(None, GroupConfig(name=request.group))
-            await state.store.durable(state.store.log_end)
-        return link.GetGroupReply(group=group_message(state.group(request.group)))
+            await runtime.store.durable(runtime.store.log_end)
+        return link.GetGroupReply(group=group_message(catalog_state.group(request.group)))
 
     async def delete_group(self, request: link.DeleteGroup) -> link.Done:
         """Raises `GroupNotFound`. A group made later under the name starts like a new one; what
         this one had to retry goes with it."""
-        state = self._state
-        state.group(request.group)
-        keys = [key for key in state.leases.queues if key.group == request.group]
-        starts = [start for start in state.starts if start.group == request.group]
+        runtime, catalog_state, consumer_state = (
+            self._runtime,
+            self._catalog_state,
+            self._consumer_state,
+        )
+        catalog_state.group(request.group)
+        keys = [key for key in self._lease_state.table.queues if key.group == request.group]
+        starts = [start for start in catalog_state.starts if start.group == request.group]
         # its copies are not for a later group of this name
-        retries = {retry_topic(request.group, topic) for topic in state.topics}
+        retries = {retry_topic(request.group, topic) for topic in catalog_state.topics}
         gone = self._topics.removal(retries | {classic_retry_topic(request.group)})
         gone.append(Change(CatalogKind.GROUP, request.group, None))
         self._catalog.change(*gone, positions=dict.fromkeys(keys, FORGET), forgotten=starts)
         for key in keys:
-            state.pullers.forget(key)
-        state.long_polls.wake_group(request.group)
-        state.stats.forget_group(request.group)
-        state.locks.forget(group=request.group)
-        state.queue_locks.forget(group=request.group)
-        await state.store.durable(state.store.log_end)
+            consumer_state.pullers.forget(key)
+        runtime.long_polls.wake_group(request.group)
+        runtime.stats.forget_group(request.group)
+        consumer_state.locks.forget(group=request.group)
+        consumer_state.queue_locks.forget(group=request.group)
+        await runtime.store.durable(runtime.store.log_end)
         return link.Done()
 
 

@@ -20,9 +20,12 @@ from popmq_broker.core.groups.starts import StartKey
 from popmq_broker.core.leases.leases import GroupQueueState
 from popmq_broker.engine.groups.pull import queue_name
 from popmq_broker.engine.journal import journal
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.consumer_state import ConsumerState
+from popmq_broker.engine.journal.lease_state import LeaseState
 from popmq_broker.engine.journal.pop_buffer import before_pop
 from popmq_broker.engine.journal.position_changes import change_positions, journal_positions
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_common.errors import (
     BadRequest,
     HeldByReceives,
@@ -36,8 +39,17 @@ from popmq_internal.v1 import link_pb2 as link
 
 
 class Positions:
-    def __init__(self, state: BrokerState) -> None:
-        self._state = state
+    def __init__(
+        self,
+        runtime: Runtime,
+        catalog_state: CatalogState,
+        lease_state: LeaseState,
+        consumer_state: ConsumerState,
+    ) -> None:
+        self._runtime = runtime
+        self._catalog_state = catalog_state
+        self._lease_state = lease_state
+        self._consumer_state = consumer_state
 
     async def commit(self, request: link.CommitOffset) -> link.OffsetReply:
         """The group's offset afterwards, durable.
@@ -45,41 +57,41 @@ class Positions:
         Raises `TopicNotFound`, `GroupNotFound`, `IllegalOffset`, `ResetMeanwhile`,
         `HeldByReceives`, `DiskFull`.
         """
-        state = self._state
+        runtime, lease_state = self._runtime, self._lease_state
         key = self._key(request.group, request.topic, request.queue_id)
-        if state.pullers.is_behind(key, request.client_id):
+        if self._consumer_state.pullers.is_behind(key, request.client_id):
             raise ResetMeanwhile(group=key.group, topic=key.topic, queue_id=key.queue_id)
         self._check_range(key, request.offset)
-        queue = state.group_queue(key)
+        queue = lease_state.group_queue(key)
         if queue is not None and queue.in_use:
             held = len(queue.leases)
             raise HeldByReceives(group=key.group, topic=key.topic, queue_id=key.queue_id, held=held)
         if queue is None or request.offset > queue.needed_from:
             self._commit(key, queue, request.offset)
-        await state.store.durable(state.store.log_end)
-        return link.OffsetReply(offset=state.leases.queues[key].committed)
+        await runtime.store.durable(runtime.store.log_end)
+        return link.OffsetReply(offset=lease_state.table.queues[key].committed)
 
     def _commit(self, key: QueueKey, queue: GroupQueueState | None, offset: int) -> None:
-        state = self._state
+        lease_state = self._lease_state
         ahead = [] if queue is None else before_pop(queue)
-        journal_positions(state, {key: offset}, ahead)
+        journal_positions(self._runtime, lease_state, {key: offset}, ahead)
         if queue is None:
-            state.leases.queues[key] = state.new_group_queue(key, offset)
+            lease_state.table.queues[key] = lease_state.new_group_queue(key, offset)
         else:
-            state.close(state.fence(queue, offset))
+            lease_state.close(lease_state.fence(queue, offset))
 
     async def get(self, request: link.GetOffset) -> link.OffsetReply:
         """Durable: no crash takes it back. Of a queue that came after the group's start in the
         topic it is the first. Raises `OffsetNotFound`, `TopicNotFound`, `GroupNotFound`."""
         key = self._key(request.group, request.topic, request.queue_id)
-        queue = self._state.group_queue(key)
+        queue = self._lease_state.group_queue(key)
         if queue is not None:
             offset = queue.committed
-        elif StartKey(key.group, key.topic) in self._state.starts:
-            offset = self._state.first_offset(key)
+        elif StartKey(key.group, key.topic) in self._catalog_state.starts:
+            offset = self._catalog_state.first_offset(key)
         else:
             raise OffsetNotFound(group=key.group, topic=key.topic, queue_id=key.queue_id)
-        await self._state.store.durable(self._state.store.log_end)
+        await self._runtime.store.durable(self._runtime.store.log_end)
         return link.OffsetReply(offset=offset)
 
     async def find(self, request: link.FindOffset) -> link.OffsetReply:
@@ -94,9 +106,9 @@ class Positions:
         Raises `TopicNotFound`, `GroupNotFound`, `NoPermission`, `IllegalOffset`, `BadRequest`,
         `DiskFull`; then nothing has changed.
         """
-        state = self._state
-        state.group(request.group)
-        topic = state.topic(request.topic)
+        runtime, catalog_state = self._runtime, self._catalog_state
+        catalog_state.group(request.group)
+        topic = catalog_state.topic(request.topic)
         if not topic.perm & PERM_READ:
             raise NoPermission(topic=topic.name, action="readable")
         queue_ids = range(topic.read_queues)
@@ -111,40 +123,40 @@ class Positions:
         )
         if not request.HasField("queue_id"):
             retry = QueueKey(request.group, retry_topic(request.group, topic.name), 0)
-            end = state.store.max_offset(retry.topic, 0)
-            if retry.topic in state.topics:
+            end = runtime.store.max_offset(retry.topic, 0)
+            if retry.topic in catalog_state.topics:
                 reply.retries_dropped = end - self._row(retry, end).from_offset
                 targets[retry] = end
         if not request.dry_run:
             if not request.HasField("queue_id"):
                 self._settle_start(StartKey(request.group, topic.name))
             self._reset(targets)
-            await state.store.durable(state.store.log_end)
-            await state.damage.saved()
+            await runtime.store.durable(runtime.store.log_end)
+            await runtime.damage.saved()
         return reply
 
     def _settle_start(self, key: StartKey) -> None:
         """Somebody has said where the group is to be: it has skipped nothing any more."""
-        state = self._state
-        start = state.starts.get(key)
+        runtime, catalog_state = self._runtime, self._catalog_state
+        start = catalog_state.starts.get(key)
         if start is not None and start.skipped:
-            start, now_ms = start._replace(skipped=0), state.clock.now_ms()
-            draft = journal.start(state, key, start, now_ms, was_reset=True)
-            state.store.append([draft], now_ms)
-            state.starts[key] = start
+            start, now_ms = start._replace(skipped=0), runtime.clock.now_ms()
+            draft = journal.start(runtime, key, start, now_ms, was_reset=True)
+            runtime.store.append([draft], now_ms)
+            catalog_state.starts[key] = start
 
     def _reset(self, targets: dict[QueueKey, int]) -> None:
-        state = self._state
-        known = state.leases.queues
+        runtime, lease_state = self._runtime, self._lease_state
+        known = lease_state.table.queues
         ahead = [step for key in targets if key in known for step in before_pop(known[key])]
-        new = {key: state.new_group_queue(key, to) for key, to in targets.items()}
+        new = {key: lease_state.new_group_queue(key, to) for key, to in targets.items()}
         known.update({key: queue for key, queue in new.items() if key not in known})
-        change_positions(state, targets, ahead)
+        change_positions(runtime, lease_state, targets, ahead)
         for key, to in targets.items():
-            state.pullers.reset(key, to)
-            state.waiting_pulls.wake_all(queue_name(key.topic, key.queue_id))
+            self._consumer_state.pullers.reset(key, to)
+            runtime.waiting_pulls.wake_all(queue_name(key.topic, key.queue_id))
         for topic in {key.topic for key in targets}:
-            state.long_polls.wake_all(topic)
+            runtime.long_polls.wake_all(topic)
 
     def _target(self, request: link.ResetOffsets, queue_id: int) -> int:
         if not request.HasField("offset"):
@@ -153,8 +165,8 @@ class Positions:
         return request.offset
 
     def _row(self, key: QueueKey, to: int) -> link.QueueReset:
-        queue = self._state.group_queue(key)
-        before = self._state.first_offset(key) if queue is None else queue.committed
+        queue = self._lease_state.group_queue(key)
+        before = self._catalog_state.first_offset(key) if queue is None else queue.committed
         fenced = 0 if queue is None else len(queue.leases)
         return link.QueueReset(
             queue_id=key.queue_id, from_offset=before, to_offset=to, fenced=fenced
@@ -162,25 +174,25 @@ class Positions:
 
     def _at(self, topic: str, queue_id: int, at: "link.OffsetAt.ValueType", time_ms: int) -> int:
         if at == link.OFFSET_AT_MIN:
-            return self._state.min_offset(topic, queue_id)
+            return self._catalog_state.min_offset(topic, queue_id)
         if at == link.OFFSET_AT_MAX:
-            return self._state.store.max_offset(topic, queue_id)
+            return self._runtime.store.max_offset(topic, queue_id)
         if at == link.OFFSET_AT_TIME:
-            return self._state.offset_at(topic, queue_id, time_ms)
+            return self._catalog_state.offset_at(topic, queue_id, time_ms)
         raise BadRequest(reason=f"where in the queue: {at} is not the start, the end or a time")
 
     def _key(self, group: str, topic: str, queue_id: int) -> QueueKey:
-        self._state.group(group)
+        self._catalog_state.group(group)
         self._check_queue(topic, queue_id)
         return QueueKey(group, topic, queue_id)
 
     def _check_queue(self, topic: str, queue_id: int) -> None:
-        if not 0 <= queue_id < self._state.topic(topic).read_queues:
+        if not 0 <= queue_id < self._catalog_state.topic(topic).read_queues:
             raise BadRequest(reason=f"topic {topic} has no queue {queue_id}")
 
     def _check_range(self, key: QueueKey, offset: int) -> None:
-        low = self._state.min_offset(key.topic, key.queue_id)
-        high = self._state.store.max_offset(key.topic, key.queue_id)
+        low = self._catalog_state.min_offset(key.topic, key.queue_id)
+        high = self._runtime.store.max_offset(key.topic, key.queue_id)
         if not low <= offset <= high:
             raise IllegalOffset(
                 offset=offset,

@@ -16,8 +16,11 @@ from popmq_broker.core.groups.access_lock import Access, AccessLock
 from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.leases import checkpoint as ck
 from popmq_broker.core.leases.leases import GroupQueueState
-from popmq_broker.engine.journal.long_polls import PollKey
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.consumer_state import ConsumerState
+from popmq_broker.engine.journal.lease_state import LeaseState
+from popmq_broker.engine.journal.long_polls import GroupTopic
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.leases.pop import wanted_by
 from popmq_broker.engine.leases.queue_scan import QueueScan, scan_queue
 from popmq_common.errors import BadRequest, NoPermission
@@ -29,8 +32,17 @@ PULL_BYTES_MAX = 512 * KiB
 
 
 class Pull:
-    def __init__(self, state: BrokerState) -> None:
-        self._state = state
+    def __init__(
+        self,
+        runtime: Runtime,
+        catalog_state: CatalogState,
+        lease_state: LeaseState,
+        consumer_state: ConsumerState,
+    ) -> None:
+        self._runtime = runtime
+        self._catalog_state = catalog_state
+        self._lease_state = lease_state
+        self._consumer_state = consumer_state
         self._numbers = count()
 
     async def pull(self, request: link.Pull) -> link.PullReply:
@@ -47,52 +59,53 @@ class Pull:
         if lock is None:
             reply = await self._find(request, wanted)
             return self._refused(request) if self._is_anothers(request) else reply
-        state, committed = self._state, self._committed(request)
+        runtime = self._runtime
+        committed = self._committed(request)
         before = lock.owner
         access = lock.ask(
             request.client_id,
             request.offset,
             committed,
-            state.clock.now_ms(),
-            hold_ms=state.group(request.group).lock_hold_ms,
-            idle_polls=state.config.access_lock_idle_polls,
+            runtime.clock.now_ms(),
+            hold_ms=self._catalog_state.group(request.group).lock_hold_ms,
+            idle_polls=runtime.config.access_lock_idle_polls,
         )
         owner = None if access is Access.REFUSED else lock.began()
         if owner is None:
             return self._refused(request)
         found: link.PullReply | None = None
         try:
-            state.locks.taken += before is not owner
+            self._consumer_state.locks.taken += before is not owner
             if access is Access.TAKEN and committed > request.offset:
                 return self._reply(request, committed, corrected=True)
             found = await self._find(request, wanted)
         finally:
             next_offset = found.next_offset if found is not None and found.records else None
-            still_owner = lock.ended(owner, state.clock.now_ms(), next_offset)
+            still_owner = lock.ended(owner, runtime.clock.now_ms(), next_offset)
         refused = not still_owner or self._is_anothers(request)
         return self._refused(request) if refused else found
 
     def _is_anothers(self, request: link.Pull) -> bool:
         """Somebody else holds its queue lock."""
-        now_ms = self._state.clock.now_ms()
-        holder = self._state.queue_locks.holder(_key(request), now_ms)
+        now_ms = self._runtime.clock.now_ms()
+        holder = self._consumer_state.queue_locks.holder(_key(request), now_ms)
         return holder not in ("", request.client_id)
 
     def _lock(self, request: link.Pull) -> AccessLock | None:
         """None: the group has no access lock."""
-        if not self._state.group(request.group).lock_hold_ms:
+        if not self._catalog_state.group(request.group).lock_hold_ms:
             return None
         if not request.client_id:
             raise BadRequest(reason=f"group {request.group} has an access lock: name the client")
-        return self._state.locks.of(_key(request))
+        return self._consumer_state.locks.of(_key(request))
 
     def _refused(self, request: link.Pull) -> link.PullReply:
         """Another consumer has the queue; it may be free soon."""
-        self._state.locks.refused += 1
+        self._consumer_state.locks.refused += 1
         reply = self._reply(request, request.offset)
-        reply.locked_by = self._state.queue_locks.holder(
-            _key(request), self._state.clock.now_ms()
-        ) or self._state.locks.owner(_key(request))
+        reply.locked_by = self._consumer_state.queue_locks.holder(
+            _key(request), self._runtime.clock.now_ms()
+        ) or self._consumer_state.locks.owner(_key(request))
         return reply
 
     async def _find(self, request: link.Pull, wanted: Filter) -> link.PullReply:
@@ -100,9 +113,9 @@ class Pull:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + request.poll_ms / 1000
         # Each waits under a key of its own: an arrival is for all that wait, not for one of them.
-        key = PollKey(f"{request.group}#{next(self._numbers)}", queue_name(*_queue(request)))
+        key = GroupTopic(f"{request.group}#{next(self._numbers)}", queue_name(*_queue(request)))
         while True:
-            if await self._state.portions.wait():
+            if await self._runtime.portions.wait():
                 self._check(request)
             if (sent_to := self._sent_to(request, offset)) is not None:
                 return self._reply(request, sent_to, corrected=True)
@@ -110,25 +123,25 @@ class Pull:
                 return self._reply(request, corrected, corrected=True)
             scan = self._look(request, offset, wanted)
             offset = scan.next_offset
-            self._state.portions.use(scan.bytes_taken)
+            self._runtime.portions.use(scan.bytes_taken)
             remaining_s = deadline - loop.time()
             if scan.damaged and not scan.records:
-                await self._state.damage.saved()
+                await self._runtime.damage.saved()
                 self._check(request)
                 continue
             if scan.records or remaining_s <= 0:
                 return self._reply(request, offset, scan)
             if scan.more:  # everything looked at was filtered out, and there is more
                 await asyncio.sleep(0)
-            elif not await self._state.waiting_pulls.wait(key, wanted, remaining_s):
+            elif not await self._runtime.waiting_pulls.wait(key, wanted, remaining_s):
                 return self._reply(request, offset)
             self._check(request)
 
     def _check(self, request: link.Pull) -> Filter:
-        topic = self._state.topic(request.topic)
+        topic = self._catalog_state.topic(request.topic)
         if not topic.perm & PERM_READ:
             raise NoPermission(topic=topic.name, action="readable")
-        self._state.group(request.group)
+        self._catalog_state.group(request.group)
         if not 0 <= request.queue_id < topic.read_queues:
             raise BadRequest(reason=f"topic {topic.name} has no queue {request.queue_id}")
         if not 1 <= request.batch_size <= ck.CHECKPOINT_OFFSETS_MAX:
@@ -139,17 +152,21 @@ class Pull:
     def _sent_to(self, request: link.Pull, offset: int) -> int | None:
         """Where a consumer goes on that has not followed a reset of its group."""
         committed = self._committed(request)
-        return self._state.pullers.sent_to(_key(request), request.client_id, offset, committed)
+        return self._consumer_state.pullers.sent_to(
+            _key(request), request.client_id, offset, committed
+        )
 
     def _committed(self, request: link.Pull) -> int:
         """Of a group that has nothing in the queue yet its first offset."""
-        queue = self._state.group_queue(_key(request))
-        return self._state.min_offset(*_queue(request)) if queue is None else queue.committed
+        queue = self._lease_state.group_queue(_key(request))
+        return (
+            self._catalog_state.min_offset(*_queue(request)) if queue is None else queue.committed
+        )
 
     def _corrected(self, request: link.Pull, offset: int) -> int | None:
         """Where a consumer goes on that asks for what the queue does not have."""
-        low = self._state.min_offset(*_queue(request))
-        high = self._state.store.max_offset(*_queue(request))
+        low = self._catalog_state.min_offset(*_queue(request))
+        high = self._runtime.store.max_offset(*_queue(request))
         if offset < low:
             return low
         return high if offset > high else None
@@ -157,7 +174,14 @@ class Pull:
     def _look(self, request: link.Pull, offset: int, wanted: Filter) -> QueueScan:
         queue = GroupQueueState(_key(request), offset)
         return scan_queue(
-            self._state, queue, True, request.batch_size, PULL_BYTES_MAX, wanted, pulls=True
+            self._runtime,
+            self._catalog_state,
+            queue,
+            True,
+            request.batch_size,
+            PULL_BYTES_MAX,
+            wanted,
+            pulls=True,
         )
 
     def _reply(
@@ -171,8 +195,8 @@ class Pull:
         return link.PullReply(
             records=[] if scan is None else scan.records,
             next_offset=next_offset,
-            min_offset=self._state.min_offset(*_queue(request)),
-            max_offset=self._state.store.max_offset(*_queue(request)),
+            min_offset=self._catalog_state.min_offset(*_queue(request)),
+            max_offset=self._runtime.store.max_offset(*_queue(request)),
             corrected=corrected,
         )
 

@@ -7,28 +7,40 @@ from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.leases.leases import GroupQueueState
 from popmq_broker.engine.catalog.topics import topic_message
 from popmq_broker.engine.groups.groups import group_message
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.consumer_state import ConsumerState
 from popmq_broker.engine.journal.counts import known_queues, of_queue
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.lease_state import LeaseState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_internal.v1 import link_pb2 as link
 
 
 class Describe:
-    def __init__(self, state: BrokerState) -> None:
-        self._state = state
+    def __init__(
+        self,
+        runtime: Runtime,
+        catalog_state: CatalogState,
+        lease_state: LeaseState,
+        consumer_state: ConsumerState,
+    ) -> None:
+        self._runtime = runtime
+        self._catalog_state = catalog_state
+        self._lease_state = lease_state
+        self._consumer_state = consumer_state
 
     async def describe(self, request: link.Describe) -> link.DescribeReply:
         """One topic, one group, or everything. Raises `TopicNotFound`, `GroupNotFound`."""
-        state = self._state
+        catalog_state = self._catalog_state
         topics: Iterable[tables.TopicConfig] = ()
         groups: Iterable[tables.GroupConfig] = ()
         if request.topic:
-            topics = [state.topic(request.topic)]
+            topics = [catalog_state.topic(request.topic)]
         if request.group:
-            groups = [state.group(request.group)]
+            groups = [catalog_state.group(request.group)]
         if not request.topic and not request.group:
-            topics, groups = state.topics.values(), state.groups.values()
+            topics, groups = catalog_state.topics.values(), catalog_state.groups.values()
         return link.DescribeReply(
-            broker_name=state.config.name,
+            broker_name=self._runtime.config.name,
             topics=[self._topic_status(topic, request) for topic in topics],
             groups=self._group_statuses(groups, request),
         )
@@ -40,8 +52,8 @@ class Describe:
             queues=[
                 link.QueueStatus(
                     queue_id=i,
-                    min_offset=self._state.min_offset(topic.name, i),
-                    max_offset=self._state.store.max_offset(topic.name, i),
+                    min_offset=self._catalog_state.min_offset(topic.name, i),
+                    max_offset=self._runtime.store.max_offset(topic.name, i),
                 )
                 for i in range(0 if request.settings_only else queue_count)
             ],
@@ -53,21 +65,27 @@ class Describe:
         found = {group.name: link.GroupStatus(config=group_message(group)) for group in groups}
         if request.settings_only:
             return list(found.values())
-        for key, queue in sorted(known_queues(self._state).items()):
+        for key, queue in sorted(known_queues(self._catalog_state, self._lease_state).items()):
             if key.group in found:
                 found[key.group].queues.append(self._queue_status(key, queue))
         return list(found.values())
 
     def _queue_status(self, key: QueueKey, queue: GroupQueueState) -> link.GroupQueueStatus:
-        state, now_ms = self._state, self._state.clock.now_ms()
+        runtime, catalog_state, consumer_state = (
+            self._runtime,
+            self._catalog_state,
+            self._consumer_state,
+        )
+        now_ms = self._runtime.clock.now_ms()
         return link.GroupQueueStatus(
             topic=key.topic,
             queue_id=key.queue_id,
             committed_offset=queue.committed,
-            max_offset=state.store.max_offset(key.topic, key.queue_id),
+            max_offset=runtime.store.max_offset(key.topic, key.queue_id),
             in_flight=len(queue.leases),
-            lag=of_queue(state, queue).lag,
+            lag=of_queue(runtime, catalog_state, queue).lag,
             expired=queue.expired,
-            min_offset=state.min_offset(key.topic, key.queue_id),
-            locked_by=state.queue_locks.holder(key, now_ms) or state.locks.owner(key),
+            min_offset=catalog_state.min_offset(key.topic, key.queue_id),
+            locked_by=consumer_state.queue_locks.holder(key, now_ms)
+            or consumer_state.locks.owner(key),
         )

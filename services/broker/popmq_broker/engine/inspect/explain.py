@@ -14,10 +14,14 @@ from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.leases.fifo_queue import FifoQueue
 from popmq_broker.core.leases.leases import GroupQueueState, LeaseOutcome
 from popmq_broker.core.retries.deliveries import count_of
+from popmq_broker.core.transactions.transaction_table import HalfTable
 from popmq_broker.engine.inspect.explain_copies import Copies
 from popmq_broker.engine.inspect.explain_journal import StoredPlace, read_journal
-from popmq_broker.engine.journal.long_polls import PollKey
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.consumer_state import ConsumerState
+from popmq_broker.engine.journal.lease_state import LeaseState
+from popmq_broker.engine.journal.long_polls import GroupTopic
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.retries.dead_letters import DeadLetters
 from popmq_broker.engine.timers.timer import Timers
 from popmq_common.errors import BadRequest, Corrupt, NoIndex
@@ -31,40 +35,52 @@ _ENDED: Final = {LeaseOutcome.ALREADY_ACKED: "acked", LeaseOutcome.EXPIRED: "exp
 
 
 class Explain:
-    def __init__(self, state: BrokerState, timers: Timers, dead_letters: DeadLetters) -> None:
-        self._state = state
-        self._copies = Copies(state, timers, dead_letters)
+    def __init__(
+        self,
+        runtime: Runtime,
+        catalog_state: CatalogState,
+        lease_state: LeaseState,
+        consumer_state: ConsumerState,
+        halves: HalfTable,
+        timers: Timers,
+        dead_letters: DeadLetters,
+    ) -> None:
+        self._runtime = runtime
+        self._catalog_state = catalog_state
+        self._lease_state = lease_state
+        self._consumer_state = consumer_state
+        self._copies = Copies(catalog_state, halves, timers, dead_letters)
 
     async def explain(self, request: link.Explain) -> link.ExplainReply:
         """Raises `BadRequest`, `NoIndex`, `IndexBehind`, `IndexDamaged`."""
-        state = self._state
+        runtime = self._runtime
         if not request.message_id:
             raise BadRequest(reason="no message id to explain")
-        if state.store.index is None:
-            raise NoIndex(broker=state.config.name)
-        await state.store.index.caught_up()
+        if runtime.store.index is None:
+            raise NoIndex(broker=runtime.config.name)
+        await runtime.store.index.caught_up()
         reply = link.ExplainReply(
-            log_from_offset=state.store.log_start,
-            topic_exists=request.topic in state.topics,
-            buffered=state.config.pop_buffer is PopBuffer.MEMORY,
+            log_from_offset=runtime.store.log_start,
+            topic_exists=request.topic in self._catalog_state.topics,
+            buffered=runtime.config.pop_buffer is PopBuffer.MEMORY,
         )
-        if 0 < state.store.log_start < state.store.log_end:
-            oldest = self._read_at(state.store.log_start)
+        if 0 < runtime.store.log_start < runtime.store.log_end:
+            oldest = self._read_at(runtime.store.log_start)
             reply.log_from_ms = 0 if oldest is None else oldest.store_timestamp_ms
         topics = self._copies.topics(request.topic)
-        await self._copies.find(state.store.index, request.message_id, topics, reply)
+        await self._copies.find(runtime.store.index, request.message_id, topics, reply)
         await self._read_journal(reply)
         for standing in self._standings(request, reply):
             if len(reply.standings) >= STANDINGS_MAX:
                 reply.incomplete = True
                 break
             reply.standings.append(standing)
-        reply.now_ms = state.clock.now_ms()
+        reply.now_ms = runtime.clock.now_ms()
         return reply
 
     def _read_at(self, log_offset: int) -> Record | None:
         """None also when it cannot be read."""
-        index = self._state.store.index
+        index = self._runtime.store.index
         try:
             return None if index is None else index.read(log_offset)
         except Corrupt:
@@ -75,7 +91,7 @@ class Explain:
         if consumed:
             places = (StoredPlace(one.topic, one.queue_id, one.offset) for one in consumed)
             since_ms = min(one.stored_ms for one in consumed)
-            await read_journal(self._state, places, since_ms, reply)
+            await read_journal(self._runtime, places, since_ms, reply)
 
     def _standings(
         self, request: link.Explain, reply: link.ExplainReply
@@ -90,22 +106,23 @@ class Explain:
 
     def _groups_of(self, topic: str, asked: str) -> list[str]:
         """Those that have received of the topic, and who was asked for."""
-        groups = {key.group for key in self._state.leases.queues if key.topic == topic}
-        known = {group for group in groups if group in self._state.groups}
+        groups = {key.group for key in self._lease_state.table.queues if key.topic == topic}
+        known = {group for group in groups if group in self._catalog_state.groups}
         return sorted(known | ({asked} if asked else set()))
 
     def _standing(self, group: str, copy: link.KnownCopy) -> link.Standing:
         """How the group stands to the copy, now."""
-        state, stored = self._state, copy.stored
-        config = state.groups.get(group)
-        topic = state.topics.get(copy.topic)
+        catalog_state = self._catalog_state
+        stored = copy.stored
+        config = catalog_state.groups.get(group)
+        topic = catalog_state.topics.get(copy.topic)
         standing = link.Standing(
             group=group,
             topic=stored.topic,
             queue_id=stored.queue_id,
             offset=stored.offset,
             group_exists=config is not None,
-            in_flight_max=state.config.in_flight_max,
+            in_flight_max=self._runtime.config.in_flight_max,
             message_group=stored.properties.get(names.SHARDING_KEY, ""),
             readable=topic is not None and bool(topic.perm & PERM_READ),
         )
@@ -118,14 +135,14 @@ class Explain:
         self._tell_receives(standing, copy)
         key = QueueKey(group, stored.topic, stored.queue_id)
         standing.handed_out = _handed_out(stored)
-        queue = state.group_queue(key)
+        queue = self._lease_state.group_queue(key)
         if queue is None:
-            standing.position = state.first_offset(key)
+            standing.position = catalog_state.first_offset(key)
             return standing
         standing.has_received = True
         standing.position = queue.position
         standing.in_flight = len(queue.leases)
-        standing.pulled_by = state.locks.owner(key)
+        standing.pulled_by = self._consumer_state.locks.owner(key)
         standing.ended = _ENDED.get(queue.ended(stored.offset) or LeaseOutcome.DONE, "")
         self._tell_lease(standing, queue, stored)
         if queue.fifo_queue is not None:
@@ -133,8 +150,10 @@ class Explain:
         return standing
 
     def _tell_receives(self, standing: link.Standing, copy: link.KnownCopy) -> None:
-        last = self._state.receives.of(standing.group, copy.topic)
-        standing.waiting_polls = self._state.long_polls.waiting(PollKey(standing.group, copy.topic))
+        last = self._consumer_state.receives.of(standing.group, copy.topic)
+        standing.waiting_polls = self._runtime.long_polls.waiting(
+            GroupTopic(standing.group, copy.topic)
+        )
         if last is None:
             return
         standing.last_receive_ms = last.at_ms

@@ -13,8 +13,9 @@ from typing import Final
 from popmq_broker.core.retries.redrive import read as read_dead_letter
 from popmq_broker.core.timers import timer
 from popmq_broker.core.transactions import transaction
+from popmq_broker.core.transactions.transaction_table import HalfTable
 from popmq_broker.engine.inspect.find import message_of
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.catalog_state import CatalogState
 from popmq_broker.engine.retries.dead_letters import DeadLetters
 from popmq_broker.engine.timers.timer import Timers
 from popmq_broker.store.index.index import Index
@@ -42,14 +43,21 @@ _SYSTEM: Final = (TIMER_TOPIC, LEVELS_TOPIC, HALF_TOPIC, GIVEN_UP_TOPIC)
 
 
 class Copies:
-    def __init__(self, state: BrokerState, timers: Timers, dead_letters: DeadLetters) -> None:
-        self._state = state
+    def __init__(
+        self,
+        catalog_state: CatalogState,
+        halves: HalfTable,
+        timers: Timers,
+        dead_letters: DeadLetters,
+    ) -> None:
+        self._catalog_state = catalog_state
+        self._halves = halves
         self._timers = timers
         self._dead_letters = dead_letters
 
     def topics(self, topic: str) -> list[str]:
         """Where something of it may lie: of a message sent to `topic`, or to any."""
-        known = self._state.topics
+        known = self._catalog_state.topics
         if not topic:
             return [name for name in known if name in _SYSTEM or _may_hold(name)]
         retries = [
@@ -110,9 +118,9 @@ class Copies:
             copy.kind = link.COPY_KIND_GIVEN_UP
             copy.topic = stored.properties.get(names.REAL_TOPIC, "")
         if copy.kind not in (link.COPY_KIND_HALF, link.COPY_KIND_GIVEN_UP):
-            first = self._state.min_offset(record.topic, record.queue_id)
+            first = self._catalog_state.min_offset(record.topic, record.queue_id)
             copy.unreadable = record.queue_offset < first
-        topic = self._state.topics.get(record.topic)
+        topic = self._catalog_state.topics.get(record.topic)
         if topic is not None and topic.drains and record.queue_id >= topic.write_queues:
             copy.write_queues = topic.write_queues
         return copy
@@ -120,9 +128,9 @@ class Copies:
     def _retry_of(self, name: str) -> tuple[str, str]:
         """(group, topic): the name alone does not say where one ends and the other begins."""
         rest = name.removeprefix(RETRY_PREFIX)
-        for group in self._state.groups:
+        for group in self._catalog_state.groups:
             topic = rest.removeprefix(f"{group}_")
-            if topic != rest and topic in self._state.topics:
+            if topic != rest and topic in self._catalog_state.topics:
                 return group, topic
         group, _, topic = rest.partition("_")
         return group, topic
@@ -146,7 +154,7 @@ class Copies:
         copy.kind = link.COPY_KIND_HALF
         half = transaction.half_seen(record)
         copy.topic = half.topic
-        halves = self._state.halves
+        halves = self._halves
         still_open = halves.get(half.origin_offset)
         if still_open is not None and still_open.offset == record.queue_offset:
             copy.waits = True

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from popmq_broker.core.groups import starts
 from popmq_broker.core.leases import checkpoint as ck
 from popmq_broker.core.store.queue_entry import QueueEntry
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.store.seek import entries_from, first_stored_at
 from popmq_common.errors import Corrupt
 from popmq_common.records import properties as names
@@ -37,7 +37,7 @@ class StoredPlace(NamedTuple):
 
 
 async def read_journal(
-    state: BrokerState, places: Iterable[StoredPlace], since_ms: int, reply: link.ExplainReply
+    runtime: Runtime, places: Iterable[StoredPlace], since_ms: int, reply: link.ExplainReply
 ) -> None:
     """The lines about these places into `reply`, oldest first."""
     wanted = frozenset(places)
@@ -47,13 +47,13 @@ async def read_journal(
     until_s = time.monotonic() + SECONDS_MAX
     lines: list[link.JournalLine] = []
     count = 0
-    for revive_queue in range(state.config.revive_queues):
-        for entry in _since(state, revive_queue, since_ms):
+    for revive_queue in range(runtime.config.revive_queues):
+        for entry in _since(runtime, revive_queue, since_ms):
             count += 1
             if count % TURN_RECORDS == 0:
                 await asyncio.sleep(0)
             try:
-                record = state.store.read(entry.log_offset, entry.size_bytes)
+                record = runtime.store.read(entry.log_offset, entry.size_bytes)
             except Corrupt:
                 reply.incomplete = True
                 continue
@@ -114,11 +114,11 @@ def _owner(line: link.JournalLine) -> tuple[str, str, int, int]:
     return line.group, line.topic, line.queue_id, line.offset
 
 
-def _since(state: BrokerState, revive_queue: int, since_ms: int) -> Iterator[QueueEntry]:
-    topic = state.revive_topic
-    low = state.store.min_offset(topic, revive_queue)
-    start = first_stored_at(state.store, topic, revive_queue, low, since_ms)
-    for _, entry in entries_from(state.store, topic, revive_queue, start):
+def _since(runtime: Runtime, revive_queue: int, since_ms: int) -> Iterator[QueueEntry]:
+    topic = runtime.revive_topic
+    low = runtime.store.min_offset(topic, revive_queue)
+    start = first_stored_at(runtime.store, topic, revive_queue, low, since_ms)
+    for _, entry in entries_from(runtime.store, topic, revive_queue, start):
         yield entry
 
 

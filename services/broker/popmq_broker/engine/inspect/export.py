@@ -20,7 +20,7 @@ from popmq_broker.core.groups import offsets
 from popmq_broker.core.groups.offsets import OffsetTable
 from popmq_broker.core.store.snapshot_id import make_id
 from popmq_broker.engine.groups.offsets import Offsets
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.store.queues.queue_ends import QueueEnds
 from popmq_common.errors import ExportRunning, ExportsNothing
 from popmq_internal.v1 import link_pb2 as link
@@ -38,37 +38,39 @@ class _Running:
 
 
 class Exports:
-    def __init__(self, state: BrokerState, positions: Offsets) -> None:
+    def __init__(self, runtime: Runtime, positions: Offsets) -> None:
         self.exporter: Exporter = exporter.run
         """A test may put its own here."""
-        self._state = state
+        self._runtime = runtime
         self._positions = positions
-        self._running_since_ms = state.clock.now_ms()
+        self._running_since_ms = runtime.clock.now_ms()
         self._running: _Running | None = None
         self._last: link.FinishedExport | None = None
         self.running: asyncio.Task[None] | None = None
         """The one that was begun last; it may have ended."""
-        state.retention_holds["export"] = lambda: self._running.log_start if self._running else None
+        runtime.retention_holds["export"] = lambda: (
+            self._running.log_start if self._running else None
+        )
 
     async def begin(self, request: link.ExportSnapshot) -> link.ExportReply:
         """Raises `ExportsNothing`, `ExportRunning`, `StoreClosed`."""
-        state = self._state
-        if not state.config.export_dir:
-            raise ExportsNothing(broker=state.config.name)
+        runtime = self._runtime
+        if not runtime.config.export_dir:
+            raise ExportsNothing(broker=runtime.config.name)
         if self._running is not None:
             running = self._running.snapshot_id
-            raise ExportRunning(broker=state.config.name, snapshot_id=running)
-        running_now = _Running(state.clock.now_ms(), log_start=state.store.log_start)
+            raise ExportRunning(broker=runtime.config.name, snapshot_id=running)
+        running_now = _Running(runtime.clock.now_ms(), log_start=runtime.store.log_start)
         self._running = running_now
         try:
             table = self._positions.table()
-            await state.store.settled()
+            await runtime.store.settled()
         except BaseException:
             self._running = None
             raise
-        marks, now_ms = state.store.watermarks(), state.clock.now_ms()
+        marks, now_ms = runtime.store.watermarks(), runtime.clock.now_ms()
         running_now.log_start = marks.log_start
-        running_now.snapshot_id = make_id(state.config.name, now_ms, marks.log_end)
+        running_now.snapshot_id = make_id(runtime.config.name, now_ms, marks.log_end)
         order = partial(self._order, table, marks, now_ms, whole=request.whole)
         self.running = asyncio.create_task(self._run(running_now, order), name="export")
         return await self.status(link.ExportStatus())
@@ -89,7 +91,7 @@ class Exports:
 
     def _order(self, table: OffsetTable, marks: QueueEnds, now_ms: int, *, whole: bool) -> str:
         """As JSON; made in a thread, as there may be many queues."""
-        config = self._state.config
+        config = self._runtime.config
         queues: dict[str, dict[str, tuple[int, int]]] = {}
         for (topic, queue_id), ends in marks.queues.items():
             queues.setdefault(topic, {})[str(queue_id)] = (ends.first, ends.next)
@@ -116,7 +118,7 @@ class Exports:
         return json.dumps(fields)
 
     async def _run(self, running: _Running, order: Callable[[], str]) -> None:
-        state = self._state
+        runtime = self._runtime
         try:
             text = await asyncio.to_thread(order)
             result = await self.exporter(text, running.tell)
@@ -124,12 +126,12 @@ class Exports:
             result = {"failed": str(wrong)}
         finally:
             self._running = None
-        ended_ms = state.clock.now_ms()
+        ended_ms = runtime.clock.now_ms()
         self._last = _finished(result, running, ended_ms)
         if self._last.failure:
-            state.log.error("export.failed", reason=self._last.failure)
+            runtime.log.error("export.failed", reason=self._last.failure)
             return
-        state.log.info(
+        runtime.log.info(
             "export.done",
             snapshot=self._last.snapshot_id,
             rows=self._last.rows,

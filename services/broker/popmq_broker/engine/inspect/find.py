@@ -10,7 +10,8 @@ import time
 from typing import Final
 
 from popmq_broker.core.store.index import keys_of
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.store.index.index import Index
 from popmq_broker.store.seek import record_at
 from popmq_common.errors import BadRequest, Corrupt, NoIndex, TopicNotFound
@@ -29,8 +30,9 @@ SEARCH_SECONDS_MAX: Final = 3.0
 
 
 class Find:
-    def __init__(self, state: BrokerState) -> None:
-        self._state = state
+    def __init__(self, runtime: Runtime, catalog_state: CatalogState) -> None:
+        self._runtime = runtime
+        self._catalog_state = catalog_state
 
     async def find(self, request: link.FindMessages) -> link.FoundMessages:
         """Newest first. Raises `TopicNotFound`, `NoIndex`, `IndexBehind`, `IndexDamaged`,
@@ -41,9 +43,9 @@ class Find:
             raise BadRequest(reason=reason)
         if not request.key:
             raise BadRequest(reason="no key and no message id to look for")
-        index = self._state.store.index
+        index = self._runtime.store.index
         if index is None:
-            raise NoIndex(broker=self._state.config.name)
+            raise NoIndex(broker=self._runtime.config.name)
         await index.caught_up()
         return await self._search(index, request)
 
@@ -85,16 +87,15 @@ class Find:
     async def get(self, request: link.GetMessage) -> link.FoundMessages:
         """One message or none. Raises `TopicNotFound`, `Corrupt`."""
         self._check_topic(request.topic, system=request.system)
-        state = self._state
-        if request.offset < state.min_offset(request.topic, request.queue_id):
+        if request.offset < self._catalog_state.min_offset(request.topic, request.queue_id):
             return link.FoundMessages()
-        record = record_at(state.store, request.topic, request.queue_id, request.offset)
+        record = record_at(self._runtime.store, request.topic, request.queue_id, request.offset)
         if record is None:
             return link.FoundMessages()
         return link.FoundMessages(messages=[message_of(record, BODY_BYTES_MAX)])
 
     def _check_topic(self, topic: str, *, system: bool) -> None:
-        known = topic in self._state.topics
+        known = topic in self._catalog_state.topics
         if not known or not (system or is_user_topic(topic)):
             raise TopicNotFound(topic=topic)
 
@@ -108,8 +109,8 @@ class Find:
         return key in keys_of(record.properties)
 
     def _is_shown(self, record: Record) -> bool:
-        first = self._state.min_offset(record.topic, record.queue_id)
-        end = self._state.store.max_offset(record.topic, record.queue_id)
+        first = self._catalog_state.min_offset(record.topic, record.queue_id)
+        end = self._runtime.store.max_offset(record.topic, record.queue_id)
         return is_queued(record) and first <= record.queue_offset < end
 
 

@@ -16,7 +16,9 @@ from typing import NamedTuple
 from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.leases.fifo_queue import FifoQueue
 from popmq_broker.core.leases.leases import GroupQueueState
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.lease_state import LeaseState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_common.records.names import (
     DEAD_LETTER_PREFIX,
     RETRY_PREFIX,
@@ -49,39 +51,43 @@ class MessageCounts(NamedTuple):
         return self.stored - self.settled - self.lag - self.expired
 
 
-def counts(state: BrokerState) -> dict[tuple[str, str], MessageCounts]:
+def counts(
+    runtime: Runtime, catalog_state: CatalogState, lease_state: LeaseState
+) -> dict[tuple[str, str], MessageCounts]:
     """By topic as stored, and group."""
     found: dict[tuple[str, str], MessageCounts] = {}
-    for key, queue in known_queues(state).items():
-        _add(found, key, of_queue(state, queue))
+    for key, queue in known_queues(catalog_state, lease_state).items():
+        _add(found, key, of_queue(runtime, catalog_state, queue))
     return found
 
 
-def known_queues(state: BrokerState) -> dict[QueueKey, GroupQueueState]:
+def known_queues(
+    catalog_state: CatalogState, lease_state: LeaseState
+) -> dict[QueueKey, GroupQueueState]:
     """All queues of the topics a group has popped, its retry topics too, looked at or not yet.
 
     Of a group that has never popped a topic nothing is known, and nothing is said.
     """
-    found = dict(state.leases.queues)
-    pairs = {(key.group, key.topic) for key in found} | set(state.starts)
-    for group, topic in {pair for pair in pairs if pair[0] in state.groups}:
+    found = dict(lease_state.table.queues)
+    pairs = {(key.group, key.topic) for key in found} | set(catalog_state.starts)
+    for group, topic in {pair for pair in pairs if pair[0] in catalog_state.groups}:
         for name in (topic, retry_topic(group, topic)):
-            config = state.topics.get(name)
+            config = catalog_state.topics.get(name)
             for i in range(config.read_queues if config else 0):
                 key = QueueKey(group, name, i)
                 if key not in found:
-                    found[key] = state.new_group_queue(key, state.first_offset(key))
+                    found[key] = lease_state.new_group_queue(key, catalog_state.first_offset(key))
     return found
 
 
-def dead_letters(state: BrokerState) -> dict[str, int]:
+def dead_letters(runtime: Runtime, catalog_state: CatalogState) -> dict[str, int]:
     """Stored dead letters by group; 0 for a group that has none."""
-    found = dict.fromkeys(state.groups, 0)
-    for group in state.groups:
+    found = dict.fromkeys(catalog_state.groups, 0)
+    for group in catalog_state.groups:
         topic = dead_letter_topic(group)
-        if topic in state.topics:
+        if topic in catalog_state.topics:
             key = QueueKey(group, topic, 0)
-            found[group] = _end(state, key) - state.min_offset(topic, 0)
+            found[group] = _end(runtime, key) - catalog_state.min_offset(topic, 0)
     return found
 
 
@@ -93,11 +99,13 @@ def _add(found: dict[tuple[str, str], MessageCounts], key: QueueKey, more: Messa
     )
 
 
-def of_queue(state: BrokerState, queue: GroupQueueState) -> MessageCounts:
+def of_queue(
+    runtime: Runtime, catalog_state: CatalogState, queue: GroupQueueState
+) -> MessageCounts:
     key = queue.key
-    first = state.floor(key.topic, key.queue_id)
+    first = catalog_state.floor(key.topic, key.queue_id)
     position = max(first, queue.position)
-    end = max(position, _end(state, key))
+    end = max(position, _end(runtime, key))
     leased = len(queue.leases)
     delayed = sum(lease.grant.nack is not None for lease in queue.leases.values())
     held = leased - delayed
@@ -124,8 +132,8 @@ def _in_order(fifo_queue: FifoQueue, first: int, position: int, end: int) -> tup
     return settled, end - position - known_ahead + fifo_queue.ready_count()
 
 
-def _end(state: BrokerState, key: QueueKey) -> int:
+def _end(runtime: Runtime, key: QueueKey) -> int:
     """Copies count from when they are appended: then what they are copies of is settled."""
     if key.topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
-        return state.store.end_offset(key.topic, key.queue_id)
-    return state.store.max_offset(key.topic, key.queue_id)
+        return runtime.store.end_offset(key.topic, key.queue_id)
+    return runtime.store.max_offset(key.topic, key.queue_id)

@@ -5,7 +5,7 @@ from popmq_broker.core.groups.starts import START_TAG, GroupStart, StartKey, enc
 from popmq_broker.core.leases import checkpoint as ck
 from popmq_broker.core.leases.grant import Grant
 from popmq_broker.core.store.queue_entry import tags_code
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.store.store import Draft
 from popmq_common.records import hosts
 from popmq_common.records import properties as names
@@ -16,7 +16,7 @@ _CODES = {tag: tags_code(tag) for tag in _TAGS}
 
 
 def grant_record(
-    state: BrokerState,
+    runtime: Runtime,
     key: QueueKey,
     grant: Grant,
     offsets: tuple[int, ...],
@@ -36,7 +36,7 @@ def grant_record(
         offsets=offsets,
         pop_time_ms=grant.pop_time_ms,
         invisible_ms=grant.invisible_ms,
-        broker=state.config.name,
+        broker=runtime.config.name,
         generation=grant.generation,
         attempts=attempts,
         handed_out=handed_out,
@@ -49,14 +49,14 @@ def grant_record(
     )
 
 
-def checkpoint(state: BrokerState, record: ck.Checkpoint, revive_queue: int, now_ms: int) -> Draft:
+def checkpoint(runtime: Runtime, record: ck.Checkpoint, revive_queue: int, now_ms: int) -> Draft:
     body = ck.encode_checkpoint(record)
     key = ck.checkpoint_key(record)
-    return _draft(state, ck.CHECKPOINT_TAG, key, body, revive_queue, now_ms)
+    return _draft(runtime, ck.CHECKPOINT_TAG, key, body, revive_queue, now_ms)
 
 
 def ack(
-    state: BrokerState,
+    runtime: Runtime,
     key: QueueKey,
     grant: Grant,
     offsets: tuple[int, ...],
@@ -72,17 +72,17 @@ def ack(
         start_offset=QueueOffset(grant.start_offset),
         offsets=offsets,
         pop_time_ms=grant.pop_time_ms,
-        broker=state.config.name,
+        broker=runtime.config.name,
         generation=grant.generation,
         expired=expired,
     )
     tag, body = ck.encode_ack(record)
     name = ck.ack_key(record)
-    return _draft(state, tag, name, body, grant.revive_queue, now_ms)
+    return _draft(runtime, tag, name, body, grant.revive_queue, now_ms)
 
 
 def start(
-    state: BrokerState,
+    runtime: Runtime,
     key: StartKey,
     start: GroupStart | None,
     now_ms: int,
@@ -91,11 +91,11 @@ def start(
 ) -> Draft:
     """Where a group starts in a topic, or that it no longer has a start there."""
     body = encode(key, start, was_reset=was_reset)
-    return _draft(state, START_TAG, record_key(key, now_ms), body, 0, now_ms)
+    return _draft(runtime, START_TAG, record_key(key, now_ms), body, 0, now_ms)
 
 
 def _draft(
-    state: BrokerState,
+    runtime: Runtime,
     tag: str,
     key: str,
     body: bytes,
@@ -106,7 +106,7 @@ def _draft(
     for its clock, and without any it never finds that a lease has ended."""
     properties = {names.TAGS: tag, names.UNIQ_KEY: key, names.DELIVER_MS: str(now_ms)}
     return Draft(
-        topic=state.revive_topic,
+        topic=runtime.revive_topic,
         queue_id=revive_queue,
         body=body,
         properties=names.encode(properties),

@@ -31,7 +31,7 @@ from popmq_common.errors import TooManyRequests
 from popmq_common.records.names import retry_topic
 
 
-class PollKey(NamedTuple):
+class GroupTopic(NamedTuple):
     group: str
     topic: str
 
@@ -44,7 +44,7 @@ STREAM_COUNT: Final = 2
 
 
 @dataclass(slots=True, eq=False)
-class LongPoll:
+class WaitingPoll:
     number: int
     filter: Filter
     woken: "asyncio.Future[Codes]" = field(repr=False)
@@ -64,7 +64,7 @@ class PollDeadline:
 
     deadline_s: float
     """By the event loop's clock."""
-    poll: LongPoll | None = None
+    poll: WaitingPoll | None = None
     """While it waits."""
 
 
@@ -87,7 +87,7 @@ class ArrivalLinger:
         return came >= STREAM_COUNT and self.count < CHECKPOINT_OFFSETS_MAX
 
 
-class LongPolls:
+class WaitingPolls:
     def __init__(
         self,
         count_max: int,
@@ -103,12 +103,12 @@ class LongPolls:
         self._gap_s = gap_ms / 1000
         self._numbers = count()
         self._gaps_max = max(1, gap_ms_max // gap_ms) if gap_ms else 0
-        self._lingers: dict[PollKey, ArrivalLinger] = {}
-        self._polls: dict[PollKey, PollQueue] = {}
-        self._watching: dict[PollKey, PollQueue] = {}
+        self._lingers: dict[GroupTopic, ArrivalLinger] = {}
+        self._polls: dict[GroupTopic, PollQueue] = {}
+        self._watching: dict[GroupTopic, PollQueue] = {}
         self.watch_count = 0
-        self._by_number: dict[int, LongPoll] = {}
-        self._keys_of: dict[str, dict[PollKey, None]] = {}
+        self._by_number: dict[int, WaitingPoll] = {}
+        self._keys_of: dict[str, dict[GroupTopic, None]] = {}
         """A dictionary, so that the order does not depend on the hashes of names."""
         self._group_counts: Counter[str] = Counter()
 
@@ -118,17 +118,17 @@ class LongPolls:
         tables = (self._polls, self._watching, self._by_number, self._keys_of, self._group_counts)
         return self.count + self.watch_count == 0 and not any(tables) and not self._lingers
 
-    def lingers(self, key: PollKey) -> bool:
+    def lingers(self, key: GroupTopic) -> bool:
         """A poll that comes now gets more, and costs less, if it waits for the end of the gap."""
         return key in self._lingers
 
-    def waiting(self, key: PollKey) -> int:
+    def waiting(self, key: GroupTopic) -> int:
         """How many polls wait there."""
         return len(self._polls.get(key, ()))
 
     async def wait(
         self,
-        key: PollKey,
+        key: GroupTopic,
         wanted: Filter,
         timeout_s: float,
         *,
@@ -146,7 +146,7 @@ class LongPolls:
             self._lingers[key].newcomers = True
         self._check_room(key)
         woken = asyncio.get_running_loop().create_future()
-        poll = LongPoll(next(self._numbers), wanted, woken)
+        poll = WaitingPoll(next(self._numbers), wanted, woken)
         if deadline is not None:
             deadline.poll = poll
         self._enter(key, poll, first=again)
@@ -165,13 +165,13 @@ class LongPolls:
                 deadline.poll = None
         return True
 
-    async def watch(self, key: PollKey, wanted: Filter) -> None:
+    async def watch(self, key: GroupTopic, wanted: Filter) -> None:
         """Returns when something arrived that no poll here waits for, or when polls must look
         again. Raises `TooManyRequests`."""
         if self.watch_count >= self._count_max:
             raise TooManyRequests(what="watching proxies", limit=self._count_max)
         woken = asyncio.get_running_loop().create_future()
-        poll = LongPoll(next(self._numbers), wanted, woken, watches=True)
+        poll = WaitingPoll(next(self._numbers), wanted, woken, watches=True)
         self._enter(key, poll, first=False)
         try:
             await woken
@@ -182,7 +182,7 @@ class LongPolls:
         finally:
             self._leave(key, poll)
 
-    def cut_short(self, key: PollKey, deadline: PollDeadline) -> None:
+    def cut_short(self, key: GroupTopic, deadline: PollDeadline) -> None:
         """The poll looks once more and is answered with what it finds."""
         deadline.deadline_s = 0.0
         if deadline.poll is not None:
@@ -198,18 +198,18 @@ class LongPolls:
                 linger.codes.update(tags_codes)
                 linger.count += len(tags_codes)
 
-    def _wake_for(self, key: PollKey, tags_codes: Codes) -> None:
+    def _wake_for(self, key: GroupTopic, tags_codes: Codes) -> None:
         """For an arrival; what comes within the gap waits for its end."""
         if self._wake_one(key, tags_codes) and self._gaps_max:
             linger = self._lingers[key] = ArrivalLinger(self._gaps_max)
             self._begin_gap(key, linger)
 
-    def _begin_gap(self, key: PollKey, linger: ArrivalLinger) -> None:
+    def _begin_gap(self, key: GroupTopic, linger: ArrivalLinger) -> None:
         linger.gaps_left -= 1
         linger.counted = linger.count
         asyncio.get_running_loop().call_later(self._gap_s, self._gap_is_over, key, linger)
 
-    def _gap_is_over(self, key: PollKey, linger: ArrivalLinger) -> None:
+    def _gap_is_over(self, key: GroupTopic, linger: ArrivalLinger) -> None:
         if self._lingers.get(key) is not linger:
             return  # `wake_next` ended it
         if linger.gaps_left and linger.streams:
@@ -219,7 +219,7 @@ class LongPolls:
         if linger.newcomers or linger.codes:
             self._wake_for(key, None if linger.newcomers else linger.codes)
 
-    def wake_next(self, key: PollKey) -> None:
+    def wake_next(self, key: GroupTopic) -> None:
         """More is left than a poll took: the next one, if none waits, looks at once."""
         if not self._wake_one(key, None):
             self._lingers.pop(key, None)
@@ -236,14 +236,14 @@ class LongPolls:
             for key in [key for key in keys if key.group == group]:
                 self._wake_key(key)
 
-    def _wake_key(self, key: PollKey) -> None:
+    def _wake_key(self, key: GroupTopic) -> None:
         for queue in (self._polls.get(key), self._watching.get(key)):
             for number in () if queue is None else queue.polls():
                 poll = self._by_number.get(number)
                 if poll is not None:
                     self._wake(key, poll, None)
 
-    def _wake_one(self, key: PollKey, tags_codes: Codes) -> bool:
+    def _wake_one(self, key: GroupTopic, tags_codes: Codes) -> bool:
         """False: nobody waits for these."""
         for table in (self._polls, self._watching):
             queue = table.get(key)
@@ -253,7 +253,7 @@ class LongPolls:
                 return True
         return False
 
-    def _wake(self, key: PollKey, poll: LongPoll, tags_codes: Codes) -> None:
+    def _wake(self, key: GroupTopic, poll: WaitingPoll, tags_codes: Codes) -> None:
         """It leaves at once, so that nobody wakes it a second time."""
         self._leave(key, poll)
         if not poll.woken.done():
@@ -261,14 +261,14 @@ class LongPolls:
         elif poll.woken.cancelled():  # it is being given up, in this turn of the loop
             self._wake_one(key, tags_codes)
 
-    def _check_room(self, key: PollKey) -> None:
+    def _check_room(self, key: GroupTopic) -> None:
         if self.count >= self._count_max:
             raise TooManyRequests(what="waiting polls", limit=self._count_max)
         if self._group_counts[key.group] >= self._group_count_max:
             what = f"waiting polls of group {key.group}"
             raise TooManyRequests(what=what, limit=self._group_count_max)
 
-    def _enter(self, key: PollKey, poll: LongPoll, *, first: bool) -> None:
+    def _enter(self, key: GroupTopic, poll: WaitingPoll, *, first: bool) -> None:
         table = self._watching if poll.watches else self._polls
         queue = table.get(key)
         if queue is None:
@@ -280,7 +280,7 @@ class LongPolls:
         self._group_counts[key.group] += 1
         self._count(poll, 1)
 
-    def _leave(self, key: PollKey, poll: LongPoll) -> None:
+    def _leave(self, key: GroupTopic, poll: WaitingPoll) -> None:
         """Once; it may have left when it was woken."""
         if self._by_number.pop(poll.number, None) is None:
             return
@@ -302,7 +302,7 @@ class LongPolls:
             if not keys:
                 del self._keys_of[topic]
 
-    def _count(self, poll: LongPoll, change: int) -> None:
+    def _count(self, poll: WaitingPoll, change: int) -> None:
         if poll.watches:
             self.watch_count += change
         else:

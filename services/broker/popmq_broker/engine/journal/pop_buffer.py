@@ -16,7 +16,8 @@ from popmq_broker.core.leases.grant import Grant, Lease
 from popmq_broker.core.leases.leases import GroupQueueState
 from popmq_broker.core.leases.pop_buffer import Buffered, Step
 from popmq_broker.engine.journal import journal
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.lease_state import LeaseState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.store.store import Appended, Draft
 from popmq_common.errors import DiskFull
 
@@ -37,26 +38,30 @@ def before_end(queue: GroupQueueState, leases: Iterable[Lease]) -> list[Step]:
 
 
 def append_behind(
-    state: BrokerState, ahead: Sequence[Step], drafts: Sequence[Draft], now_ms: int
+    runtime: Runtime,
+    lease_state: LeaseState,
+    ahead: Sequence[Step],
+    drafts: Sequence[Draft],
+    now_ms: int,
 ) -> list[Appended]:
     """Append `drafts` behind the checkpoints of `ahead`, all or none. Raises `DiskFull`.
 
     Leases of these grants are stored from here on; whoever looked one up before looks again.
     """
-    live = [_live(state, step.entry) for step in ahead]
+    live = [_live(lease_state, step.entry) for step in ahead]
     checkpoints = [
-        _draft(state, step, offsets, now_ms) for step, offsets in zip(ahead, live, strict=True)
+        _draft(runtime, step, offsets, now_ms) for step, offsets in zip(ahead, live, strict=True)
     ]
-    appended = state.store.append([*checkpoints, *drafts], now_ms, system=True)
-    state.buffer.serving = True
+    appended = runtime.store.append([*checkpoints, *drafts], now_ms, system=True)
+    lease_state.buffer.serving = True
     for step, offsets, at in zip(ahead, live, appended, strict=False):
-        _stored(state, step.entry, offsets, at)
+        _stored(lease_state, step.entry, offsets, at)
     return appended[len(ahead) :]
 
 
-def _live(state: BrokerState, entry: Buffered) -> tuple[int, ...]:
+def _live(lease_state: LeaseState, entry: Buffered) -> tuple[int, ...]:
     """Offsets of the grant that are still held."""
-    leases = state.leases.queues[entry.key].leases
+    leases = lease_state.table.queues[entry.key].leases
     return tuple(
         offset
         for offset in entry.offsets
@@ -64,36 +69,39 @@ def _live(state: BrokerState, entry: Buffered) -> tuple[int, ...]:
     )
 
 
-def _draft(state: BrokerState, step: Step, offsets: tuple[int, ...], now_ms: int) -> Draft:
+def _draft(runtime: Runtime, step: Step, offsets: tuple[int, ...], now_ms: int) -> Draft:
     key, grant = step.entry.key, step.entry.grant
     moves_to = step.moves_to if step.moves_to != offsets[-1] + 1 else None
-    record = journal.grant_record(state, key, grant, offsets, moves_to=moves_to)
-    return journal.checkpoint(state, record, grant.revive_queue, now_ms)
+    record = journal.grant_record(runtime, key, grant, offsets, moves_to=moves_to)
+    return journal.checkpoint(runtime, record, grant.revive_queue, now_ms)
 
 
-def _stored(state: BrokerState, entry: Buffered, offsets: tuple[int, ...], at: Appended) -> None:
+def _stored(
+    lease_state: LeaseState, entry: Buffered, offsets: tuple[int, ...], at: Appended
+) -> None:
     grant = entry.grant
     grant.revive_offset = at.queue_offset
-    state.progress.opened(grant.revive_queue, grant.revive_offset, len(offsets))
-    state.buffer.was_stored(entry)
+    lease_state.progress.opened(grant.revive_queue, grant.revive_offset, len(offsets))
+    lease_state.buffer.was_stored(entry)
 
 
 class Storing:
     """The task that stores what stays too long; it rests while nothing is buffered."""
 
-    def __init__(self, state: BrokerState) -> None:
-        self._state = state
+    def __init__(self, runtime: Runtime, lease_state: LeaseState) -> None:
+        self._runtime = runtime
+        self._lease_state = lease_state
         self._added = asyncio.Event()
 
     @property
     def on(self) -> bool:
-        return self._state.config.pop_buffer is PopBuffer.MEMORY
+        return self._runtime.config.pop_buffer is PopBuffer.MEMORY
 
     def takes(self, queue: GroupQueueState, lease_count: int, invisible_ms: int) -> bool:
         """Whether a pop of this queue goes without a checkpoint for now."""
         if not self.on or queue.fifo_queue is not None:
             return False
-        buffer = self._state.buffer
+        buffer = self._lease_state.buffer
         takes = buffer.takes(queue.unstored, lease_count, invisible_ms)
         buffer.bypassed += not takes
         return takes
@@ -101,7 +109,7 @@ class Storing:
     def add(
         self, queue: GroupQueueState, grant: Grant, offsets: tuple[int, ...], from_offset: int
     ) -> None:
-        self._state.buffer.add(queue.key, queue.unstored, grant, offsets, from_offset)
+        self._lease_state.buffer.add(queue.key, queue.unstored, grant, offsets, from_offset)
         self._added.set()
 
     async def run(self) -> None:
@@ -113,50 +121,52 @@ class Storing:
 
     async def store_due(self) -> int:
         """One batch; returns how many grants it looked at, after they are durable."""
-        state = self._state
-        now_ms = state.clock.now_ms()
-        taken = state.buffer.take_due(now_ms, BATCH_MAX)
+        runtime, lease_state = self._runtime, self._lease_state
+        now_ms = runtime.clock.now_ms()
+        taken = lease_state.buffer.take_due(now_ms, BATCH_MAX)
         if not taken:
             return 0
         try:
             await self._store(taken, now_ms)
         except DiskFull as full:
-            state.buffer.serving = False
-            state.buffer.put_back(taken, now_ms + PUT_BACK_MS)
-            state.log.warning("pop_buffer.postponed", grants=len(taken), reason=str(full))
+            lease_state.buffer.serving = False
+            lease_state.buffer.put_back(taken, now_ms + PUT_BACK_MS)
+            runtime.log.warning("pop_buffer.postponed", grants=len(taken), reason=str(full))
             return 0
         return len(taken)
 
     async def store_all(self) -> None:
         """Before a clean stop. What a full disk refuses is sent again after the next start."""
-        state = self._state
+        runtime, lease_state = self._runtime, self._lease_state
         try:
-            while some := list(islice(state.buffer.buffered(), BATCH_MAX)):
-                await self._store(some, state.clock.now_ms())
+            while some := list(islice(lease_state.buffer.buffered(), BATCH_MAX)):
+                await self._store(some, runtime.clock.now_ms())
         except DiskFull as full:
-            state.log.warning("pop_buffer.not_stored", grants=len(state.buffer), reason=str(full))
+            runtime.log.warning(
+                "pop_buffer.not_stored", grants=len(lease_state.buffer), reason=str(full)
+            )
 
     async def _store(self, wanted: Iterable[Buffered], now_ms: int) -> None:
-        state = self._state
+        runtime, lease_state = self._runtime, self._lease_state
         by_queue: dict[GroupQueueState, list[Buffered]] = {}
         for entry in wanted:
-            by_queue.setdefault(state.leases.queues[entry.key], []).append(entry)
+            by_queue.setdefault(lease_state.table.queues[entry.key], []).append(entry)
         steps: list[Step] = []
         for queue, entries in by_queue.items():
             if len(steps) >= BATCH_MAX:
-                state.buffer.put_back(entries, now_ms)
+                lease_state.buffer.put_back(entries, now_ms)
             else:
                 grants = {entry.grant for entry in entries}
                 steps += queue.unstored.through(grants, queue.position)
-        append_behind(state, steps, [], now_ms)
-        await state.store.durable(state.store.log_end)
+        append_behind(runtime, lease_state, steps, [], now_ms)
+        await runtime.store.durable(runtime.store.log_end)
         for queue in by_queue:
             queue.advance(queue.needed_from)
 
     async def _idle(self) -> None:
-        next_ms = self._state.buffer.next_store_ms()
+        next_ms = self._lease_state.buffer.next_store_ms()
         if next_ms is None:
             await self._added.wait()
             return
-        wait_s = min(IDLE_S_MAX, (next_ms - self._state.clock.now_ms()) / 1000)
-        await asyncio.sleep(max(wait_s, self._state.config.pop_buffer_scan_ms / 1000))
+        wait_s = min(IDLE_S_MAX, (next_ms - self._runtime.clock.now_ms()) / 1000)
+        await asyncio.sleep(max(wait_s, self._runtime.config.pop_buffer_scan_ms / 1000))

@@ -9,8 +9,9 @@ from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.leases import checkpoint as ck
 from popmq_broker.core.leases.pop_buffer import Step
 from popmq_broker.engine.journal import journal
+from popmq_broker.engine.journal.lease_state import LeaseState
 from popmq_broker.engine.journal.pop_buffer import append_behind
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.store.store import Appended, Draft
 from popmq_common.units import QueueOffset
 
@@ -19,49 +20,60 @@ FORGET = -1
 
 
 def change_positions(
-    state: BrokerState, positions: Mapping[QueueKey, int], ahead: Sequence[Step] = ()
+    runtime: Runtime,
+    lease_state: LeaseState,
+    positions: Mapping[QueueKey, int],
+    ahead: Sequence[Step] = (),
 ) -> None:
     """Journal new positions, void the leases before them, then apply. Raises `DiskFull`.
 
     `ahead`: what of the pop buffer is stored before them.
     """
-    apply_position_changes(state, positions, journal_positions(state, positions, ahead))
+    apply_position_changes(
+        runtime, lease_state, positions, journal_positions(runtime, lease_state, positions, ahead)
+    )
 
 
 def apply_position_changes(
-    state: BrokerState, positions: Mapping[QueueKey, int], appended: Sequence[Appended]
+    runtime: Runtime,
+    lease_state: LeaseState,
+    positions: Mapping[QueueKey, int],
+    appended: Sequence[Appended],
 ) -> None:
     """They are in the journal."""
     for place in appended:
-        state.progress.position_changed(place.queue_offset, place.log_offset)
+        lease_state.progress.position_changed(place.queue_offset, place.log_offset)
     for key, to in positions.items():
         if to == FORGET:
-            dropped = state.leases.forget(key)
+            dropped = lease_state.table.forget(key)
         else:
-            dropped = state.fence(state.leases.queues[key], to)
-        state.close(dropped)
-        state.damage.moved(key)
+            dropped = lease_state.fence(lease_state.table.queues[key], to)
+        lease_state.close(dropped)
+        runtime.damage.moved(key)
 
 
 def journal_positions(
-    state: BrokerState, positions: Mapping[QueueKey, int], ahead: Sequence[Step] = ()
+    runtime: Runtime,
+    lease_state: LeaseState,
+    positions: Mapping[QueueKey, int],
+    ahead: Sequence[Step] = (),
 ) -> list[Appended]:
     """One record each. Raises `DiskFull`."""
-    now_ms = state.clock.now_ms()
-    drafts = position_drafts(state, positions, now_ms)
-    return append_behind(state, ahead, drafts, now_ms) if drafts else []
+    now_ms = runtime.clock.now_ms()
+    drafts = position_drafts(runtime, positions, now_ms)
+    return append_behind(runtime, lease_state, ahead, drafts, now_ms) if drafts else []
 
 
 def position_drafts(
-    state: BrokerState, positions: Mapping[QueueKey, int], now_ms: int
+    runtime: Runtime, positions: Mapping[QueueKey, int], now_ms: int
 ) -> list[Draft]:
     return [
-        journal.checkpoint(state, _record(state, key, to, now_ms), 0, now_ms)
+        journal.checkpoint(runtime, _record(runtime, key, to, now_ms), 0, now_ms)
         for key, to in positions.items()
     ]
 
 
-def _record(state: BrokerState, key: QueueKey, to: int, now_ms: int) -> ck.Checkpoint:
+def _record(runtime: Runtime, key: QueueKey, to: int, now_ms: int) -> ck.Checkpoint:
     return ck.Checkpoint(
         topic=key.topic,
         group=key.group,
@@ -70,5 +82,5 @@ def _record(state: BrokerState, key: QueueKey, to: int, now_ms: int) -> ck.Check
         offsets=(),
         pop_time_ms=now_ms,
         invisible_ms=0,
-        broker=state.config.name,
+        broker=runtime.config.name,
     )

@@ -19,8 +19,9 @@ from popmq_broker.core.leases.grant import NOT_STORED, Grant, Lease
 from popmq_broker.core.leases.leases import GroupQueueState, LeaseOutcome
 from popmq_broker.core.leases.nack import Nack
 from popmq_broker.engine.journal import journal
+from popmq_broker.engine.journal.lease_state import LeaseState
 from popmq_broker.engine.journal.pop_buffer import append_behind, before_end
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.leases.extend_lease import extend_leases, extension
 from popmq_broker.engine.leases.revive import Revive
 from popmq_common.errors import Corrupt
@@ -42,15 +43,16 @@ OUTCOMES = {
 
 
 class Ack:
-    def __init__(self, state: BrokerState, revive: Revive) -> None:
-        self._state = state
+    def __init__(self, runtime: Runtime, lease_state: LeaseState, revive: Revive) -> None:
+        self._runtime = runtime
+        self._lease_state = lease_state
         self._revive = revive
         self._releasing = asyncio.Lock()
 
     async def ack(self, request: link.Ack) -> link.AckReply:
         """One outcome per lease, in order. Raises `DiskFull`: then nothing was acked."""
-        state = self._state
-        now_ms = state.clock.now_ms()
+        runtime = self._runtime
+        now_ms = runtime.clock.now_ms()
         outcomes: list[LeaseOutcome] = []
         done: dict[tuple[QueueKey, int], Held] = {}
         for handle in request.handles:
@@ -64,27 +66,27 @@ class Ack:
                     done[spot] = (queue, ref.queue_offset, queue.leases[ref.queue_offset])
             outcomes.append(outcome)
         for outcome, count in Counter(outcomes).items():
-            state.stats.acked[request.topic, request.group, outcome.value] += count
+            runtime.stats.acked[request.topic, request.group, outcome.value] += count
         wrote = self._journal_acks(list(done.values()), now_ms)
         if wrote or LeaseOutcome.ALREADY_ACKED in outcomes:
-            await state.store.durable(state.store.log_end)
+            await runtime.store.durable(runtime.store.log_end)
         return link.AckReply(outcomes=[OUTCOMES[outcome] for outcome in outcomes])
 
     async def change(self, request: link.ChangeInvisible) -> link.ChangeInvisibleReply:
         """A new lease from now for `invisible_ms`; 0: due at once. Asked again with the same
         handle, because the answer was lost, it answers the same new one. Raises `DiskFull`."""
-        state = self._state
-        now_ms = state.clock.now_ms()
+        runtime = self._runtime
+        now_ms = runtime.clock.now_ms()
         old = receipt.decode(request.handle)
         queue, outcome = self.judge(request.group, request.topic, old, now_ms)
         repeated = queue is not None and queue.repeats_change(old, now_ms)
         outcome = LeaseOutcome.DONE if repeated else outcome
-        state.stats.changed[request.topic, request.group, outcome.value] += 1
+        runtime.stats.changed[request.topic, request.group, outcome.value] += 1
         if outcome is not LeaseOutcome.DONE or queue is None:
             return link.ChangeInvisibleReply(outcome=OUTCOMES[outcome])
         change = self._change_again if repeated else self.renew
         new = change(queue, old.queue_offset, request.invisible_ms, now_ms)
-        await state.store.durable(state.store.log_end)
+        await runtime.store.durable(runtime.store.log_end)
         fresh = old._replace(
             start_offset=new.start_offset,
             pop_time_ms=new.pop_time_ms,
@@ -99,14 +101,14 @@ class Ack:
         call after the other: each message is copied, and they may be large."""
         async with self._releasing:
             for handle in request.handles:
-                await self._state.portions.wait()
-                self._state.portions.use(self._release(request, receipt.decode(handle)))
-        await self._state.store.durable(self._state.store.log_end)
+                await self._runtime.portions.wait()
+                self._runtime.portions.use(self._release(request, receipt.decode(handle)))
+        await self._runtime.store.durable(self._runtime.store.log_end)
         return link.Done()
 
     def _release(self, request: link.Release, ref: Receipt) -> int:
         """Bytes of the message, if it was held."""
-        now_ms = self._state.clock.now_ms()
+        now_ms = self._runtime.clock.now_ms()
         queue, outcome = self.judge(request.group, request.topic, ref, now_ms)
         if outcome is not LeaseOutcome.DONE or queue is None:
             return 0
@@ -116,18 +118,18 @@ class Ack:
 
     async def forward(self, request: link.ForwardDeadLetter) -> link.Done:
         """To the dead letters; done as well when the message is no longer held."""
-        state = self._state
+        runtime = self._runtime
         reason = request.reason or "forwarded by the consumer"
         held = self._find(request)
         if held is not None:
             queue, offset = held
             self._revive.forward(queue, offset, reason)
-        await state.store.durable(state.store.log_end)
+        await runtime.store.durable(runtime.store.log_end)
         return link.Done()
 
     def _find(self, request: link.ForwardDeadLetter) -> tuple[GroupQueueState, int] | None:
         if request.handle:
-            now_ms = self._state.clock.now_ms()
+            now_ms = self._runtime.clock.now_ms()
             ref = receipt.decode(request.handle)
             queue, outcome = self.judge(request.group, request.topic, ref, now_ms)
             if outcome is LeaseOutcome.DONE and queue is not None:
@@ -135,12 +137,12 @@ class Ack:
             return None
         wanted = f"{names.UNIQ_KEY}{names.NAME_END}{request.message_id}{names.VALUE_END}".encode()
         topics = {request.topic, retry_topic(request.group, request.topic)}
-        for key, queue in self._state.leases.queues.items():
+        for key, queue in self._lease_state.table.queues.items():
             if key.group != request.group or key.topic not in topics:
                 continue
             for offset, lease in queue.leases.items():
                 try:
-                    record = self._state.store.read(lease.log_offset, lease.size_bytes)
+                    record = self._runtime.store.read(lease.log_offset, lease.size_bytes)
                 except Corrupt:  # told when its lease ends
                     continue
                 if record is not None and wanted in record.properties:
@@ -151,28 +153,28 @@ class Ack:
         self, group: str, topic: str, ref: Receipt, now_ms: int
     ) -> tuple[GroupQueueState | None, LeaseOutcome]:
         stored = retry_topic(group, topic) if ref.retry_mark else topic
-        queue = self._state.group_queue(QueueKey(group, stored, ref.queue_id))
+        queue = self._lease_state.group_queue(QueueKey(group, stored, ref.queue_id))
         if queue is None:
             return None, LeaseOutcome.UNKNOWN
         return queue, queue.judge(ref, now_ms)
 
     def _journal_acks(self, held: Sequence[Held], now_ms: int) -> bool:
         """One record per checkpoint, if that was stored, then the leases end; True: it wrote."""
-        state = self._state
+        runtime, lease_state = self._runtime, self._lease_state
         by_grant: dict[tuple[QueueKey, Grant], list[int]] = {}
         for queue, offset, lease in held:
             if lease.grant.stored:
                 by_grant.setdefault((queue.key, lease.grant), []).append(offset)
         drafts = [
-            journal.ack(state, key, grant, tuple(offsets), now_ms=now_ms)
+            journal.ack(runtime, key, grant, tuple(offsets), now_ms=now_ms)
             for (key, grant), offsets in by_grant.items()
         ]
         if drafts:
-            state.store.append(drafts, now_ms, system=True)
+            runtime.store.append(drafts, now_ms, system=True)
         for queue, offset, _ in held:
-            state.settle(queue, offset, LeaseOutcome.ALREADY_ACKED)
+            lease_state.settle(queue, offset, LeaseOutcome.ALREADY_ACKED)
         for queue in dict.fromkeys(queue for queue, _, _ in held):
-            state.wake_for_fifo(queue)
+            lease_state.wake_for_fifo(queue)
         return bool(drafts)
 
     def _change_again(
@@ -180,16 +182,17 @@ class Ack:
     ) -> Grant:
         """The lease that the first change made gets the time that is asked for now. It keeps its
         handle when that is longer: one that is answered late after all stays true."""
-        state, old = self._state, queue.leases[offset].grant
+        runtime = self._runtime
+        old = queue.leases[offset].grant
         if now_ms + invisible_ms < old.due_ms:
             shorter = self.renew(queue, offset, invisible_ms, now_ms)
             shorter.changed_from = old.changed_from
             return shorter
         longer = replace(old, invisible_ms=now_ms + invisible_ms - old.pop_time_ms)
-        draft = extension(state, queue, longer, [offset], now_ms)
-        (place,) = state.store.append([draft], now_ms, system=True)
+        draft = extension(runtime, queue, longer, [offset], now_ms)
+        (place,) = runtime.store.append([draft], now_ms, system=True)
         longer.revive_offset = place.queue_offset
-        extend_leases(state, queue, longer, [offset])
+        extend_leases(self._lease_state, queue, longer, [offset])
         self._revive.look_again()
         return longer
 
@@ -202,7 +205,7 @@ class Ack:
         nack: Nack | None = None,
     ) -> Grant:
         """The new lease first, then the old one's end: a crash between them loses nothing."""
-        state = self._state
+        runtime, lease_state = self._runtime, self._lease_state
         old = queue.leases[offset]
         now_ms = max(now_ms, old.grant.pop_time_ms)
         entry = None if queue.fifo_queue is None else queue.fifo_queue.entries[offset]
@@ -217,7 +220,7 @@ class Ack:
             nack=nack,
         )
         checkpoint = journal.grant_record(
-            state,
+            runtime,
             queue.key,
             new,
             (offset,),
@@ -227,15 +230,15 @@ class Ack:
             reasons=() if entry is None else (entry.reason,),
         )
         drafts = [
-            journal.checkpoint(state, checkpoint, new.revive_queue, now_ms),
-            journal.ack(state, queue.key, old.grant, (offset,), now_ms=now_ms),
+            journal.checkpoint(runtime, checkpoint, new.revive_queue, now_ms),
+            journal.ack(runtime, queue.key, old.grant, (offset,), now_ms=now_ms),
         ]
-        appended = append_behind(state, before_end(queue, [old]), drafts, now_ms)
+        appended = append_behind(runtime, lease_state, before_end(queue, [old]), drafts, now_ms)
         new.revive_offset = appended[0].queue_offset
-        state.progress.opened(new.revive_queue, new.revive_offset, 1)
-        state.close([queue.leases[offset]])
+        lease_state.progress.opened(new.revive_queue, new.revive_offset, 1)
+        lease_state.close([queue.leases[offset]])
         lease = old._replace(grant=new)
-        state.leases.add(queue, {offset: lease})
+        lease_state.table.add(queue, {offset: lease})
         if queue.fifo_queue is not None and entry is not None:
             queue.fifo_queue.hold(entry, lease, attempt_id=checkpoint.attempt_id, counted=False)
         self._revive.look_again()

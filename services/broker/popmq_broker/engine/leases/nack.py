@@ -10,7 +10,8 @@ from popmq_broker.core.leases.leases import GroupQueueState, LeaseOutcome
 from popmq_broker.core.leases.nack import Nack, NackKind, clean_reason
 from popmq_broker.core.retries.deliveries import why_dead
 from popmq_broker.core.retries.retry_policy import DELAY_MS_MAX
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.leases.ack import OUTCOMES, Ack
 from popmq_broker.engine.leases.revive import Revive
 from popmq_common.errors import BadRequest
@@ -22,16 +23,19 @@ REASON_FATAL = "rejected by the consumer"
 
 
 class Nacks:
-    def __init__(self, state: BrokerState, ack: Ack, revive: Revive) -> None:
-        self._state = state
+    def __init__(
+        self, runtime: Runtime, catalog_state: CatalogState, ack: Ack, revive: Revive
+    ) -> None:
+        self._runtime = runtime
+        self._catalog_state = catalog_state
         self._ack = ack
         self._revive = revive
 
     async def nack(self, request: link.Nack) -> link.NackReply:
         """One outcome per handle, in order. Raises `BadRequest`, `GroupNotFound`, `DiskFull`:
         then of the handles behind the failing one nothing was done."""
-        state = self._state
-        state.group(request.group)
+        runtime = self._runtime
+        self._catalog_state.group(request.group)
         if request.kind not in (kind.value for kind in NackKind):
             raise BadRequest(
                 reason="a nack is counted, uncounted or fatal; this one is none of them"
@@ -41,23 +45,23 @@ class Nacks:
                 reason=f"nack delay {request.delay_ms} ms, 0 to {DELAY_MS_MAX} allowed"
             )
         nack = Nack(NackKind(request.kind), clean_reason(request.reason))
-        now_ms = state.clock.now_ms()
+        now_ms = runtime.clock.now_ms()
         outcomes: list[LeaseOutcome] = []
         for handle in request.handles:
             ref = receipt.decode(handle)
             queue, outcome = self._ack.judge(request.group, request.topic, ref, now_ms)
             if outcome is LeaseOutcome.DONE and queue is not None:
                 self._apply(queue, ref.queue_offset, nack, request.delay_ms, now_ms)
-                state.stats.nacked[request.topic, request.group, nack.kind.name.lower()] += 1
+                runtime.stats.nacked[request.topic, request.group, nack.kind.name.lower()] += 1
             outcomes.append(outcome)
         if LeaseOutcome.DONE in outcomes:
-            await state.store.durable(state.store.log_end)
+            await runtime.store.durable(runtime.store.log_end)
         return link.NackReply(outcomes=[OUTCOMES[outcome] for outcome in outcomes])
 
     def _apply(
         self, queue: GroupQueueState, offset: int, nack: Nack, delay_ms: int, now_ms: int
     ) -> None:
-        group = self._state.group(queue.key.group)
+        group = self._catalog_state.group(queue.key.group)
         attempts, handed_out = self._revive.deliveries(queue, offset)
         reason: str | None = None
         match nack.kind:

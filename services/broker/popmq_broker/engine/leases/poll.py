@@ -13,8 +13,10 @@ from popmq_broker.core.filters.filter import Filter
 from popmq_broker.core.groups.starts import StartKey
 from popmq_broker.core.leases import checkpoint as ck
 from popmq_broker.core.polls.receives import LastReceive
-from popmq_broker.engine.journal.long_polls import PollDeadline, PollKey
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.consumer_state import ConsumerState
+from popmq_broker.engine.journal.long_polls import GroupTopic, PollDeadline
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.leases.pop import Pop, PoppedMessages, reply_of, wanted_by
 from popmq_common.errors import BadRequest, NoPermission, StartNotFixed
 from popmq_internal.v1 import link_pb2 as link
@@ -25,10 +27,14 @@ CLIENT_ID_MAX = 1_024
 
 
 class Polls:
-    def __init__(self, state: BrokerState, pop: Pop) -> None:
-        self._state = state
+    def __init__(
+        self, runtime: Runtime, catalog_state: CatalogState, consumer_state: ConsumerState, pop: Pop
+    ) -> None:
+        self._runtime = runtime
+        self._catalog_state = catalog_state
+        self._consumer_state = consumer_state
         self._pop = pop
-        self._polls: dict[int, tuple[PollKey, PollDeadline]] = {}
+        self._polls: dict[int, tuple[GroupTopic, PollDeadline]] = {}
         """Those under way that their proxies may cut short, by the number that the proxy gave."""
 
     async def pop(self, request: link.Pop) -> link.PopReply:
@@ -38,7 +44,7 @@ class Polls:
         `TooManyInFlight`, `TooManyRequests`, `DiskFull`.
         """
         wanted = self._check(request)
-        key = PollKey(request.group, request.topic)
+        key = GroupTopic(request.group, request.topic)
         self._note(request, wanted)
         loop = asyncio.get_running_loop()
         deadline = PollDeadline(loop.time() + request.poll_ms / 1000)
@@ -54,7 +60,7 @@ class Polls:
         """It is answered at once with what there is; nothing happens to one that was answered."""
         found = self._polls.get(request.poll_id)
         if found is not None:
-            self._state.long_polls.cut_short(*found)
+            self._runtime.long_polls.cut_short(*found)
         return link.Done()
 
     async def watch(self, request: link.Watch) -> link.Done:
@@ -65,19 +71,19 @@ class Polls:
         """
         self._check_readable(request.group, request.topic)
         wanted = wanted_by(request.filter_kind, request.filter_expression)
-        await self._state.long_polls.watch(PollKey(request.group, request.topic), wanted)
+        await self._runtime.long_polls.watch(GroupTopic(request.group, request.topic), wanted)
         return link.Done()
 
     async def pass_on(self, request: link.PassOn) -> link.Done:
         """Who was told by `watch` has no poll for it any more: somebody else looks."""
-        self._state.long_polls.wake_next(PollKey(request.group, request.topic))
+        self._runtime.long_polls.wake_next(GroupTopic(request.group, request.topic))
         return link.Done()
 
     async def _pop_within(
-        self, request: link.Pop, wanted: Filter, key: PollKey, deadline: PollDeadline
+        self, request: link.Pop, wanted: Filter, key: GroupTopic, deadline: PollDeadline
     ) -> link.PopReply:
         loop = asyncio.get_running_loop()
-        long_polls = self._state.long_polls
+        long_polls = self._runtime.long_polls
         if request.poll_ms and long_polls.lingers(key):
             await long_polls.wait(
                 key, wanted, request.poll_ms / 1000, looked=False, deadline=deadline
@@ -87,7 +93,7 @@ class Polls:
         while True:
             await self._portion(request, key)
             taken = self._pop.take(request, wanted)
-            self._state.portions.use(taken.size_bytes)
+            self._runtime.portions.use(taken.size_bytes)
             if taken.count and taken.more:
                 long_polls.wake_next(key)
             if taken.end_offset is not None:
@@ -95,10 +101,10 @@ class Polls:
             for scan in taken.scans:
                 scan.queue.advance(min(scan.next_offset, scan.queue.needed_from))
             if taken.count:
-                self._state.stats.popped[request.topic, request.group] += taken.count
-                return reply_of(taken, request, self._state.config.name)
+                self._runtime.stats.popped[request.topic, request.group] += taken.count
+                return reply_of(taken, request, self._runtime.config.name)
             if taken.damaged:
-                await self._state.damage.saved()
+                await self._runtime.damage.saved()
                 continue
             if taken.end_offset is not None:  # something may have come while the disk was awaited
                 continue
@@ -121,30 +127,30 @@ class Polls:
     def _note(self, request: link.Pop, wanted: Filter) -> None:
         """For people who ask why a message was passed over."""
         text = request.filter_expression if wanted is not None else ""
-        last = LastReceive(self._state.clock.now_ms(), wanted, text)
-        self._state.receives.note(request.group, request.topic, last)
+        last = LastReceive(self._runtime.clock.now_ms(), wanted, text)
+        self._consumer_state.receives.note(request.group, request.topic, last)
 
-    async def _portion(self, request: link.Pop, key: PollKey) -> None:
+    async def _portion(self, request: link.Pop, key: GroupTopic) -> None:
         """Others may have read much in this turn."""
         try:
-            waited = await self._state.portions.wait()
+            waited = await self._runtime.portions.wait()
         except asyncio.CancelledError:  # somebody else must look at what this one was woken for
-            self._state.long_polls.wake_next(key)
+            self._runtime.long_polls.wake_next(key)
             raise
         if waited:
             self._check(request)
 
-    async def _let_others_run(self, key: PollKey) -> None:
+    async def _let_others_run(self, key: GroupTopic) -> None:
         try:
             await asyncio.sleep(0)
         except asyncio.CancelledError:  # somebody else must look at the rest
-            self._state.long_polls.wake_next(key)
+            self._runtime.long_polls.wake_next(key)
             raise
 
     def _check(self, request: link.Pop) -> Filter:
         self._check_readable(request.group, request.topic)
         start = StartKey(request.group, request.topic)
-        if request.needs_start and start not in self._state.starts:
+        if request.needs_start and start not in self._catalog_state.starts:
             raise StartNotFixed(group=request.group, topic=request.topic)
         if not 1 <= request.batch_size <= ck.CHECKPOINT_OFFSETS_MAX:
             raise BadRequest(
@@ -157,20 +163,20 @@ class Polls:
         return wanted_by(request.filter_kind, request.filter_expression)
 
     def _check_readable(self, group: str, topic: str) -> None:
-        config = self._state.topic(topic)
+        config = self._catalog_state.topic(topic)
         if not config.perm & PERM_READ:
             raise NoPermission(topic=config.name, action="readable")
-        self._state.group(group)
+        self._catalog_state.group(group)
 
     async def _durable(self, taken: PoppedMessages) -> None:
         assert taken.end_offset is not None
         size_bytes = taken.size_bytes
         self._pop.undurable_bytes += size_bytes
         try:
-            await self._state.store.durable(taken.end_offset)
+            await self._runtime.store.durable(taken.end_offset)
             # Many become durable at once, and each is copied.
-            await self._state.portions.wait(holds=True)
-            self._state.portions.use(size_bytes)
+            await self._runtime.portions.wait(holds=True)
+            self._runtime.portions.use(size_bytes)
         except asyncio.CancelledError:
             self._pop.give_back(taken)
             raise

@@ -21,8 +21,10 @@ from popmq_broker.core.leases.fifo_queue import FifoQueue
 from popmq_broker.core.leases.grant import NOT_STORED, Grant, Lease
 from popmq_broker.core.leases.leases import GroupQueueState
 from popmq_broker.engine.journal import journal
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.lease_state import LeaseState
 from popmq_broker.engine.journal.pop_buffer import Storing, append_behind, before_pop
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.leases.queue_scan import QueueScan, scan_again, scan_fifo, scan_queue
 from popmq_broker.engine.leases.revive import Revive
 from popmq_broker.store.store import Appended, Draft
@@ -57,8 +59,17 @@ class PoppedMessages:
 
 
 class Pop:
-    def __init__(self, state: BrokerState, revive: Revive, storing: Storing) -> None:
-        self._state = state
+    def __init__(
+        self,
+        runtime: Runtime,
+        catalog_state: CatalogState,
+        lease_state: LeaseState,
+        revive: Revive,
+        storing: Storing,
+    ) -> None:
+        self._runtime = runtime
+        self._catalog_state = catalog_state
+        self._lease_state = lease_state
         self._revive = revive
         self._storing = storing
         self._turn = 0
@@ -67,9 +78,9 @@ class Pop:
 
     def take(self, request: link.Pop, wanted: Filter) -> PoppedMessages:
         """Decide, append, apply; nothing is awaited in here."""
-        state = self._state
-        now_ms = state.clock.now_ms()
-        revive_queue = self._turn % state.config.revive_queues
+        runtime = self._runtime
+        now_ms = runtime.clock.now_ms()
+        revive_queue = self._turn % runtime.config.revive_queues
         self._turn += 1
         scans, capped = self._scan_queues(request, wanted)
         got = sum(len(scan.offsets) for scan in scans)
@@ -78,7 +89,7 @@ class Pop:
                 group=request.group,
                 topic=request.topic,
                 count=capped,
-                limit=state.config.in_flight_max,
+                limit=runtime.config.in_flight_max,
             )
         # Pops before a queue's fence are void; one of the same moment must not be taken for such.
         now_ms = max([now_ms, *(scan.queue.fenced_ms for scan in scans)])
@@ -101,7 +112,7 @@ class Pop:
 
     def _scan_queues(self, request: link.Pop, wanted: Filter) -> tuple[list[QueueScan], int]:
         """Scans by queue, and how many messages are in flight where the cap was reached."""
-        state = self._state
+        runtime, catalog_state, lease_state = self._runtime, self._catalog_state, self._lease_state
         answered = self._answered(request)
         if answered or request.held_only:
             return answered, 0
@@ -110,19 +121,19 @@ class Pop:
         missing = request.batch_size
         room_bytes = self._room_bytes(request)
         for key in self._keys(request):
-            queue = state.group_queue(key)
+            queue = lease_state.group_queue(key)
             is_new = queue is None
             if queue is None:
-                queue = state.new_group_queue(key, state.first_offset(key))
-            room = state.config.in_flight_max - len(queue.leases)
+                queue = lease_state.new_group_queue(key, catalog_state.first_offset(key))
+            room = runtime.config.in_flight_max - len(queue.leases)
             if room <= 0:
                 capped = max(capped, len(queue.leases))
                 continue
-            if not is_new and queue.is_done_to(state.store.max_offset(key.topic, key.queue_id)):
+            if not is_new and queue.is_done_to(runtime.store.max_offset(key.topic, key.queue_id)):
                 continue
             single = request.one_per_message_group
             found = self._look(queue, is_new, min(missing, room), room_bytes, wanted, single=single)
-            found.marks_start = is_new and not found.offsets and state.begins_last(key)
+            found.marks_start = is_new and not found.offsets and catalog_state.begins_last(key)
             missing -= len(found.offsets)
             room_bytes -= found.bytes_taken
             if room_bytes <= 0:
@@ -141,9 +152,12 @@ class Pop:
         single: bool,
     ) -> QueueScan:
         if queue.fifo_queue is None:
-            return scan_queue(self._state, queue, is_new, want, room_bytes, wanted)
+            return scan_queue(
+                self._runtime, self._catalog_state, queue, is_new, want, room_bytes, wanted
+            )
         return scan_fifo(
-            self._state,
+            self._runtime,
+            self._catalog_state,
             queue,
             queue.fifo_queue,
             is_new=is_new,
@@ -155,27 +169,30 @@ class Pop:
 
     def _answered(self, request: link.Pop) -> list[QueueScan]:
         """What this very receive got before, when its answer was lost: only orders remember."""
-        if not request.attempt_id or not self._state.group(request.group).fifo:
+        if not request.attempt_id or not self._catalog_state.group(request.group).fifo:
             return []
         scans = []
         for key in self._keys(request):
-            queue = self._state.group_queue(key)
+            queue = self._lease_state.group_queue(key)
             if queue is not None and queue.fifo_queue is not None:
                 held = queue.fifo_queue.held_by(request.attempt_id)
                 if held:
-                    scans.append(scan_again(self._state, queue, queue.fifo_queue, held))
+                    scans.append(scan_again(self._runtime, queue, queue.fifo_queue, held))
         return scans
 
     def _keys(self, request: link.Pop) -> list[QueueKey]:
-        topic = self._state.topic(request.topic)
-        first = self._state.group_queue(QueueKey(request.group, topic.name, 0))
+        topic = self._catalog_state.topic(request.topic)
+        first = self._lease_state.group_queue(QueueKey(request.group, topic.name, 0))
         turn = 0
         if first is not None:
             turn = first.pops = first.pops + 1
         count = topic.read_queues
         keys = [QueueKey(request.group, topic.name, (turn + i) % count) for i in range(count)]
         retry_name = retry_topic(request.group, request.topic)
-        if retry_name in self._state.topics and not self._state.group(request.group).fifo:
+        if (
+            retry_name in self._catalog_state.topics
+            and not self._catalog_state.group(request.group).fifo
+        ):
             retry = QueueKey(request.group, retry_name, 0)
             keys.insert(0 if turn % RETRY_FIRST_EVERY == 0 else count, retry)
         return keys
@@ -198,7 +215,9 @@ class Pop:
             elif count or scan.marks_start:
                 ahead += before_pop(scan.queue)
                 drafts.append(self._draft(scan, request, now_ms, revive_queue))
-        return append_behind(self._state, ahead, drafts, now_ms) if drafts else []
+        return (
+            append_behind(self._runtime, self._lease_state, ahead, drafts, now_ms) if drafts else []
+        )
 
     def _draft(
         self,
@@ -215,7 +234,7 @@ class Pop:
             offsets=tuple(scan.offsets),
             pop_time_ms=now_ms,
             invisible_ms=request.invisible_ms,
-            broker=self._state.config.name,
+            broker=self._runtime.config.name,
             generation=scan.generation,
             attempts=tuple(scan.attempts),
             handed_out=tuple(scan.handed_out),
@@ -224,7 +243,7 @@ class Pop:
             client_id=request.client_id if request.auto_renew else "",
             renew_ms=request.invisible_ms if request.auto_renew else 0,
         )
-        return journal.checkpoint(self._state, record, revive_queue, now_ms)
+        return journal.checkpoint(self._runtime, record, revive_queue, now_ms)
 
     def _apply(
         self,
@@ -234,14 +253,14 @@ class Pop:
         now_ms: int,
         revive_queue: int,
     ) -> None:
-        state = self._state
+        lease_state = self._lease_state
         places = iter(appended)
         for scan in scans:
             queue = scan.queue
             if scan.is_new:
-                state.leases.queues[queue.key] = queue
+                lease_state.table.queues[queue.key] = queue
             queue.position = scan.next_offset
-            state.close(queue.pass_settled())
+            lease_state.close(queue.pass_settled())
             if scan.marks_start:
                 next(places)
             if not scan.offsets:
@@ -260,12 +279,12 @@ class Pop:
             if scan.buffered:
                 self._storing.add(queue, grant, tuple(scan.offsets), scan.start)
             else:
-                state.progress.opened(revive_queue, revive_offset, len(scan.offsets))
+                lease_state.progress.opened(revive_queue, revive_offset, len(scan.offsets))
             leases = {
                 offset: Lease(grant, log_offset, size_bytes)
                 for offset, (log_offset, size_bytes) in zip(scan.offsets, scan.places, strict=True)
             }
-            state.leases.add(queue, leases)
+            lease_state.table.add(queue, leases)
             if queue.fifo_queue is not None:
                 self._hold(queue.fifo_queue, scan, leases, request.attempt_id)
                 scan.more = scan.more or queue.fifo_queue.has_ready
@@ -278,7 +297,7 @@ class Pop:
             entry = fifo_queue.entries[offset]
             older = fifo_queue.hold(entry, lease, attempt_id=attempt_id, counted=not scan.again)
             if older is not None:
-                self._state.progress.closed(older)
+                self._lease_state.progress.closed(older)
 
 
 def wanted_by(kind: "link.FilterKind.ValueType", expression: str) -> Filter:

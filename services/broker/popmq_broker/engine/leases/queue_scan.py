@@ -13,7 +13,8 @@ from popmq_broker.core.leases.fifo_queue import FifoEntry, FifoQueue
 from popmq_broker.core.leases.leases import GroupQueueState
 from popmq_broker.core.store.damage import Passer
 from popmq_broker.core.store.queue_entry import DAMAGED, QueueEntry
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_common.errors import Corrupt
 from popmq_common.records import properties as names
 from popmq_common.records.record import Record
@@ -69,7 +70,8 @@ class QueueScan:
 
 
 def scan_queue(
-    state: BrokerState,
+    runtime: Runtime,
+    catalog_state: CatalogState,
     queue: GroupQueueState,
     is_new: bool,
     want: int,
@@ -83,15 +85,15 @@ def scan_queue(
     `pulls`: the consumer keeps its own place.
     """
     _, topic, queue_id = queue.key
-    at = max(queue.position, state.min_offset(topic, queue_id))
-    end = state.store.max_offset(topic, queue_id)
+    at = max(queue.position, catalog_state.min_offset(topic, queue_id))
+    end = runtime.store.max_offset(topic, queue_id)
     found = QueueScan(queue, is_new, at, next_offset=at, more=at < end)
     if want <= 0:
         return found
     scan_end = at + _scan_max(wanted)
     chunk = want if wanted is None else min(SCAN_ENTRIES, _scan_max(wanted))
     while at < min(end, scan_end) and len(found.offsets) < want and room_bytes > 0:
-        entries = state.store.entries(topic, queue_id, at, min(chunk, end - at))
+        entries = runtime.store.entries(topic, queue_id, at, min(chunk, end - at))
         if not entries:
             end = at
             break
@@ -99,9 +101,9 @@ def scan_queue(
             if len(found.offsets) == want or room_bytes <= 0:
                 break
             try:
-                record = _matching(state, entry, wanted)
+                record = _matching(runtime, entry, wanted)
             except Corrupt as wrong:
-                if not state.damage.look(Passer(*queue.key, pulls), at, wrong):
+                if not runtime.damage.look(Passer(*queue.key, pulls), at, wrong):
                     found.damaged, end = True, at
                     break
                 record = None
@@ -118,25 +120,26 @@ def _scan_max(wanted: Filter) -> int:
     return SCAN_RECORDS_MAX if isinstance(wanted, SqlFilter) else SCAN_ENTRIES_MAX
 
 
-def _matching(state: BrokerState, entry: QueueEntry, wanted: Filter) -> bytes | None:
+def _matching(runtime: Runtime, entry: QueueEntry, wanted: Filter) -> bytes | None:
     """The record's bytes, unless it is filtered out or retention has deleted it."""
-    if wanted is not None and _read_matching(state, entry, wanted) is None:
+    if wanted is not None and _read_matching(runtime, entry, wanted) is None:
         return None
-    return state.store.read_bytes(entry.log_offset, entry.size_bytes)
+    return runtime.store.read_bytes(entry.log_offset, entry.size_bytes)
 
 
-def _read_matching(state: BrokerState, entry: QueueEntry, wanted: Filter) -> Record | None:
+def _read_matching(runtime: Runtime, entry: QueueEntry, wanted: Filter) -> Record | None:
     """The record, unless it is filtered out or retention has deleted it."""
     if wanted is not None and not wanted.may_match(entry.tags_code) and entry is not DAMAGED:
         return None
-    record = state.store.read(entry.log_offset, entry.size_bytes)
+    record = runtime.store.read(entry.log_offset, entry.size_bytes)
     if record is None or (wanted is not None and not wanted.matches(record.properties)):
         return None
     return record
 
 
 def scan_fifo(
-    state: BrokerState,
+    runtime: Runtime,
+    catalog_state: CatalogState,
     queue: GroupQueueState,
     fifo_queue: FifoQueue,
     *,
@@ -151,11 +154,11 @@ def scan_fifo(
     `single`: one of each message group.
     """
     found = QueueScan(queue, is_new, fifo_queue.first)
-    at, end = _find(state, found, fifo_queue, want, wanted, single=single)
+    at, end = _find(runtime, catalog_state, found, fifo_queue, want, wanted, single=single)
     found.next_offset = at
     if want > 0:
         for entry in fifo_queue.next_entries(want, room_bytes, single=single):
-            if _give(state, found, fifo_queue, entry):
+            if _give(runtime, found, fifo_queue, entry):
                 found.attempts.append(entry.attempts + 1)
                 found.handed_out.append(entry.handed_out + 1)
                 found.reasons.append(entry.reason)
@@ -164,12 +167,12 @@ def scan_fifo(
 
 
 def scan_again(
-    state: BrokerState, queue: GroupQueueState, fifo_queue: FifoQueue, held: list[FifoEntry]
+    runtime: Runtime, queue: GroupQueueState, fifo_queue: FifoQueue, held: list[FifoEntry]
 ) -> QueueScan:
     """What a receive whose answer was lost had got, for new handles."""
     found = QueueScan(queue, False, fifo_queue.first, next_offset=queue.position, again=True)
     for entry in held:
-        if _give(state, found, fifo_queue, entry):
+        if _give(runtime, found, fifo_queue, entry):
             found.attempts.append(entry.attempts)
             found.handed_out.append(entry.handed_out)
             found.reasons.append(entry.reason)
@@ -177,7 +180,8 @@ def scan_again(
 
 
 def _find(
-    state: BrokerState,
+    runtime: Runtime,
+    catalog_state: CatalogState,
     found: QueueScan,
     fifo_queue: FifoQueue,
     want: int,
@@ -188,22 +192,22 @@ def _find(
     """Look ahead until enough messages have their turn; (where it stopped, the queue's end)."""
     queue = found.queue
     _, topic, queue_id = queue.key
-    at = max(queue.position, state.min_offset(topic, queue_id))
+    at = max(queue.position, catalog_state.min_offset(topic, queue_id))
     at = fifo_queue.end_of_known(at)  # a pop that was refused has looked further
-    end = state.store.max_offset(topic, queue_id)
+    end = runtime.store.max_offset(topic, queue_id)
     scan_end = at + _scan_max(wanted)
     while at < min(end, scan_end) and not fifo_queue.full:
         if fifo_queue.has_ready_for(want, single=single):
             break
-        entries = state.store.entries(topic, queue_id, at, min(FIFO_ENTRIES, end - at))
+        entries = runtime.store.entries(topic, queue_id, at, min(FIFO_ENTRIES, end - at))
         if not entries:
             return at, at
         for entry in entries:
             if at not in fifo_queue.entries:
                 try:
-                    record = _read_matching(state, entry, wanted)
+                    record = _read_matching(runtime, entry, wanted)
                 except Corrupt as wrong:
-                    if not state.damage.look(Passer(*queue.key), at, wrong):
+                    if not runtime.damage.look(Passer(*queue.key), at, wrong):
                         found.damaged = True
                         return at, at
                     record = None
@@ -214,12 +218,12 @@ def _find(
     return at, end
 
 
-def _give(state: BrokerState, found: QueueScan, fifo_queue: FifoQueue, entry: FifoEntry) -> bool:
+def _give(runtime: Runtime, found: QueueScan, fifo_queue: FifoQueue, entry: FifoEntry) -> bool:
     """False: retention has deleted it, or it cannot be read."""
     try:
-        record = state.store.read_bytes(entry.log_offset, entry.size_bytes)
+        record = runtime.store.read_bytes(entry.log_offset, entry.size_bytes)
     except Corrupt as wrong:
-        if not state.damage.look(Passer(*found.queue.key), entry.offset, wrong):
+        if not runtime.damage.look(Passer(*found.queue.key), entry.offset, wrong):
             found.damaged = True
         elif not entry.held:
             fifo_queue.settle(entry.offset)

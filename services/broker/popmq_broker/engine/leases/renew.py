@@ -15,7 +15,8 @@ from dataclasses import replace
 
 from popmq_broker.core.leases.renewal import renewed, returned
 from popmq_broker.engine.catalog.consumers import Consumers
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.lease_state import LeaseState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.leases.extend_lease import extend_leases, extension
 from popmq_broker.engine.leases.revive import Revive
 from popmq_common.errors import BadRequest
@@ -27,8 +28,11 @@ GRANTS_MAX = 1_024  # renewed at a time
 
 
 class Renew:
-    def __init__(self, state: BrokerState, revive: Revive, consumers: Consumers) -> None:
-        self._state = state
+    def __init__(
+        self, runtime: Runtime, lease_state: LeaseState, revive: Revive, consumers: Consumers
+    ) -> None:
+        self._runtime = runtime
+        self._lease_state = lease_state
         self._consumers = consumers
         self._revive = revive
 
@@ -43,21 +47,21 @@ class Renew:
                 end_offset = renewed_to
                 await asyncio.sleep(0)
             await asyncio.sleep(0)
-        await self._state.store.durable(end_offset)
+        await self._runtime.store.durable(end_offset)
         return link.Done()
 
     async def gone(self, request: link.Gone) -> link.Done:
         """These clients said goodbye; acks that are under way still find their leases."""
         _check(request.client_ids)
-        state = self._state
-        now_ms = state.clock.now_ms()
+        runtime, lease_state = self._runtime, self._lease_state
+        now_ms = runtime.clock.now_ms()
         for client_id in request.client_ids:
             self._consumers.gone(client_id)
-            for held in state.leases.renewals.of(client_id):
-                queue = state.leases.queues[held.key]
-                grant = returned(held.grant, now_ms, state.config.goodbye_grace_ms)
+            for held in lease_state.table.renewals.of(client_id):
+                queue = lease_state.table.queues[held.key]
+                grant = returned(held.grant, now_ms, runtime.config.goodbye_grace_ms)
                 leases = {i: queue.leases[i]._replace(grant=grant) for i in held.offsets}
-                state.leases.add(queue, leases)
+                lease_state.table.add(queue, leases)
                 if queue.fifo_queue is not None:
                     queue.fifo_queue.regrant(leases)
         self._revive.look_again()
@@ -65,23 +69,23 @@ class Renew:
 
     def _renew_some(self, client_ids: Sequence[str]) -> int | None:
         """Decide, append, apply; the log's end behind it, None: nothing is due."""
-        state = self._state
-        now_ms = state.clock.now_ms()
-        lease_ms_max = state.config.renewed_lease_ms_max
-        due = state.leases.renewals.due(client_ids, now_ms, lease_ms_max, GRANTS_MAX)
+        runtime, lease_state = self._runtime, self._lease_state
+        now_ms = runtime.clock.now_ms()
+        lease_ms_max = runtime.config.renewed_lease_ms_max
+        due = lease_state.table.renewals.due(client_ids, now_ms, lease_ms_max, GRANTS_MAX)
         if not due:
             return None
-        queues = [state.leases.queues[held.key] for held in due]
+        queues = [lease_state.table.queues[held.key] for held in due]
         grants = [renewed(held.grant, now_ms, lease_ms_max) for held in due]
         drafts = [
-            extension(state, queue, grant, held.offsets, now_ms)
+            extension(runtime, queue, grant, held.offsets, now_ms)
             for queue, grant, held in zip(queues, grants, due, strict=True)
         ]
-        appended = state.store.append(drafts, now_ms, system=True)
+        appended = runtime.store.append(drafts, now_ms, system=True)
         for queue, grant, held, place in zip(queues, grants, due, appended, strict=True):
             grant = replace(grant, revive_offset=place.queue_offset)
-            extend_leases(state, queue, grant, held.offsets)
-            state.stats.renewed[queue.key.topic, queue.key.group] += len(held.offsets)
+            extend_leases(lease_state, queue, grant, held.offsets)
+            runtime.stats.renewed[queue.key.topic, queue.key.group] += len(held.offsets)
         self._revive.look_again()
         return appended[-1].end_offset
 

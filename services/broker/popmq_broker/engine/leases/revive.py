@@ -20,10 +20,13 @@ from popmq_broker.core.leases.nack import NackKind
 from popmq_broker.core.retries.deliveries import handed_out, why_dead
 from popmq_broker.core.retries.retry import Copy, dead_letter, retry_or_dead_letter
 from popmq_broker.core.store.damage import Passer
+from popmq_broker.core.store.disk_pause import DiskPause
 from popmq_broker.engine.catalog.topics import Topics
 from popmq_broker.engine.journal import journal
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.lease_state import LeaseState
 from popmq_broker.engine.journal.pop_buffer import append_behind, before_end
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.retries.copies import consumed_topic, copy_draft, tell_often
 from popmq_broker.store.store import Draft
 from popmq_common.errors import Corrupt, DiskFull
@@ -31,18 +34,20 @@ from popmq_common.records.record import Record
 
 BATCH_MAX = 128  # leases revived before other work gets its turn
 BATCH_BYTES_MAX = 2 << 20  # of their messages, each of which is copied
-PAUSE_MS = 1_000  # after a copy could not be written; doubled each time it fails again
-PAUSE_MS_MAX = 30_000
+PAUSE_MS = 1_000  # after a copy could not be written
 IDLE_S_MAX = 1.0  # the wall clock may be set; look at it at least this often
 
 
 class Revive:
-    def __init__(self, state: BrokerState, topics: Topics) -> None:
-        self._state = state
+    def __init__(
+        self, runtime: Runtime, catalog_state: CatalogState, lease_state: LeaseState, topics: Topics
+    ) -> None:
+        self._runtime = runtime
+        self._catalog_state = catalog_state
+        self._lease_state = lease_state
         self._topics = topics
         self._changed = asyncio.Event()
-        self._pause_ms = PAUSE_MS
-        self._paused_until_ms: int | None = None
+        self._pause = DiskPause(PAUSE_MS)
         """The disk took nothing; looking at all that is due again and again would not help."""
 
     async def run(self) -> None:
@@ -54,11 +59,11 @@ class Revive:
 
     async def revive_due(self) -> int:
         """One batch; returns how many leases it looked at, after their copies are durable."""
-        state = self._state
-        now_ms = state.clock.now_ms()
-        if self._pause_left_ms(now_ms):
+        runtime, lease_state = self._runtime, self._lease_state
+        now_ms = runtime.clock.now_ms()
+        if self._pause.left_ms(now_ms):
             return 0
-        due = state.leases.take_due(now_ms, BATCH_MAX, BATCH_BYTES_MAX)
+        due = lease_state.table.take_due(now_ms, BATCH_MAX, BATCH_BYTES_MAX)
         if not due:
             return 0
         lease_count = sum(len(item.offsets) for item in due)
@@ -66,25 +71,17 @@ class Revive:
             left = self._copy_and_end(due)
         except DiskFull as full:
             for item in due:
-                state.leases.put_back([item], item.due_ms)
-            self._pause(now_ms)
-            state.log.warning("revive.postponed", lease_count=lease_count, reason=str(full))
+                lease_state.table.put_back([item], item.due_ms)
+            self._pause.begin(now_ms)
+            runtime.log.warning("revive.postponed", lease_count=lease_count, reason=str(full))
             return 0
-        self._pause_ms, self._paused_until_ms = PAUSE_MS, None
-        await state.store.durable(state.store.log_end)
+        self._pause.end()
+        await runtime.store.durable(runtime.store.log_end)
         if left:  # their notes first
-            await state.damage.saved_quietly()
-            if not state.damage.is_saved:
-                self._pause(now_ms)
+            await runtime.damage.saved_quietly()
+            if not runtime.damage.is_saved:
+                self._pause.begin(now_ms)
         return lease_count
-
-    def _pause(self, now_ms: int) -> None:
-        self._paused_until_ms = now_ms + self._pause_ms
-        self._pause_ms = min(2 * self._pause_ms, PAUSE_MS_MAX)
-
-    def _pause_left_ms(self, now_ms: int) -> int:
-        left_ms = 0 if self._paused_until_ms is None else self._paused_until_ms - now_ms
-        return max(0, left_ms) if left_ms <= PAUSE_MS_MAX else 0  # the wall clock was set back
 
     def look_again(self) -> None:
         """A lease was added or changed: the next due time may be nearer."""
@@ -107,7 +104,7 @@ class Revive:
             return entry.attempts, entry.handed_out
         lease = queue.leases[queue_offset]
         try:
-            record = self._state.store.read(lease.log_offset, lease.size_bytes)
+            record = self._runtime.store.read(lease.log_offset, lease.size_bytes)
         except Corrupt:  # told when its lease ends
             record = None
         return (1, 1) if record is None else (record.reconsume_times + 1, handed_out(record))
@@ -115,19 +112,18 @@ class Revive:
     def forward(self, queue: GroupQueueState, queue_offset: int, reason: str) -> int:
         """Move one leased message to the dead letters; returns the log's end behind it."""
         lease = queue.leases[queue_offset]
-        state = self._state
+        runtime, lease_state = self._runtime, self._lease_state
         drafts = self._dead_letter(queue, queue_offset, lease, reason)
         ahead = before_end(queue, [lease])
-        appended = append_behind(state, ahead, drafts, state.clock.now_ms())
+        appended = append_behind(runtime, lease_state, ahead, drafts, runtime.clock.now_ms())
         self._settle(queue, [(queue_offset, lease)])
-        state.wake_for_fifo(queue)
+        lease_state.wake_for_fifo(queue)
         return appended[-1].end_offset
 
     def _dead_letter(
         self, queue: GroupQueueState, queue_offset: int, lease: Lease, reason: str
     ) -> list[Draft]:
         """The pair that ends the lease; the ack record alone when the message is gone."""
-        state = self._state
         drafts = []
         entry = None if queue.fifo_queue is None else queue.fifo_queue.entries[queue_offset]
         record = self._read(queue, queue_offset, lease)
@@ -144,7 +140,7 @@ class Revive:
             )
             self._topics.ensure_system_copy_target(copy.topic)
             drafts.append(copy_draft(record, copy))
-            state.stats.dead[topic, group] += 1
+            self._runtime.stats.dead[topic, group] += 1
         drafts.append(self._ack_draft(queue, queue_offset, lease))
         return drafts
 
@@ -152,7 +148,7 @@ class Revive:
         """How many are left: they cannot be read, and that is to be saved first."""
         by_queue: dict[tuple[GroupQueueState, bool], list[tuple[int, Lease]]] = {}
         for item in due:
-            queue = self._state.leases.queues[item.key]
+            queue = self._lease_state.table.queues[item.key]
             for offset in item.offsets:
                 lease = queue.leases[offset]
                 by_queue.setdefault((queue, lease.grant.counted), []).append((offset, lease))
@@ -161,7 +157,9 @@ class Revive:
             unread = self._end_readable(queue, leases, counted=counted)
             for offset, lease in unread:
                 grant = lease.grant
-                self._state.leases.put_back([Due(grant.due_ms, 0, queue.key, (offset,), grant)], 0)
+                self._lease_state.table.put_back(
+                    [Due(grant.due_ms, 0, queue.key, (offset,), grant)], 0
+                )
             left += len(unread)
         return left
 
@@ -191,9 +189,9 @@ class Revive:
         Raises `Corrupt`: it is not noted yet.
         """
         try:
-            return self._state.store.read(lease.log_offset, lease.size_bytes)
+            return self._runtime.store.read(lease.log_offset, lease.size_bytes)
         except Corrupt as wrong:
-            if not self._state.damage.look(Passer(*queue.key), offset, wrong):
+            if not self._runtime.damage.look(Passer(*queue.key), offset, wrong):
                 raise
             return None
 
@@ -206,7 +204,7 @@ class Revive:
         if queue.fifo_queue is not None:
             self._end_in_order(queue, queue.fifo_queue, leases, counted=counted)
             return
-        state = self._state
+        runtime = self._runtime
         drafts: list[Draft] = []
         copies: list[tuple[Lease, Record, Copy]] = []
         for offset, lease in leases:
@@ -218,12 +216,12 @@ class Revive:
                 copies.append((lease, record, copy))
             drafts.append(self._ack_draft(queue, offset, lease))
         ahead = before_end(queue, (lease for _, lease in leases))
-        append_behind(state, ahead, drafts, state.clock.now_ms())
+        append_behind(runtime, self._lease_state, ahead, drafts, runtime.clock.now_ms())
         for lease, record, copy in copies:
-            counts = state.stats.dead if copy.dead else state.stats.revived
+            counts = runtime.stats.dead if copy.dead else runtime.stats.revived
             counts[consumed_topic(queue.key), queue.key.group] += 1
             if not copy.dead and not (counted and _counts(lease)):
-                tell_often(state, queue.key, lease, handed_out(record))
+                tell_often(runtime, queue.key, lease, handed_out(record))
         self._settle(queue, leases)
 
     def end_gone(self, queue: GroupQueueState) -> None:
@@ -235,15 +233,15 @@ class Revive:
         self._end(queue, gone, counted=False)
 
     def _is_gone(self, lease: Lease) -> bool:
-        return lease.log_offset < self._state.store.log_start
+        return lease.log_offset < self._runtime.store.log_start
 
     def _settle(self, queue: GroupQueueState, leases: Iterable[tuple[int, Lease]]) -> None:
         """Copied, or lost because retention was faster."""
         for offset, lease in leases:
             if self._is_gone(lease):
-                self._state.lose(queue, offset)
+                self._lease_state.lose(queue, offset)
             else:
-                self._state.settle(queue, offset, LeaseOutcome.EXPIRED)
+                self._lease_state.settle(queue, offset, LeaseOutcome.EXPIRED)
 
     def _end_in_order(
         self,
@@ -257,7 +255,7 @@ class Revive:
 
         What retention has deleted ends as a dead letter does, without a copy.
         """
-        state = self._state
+        runtime, lease_state = self._runtime, self._lease_state
         dead = {
             offset: reason
             for offset, lease in leases
@@ -269,25 +267,25 @@ class Revive:
             if offset in dead:
                 drafts += self._dead_letter(queue, offset, lease, dead[offset])
         if drafts:
-            state.store.append(drafts, state.clock.now_ms(), system=True)
+            runtime.store.append(drafts, runtime.clock.now_ms(), system=True)
         for offset, lease in leases:
             if offset in dead:
                 self._settle(queue, [(offset, lease)])
             else:
                 again_counted = counted and _counts(lease)
-                state.leases.end(queue, offset, LeaseOutcome.EXPIRED)
+                lease_state.table.end(queue, offset, LeaseOutcome.EXPIRED)
                 reason = _reason(lease) if again_counted else ""
                 fifo_queue.give_back(offset, counted=again_counted, reason=reason)
-                state.stats.revived[queue.key.topic, queue.key.group] += again_counted
+                runtime.stats.revived[queue.key.topic, queue.key.group] += again_counted
                 if not again_counted:
-                    tell_often(state, queue.key, lease, fifo_queue.entries[offset].handed_out)
-        state.wake_for_fifo(queue)
+                    tell_often(runtime, queue.key, lease, fifo_queue.entries[offset].handed_out)
+        lease_state.wake_for_fifo(queue)
 
     def _why_dead(
         self, queue: GroupQueueState, entry: FifoEntry, lease: Lease, counted: bool
     ) -> str | None:
         """Why a FIFO group gives up a message whose lease ends; None: it is redelivered."""
-        group = self._state.groups[queue.key.group]
+        group = self._catalog_state.groups[queue.key.group]
         if self._is_gone(lease):
             return ""
         if counted and _counts(lease):
@@ -300,7 +298,7 @@ class Revive:
         self, queue: GroupQueueState, offset: int, lease: Lease, *, counted: bool
     ) -> tuple[Record, Copy] | None:
         """None: retention has deleted the message, it cannot be read, or its group is gone."""
-        group = self._state.groups.get(queue.key.group)
+        group = self._catalog_state.groups.get(queue.key.group)
         record = self._read(queue, offset, lease)
         if record is None or group is None:
             return None
@@ -317,17 +315,17 @@ class Revive:
         )
 
     def _ack_draft(self, queue: GroupQueueState, offset: int, lease: Lease) -> Draft:
-        now_ms = self._state.clock.now_ms()
+        now_ms = self._runtime.clock.now_ms()
         return journal.ack(
-            self._state, queue.key, lease.grant, (offset,), now_ms=now_ms, expired=True
+            self._runtime, queue.key, lease.grant, (offset,), now_ms=now_ms, expired=True
         )
 
     async def _idle(self) -> None:
-        now_ms = self._state.clock.now_ms()
-        next_ms = self._state.leases.next_due_ms()
+        now_ms = self._runtime.clock.now_ms()
+        next_ms = self._lease_state.table.next_due_ms()
         wait_s = IDLE_S_MAX
         if next_ms is not None:
-            wait_ms = max(0, next_ms - now_ms, self._pause_left_ms(now_ms))
+            wait_ms = max(0, next_ms - now_ms, self._pause.left_ms(now_ms))
             wait_s = min(wait_s, wait_ms / 1000)
         try:
             async with asyncio.timeout(wait_s):

@@ -5,7 +5,7 @@ from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.leases.grant import Lease
 from popmq_broker.core.retries.deliveries import WARNED_EVERY
 from popmq_broker.core.retries.retry import Copy
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.store.queues.drafts import copy_of
 from popmq_broker.store.store import Draft
 from popmq_common.errors import Corrupt
@@ -24,18 +24,18 @@ def copy_draft(record: Record, copy: Copy) -> Draft:
     return draft._replace(reconsume_times=copy.reconsume_times)
 
 
-def tell_often(state: BrokerState, key: QueueKey, lease: Lease, handed_out: int) -> None:
+def tell_often(runtime: Runtime, key: QueueKey, lease: Lease, handed_out: int) -> None:
     """A message was given back uncounted, and may come for ever, as fast as it is given back."""
     if handed_out % WARNED_EVERY:
         return
     topic = consumed_topic(key)
-    state.stats.handed_out_often[topic, key.group] += 1
+    runtime.stats.handed_out_often[topic, key.group] += 1
     try:
-        record = state.store.read(lease.log_offset, lease.size_bytes)
+        record = runtime.store.read(lease.log_offset, lease.size_bytes)
     except Corrupt:  # told by its own line
         record = None
     named = {} if record is None else names.decode(record.properties)
-    state.log.warning(
+    runtime.log.warning(
         "message.handed_out_often",
         group=key.group,
         topic=topic,

@@ -15,7 +15,8 @@ from popmq_broker.core.retries.redrive import Selection, StoredDeadLetter
 from popmq_broker.core.store.queue_entry import QueueEntry, tags_code
 from popmq_broker.core.store.ranges import Ranges
 from popmq_broker.engine.catalog.topics import Topics
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.store.queues.drafts import copy_of
 from popmq_broker.store.store import Draft
 from popmq_common.errors import BadRequest, Corrupt, TooManyRequests
@@ -47,8 +48,9 @@ class _Marks:
 
 
 class DeadLetters:
-    def __init__(self, state: BrokerState, topics: Topics) -> None:
-        self._state = state
+    def __init__(self, runtime: Runtime, catalog_state: CatalogState, topics: Topics) -> None:
+        self._runtime = runtime
+        self._catalog_state = catalog_state
         self._topics = topics
         self._marks: dict[str, _Marks] = {}
 
@@ -73,7 +75,7 @@ class DeadLetters:
                 room_bytes -= len(letter.record.body)
             reply.letters.append(found)
         if any(found.redriven for found in reply.letters):
-            await self._state.store.durable(self._state.store.log_end)
+            await self._runtime.store.durable(self._runtime.store.log_end)
         return reply
 
     async def redrive_to_topic(self, request: link.Redrive) -> link.RedriveReply:
@@ -89,7 +91,7 @@ class DeadLetters:
         group, wanted = request.group, _selection(request.filter)
         self._check(group, request.count_max)
         marks = await self._marks_of(group)
-        fifo = not asked.to_topic and self._state.group(group).fifo
+        fifo = not asked.to_topic and self._catalog_state.group(group).fifo
         if marks.offsets.run_count + request.count_max > RUNS_MAX:
             what = "gaps between dead letters that were sent again"
             raise TooManyRequests(what=what, limit=RUNS_MAX)
@@ -119,7 +121,7 @@ class DeadLetters:
             return reply
         self._append(group, marks, chosen)
         if chosen or reply.already:
-            await self._state.store.durable(self._state.store.log_end)
+            await self._runtime.store.durable(self._runtime.store.log_end)
         return reply
 
     async def was_redriven(self, group: str, offset: int) -> bool:
@@ -133,40 +135,40 @@ class DeadLetters:
     def _append(self, group: str, marks: _Marks, chosen: dict[int, list[Draft]]) -> None:
         if not chosen:
             return
-        state = self._state
+        runtime = self._runtime
         self._topics.ensure_system_copy_target(redrive.marks_topic(group))
         drafts = [draft for pair in chosen.values() for draft in pair]
         for draft in drafts:
             if draft.topic.startswith(RETRY_PREFIX):
                 self._topics.ensure_system_copy_target(draft.topic)
-        state.store.append(drafts, state.clock.now_ms())
+        runtime.store.append(drafts, runtime.clock.now_ms())
         for offset in chosen:
             marks.offsets.add(offset, offset + 1)
 
     def _check(self, group: str, count_max: int) -> None:
         check_group(group)
-        if dead_letter_topic(group) not in self._state.topics:
-            self._state.group(group)
+        if dead_letter_topic(group) not in self._catalog_state.topics:
+            self._catalog_state.group(group)
         if not 1 <= count_max <= COUNT_MAX:
             raise BadRequest(reason=f"{count_max} dead letters, 1 to {COUNT_MAX} allowed")
 
     def _end(self, group: str) -> int:
-        return self._state.store.max_offset(dead_letter_topic(group), 0)
+        return self._runtime.store.max_offset(dead_letter_topic(group), 0)
 
     def _may_go(self, topic: str, *, to_topic: bool) -> bool:
-        config = self._state.topics.get(topic)
+        config = self._catalog_state.topics.get(topic)
         return config is not None and (not to_topic or bool(config.perm & PERM_WRITE))
 
     def _scan(
         self, group: str, start: int, end: int
     ) -> Iterator[tuple[int, StoredDeadLetter | None]]:
         """What is there by offset; None: enough was looked at for one call."""
-        state, topic = self._state, dead_letter_topic(group)
-        at = max(start, state.min_offset(topic, 0))
+        topic = dead_letter_topic(group)
+        at = max(start, self._catalog_state.min_offset(topic, 0))
         end = min(end, self._end(group))
         stop, room_bytes = min(at + SCAN_ENTRIES_MAX, end), SCAN_BYTES_MAX
         while at < stop and room_bytes > 0:
-            entries = state.store.entries(topic, 0, at, min(CHUNK_ENTRIES, stop - at))
+            entries = self._runtime.store.entries(topic, 0, at, min(CHUNK_ENTRIES, stop - at))
             if not entries:
                 return
             for entry in entries:
@@ -184,19 +186,19 @@ class DeadLetters:
         """None: retention has deleted it, or it cannot be read. A dead letter whose mark cannot be
         read may be sent a second time."""
         try:
-            return self._state.store.read(entry.log_offset, entry.size_bytes)
+            return self._runtime.store.read(entry.log_offset, entry.size_bytes)
         except Corrupt as wrong:
-            self._state.damage.tell((topic, 0), offset, offset + 1, wrong)
+            self._runtime.damage.tell((topic, 0), offset, offset + 1, wrong)
             return None
 
     def _pair(self, group: str, offset: int, letter: StoredDeadLetter, to: str) -> list[Draft]:
         """The message of the second life, in topic `to`, and the mark of the first."""
-        state, record = self._state, letter.record
+        record = letter.record
         to_topic, queue_id = to == letter.topic, 0
         properties = redrive.second_life(letter, group, to_topic=to_topic)
         if to_topic:
             first = letter.queue_id if letter.queue_id >= 0 else offset
-            queue_id = first % state.topic(to).write_queues
+            queue_id = first % self._catalog_state.topic(to).write_queues
         message = copy_of(record, to, queue_id, properties)._replace(reconsume_times=0)
         key = redrive.mark_key(group, offset)
         mark = Draft(
@@ -207,14 +209,14 @@ class DeadLetters:
             tags_code=tags_code(redrive.MARK_TAG),
             sys_flag=0,
             flag=0,
-            born_timestamp_ms=state.clock.now_ms(),
+            born_timestamp_ms=self._runtime.clock.now_ms(),
             born_host=hosts.LOCAL,
         )
         return [message, mark]
 
     async def _marks_of(self, group: str) -> _Marks:
         """Up to date when this returns; what is sent from then on is added at once."""
-        store, topic = self._state.store, redrive.marks_topic(group)
+        store, topic = self._runtime.store, redrive.marks_topic(group)
         marks = self._marks.setdefault(group, _Marks())
         marks.read_to = max(marks.read_to, store.min_offset(topic, 0))
         while entries := store.entries(topic, 0, marks.read_to, CHUNK_ENTRIES):

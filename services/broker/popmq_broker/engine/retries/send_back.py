@@ -8,7 +8,8 @@ from popmq_broker.core.leases.nack import clean_reason
 from popmq_broker.core.retries import send_back
 from popmq_broker.core.retries.send_back import TO_DEAD_LETTERS, Back, ConsumerFailure
 from popmq_broker.engine.catalog.topics import Topics
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.timers.timer_levels import Levels
 from popmq_broker.store.queues.drafts import copy_of
 from popmq_broker.store.seek import record_at
@@ -19,8 +20,11 @@ from popmq_internal.v1 import link_pb2 as link
 
 
 class SendBack:
-    def __init__(self, state: BrokerState, topics: Topics, levels: Levels) -> None:
-        self._state = state
+    def __init__(
+        self, runtime: Runtime, catalog_state: CatalogState, topics: Topics, levels: Levels
+    ) -> None:
+        self._runtime = runtime
+        self._catalog_state = catalog_state
         self._topics = topics
         self._levels = levels
 
@@ -30,8 +34,8 @@ class SendBack:
         Raises `TopicNotFound`, `GroupNotFound`, `BadRequest`, `IllegalOffset`: the message is not
         there (any more); `DiskFull`.
         """
-        state = self._state
-        group = state.group(request.group)
+        runtime = self._runtime
+        group = self._catalog_state.group(request.group)
         failure = self._checked(request)
         record = self._record(request)
         back = send_back.decide(
@@ -44,11 +48,11 @@ class SendBack:
         )
         self._append(record, back)
         self._count(group.name, back)
-        await state.store.durable(state.store.log_end)
+        await runtime.store.durable(runtime.store.log_end)
         return link.SendBackReply(topic=back.topic, level=back.level)
 
     def _checked(self, request: link.SendBack) -> ConsumerFailure:
-        if not 0 <= request.queue_id < self._state.topic(request.topic).read_queues:
+        if not 0 <= request.queue_id < self._catalog_state.topic(request.topic).read_queues:
             raise BadRequest(reason=f"topic {request.topic} has no queue {request.queue_id}")
         own = classic_retry_topic(request.group)
         if request.topic.startswith(RETRY_PREFIX) and request.topic != own:
@@ -69,11 +73,12 @@ class SendBack:
         )
 
     def _record(self, request: link.SendBack) -> Record:
-        state, place = self._state, (request.topic, request.queue_id)
-        low = state.min_offset(*place)
-        high = state.store.max_offset(*place)
+        runtime = self._runtime
+        place = (request.topic, request.queue_id)
+        low = self._catalog_state.min_offset(*place)
+        high = runtime.store.max_offset(*place)
         inside = low <= request.offset < high
-        record = record_at(state.store, *place, request.offset) if inside else None
+        record = record_at(runtime.store, *place, request.offset) if inside else None
         if record is None:
             raise IllegalOffset(
                 offset=request.offset,
@@ -85,16 +90,16 @@ class SendBack:
         return record
 
     def _append(self, record: Record, back: Back) -> None:
-        now_ms = self._state.clock.now_ms()
+        now_ms = self._runtime.clock.now_ms()
         self._topics.ensure_system_copy_target(back.topic)
         draft = copy_of(record, back.topic, 0, back.properties)
         draft = draft._replace(
             reconsume_times=back.reconsume_times, sys_flag=record.sys_flag & ~SysFlag.ROLLBACK
         )
-        self._state.store.append([self._levels.park(draft, now_ms)], now_ms)
+        self._runtime.store.append([self._levels.park(draft, now_ms)], now_ms)
 
     def _count(self, group: str, back: Back) -> None:
-        stats = self._state.stats
+        stats = self._runtime.stats
         stats.sent_back[back.origin, group] += 1
         if back.dead:
             stats.dead[back.origin, group] += 1

@@ -17,46 +17,52 @@ from popmq_broker.engine.catalog.catalog import (
     apply,
 )
 from popmq_broker.engine.catalog.permission import decode_permission
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.store.seek import entries_from
 from popmq_common.errors import Corrupt
 from popmq_common.records.names import CATALOG_TOPIC, is_user_topic
 
 
-def load(state: BrokerState) -> bool:
+def load(runtime: Runtime, catalog_state: CatalogState) -> bool:
     """Raises `Corrupt` naming the file, or the place in the log.
 
     True: the log ends before what the files speak of. They must be written before anything is
     appended, for its offsets are used again.
     """
-    load_config = state.store.load_config
+    load_config = runtime.store.load_config
     topics = load_config(TOPICS_FILE, partial(tables.decode_topics, where=TOPICS_FILE))
     if topics is not None:
-        state.topics, version = topics
-        state.topic_versions = TopicVersions(version)
-        state.user_topic_count = sum(map(is_user_topic, state.topics))
+        catalog_state.topics, version = topics
+        catalog_state.topic_versions = TopicVersions(version)
+        catalog_state.user_topic_count = sum(map(is_user_topic, catalog_state.topics))
     groups = load_config(GROUPS_FILE, partial(tables.decode_groups, where=GROUPS_FILE))
     if groups is not None:
-        state.groups, state.groups_version = groups
-    state.floors = load_config(FLOORS_FILE, _decode_floors) or {}
-    state.perm = load_config(PERMISSION_FILE, decode_permission) or PERM_BOTH
-    state.peers = load_config(PEERS_FILE, _decode_peers) or {}
+        catalog_state.groups, catalog_state.groups_version = groups
+    catalog_state.floors = load_config(FLOORS_FILE, _decode_floors) or {}
+    catalog_state.perm = load_config(PERMISSION_FILE, decode_permission) or PERM_BOTH
+    catalog_state.peers = load_config(PEERS_FILE, _decode_peers) or {}
     known_to = load_config(CATALOG_FILE, decode_end) or 0
-    count = _read_changes(state, known_to)
-    state.log.info("catalog.read", topics=len(state.topics), groups=len(state.groups), count=count)
-    return known_to > state.store.log_end
+    count = _read_changes(runtime, catalog_state, known_to)
+    runtime.log.info(
+        "catalog.read",
+        topics=len(catalog_state.topics),
+        groups=len(catalog_state.groups),
+        count=count,
+    )
+    return known_to > runtime.store.log_end
 
 
-def _read_changes(state: BrokerState, known_to: int) -> int:
+def _read_changes(runtime: Runtime, catalog_state: CatalogState, known_to: int) -> int:
     """How many there are behind `known_to`."""
     count = 0
-    first = state.store.first_behind(CATALOG_TOPIC, 0, known_to)
-    for _, entry in entries_from(state.store, CATALOG_TOPIC, 0, first):
-        record = state.store.read(entry.log_offset, entry.size_bytes)
+    first = runtime.store.first_behind(CATALOG_TOPIC, 0, known_to)
+    for _, entry in entries_from(runtime.store, CATALOG_TOPIC, 0, first):
+        record = runtime.store.read(entry.log_offset, entry.size_bytes)
         if record is not None:
             change = decode(record.body, where=f"catalog, log offset {entry.log_offset}")
-            apply(state, change)
-            state.unsaved.setdefault(change.kind, known_to)
+            apply(catalog_state, change)
+            catalog_state.unsaved.setdefault(change.kind, known_to)
             count += 1
     return count
 

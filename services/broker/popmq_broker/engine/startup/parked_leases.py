@@ -21,7 +21,8 @@ from popmq_broker.core.groups import offsets
 from popmq_broker.core.leases import checkpoint as ck
 from popmq_broker.core.store.queue_entry import QueueEntry, tags_code
 from popmq_broker.engine.groups.offsets import OFFSETS_FILE, TIMER_TOPIC_SEEN
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.lease_state import LeaseState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.store.seek import entries_from
 from popmq_broker.store.store import Draft
 from popmq_common.records import properties as names
@@ -33,43 +34,43 @@ _TAGS = frozenset({ck.CHECKPOINT_TAG, ck.ACK_TAG, ck.BATCH_ACK_TAG})
 _CODES = frozenset(tags_code(tag) for tag in _TAGS)
 
 
-async def bring_in(state: BrokerState) -> None:
+async def bring_in(runtime: Runtime, lease_state: LeaseState) -> None:
     """Raises `Corrupt`, `DiskFull`, `StoreClosed`."""
-    store = state.store
+    store = runtime.store
     saved = store.load_config(OFFSETS_FILE, partial(offsets.decode, where=OFFSETS_FILE))
     seen = saved.offsets.get(TIMER_TOPIC_SEEN, 0) if saved else 0
     end = store.max_offset(TIMER_TOPIC, 0)
-    state.timer_topic_seen = end
-    parked = list(_parked(state, seen if seen <= end else 0))
+    lease_state.timer_topic_seen = end
+    parked = list(_parked(runtime, seen if seen <= end else 0))
     if not parked:
         return
-    there = _bodies_behind(state, parked[0].log_offset)
-    drafts = [_draft(state, record) for record in parked if _what(record) not in there]
-    now_ms = state.clock.now_ms()
+    there = _bodies_behind(runtime, parked[0].log_offset)
+    drafts = [_draft(runtime, record) for record in parked if _what(record) not in there]
+    now_ms = runtime.clock.now_ms()
     for i in range(0, len(drafts), APPENDED_TOGETHER_MAX):
         store.append(drafts[i : i + APPENDED_TOGETHER_MAX], now_ms, system=True)
     await store.settled()
-    state.log.info("leases.brought_in", parked=len(parked), appended=len(drafts))
+    runtime.log.info("leases.brought_in", parked=len(parked), appended=len(drafts))
 
 
-def _parked(state: BrokerState, start: int) -> Iterator[Record]:
+def _parked(runtime: Runtime, start: int) -> Iterator[Record]:
     """Each record once: what waits for days is written again now and then."""
     known = set()
-    for _, entry in entries_from(state.store, TIMER_TOPIC, 0, start):
-        record = _read(state, entry) if entry.tags_code in _CODES else None
-        if record is None or _property(record, names.REAL_TOPIC) != state.revive_topic:
+    for _, entry in entries_from(runtime.store, TIMER_TOPIC, 0, start):
+        record = _read(runtime, entry) if entry.tags_code in _CODES else None
+        if record is None or _property(record, names.REAL_TOPIC) != runtime.revive_topic:
             continue
         if _what(record) not in known:
             known.add(_what(record))
             yield record
 
 
-def _bodies_behind(state: BrokerState, log_offset: int) -> set[tuple[str, bytes]]:
+def _bodies_behind(runtime: Runtime, log_offset: int) -> set[tuple[str, bytes]]:
     """What the revive topic holds behind this place of the log."""
     found = set()
-    for queue_id in range(state.config.revive_queues):
-        for _, entry in entries_from(state.store, state.revive_topic, queue_id, 0):
-            record = _read(state, entry) if entry.log_offset > log_offset else None
+    for queue_id in range(runtime.config.revive_queues):
+        for _, entry in entries_from(runtime.store, runtime.revive_topic, queue_id, 0):
+            record = _read(runtime, entry) if entry.log_offset > log_offset else None
             if record is not None:
                 found.add(_what(record))
     return found
@@ -83,18 +84,18 @@ def _property(record: Record, name: str) -> str:
     return names.value_of(record.properties, f"{name}{names.NAME_END}".encode()) or ""
 
 
-def _read(state: BrokerState, entry: QueueEntry) -> Record | None:
-    return state.store.read(entry.log_offset, entry.size_bytes)
+def _read(runtime: Runtime, entry: QueueEntry) -> Record | None:
+    return runtime.store.read(entry.log_offset, entry.size_bytes)
 
 
-def _draft(state: BrokerState, record: Record) -> Draft:
+def _draft(runtime: Runtime, record: Record) -> Draft:
     tag = _property(record, names.TAGS)
     properties = {names.TAGS: tag, names.UNIQ_KEY: _property(record, names.UNIQ_KEY)}
     return Draft(
-        topic=state.revive_topic,
-        queue_id=int(_property(record, names.REAL_QUEUE_ID) or 0) % state.config.revive_queues,
+        topic=runtime.revive_topic,
+        queue_id=int(_property(record, names.REAL_QUEUE_ID) or 0) % runtime.config.revive_queues,
         body=record.body,
-        properties=names.encode({**properties, names.DELIVER_MS: str(state.clock.now_ms())}),
+        properties=names.encode({**properties, names.DELIVER_MS: str(runtime.clock.now_ms())}),
         tags_code=tags_code(tag),
         sys_flag=0,
         flag=0,

@@ -19,9 +19,12 @@ from popmq_broker.core.leases.grant import Grant, Lease
 from popmq_broker.core.leases.leases import GroupQueueState, LeaseOutcome
 from popmq_broker.core.store.damage import Passer
 from popmq_broker.core.store.queue_entry import QueueEntry, tag_of
+from popmq_broker.core.transactions.transaction_table import HalfTable
 from popmq_broker.engine.groups.offsets import OFFSETS_FILE
+from popmq_broker.engine.journal.catalog_state import LOG_END, CatalogState
+from popmq_broker.engine.journal.lease_state import LeaseState
 from popmq_broker.engine.journal.position_changes import FORGET
-from popmq_broker.engine.journal.state import LOG_END, BrokerState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.leases.queue_scan import message_group_of
 from popmq_broker.engine.startup import catalog_replay
 from popmq_broker.engine.transactions import transaction_replay
@@ -30,78 +33,82 @@ from popmq_common.errors import Corrupt
 from popmq_common.records.names import REVIVE_GROUP, SYSTEM_GROUP_PREFIX
 
 
-def load(state: BrokerState) -> bool:
+def load(
+    runtime: Runtime, catalog_state: CatalogState, lease_state: LeaseState, halves: HalfTable
+) -> bool:
     """Fill the state from its files. Raises `Corrupt` naming the file.
 
     True: the log ends before what the files speak of (flush=async, or it was truncated). Then they
     must be written before anything is appended: its offsets are used again.
     """
-    catalog_is_ahead = catalog_replay.load(state)
-    ahead = _lower_floors(state) or catalog_is_ahead
-    state.store.oldest.begin_at(state.floors)
-    state.damage.load()
-    saved = state.store.load_config(OFFSETS_FILE, partial(offsets.decode, where=OFFSETS_FILE))
+    catalog_is_ahead = catalog_replay.load(runtime, catalog_state)
+    ahead = _lower_floors(runtime, catalog_state) or catalog_is_ahead
+    runtime.store.oldest.begin_at(catalog_state.floors)
+    runtime.damage.load()
+    saved = runtime.store.load_config(OFFSETS_FILE, partial(offsets.decode, where=OFFSETS_FILE))
     table = saved or OffsetTable(0, {})
     for key, position in table.offsets.items():
         if not key.group.startswith(SYSTEM_GROUP_PREFIX):
-            end = state.store.max_offset(key.topic, key.queue_id)
+            end = runtime.store.max_offset(key.topic, key.queue_id)
             # Beyond the end: flush=async has lost what was there, and its offsets are used again.
-            queue = state.new_group_queue(key, min(position, end))
+            queue = lease_state.new_group_queue(key, min(position, end))
             queue.expired = table.expired.get(key, 0)
-            state.leases.queues[key] = queue
-    state.starts.update(table.starts)
-    replayed = _replay(state, table)
-    _leave_deleted_topics(state)
-    for queue in state.leases.queues.values():
-        _begin_at_oldest(state, queue)
+            lease_state.table.queues[key] = queue
+    catalog_state.starts.update(table.starts)
+    replayed = _replay(runtime, catalog_state, lease_state, table)
+    _leave_deleted_topics(catalog_state, lease_state)
+    for queue in lease_state.table.queues.values():
+        _begin_at_oldest(runtime, lease_state, queue)
         queue.committed = queue.position
         if queue.fifo_queue is not None:
             queue.position = queue.fifo_queue.end_of_known(queue.position)
-            state.close(queue.pass_settled())
-    transaction_replay.load(state, table)
-    state.log.info("leases.replayed", records=replayed, live=state.leases.live_count)
-    return ahead or table.log_end > state.store.log_end
+            lease_state.close(queue.pass_settled())
+    transaction_replay.load(runtime, halves, table)
+    runtime.log.info("leases.replayed", records=replayed, live=lease_state.table.live_count)
+    return ahead or table.log_end > runtime.store.log_end
 
 
-def _lower_floors(state: BrokerState) -> bool:
+def _lower_floors(runtime: Runtime, catalog_state: CatalogState) -> bool:
     """A floor above its queue's end would hide what comes; True: there was one."""
-    lowered, log_end = False, state.store.log_end
-    for topic, floors in state.floors.items():
+    lowered, log_end = False, runtime.store.log_end
+    for topic, floors in catalog_state.floors.items():
         is_ahead = floors.get(LOG_END, 0) > log_end
         for queue_id, floor in floors.items():
-            end = log_end if queue_id == LOG_END else state.store.max_offset(topic, queue_id)
+            end = log_end if queue_id == LOG_END else runtime.store.max_offset(topic, queue_id)
             if floor > end and (end or is_ahead):  # else the queue was forgotten
                 floors[queue_id] = end
                 lowered = True
     return lowered
 
 
-def _leave_deleted_topics(state: BrokerState) -> None:
+def _leave_deleted_topics(catalog_state: CatalogState, lease_state: LeaseState) -> None:
     """A crash may have kept the end of a topic and not the position changes behind it."""
-    for queue in state.leases.queues.values():
-        floor = state.floor(queue.key.topic, queue.key.queue_id)
+    for queue in lease_state.table.queues.values():
+        floor = catalog_state.floor(queue.key.topic, queue.key.queue_id)
         if queue.position < floor:
-            state.close(state.fence(queue, floor))
+            lease_state.close(lease_state.fence(queue, floor))
 
 
-def _begin_at_oldest(state: BrokerState, queue: GroupQueueState) -> None:
+def _begin_at_oldest(runtime: Runtime, lease_state: LeaseState, queue: GroupQueueState) -> None:
     """What was deleted while the offsets could not be written has expired."""
     _, topic, queue_id = queue.key
-    oldest = state.store.min_offset(topic, queue_id)
+    oldest = runtime.store.min_offset(topic, queue_id)
     if queue.position < oldest:
         _, over = queue.expire_below(oldest)
-        state.close(over)
+        lease_state.close(over)
 
 
-def _replay(state: BrokerState, table: OffsetTable) -> int:
-    revive_key = QueueKey(REVIVE_GROUP, state.revive_topic, 0)
+def _replay(
+    runtime: Runtime, catalog_state: CatalogState, lease_state: LeaseState, table: OffsetTable
+) -> int:
+    revive_key = QueueKey(REVIVE_GROUP, runtime.revive_topic, 0)
     streams = [
-        _entries(state, i, table.offsets.get(revive_key._replace(queue_id=i), -1) + 1)
-        for i in range(state.config.revive_queues)
+        _entries(runtime, i, table.offsets.get(revive_key._replace(queue_id=i), -1) + 1)
+        for i in range(runtime.config.revive_queues)
     ]
     count = 0
     for entry, revive_queue, revive_offset in heapq.merge(*streams):
-        record = state.store.read(entry.log_offset, entry.size_bytes)
+        record = runtime.store.read(entry.log_offset, entry.size_bytes)
         if record is None:
             continue
         where = f"revive topic, log offset {entry.log_offset}"
@@ -109,36 +116,40 @@ def _replay(state: BrokerState, table: OffsetTable) -> int:
         if tag == ck.CHECKPOINT_TAG:
             checkpoint = ck.decode_checkpoint(record.body, where=where)
             if checkpoint.offsets:
-                _apply_checkpoint(state, checkpoint, revive_queue, revive_offset)
+                _apply_checkpoint(runtime, lease_state, checkpoint, revive_queue, revive_offset)
             else:
                 if revive_queue == 0:
-                    state.progress.position_changed(revive_offset, entry.log_offset)
+                    lease_state.progress.position_changed(revive_offset, entry.log_offset)
                 _apply_position_change(
-                    state, checkpoint, table if entry.log_offset < table.log_end else None
+                    lease_state, checkpoint, table if entry.log_offset < table.log_end else None
                 )
         elif tag in (ck.ACK_TAG, ck.BATCH_ACK_TAG):
-            _apply_ack(state, ck.decode_ack(record.body, where=where))
+            _apply_ack(lease_state, ck.decode_ack(record.body, where=where))
         elif tag == starts.START_TAG and entry.log_offset >= table.log_end:
-            _apply_start(state, *starts.decode(record.body, where=where))
+            _apply_start(catalog_state, *starts.decode(record.body, where=where))
         count += 1
     return count
 
 
 def _entries(
-    state: BrokerState, revive_queue: int, start: int
+    runtime: Runtime, revive_queue: int, start: int
 ) -> Iterator[tuple[QueueEntry, int, int]]:
-    for offset, entry in entries_from(state.store, state.revive_topic, revive_queue, start):
+    for offset, entry in entries_from(runtime.store, runtime.revive_topic, revive_queue, start):
         yield entry, revive_queue, offset
 
 
 def _apply_checkpoint(
-    state: BrokerState, checkpoint: ck.Checkpoint, revive_queue: int, revive_offset: int
+    runtime: Runtime,
+    lease_state: LeaseState,
+    checkpoint: ck.Checkpoint,
+    revive_queue: int,
+    revive_offset: int,
 ) -> None:
     key = QueueKey(checkpoint.group, checkpoint.topic, checkpoint.queue_id)
-    queue = state.leases.queues.get(key)
+    queue = lease_state.table.queues.get(key)
     if queue is None:
-        queue = state.new_group_queue(key, checkpoint.start_offset)
-        state.leases.queues[key] = queue
+        queue = lease_state.new_group_queue(key, checkpoint.start_offset)
+        lease_state.table.queues[key] = queue
     if queue.fifo_queue is None:
         queue.position = max(queue.position, checkpoint.next_offset)
     grant = Grant(
@@ -156,19 +167,19 @@ def _apply_checkpoint(
     for offset in checkpoint.offsets:
         if queue.fifo_queue is not None and offset < queue.position:
             continue  # settled before the offsets were written
-        entries = state.store.entries(key.topic, key.queue_id, offset, 1)
+        entries = runtime.store.entries(key.topic, key.queue_id, offset, 1)
         if not entries:  # retention has deleted it: as good as done
             continue
         leases[offset] = Lease(grant, entries[0].log_offset, entries[0].size_bytes)
     if queue.fifo_queue is not None:
-        _hold_in_order(state, queue, queue.fifo_queue, checkpoint, leases)
-    state.progress.opened(revive_queue, revive_offset, len(leases))
+        _hold_in_order(runtime, queue, queue.fifo_queue, checkpoint, leases)
+    lease_state.progress.opened(revive_queue, revive_offset, len(leases))
     for offset in leases:
         older = queue.leases.get(offset)
         if older is not None:
-            state.progress.closed(older)
+            lease_state.progress.closed(older)
             grant.changed_from = _changed_from(queue, older.grant, grant)
-    state.leases.add(queue, leases)
+    lease_state.table.add(queue, leases)
 
 
 def _changed_from(queue: GroupQueueState, older: Grant, newer: Grant) -> tuple[int, int] | None:
@@ -183,7 +194,7 @@ def _changed_from(queue: GroupQueueState, older: Grant, newer: Grant) -> tuple[i
 
 
 def _hold_in_order(
-    state: BrokerState,
+    runtime: Runtime,
     queue: GroupQueueState,
     fifo_queue: FifoQueue,
     checkpoint: ck.Checkpoint,
@@ -197,9 +208,9 @@ def _hold_in_order(
         entry = fifo_queue.entries.get(offset)
         if entry is None:
             try:
-                record = state.store.read(lease.log_offset, lease.size_bytes)
+                record = runtime.store.read(lease.log_offset, lease.size_bytes)
             except Corrupt as wrong:  # the note is on disk before anything is served
-                state.damage.look(Passer(*queue.key), offset, wrong)
+                runtime.damage.look(Passer(*queue.key), offset, wrong)
                 record = None
             if record is None:
                 del leases[offset]
@@ -214,7 +225,7 @@ def _hold_in_order(
 
 
 def _apply_position_change(
-    state: BrokerState, change: ck.Checkpoint, saved: OffsetTable | None
+    lease_state: LeaseState, change: ck.Checkpoint, saved: OffsetTable | None
 ) -> None:
     """Void the leases before the change and take its position.
 
@@ -224,29 +235,29 @@ def _apply_position_change(
     to: int | None = change.start_offset
     if saved is not None:
         to = saved.offsets.get(key)
-    queue = state.leases.queues.get(key)
+    queue = lease_state.table.queues.get(key)
     if to is None or to == FORGET:
-        dropped = state.leases.forget(key)
+        dropped = lease_state.table.forget(key)
     elif queue is not None:
-        dropped = state.fence(queue, to)
+        dropped = lease_state.fence(queue, to)
     else:
-        state.leases.queues[key] = state.new_group_queue(key, to)
+        lease_state.table.queues[key] = lease_state.new_group_queue(key, to)
         dropped = []
-    state.close(dropped)
+    lease_state.close(dropped)
 
 
-def _apply_start(state: BrokerState, key: StartKey, start: GroupStart | None) -> None:
+def _apply_start(catalog_state: CatalogState, key: StartKey, start: GroupStart | None) -> None:
     if start is None:
-        state.starts.pop(key, None)
+        catalog_state.starts.pop(key, None)
     else:
-        state.starts[key] = start
+        catalog_state.starts[key] = start
 
 
-def _apply_ack(state: BrokerState, ack: ck.AckRecord) -> None:
-    queue = state.leases.queues.get(QueueKey(ack.group, ack.topic, ack.queue_id))
+def _apply_ack(lease_state: LeaseState, ack: ck.AckRecord) -> None:
+    queue = lease_state.table.queues.get(QueueKey(ack.group, ack.topic, ack.queue_id))
     outcome = LeaseOutcome.EXPIRED if ack.expired else LeaseOutcome.ALREADY_ACKED
     for offset in ack.offsets:
         lease = queue.leases.get(offset) if queue is not None else None
         if queue is None or lease is None or lease.grant.generation != ack.generation:
             continue  # replaced by a newer lease, or ended before
-        state.settle(queue, offset, outcome)
+        lease_state.settle(queue, offset, outcome)

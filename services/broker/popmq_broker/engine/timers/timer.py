@@ -17,10 +17,12 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Final
 
+from popmq_broker.core.store.disk_pause import DiskPause
 from popmq_broker.core.timers import timer
 from popmq_broker.core.timers.timer_wheel import MARK, Wheel, WheelEntry
 from popmq_broker.engine.catalog.topics import Topics
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.timers.timer_levels import Levels
 from popmq_broker.engine.timers.timer_records import ParkedRecords
 from popmq_broker.store.store import Appended, Draft
@@ -34,8 +36,7 @@ BATCH_MAX: Final = 256
 SPREAD_MAX: Final = 1_024
 """Entries brought into finer buckets before other work gets its turn."""
 PAUSE_MS: Final = 100
-"""After the disk took nothing; doubled each time it fails again."""
-PAUSE_MS_MAX: Final = 30_000
+"""After the disk took nothing."""
 LINGER_MS: Final = 3
 """From one batch to the next, unless there is more than one of them."""
 LINGER_MANY_MS: Final = 10
@@ -46,15 +47,15 @@ IDLE_MS_MAX: Final = 1_000
 
 
 class Timers:
-    def __init__(self, state: BrokerState, topics: Topics) -> None:
+    def __init__(self, runtime: Runtime, catalog_state: CatalogState, topics: Topics) -> None:
         self.wheel = Wheel()
-        self.levels = Levels(state, topics)
-        self.records = ParkedRecords(state)
+        self.levels = Levels(runtime, catalog_state, topics)
+        self.records = ParkedRecords(runtime, catalog_state)
         self.loaded_to = 0
         """All that was parked before this offset is in the wheel, or done with."""
         self.version = 0
         """Counts changes of what waits."""
-        self._state = state
+        self._runtime = runtime
         self._topics = topics
         self._appended: deque[WheelEntry] = deque()
         """Parked, and not durable yet."""
@@ -62,8 +63,7 @@ class Timers:
         self._wake_ms = 0
         """Until when it sleeps."""
         self._linger_ms = 0
-        self._pause_ms = PAUSE_MS
-        self._paused_until_ms: int | None = None
+        self._pause = DiskPause(PAUSE_MS)
 
     @property
     def waiting_count(self) -> int:
@@ -72,7 +72,7 @@ class Timers:
 
     def check_room(self, count: int) -> None:
         """Raises `TooManyRequests` when so many more may not wait."""
-        limit = self._state.config.timers_max
+        limit = self._runtime.config.timers_max
         if self.waiting_count + count > limit:
             raise TooManyRequests(what="messages that wait for their time", limit=limit)
 
@@ -105,7 +105,7 @@ class Timers:
 
     def arrived(self) -> None:
         """Parked records became durable."""
-        end = self._state.store.max_offset(TIMER_TOPIC, 0)
+        end = self._runtime.store.max_offset(TIMER_TOPIC, 0)
         appended = self._appended
         entries: list[WheelEntry] = []
         while appended and appended[0].offset < end:
@@ -127,11 +127,11 @@ class Timers:
         while True:
             self._changed.clear()
             busy = self.deliver_due()
-            damage = self._state.damage
+            damage = self._runtime.damage
             if not damage.is_saved:
                 await damage.saved_quietly()
                 if not damage.is_saved:
-                    self._pause(self._state.clock.now_ms())
+                    self._pause.begin(self._runtime.clock.now_ms())
             if busy:
                 await asyncio.sleep(0)
             else:
@@ -139,8 +139,8 @@ class Timers:
 
     def deliver_due(self) -> bool:
         """One batch; it becomes visible when it is durable. False: nothing else is due now."""
-        now_ms = self._state.clock.now_ms()
-        if self._pause_left_ms(now_ms):
+        now_ms = self._runtime.clock.now_ms()
+        if self._pause.left_ms(now_ms):
             return False
         opened = self.wheel.open_near(now_ms, SPREAD_MAX)
         due = self.wheel.take_due(now_ms, BATCH_MAX)
@@ -148,10 +148,10 @@ class Timers:
             self._deliver(due, now_ms)
             leveled = self.levels.deliver_due(now_ms, BATCH_MAX)
         except (DiskFull, TooManyRequests) as refused:
-            self._pause(now_ms)
-            self._state.log.warning("timers.postponed", count=len(due), reason=str(refused))
+            self._pause.begin(now_ms)
+            self._runtime.log.warning("timers.postponed", count=len(due), reason=str(refused))
             return False
-        self._pause_ms, self._paused_until_ms = PAUSE_MS, None
+        self._pause.end()
         busy = bool(due) or leveled
         self._linger_ms = (LINGER_MANY_MS if len(due) >= MANY else LINGER_MS) if busy else 0
         self.version += busy
@@ -185,8 +185,8 @@ class Timers:
                 raise
 
     def _append(self, drafts: Sequence[Draft], now_ms: int) -> None:
-        self._state.store.append(drafts, now_ms)
-        stats = self._state.stats
+        self._runtime.store.append(drafts, now_ms)
+        stats = self._runtime.stats
         for topic, count in Counter([draft.topic for draft in drafts]).items():
             if topic != TIMER_TOPIC:
                 stats.sent[topic] += count
@@ -196,21 +196,13 @@ class Timers:
                 place = timer.real_place(names.decode(mark.properties))
                 stats.timed[place[0] if place else "", "dropped"] += 1  # its topic is gone
 
-    def _pause(self, now_ms: int) -> None:
-        self._paused_until_ms = now_ms + self._pause_ms
-        self._pause_ms = min(2 * self._pause_ms, PAUSE_MS_MAX)
-
-    def _pause_left_ms(self, now_ms: int) -> int:
-        left_ms = 0 if self._paused_until_ms is None else self._paused_until_ms - now_ms
-        return max(0, left_ms) if left_ms <= PAUSE_MS_MAX else 0  # the wall clock was set back
-
     async def _idle(self) -> None:
         """Until the next time; in a steady stream what is due lingers for a moment."""
-        now_ms = self._state.clock.now_ms()
+        now_ms = self._runtime.clock.now_ms()
         times = [self.wheel.next_wake_ms(), self.levels.next_due_ms()]
         wait_ms = min((time - now_ms for time in times if time is not None), default=IDLE_MS_MAX)
-        wait_ms = max(wait_ms, self._pause_left_ms(now_ms), self._linger_ms)
-        wait_ms = min(wait_ms, max(IDLE_MS_MAX, self._pause_left_ms(now_ms)))
+        wait_ms = max(wait_ms, self._pause.left_ms(now_ms), self._linger_ms)
+        wait_ms = min(wait_ms, max(IDLE_MS_MAX, self._pause.left_ms(now_ms)))
         self._wake_ms, self._linger_ms = now_ms + wait_ms, 0
         try:
             async with asyncio.timeout(wait_ms / 1000):

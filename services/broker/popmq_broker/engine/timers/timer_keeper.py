@@ -17,7 +17,8 @@ from popmq_broker.core.store.queue_entry import DAMAGED
 from popmq_broker.core.timers import timer, timer_levels, timer_snapshot
 from popmq_broker.core.timers.timer import TimerRecord
 from popmq_broker.core.timers.timer_wheel import MARK, WheelEntry
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.timers.timer import Timers
 from popmq_broker.engine.timers.timer_drafts import mark_draft
 from popmq_broker.engine.timers.timer_load import LEVELS_FILE, TIMERS_FILE
@@ -38,8 +39,9 @@ ROLL_INTERVAL_S_MAX: Final = 10.0
 
 
 class TimerKeeper:
-    def __init__(self, state: BrokerState, timers: Timers) -> None:
-        self._state = state
+    def __init__(self, runtime: Runtime, catalog_state: CatalogState, timers: Timers) -> None:
+        self._runtime = runtime
+        self._catalog_state = catalog_state
         self._timers = timers
         self._written_version = -1
         self._written_end = 0
@@ -52,44 +54,45 @@ class TimerKeeper:
             tasks.create_task(self._roll_often(), name="timer rolls")
 
     async def _write_often(self) -> None:
-        interval_s = self._state.config.timer_snapshot_interval_ms / 1000
+        interval_s = self._runtime.config.timer_snapshot_interval_ms / 1000
         while True:
             await asyncio.sleep(max(interval_s, self._written_bytes / BYTES_PER_S))
             try:
                 await self.write()
             except DiskFull as full:
-                self._state.log.warning("timers.not_written", reason=str(full))
+                self._runtime.log.warning("timers.not_written", reason=str(full))
 
     async def _roll_often(self) -> None:
         more = False
-        interval_s = min(ROLL_INTERVAL_S_MAX, self._state.config.timer_roll_ms / 1000)
+        interval_s = min(ROLL_INTERVAL_S_MAX, self._runtime.config.timer_roll_ms / 1000)
         while True:
             await asyncio.sleep(0 if more else interval_s)
             try:
                 more = self.roll()
             except (DiskFull, TooManyRequests) as refused:
                 more = False
-                self._state.log.warning("timers.not_rolled", reason=str(refused))
+                self._runtime.log.warning("timers.not_rolled", reason=str(refused))
 
     async def write(self, *, at_once: bool = False) -> None:
         """Unless nothing has changed. `at_once`: the log's end need not be on disk, for it will be
         before anything is lost. Raises `DiskFull`; then the last one stays."""
-        state, timers = self._state, self._timers
-        log_end, version = state.store.log_end, timers.version
+        runtime = self._runtime
+        timers = self._timers
+        log_end, version = runtime.store.log_end, timers.version
         is_far = log_end - self._written_end > LOG_BYTES_MAX
         if not self._any() or (version == self._written_version and not is_far):
             return
         levels = dict(timers.levels.offsets)
         data = timer_snapshot.encode(timers.wheel, log_end, timers.loaded_to, levels)
-        await state.store.durable(log_end)
-        if state.store.durable_end < log_end and not at_once:  # flush=async
-            await asyncio.sleep(2 * state.config.async_flush_interval_ms / 1000)
-        if state.store.durable_end < log_end and not at_once:
+        await runtime.store.durable(log_end)
+        if runtime.store.durable_end < log_end and not at_once:  # flush=async
+            await asyncio.sleep(2 * runtime.config.async_flush_interval_ms / 1000)
+        if runtime.store.durable_end < log_end and not at_once:
             return
-        await state.store.save_derived(TIMERS_FILE, data)
+        await runtime.store.save_derived(TIMERS_FILE, data)
         if levels:
-            text = timer_levels.encode_offsets(levels, version, state.clock.now_ms())
-            await state.store.save_config(LEVELS_FILE, text)
+            text = timer_levels.encode_offsets(levels, version, runtime.clock.now_ms())
+            await runtime.store.save_config(LEVELS_FILE, text)
         self._written_version, self._written_end = version, log_end
         self._written_bytes = len(data)
 
@@ -109,7 +112,7 @@ class TimerKeeper:
         return min((offset for offset in found if offset is not None), default=None)
 
     def _oldest(self) -> int:
-        store = self._state.store
+        store = self._runtime.store
         first = self._timers.wheel.first_offset()
         if first is None:
             return store.durable_end
@@ -122,13 +125,14 @@ class TimerKeeper:
     def roll(self) -> bool:
         """Write some old records again; True: there are more. Raises `DiskFull`,
         `TooManyRequests`; then all is as it was."""
-        state, timers = self._state, self._timers
-        now_ms = state.clock.now_ms()
+        runtime = self._runtime
+        timers = self._timers
+        now_ms = runtime.clock.now_ms()
         first = timers.wheel.first_offset()
         if first is None:
             return False
-        old_ms = now_ms - state.config.timer_roll_ms
-        limit = first_stored_at(state.store, TIMER_TOPIC, 0, first, old_ms + 1)
+        old_ms = now_ms - runtime.config.timer_roll_ms
+        limit = first_stored_at(runtime.store, TIMER_TOPIC, 0, first, old_ms + 1)
         old = [entry for entry in timers.wheel.before(limit, ROLL_BATCH) if entry.due_ms > now_ms]
         moved, drafts = [], []
         readable = dict(timers.records.read(old))
@@ -159,8 +163,8 @@ class TimerKeeper:
         assert place is not None, "an entry was made of it"
         topic, of = place[0], str(entry.offset)
         is_message = not entry.code & MARK
-        if is_message and self._state.is_of_deleted(topic, parked.record.log_offset):
-            self._state.stats.timed[topic, "dropped"] += 1
+        if is_message and self._catalog_state.is_of_deleted(topic, parked.record.log_offset):
+            self._runtime.stats.timed[topic, "dropped"] += 1
             return mark_draft(topic, parked.message_id, entry.due_ms, [entry.offset], now_ms)
         return copy_of(parked.record, TIMER_TOPIC, 0, timer.rolled(parked.named, of))
 
@@ -168,9 +172,9 @@ class TimerKeeper:
         if not drafts:
             return False
         try:
-            places = self._state.store.append(drafts, now_ms)
+            places = self._runtime.store.append(drafts, now_ms)
         except BadRequest as wrong:  # one is as long as a file can hold: it cannot grow
-            self._state.log.warning("timers.not_rolled", reason=str(wrong))
+            self._runtime.log.warning("timers.not_rolled", reason=str(wrong))
             return False
         self._timers.on_appended(drafts, places)
         return True

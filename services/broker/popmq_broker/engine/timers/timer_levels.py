@@ -16,7 +16,8 @@ from popmq_broker.core.store.damage import Passer
 from popmq_broker.core.store.queue_entry import DAMAGED, QueueEntry
 from popmq_broker.core.timers import timer, timer_levels
 from popmq_broker.engine.catalog.topics import Topics
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.store.queues.drafts import copy_of
 from popmq_broker.store.store import Draft
 from popmq_common.errors import Corrupt
@@ -26,14 +27,15 @@ from popmq_common.records.record import Record
 
 
 class Levels:
-    def __init__(self, state: BrokerState, topics: Topics) -> None:
+    def __init__(self, runtime: Runtime, catalog_state: CatalogState, topics: Topics) -> None:
         """Raises `BadRequest` for delays that cannot be read."""
-        self.delays_ms = timer_levels.parse(state.config.delay_levels)
+        self.delays_ms = timer_levels.parse(runtime.config.delay_levels)
         self.offsets: dict[int, int] = {}
         """By level: the next to deliver."""
         self._next_known = False
         self._next_due_ms: int | None = None
-        self._state = state
+        self._runtime = runtime
+        self._catalog_state = catalog_state
         self._topics = topics
 
     def park(self, draft: Draft, now_ms: int) -> Draft:
@@ -51,7 +53,7 @@ class Levels:
         named[names.DELAY_LEVEL] = str(level)
         named[names.REAL_TOPIC] = draft.topic
         named[names.REAL_QUEUE_ID] = str(draft.queue_id)
-        stored_ms = max(now_ms, self._state.store.last_store_ms)
+        stored_ms = max(now_ms, self._runtime.store.last_store_ms)
         return draft._replace(
             topic=LEVELS_TOPIC,
             queue_id=level - 1,
@@ -73,13 +75,13 @@ class Levels:
     def _deliver(self, level: int, now_ms: int, count: int) -> bool:
         drafts = []
         offset = first = self._next(level)
-        for entry in self._state.store.entries(LEVELS_TOPIC, level - 1, offset, count):
+        for entry in self._runtime.store.entries(LEVELS_TOPIC, level - 1, offset, count):
             if self._due_ms(level, entry, now_ms) > now_ms:
                 break
             try:
                 draft = self._draft(level, offset, entry)
             except Corrupt as wrong:
-                if not self._state.damage.look(passer(level), offset, wrong):
+                if not self._runtime.damage.look(passer(level), offset, wrong):
                     break
                 self._tell_bad(level, offset, str(wrong))
                 draft = None
@@ -87,15 +89,15 @@ class Levels:
                 drafts.append(draft)
             offset += 1
         if drafts:
-            self._state.store.append(drafts, now_ms)
+            self._runtime.store.append(drafts, now_ms)
         self.offsets[level] = offset
         for draft in drafts:
-            self._state.stats.sent[draft.topic] += 1
-            self._state.stats.timed[draft.topic, "delivered"] += 1
+            self._runtime.stats.sent[draft.topic] += 1
+            self._runtime.stats.timed[draft.topic, "delivered"] += 1
         return offset > first
 
     def _next(self, level: int) -> int:
-        first = self._state.store.min_offset(LEVELS_TOPIC, level - 1)
+        first = self._runtime.store.min_offset(LEVELS_TOPIC, level - 1)
         return max(first, self.offsets.get(level, first))
 
     def _due_ms(self, level: int, entry: QueueEntry, now_ms: int) -> int:
@@ -105,7 +107,7 @@ class Levels:
 
     def _draft(self, level: int, offset: int, entry: QueueEntry) -> Draft | None:
         """Raises `Corrupt`."""
-        record = self._state.store.read(entry.log_offset, entry.size_bytes)
+        record = self._runtime.store.read(entry.log_offset, entry.size_bytes)
         draft = self._made(level, offset, record)
         if draft is None:
             self._tell_bad(level, offset, "its record is gone, or its topic")
@@ -133,19 +135,19 @@ class Levels:
         place = timer.real_place(named)
         if place is not None:
             self._open_retries(place[0])
-        if place is None or self._state.is_of_deleted(place[0], record.log_offset):
+        if place is None or self._catalog_state.is_of_deleted(place[0], record.log_offset):
             return None
-        return place[0], place[1] % self._state.topic(place[0]).write_queues
+        return place[0], place[1] % self._catalog_state.topic(place[0]).write_queues
 
     def _open_retries(self, topic: str) -> None:
         """A group's topic of what it sent back: a crash may have kept it out of the table."""
         group = topic.removeprefix(RETRY_PREFIX)
-        if group != topic and group in self._state.groups:
+        if group != topic and group in self._catalog_state.groups:
             self._topics.ensure_system_copy_target(topic)
 
     def _tell_bad(self, level: int, offset: int, reason: str) -> None:
-        self._state.stats.timed["", "damaged"] += 1
-        self._state.log.error("level.damaged", level=level, offset=offset, reason=reason)
+        self._runtime.stats.timed["", "damaged"] += 1
+        self._runtime.log.error("level.damaged", level=level, offset=offset, reason=reason)
 
     def missed(self, record: Record) -> tuple[Draft, int] | None:
         """Of one that could not be read, and now can: what was to be delivered, and when. None:
@@ -163,7 +165,7 @@ class Levels:
     def next_due_ms(self) -> int | None:
         """When the first of all levels is due; None: nothing waits."""
         if not self._next_known:
-            now_ms = self._state.clock.now_ms()
+            now_ms = self._runtime.clock.now_ms()
             times = [self._due_ms(level, entry, now_ms) for level, entry in self._heads()]
             self._next_due_ms, self._next_known = min(times, default=None), True
         return self._next_due_ms
@@ -172,17 +174,17 @@ class Levels:
         """What is delivered next of each level where something waits."""
         for level in self._levels():
             start = self._next(level)
-            for entry in self._state.store.entries(LEVELS_TOPIC, level - 1, start, 1):
+            for entry in self._runtime.store.entries(LEVELS_TOPIC, level - 1, start, 1):
                 yield level, entry
 
     def pending(self) -> dict[int, int]:
         """Messages that wait, by level."""
-        end = self._state.store.max_offset
+        end = self._runtime.store.max_offset
         return {level: end(LEVELS_TOPIC, level - 1) - self._next(level) for level in self._levels()}
 
     def needed_from(self) -> int | None:
         """The lowest log offset of what waits; None: nothing does."""
-        start = self._state.store.log_start
+        start = self._runtime.store.log_start
         heads = [start if entry is DAMAGED else entry.log_offset for _, entry in self._heads()]
         return min(heads, default=None)
 

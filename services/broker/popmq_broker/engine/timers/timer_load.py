@@ -14,7 +14,7 @@ from popmq_broker.core.timers import timer, timer_levels, timer_snapshot
 from popmq_broker.core.timers.bits import Bits
 from popmq_broker.core.timers.timer_snapshot import TimerSnapshot
 from popmq_broker.core.timers.timer_wheel import MARK, WheelEntry
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.timers.timer import Timers
 from popmq_broker.engine.timers.timer_records import PASSER
 from popmq_common.errors import Corrupt
@@ -25,71 +25,71 @@ LEVELS_FILE = "delayOffset.json"
 CHUNK_ENTRIES = 1_024
 
 
-def load(state: BrokerState, timers: Timers) -> bool:
+def load(runtime: Runtime, timers: Timers) -> bool:
     """Fill the wheel and the levels' offsets. False: the snapshot must be written now."""
-    end = state.store.max_offset(TIMER_TOPIC, 0)
-    saved, is_good = _saved(state, end)
+    end = runtime.store.max_offset(TIMER_TOPIC, 0)
+    saved, is_good = _saved(runtime, end)
     levels = timers.levels
     levels.offsets.update(saved.levels if saved is not None else {})
-    for level, offset in _levels_of_rocketmq(state, len(levels.delays_ms)).items():
+    for level, offset in _levels_of_rocketmq(runtime, len(levels.delays_ms)).items():
         levels.offsets[level] = max(offset, levels.offsets.get(level, 0))  # it has gone on since
     timers.loaded_to = end
     if not end and not any(levels.pending().values()):
         return is_good
-    first = state.store.min_offset(TIMER_TOPIC, 0)
+    first = runtime.store.min_offset(TIMER_TOPIC, 0)
     ended = Bits(first, end)
     done: list[WheelEntry] = []
-    records = _read_log(state, timers, saved.log_end if saved else 0, ended, done)
-    now_ms = state.clock.now_ms()
+    records = _read_log(runtime, timers, saved.log_end if saved else 0, ended, done)
+    now_ms = runtime.clock.now_ms()
     for entry in saved.entries() if saved else ():
         is_over = entry.code & MARK and entry.due_ms <= now_ms
         if entry.offset >= first and entry.offset not in ended and not is_over:
             timers.wheel.add(entry)
     start = max(first, saved.loaded_to if saved else first)
-    _load_parked(state, timers, start, end, ended)
+    _load_parked(runtime, timers, start, end, ended)
     wheel = timers.wheel
     for due_ms, before, code in done:
         for offset in [offset for offset in wheel.find(due_ms, code) if offset < before]:
             wheel.remove(WheelEntry(due_ms, offset, code))
-    state.log.info("timers.loaded", waiting=wheel.message_count, log_records=records)
+    runtime.log.info("timers.loaded", waiting=wheel.message_count, log_records=records)
     return is_good
 
 
-def _saved(state: BrokerState, end: int) -> tuple[TimerSnapshot | None, bool]:
+def _saved(runtime: Runtime, end: int) -> tuple[TimerSnapshot | None, bool]:
     """The snapshot, if it can be used; and whether it may stay as it is."""
-    data = state.store.load_derived(TIMERS_FILE)
+    data = runtime.store.load_derived(TIMERS_FILE)
     if data is None:
         return None, True
     try:
         saved = timer_snapshot.decode(data, where=TIMERS_FILE)
     except Corrupt as wrong:
-        state.log.warning("timers.rebuilt", reason=str(wrong))
+        runtime.log.warning("timers.rebuilt", reason=str(wrong))
         return None, False
-    if saved.log_end > state.store.log_end or saved.loaded_to > end:
-        state.log.warning("timers.rebuilt", reason="the log was truncated")
+    if saved.log_end > runtime.store.log_end or saved.loaded_to > end:
+        runtime.log.warning("timers.rebuilt", reason="the log was truncated")
         return None, False
     return saved, True
 
 
-def _levels_of_rocketmq(state: BrokerState, count: int) -> dict[int, int]:
+def _levels_of_rocketmq(runtime: Runtime, count: int) -> dict[int, int]:
     """Offsets that RocketMQ, or we, left in its file; no farther than the queues go."""
-    found = state.store.load_config(
+    found = runtime.store.load_config(
         LEVELS_FILE, lambda text: timer_levels.decode_offsets(text, where=LEVELS_FILE)
     )
     return {
-        level: min(offset, state.store.max_offset(LEVELS_TOPIC, level - 1))
+        level: min(offset, runtime.store.max_offset(LEVELS_TOPIC, level - 1))
         for level, offset in (found or {}).items()
         if 1 <= level <= count
     }
 
 
 def _read_log(
-    state: BrokerState, timers: Timers, start: int, ended: Bits, done: list[WheelEntry]
+    runtime: Runtime, timers: Timers, start: int, ended: Bits, done: list[WheelEntry]
 ) -> int:
     """What has come to an end since, `done` by RocketMQ; returns how many records were read."""
     count = 0
     offsets = timers.levels.offsets
-    for record in state.store.scan(start):
+    for record in runtime.store.scan(start):
         count += 1
         of = timer.ended_by(record.properties)
         if of is None:
@@ -106,10 +106,10 @@ def _read_log(
     return count
 
 
-def _load_parked(state: BrokerState, timers: Timers, start: int, end: int, ended: Bits) -> None:
-    now_ms = state.clock.now_ms()
+def _load_parked(runtime: Runtime, timers: Timers, start: int, end: int, ended: Bits) -> None:
+    now_ms = runtime.clock.now_ms()
     marks: list[tuple[WheelEntry, int]] = []
-    for entry, deliver_ms in _parked(state, start, end, ended):
+    for entry, deliver_ms in _parked(runtime, start, end, ended):
         if entry.code & MARK:
             if entry.due_ms > now_ms:
                 timers.wheel.add(entry)
@@ -125,19 +125,19 @@ def _load_parked(state: BrokerState, timers: Timers, start: int, end: int, ended
 
 
 def _parked(
-    state: BrokerState, start: int, end: int, ended: Bits
+    runtime: Runtime, start: int, end: int, ended: Bits
 ) -> Iterator[tuple[WheelEntry, int]]:
     """With when their senders wanted them."""
-    store = state.store
+    store = runtime.store
     at = start
     while at < end:
         for found in store.entries(TIMER_TOPIC, 0, at, min(CHUNK_ENTRIES, end - at)):
             try:
                 record = store.read(found.log_offset, found.size_bytes)
             except Corrupt as wrong:  # the note is on disk before anything is served
-                state.log.error("timer.damaged", offset=at, reason=str(wrong))
+                runtime.log.error("timer.damaged", offset=at, reason=str(wrong))
                 if at not in ended:
-                    state.damage.look(PASSER, at, wrong)
+                    runtime.damage.look(PASSER, at, wrong)
                 record = None
             if record is not None and record.queue_offset == at:
                 entry = timer.entry_in(record.properties, at)

@@ -11,7 +11,8 @@ more than that.
 from popmq_broker.core.timers import timer
 from popmq_broker.core.timers.timer import TimerRecord
 from popmq_broker.core.timers.timer_wheel import MARK, WheelEntry
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.timers.timer import Timers
 from popmq_broker.engine.timers.timer_drafts import mark_draft
 from popmq_common.errors import NothingToRecall, RecallTooLate
@@ -19,8 +20,9 @@ from popmq_internal.v1 import link_pb2 as link
 
 
 class Recall:
-    def __init__(self, state: BrokerState, timers: Timers) -> None:
-        self._state = state
+    def __init__(self, runtime: Runtime, catalog_state: CatalogState, timers: Timers) -> None:
+        self._runtime = runtime
+        self._catalog_state = catalog_state
         self._timers = timers
 
     async def recall(self, request: link.Recall) -> link.Done:
@@ -28,20 +30,20 @@ class Recall:
 
         Raises `TopicNotFound`, `RecallTooLate`, `NothingToRecall`, `TooManyRequests`, `DiskFull`.
         """
-        state = self._state
-        state.topic(request.topic)
+        runtime = self._runtime
+        self._catalog_state.topic(request.topic)
         found = self._found(request, mark=False)
         if not found and not self._found(request, mark=True):
             # It may be on its way to the disk, written again, and so may the mark of a recall.
-            await state.store.durable(state.store.log_end)
+            await runtime.store.durable(runtime.store.log_end)
             found = self._found(request, mark=False)
         if found:
             self._end(request, found)
         elif not self._found(request, mark=True):
-            if request.due_ms <= state.clock.now_ms():
+            if request.due_ms <= runtime.clock.now_ms():
                 raise RecallTooLate()
             raise NothingToRecall()
-        await state.store.durable(state.store.log_end)
+        await runtime.store.durable(runtime.store.log_end)
         return link.Done()
 
     def _found(self, request: link.Recall, *, mark: bool) -> list[WheelEntry]:
@@ -56,16 +58,17 @@ class Recall:
         ]
 
     def _end(self, request: link.Recall, found: list[WheelEntry]) -> None:
-        state, timers = self._state, self._timers
-        now_ms = state.clock.now_ms()
+        runtime = self._runtime
+        timers = self._timers
+        now_ms = runtime.clock.now_ms()
         offsets = [entry.offset for entry in found]
         draft = mark_draft(request.topic, request.message_id, request.due_ms, offsets, now_ms)
-        places = state.store.append([draft], now_ms, system=True)
+        places = runtime.store.append([draft], now_ms, system=True)
         for entry in found:
             timers.wheel.remove(entry)
         timers.on_appended([draft], places)
         timers.version += 1
-        state.stats.timed[request.topic, "recalled"] += len(found)
+        runtime.stats.timed[request.topic, "recalled"] += len(found)
 
 
 def _is_meant(parked: TimerRecord, request: link.Recall) -> bool:

@@ -15,7 +15,8 @@ from popmq_broker.core.store.queue_entry import QueueEntry, tags_code_of
 from popmq_broker.core.timers import timer, timer_bytes
 from popmq_broker.core.timers.timer import TimerRecord
 from popmq_broker.core.timers.timer_wheel import WheelEntry
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.timers.timer_drafts import mark_draft
 from popmq_broker.store.queues.drafts import copy_of
 from popmq_broker.store.store import Draft
@@ -33,8 +34,9 @@ PASSER: Final = Passer(WHEEL_GROUP, TIMER_TOPIC, 0)
 
 
 class ParkedRecords:
-    def __init__(self, state: BrokerState) -> None:
-        self._state = state
+    def __init__(self, runtime: Runtime, catalog_state: CatalogState) -> None:
+        self._runtime = runtime
+        self._catalog_state = catalog_state
         self._unread: list[WheelEntry] = []
 
     def drafts(self, entries: Sequence[WheelEntry], now_ms: int) -> list[tuple[WheelEntry, Draft]]:
@@ -42,7 +44,7 @@ class ParkedRecords:
         offsets = [entry.offset for entry in entries]
         found = []
         for entry, place in zip(
-            entries, self._state.store.entries_at(TIMER_TOPIC, 0, offsets), strict=True
+            entries, self._runtime.store.entries_at(TIMER_TOPIC, 0, offsets), strict=True
         ):
             draft = None if place is None else self._copied(entry, place)
             if draft is None:
@@ -59,10 +61,10 @@ class ParkedRecords:
 
     def _copied(self, entry: WheelEntry, place: QueueEntry) -> Draft | None:
         """None: something about it is unusual."""
-        state = self._state
+        catalog_state = self._catalog_state
         log_offset, size_bytes, _ = place
         try:
-            data = state.store.read_bytes(log_offset, size_bytes)
+            data = self._runtime.store.read_bytes(log_offset, size_bytes)
         except Corrupt:
             return None
         parts = None if data is None else rec.parts(data)
@@ -73,14 +75,14 @@ class ParkedRecords:
         if end is None or parked_in != _TIMER_TOPIC:
             return None
         due_ms, topic, queue_id, code, _, _ = end
-        if (due_ms, offset, code) != entry or state.is_of_deleted(topic, log_offset):
+        if (due_ms, offset, code) != entry or catalog_state.is_of_deleted(topic, log_offset):
             return None
         delivered = timer_bytes.delivered(properties, end, offset)
         if delivered is None:
             return None
         return Draft(
             topic,
-            queue_id % state.topics[topic].write_queues,
+            queue_id % catalog_state.topics[topic].write_queues,
             body,
             delivered,
             tags_code_of(delivered),
@@ -96,11 +98,11 @@ class ParkedRecords:
         place = timer.real_place(parked.named)
         assert place is not None, "an entry was made of it"
         topic, queue_id = place
-        state = self._state
-        if state.is_of_deleted(topic, parked.record.log_offset):
+        catalog_state = self._catalog_state
+        if catalog_state.is_of_deleted(topic, parked.record.log_offset):
             return mark_draft(topic, parked.message_id, entry.due_ms, [entry.offset], now_ms)
         properties = timer.delivered(parked.named, str(entry.offset))
-        queue_id %= state.topic(topic).write_queues
+        queue_id %= catalog_state.topic(topic).write_queues
         return copy_of(parked.record, topic, queue_id, properties)
 
     def read(self, entries: Sequence[WheelEntry]) -> Iterator[tuple[WheelEntry, TimerRecord]]:
@@ -109,9 +111,9 @@ class ParkedRecords:
         for entry in entries:
             place = places.get(entry.offset)
             try:
-                record = None if place is None else self._state.store.read(*place[:2])
+                record = None if place is None else self._runtime.store.read(*place[:2])
             except Corrupt as wrong:
-                if self._state.damage.look(PASSER, entry.offset, wrong):
+                if self._runtime.damage.look(PASSER, entry.offset, wrong):
                     self.tell_bad(entry, str(wrong))
                 else:
                     self._unread.append(entry)
@@ -125,7 +127,9 @@ class ParkedRecords:
     def _places(self, offsets: list[int]) -> dict[int, QueueEntry]:
         """Where the records lie; offsets near each other are looked up together."""
         places: dict[int, QueueEntry] = {}
-        oldest = self._state.store.min_offset(TIMER_TOPIC, 0)  # below it a full disk has cost some
+        oldest = self._runtime.store.min_offset(
+            TIMER_TOPIC, 0
+        )  # below it a full disk has cost some
         offsets = sorted(offset for offset in offsets if offset >= oldest)
         at = 0
         while at < len(offsets):
@@ -133,11 +137,11 @@ class ParkedRecords:
             while end < len(offsets) and offsets[end] - offsets[end - 1] <= NEAR:
                 end += 1
             count = offsets[end - 1] + 1 - first
-            found = self._state.store.entries(TIMER_TOPIC, 0, first, count)
+            found = self._runtime.store.entries(TIMER_TOPIC, 0, first, count)
             places.update(enumerate(found, first))
             at = end
         return places
 
     def tell_bad(self, entry: WheelEntry, reason: str) -> None:
-        self._state.stats.timed["", "damaged"] += 1
-        self._state.log.error("timer.damaged", offset=entry.offset, reason=reason)
+        self._runtime.stats.timed["", "damaged"] += 1
+        self._runtime.log.error("timer.damaged", offset=entry.offset, reason=reason)

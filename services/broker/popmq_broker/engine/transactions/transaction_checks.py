@@ -15,7 +15,8 @@ import asyncio
 import json
 
 from popmq_broker.core.transactions.transaction import Half
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.core.transactions.transaction_table import HalfTable
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.transactions.transaction import Transactions
 from popmq_common.errors import BadRequest, Corrupt, DiskFull
 from popmq_internal.v1 import link_pb2 as link
@@ -32,11 +33,12 @@ BYTES_MAX = 8 << 20
 
 
 class TransactionChecks:
-    def __init__(self, state: BrokerState, transactions: Transactions) -> None:
-        self._state = state
+    def __init__(self, runtime: Runtime, halves: HalfTable, transactions: Transactions) -> None:
+        self._runtime = runtime
+        self._halves = halves
         self._transactions = transactions
-        self._saved = state.halves.changed
-        self._tended_ms = state.clock.now_ms()
+        self._saved = halves.changed
+        self._tended_ms = runtime.clock.now_ms()
 
     async def poll(self, request: link.PollChecks) -> link.PollChecksReply:
         """What is to be asked now, of these topics. Raises `BadRequest`."""
@@ -45,25 +47,26 @@ class TransactionChecks:
                 reason=f"{len(request.topics)} topics, {request.count_max} half messages; "
                 f"at most {TOPICS_MAX} and {COUNT_MAX} are allowed"
             )
-        state, reply = self._state, link.PollChecksReply()
-        now_ms, room_bytes = state.clock.now_ms(), BYTES_MAX
+        runtime = self._runtime
+        reply = link.PollChecksReply()
+        now_ms, room_bytes = runtime.clock.now_ms(), BYTES_MAX
         while len(reply.checks) < request.count_max and room_bytes > 0:
-            due = state.halves.take_due(request.topics, now_ms, 1, state.store.durable_end)
+            due = self._halves.take_due(request.topics, now_ms, 1, runtime.store.durable_end)
             if not due:
                 break
             record = self._bytes(due[0])
             if record is not None:
                 reply.checks.append(_message(due[0], record))
-                state.stats.checked[due[0].topic] += 1
+                runtime.stats.checked[due[0].topic] += 1
                 room_bytes -= len(record)
         return reply
 
     def _bytes(self, half: Half) -> bytes | None:
         """None: retention has deleted it, or it is damaged, which must not hold up the others."""
         try:
-            return self._state.store.read_bytes(half.log_offset, half.size_bytes)
+            return self._runtime.store.read_bytes(half.log_offset, half.size_bytes)
         except Corrupt as damaged:
-            self._state.log.error("transaction.damaged", topic=half.topic, reason=str(damaged))
+            self._runtime.log.error("transaction.damaged", topic=half.topic, reason=str(damaged))
             return None
 
     async def run(self) -> None:
@@ -78,52 +81,52 @@ class TransactionChecks:
 
     async def tend(self) -> None:
         """Give up what is hopeless, and move what holds old files."""
-        state = self._state
-        now_ms = state.clock.now_ms()
+        runtime, halves = self._runtime, self._halves
+        now_ms = runtime.clock.now_ms()
         if now_ms < self._tended_ms:
-            state.halves.shift(now_ms - self._tended_ms)
+            halves.shift(now_ms - self._tended_ms)
         self._tended_ms = now_ms
         try:
-            while (half := state.halves.hopeless(now_ms)) is not None:
+            while (half := halves.hopeless(now_ms)) is not None:
                 await self._transactions.give_up(half)
             for _ in range(MOVES_MAX):
-                half = state.halves.to_be_moved(self._file_start(), now_ms - self._move_ms)
+                half = halves.to_be_moved(self._file_start(), now_ms - self._move_ms)
                 if half is None:
                     break
                 self._transactions.move(half)
         except DiskFull as full:
-            state.log.warning("transactions.postponed", reason=str(full))
+            runtime.log.warning("transactions.postponed", reason=str(full))
 
     @property
     def _move_ms(self) -> int:
-        return self._state.config.half_move_ms
+        return self._runtime.config.half_move_ms
 
     def _file_start(self) -> int:
         """Where the newest file of the log begins."""
-        end, segment_bytes = self._state.store.log_end, self._state.config.segment_bytes
+        end, segment_bytes = self._runtime.store.log_end, self._runtime.config.segment_bytes
         return end - end % segment_bytes
 
     async def save(self) -> None:
         """Write how often each was asked, if that has changed."""
-        state = self._state
-        changed = state.halves.changed
+        runtime, halves = self._runtime, self._halves
+        changed = halves.changed
         if changed == self._saved:
             return
-        asked = {_key(half): [half.checks, half.due_ms] for half in state.halves if half.checks}
+        asked = {_key(half): [half.checks, half.due_ms] for half in halves if half.checks}
         try:
-            await state.store.save_config(CHECKS_FILE, json.dumps(asked))
+            await runtime.store.save_config(CHECKS_FILE, json.dumps(asked))
             self._saved = changed
         except DiskFull as full:
-            state.log.warning("transactions.postponed", reason=str(full))
+            runtime.log.warning("transactions.postponed", reason=str(full))
 
 
-def load_checks(state: BrokerState) -> None:
+def load_checks(runtime: Runtime, halves: HalfTable) -> None:
     """At start, when the half messages are known. Raises `Corrupt` naming the file."""
-    asked = state.store.load_config(CHECKS_FILE, _decode) or {}
-    for half in list(state.halves):
+    asked = runtime.store.load_config(CHECKS_FILE, _decode) or {}
+    for half in list(halves):
         checks, due_ms = asked.get(_key(half), (0, 0))
         if checks >= half.checks and checks:
-            state.halves.asked_before(half, checks, due_ms)
+            halves.asked_before(half, checks, due_ms)
 
 
 def _decode(text: str) -> dict[str, tuple[int, int]]:

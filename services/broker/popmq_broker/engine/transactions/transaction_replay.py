@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from popmq_broker.core.groups.offsets import OffsetTable, QueueKey
 from popmq_broker.core.transactions import transaction
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.core.transactions.transaction_table import HalfTable
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.transactions.transaction_checks import load_checks
 from popmq_broker.store.seek import entries_from
 from popmq_common.errors import Corrupt
@@ -26,51 +27,51 @@ class _Read(NamedTuple):
     offset: int
 
 
-def load(state: BrokerState, saved: OffsetTable) -> None:
+def load(runtime: Runtime, halves: HalfTable, saved: OffsetTable) -> None:
     """Raises `Corrupt`."""
-    half_from = _position(state, saved, HALF_TOPIC)
-    op_from = _position(state, saved, HALF_OP_TOPIC)
-    op_at = max(0, op_from - state.config.settled_transactions_max)
-    streams = (_entries(state, HALF_TOPIC, half_from), _entries(state, HALF_OP_TOPIC, op_at))
+    half_from = _position(runtime, saved, HALF_TOPIC)
+    op_from = _position(runtime, saved, HALF_OP_TOPIC)
+    op_at = max(0, op_from - runtime.config.settled_transactions_max)
+    streams = (_entries(runtime, HALF_TOPIC, half_from), _entries(runtime, HALF_OP_TOPIC, op_at))
     for read in heapq.merge(*streams):
-        record = _readable(state, read)
+        record = _readable(runtime, read)
         if record is None:
             continue
         if read.topic == HALF_OP_TOPIC:
             op_at = read.offset + 1
-            _apply(state, record)
+            _apply(halves, record)
         else:
-            _add(state, read, record, max(op_at, op_from))
-    load_checks(state)
-    if state.halves:
-        state.log.info("transactions.replayed", unsettled=len(state.halves))
+            _add(runtime, halves, read, record, max(op_at, op_from))
+    load_checks(runtime, halves)
+    if halves:
+        runtime.log.info("transactions.replayed", unsettled=len(halves))
 
 
-def _position(state: BrokerState, saved: OffsetTable, topic: str) -> int:
+def _position(runtime: Runtime, saved: OffsetTable, topic: str) -> int:
     at = max(0, saved.offsets.get(QueueKey(HALF_GROUP, topic, 0), 0))
-    return min(at, state.store.max_offset(topic, 0))
+    return min(at, runtime.store.max_offset(topic, 0))
 
 
-def _entries(state: BrokerState, topic: str, start: int) -> Iterator[_Read]:
-    for offset, entry in entries_from(state.store, topic, 0, start):
+def _entries(runtime: Runtime, topic: str, start: int) -> Iterator[_Read]:
+    for offset, entry in entries_from(runtime.store, topic, 0, start):
         yield _Read(entry.log_offset, entry.size_bytes, topic, offset)
 
 
-def _readable(state: BrokerState, read: _Read) -> Record | None:
+def _readable(runtime: Runtime, read: _Read) -> Record | None:
     """None: retention has deleted it, or it is damaged and a half message: told of, and lost.
 
     Raises `Corrupt` for an op record: without it a message could come twice.
     """
     try:
-        return state.store.read(read.log_offset, read.size_bytes)
+        return runtime.store.read(read.log_offset, read.size_bytes)
     except Corrupt as damaged:
         if read.topic != HALF_TOPIC:
             raise
-        state.log.error("transaction.damaged", reason=str(damaged))
+        runtime.log.error("transaction.damaged", reason=str(damaged))
         return None
 
 
-def _add(state: BrokerState, read: _Read, record: Record, op_offset: int) -> None:
+def _add(runtime: Runtime, halves: HalfTable, read: _Read, record: Record, op_offset: int) -> None:
     half = transaction.read_half(
         record.properties,
         offset=read.offset,
@@ -78,18 +79,18 @@ def _add(state: BrokerState, read: _Read, record: Record, op_offset: int) -> Non
         size_bytes=read.size_bytes,
         stored_ms=record.store_timestamp_ms,
         op_offset=op_offset,
-        immunity_ms=state.config.transaction_immunity_ms,
+        immunity_ms=runtime.config.transaction_immunity_ms,
     )
-    state.halves.add(half)
+    halves.add(half)
 
 
-def _apply(state: BrokerState, record: Record) -> None:
+def _apply(halves: HalfTable, record: Record) -> None:
     op = transaction.read_op(record, where=f"op topic, log offset {record.log_offset}")
     if op.moved:
         return
     for offset in op.offsets:
-        half = state.halves.at(offset)
+        half = halves.at(offset)
         if half is not None:
-            state.halves.drop(half)
+            halves.drop(half)
     if op.outcome is not None:
-        state.halves.remember(op.origin_offset, op.origin_log_offset, op.outcome)
+        halves.remember(op.origin_offset, op.origin_log_offset, op.outcome)

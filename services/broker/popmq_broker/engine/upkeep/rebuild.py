@@ -25,7 +25,10 @@ from popmq_broker.core.store.damage import Passer, Queue
 from popmq_broker.core.store.ranges import Range, Ranges
 from popmq_broker.engine.catalog.topics import Topics
 from popmq_broker.engine.journal import journal
-from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.journal.catalog_state import CatalogState
+from popmq_broker.engine.journal.consumer_state import ConsumerState
+from popmq_broker.engine.journal.lease_state import LeaseState
+from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.leases.queue_scan import message_group_of
 from popmq_broker.engine.retries.copies import consumed_topic, copy_draft
 from popmq_broker.engine.timers.timer import Timers
@@ -55,8 +58,19 @@ class RebuildProgress:
 
 
 class Rebuilds:
-    def __init__(self, state: BrokerState, topics: Topics, timers: Timers) -> None:
-        self._state = state
+    def __init__(
+        self,
+        runtime: Runtime,
+        catalog_state: CatalogState,
+        lease_state: LeaseState,
+        consumer_state: ConsumerState,
+        topics: Topics,
+        timers: Timers,
+    ) -> None:
+        self._runtime = runtime
+        self._catalog_state = catalog_state
+        self._lease_state = lease_state
+        self._consumer_state = consumer_state
         self._topics = topics
         self._timers = timers
         self._progress = RebuildProgress()
@@ -69,7 +83,7 @@ class Rebuilds:
         if request.begin and not (progress.running and progress.queue == queue):
             if progress.running:
                 raise RebuildRunning(topic=progress.queue[0], queue_id=progress.queue[1])
-            if not self._state.store.has_queue(*queue):
+            if not self._runtime.store.has_queue(*queue):
                 raise BadRequest(reason=f"topic {queue[0]} has no queue {queue[1]} here")
             progress = self._progress = RebuildProgress(queue, running=True)
             self._task = asyncio.create_task(self._rebuild(progress))
@@ -91,7 +105,7 @@ class Rebuilds:
 
     async def mend_known(self) -> None:
         """What was damaged and can be read now is delivered."""
-        table = self._state.damage.table
+        table = self._runtime.damage.table
         for queue in {*table.places, *(passer.queue for passer in table.passed)}:
             async with self._turn:
                 ranges = list(table.places.get(queue, ()))
@@ -100,7 +114,7 @@ class Rebuilds:
                 await self._settle(RebuildProgress(queue), Ranges(ranges))
 
     async def _rebuild(self, progress: RebuildProgress) -> None:
-        log, (topic, queue_id) = self._state.log, progress.queue
+        log, (topic, queue_id) = self._runtime.log, progress.queue
         try:
             async with self._turn:
                 await self._repair(progress)
@@ -123,7 +137,7 @@ class Rebuilds:
 
     async def _repair(self, progress: RebuildProgress) -> None:
         """Raises `DiskFull`."""
-        store, queue = self._state.store, progress.queue
+        store, queue = self._runtime.store, progress.queue
         first, end = store.min_offset(*queue), store.max_offset(*queue)
         log_end = store.visible_end
         damaged = Ranges()
@@ -142,57 +156,58 @@ class Rebuilds:
                     progress.repaired += 1
         if progress.repaired and not await store.checkpoint():
             raise DiskFull(path=store.data_dir)
-        known = self._state.damage.table.places.get(queue, Ranges())
+        known = self._runtime.damage.table.places.get(queue, Ranges())
         await self._settle(progress, Ranges([*damaged, *known]))
 
     async def _settle(self, progress: RebuildProgress, damaged: Ranges) -> None:
         """What of these can be read is no damage any more, and belongs to who had gone over it."""
-        state, queue = self._state, progress.queue
+        runtime = self._runtime
+        queue = progress.queue
         readable = Ranges()
         for run in damaged:
             for offset in range(*run):
                 if offset % BATCH_MAX == 0:
                     await asyncio.sleep(0)
-                if state.store.repair.record(queue, offset) is not None:
+                if runtime.store.repair.record(queue, offset) is not None:
                     readable.add(offset, offset + 1)
                 else:
                     progress.unreadable.add(offset, offset + 1)
         wrong = Corrupt(path="/".join(map(str, queue)), offset="?", reason="its record is damaged")
         for run in progress.unreadable:
-            state.damage.tell(queue, run.start, run.end, wrong)
-        for passer in state.damage.table.passers(queue):
+            runtime.damage.tell(queue, run.start, run.end, wrong)
+        for passer in runtime.damage.table.passers(queue):
             if not passer.pulls:
                 for run in readable:
                     await self._deliver(progress, passer, run)
         for run in readable:
-            state.damage.mended(queue, *run)
-        await state.damage.saved()
+            runtime.damage.mended(queue, *run)
+        await runtime.damage.saved()
 
     async def _deliver(self, progress: RebuildProgress, passer: Passer, run: Range) -> None:
         """What of `run` the group has gone over; then its note is no more."""
-        state = self._state
+        runtime = self._runtime
         for start in range(run.start, run.end, BATCH_MAX):
             end = min(start + BATCH_MAX, run.end)
-            passed = state.damage.table.passed.get(passer, Ranges())
+            passed = runtime.damage.table.passed.get(passer, Ranges())
             offsets = [offset for part in passed.within(start, end) for offset in range(*part)]
             drafts: list[Draft] = []
             for offset in offsets:
-                record = state.store.repair.record(passer.queue, offset)
+                record = runtime.store.repair.record(passer.queue, offset)
                 if record is not None:
                     drafts += self._drafts(passer, record)
                     progress.delivered += 1
             if drafts:
-                places = state.store.append(drafts, state.clock.now_ms(), system=True)
+                places = runtime.store.append(drafts, runtime.clock.now_ms(), system=True)
                 self._timers.on_appended(drafts, places)
-                await state.store.durable(state.store.log_end)
-            state.damage.settled(passer, start, end)
-            await state.damage.saved()
+                await runtime.store.durable(runtime.store.log_end)
+            runtime.damage.settled(passer, start, end)
+            await runtime.damage.saved()
 
     def _drafts(self, passer: Passer, record: Record) -> list[Draft]:
         if passer.group == WHEEL_GROUP:
             return self._of_timers(record)
-        queue = self._state.group_queue(passer.key)
-        group = self._state.groups.get(passer.group)
+        queue = self._lease_state.group_queue(passer.key)
+        group = self._catalog_state.groups.get(passer.group)
         offset = record.queue_offset
         if queue is None or group is None or offset >= queue.position or offset in queue.leases:
             return []  # it comes, or came, in its turn
@@ -205,24 +220,25 @@ class Rebuilds:
 
     def _is_wanted(self, passer: Passer, record: Record) -> bool:
         """By the group's last filter; a retry topic is read through it, dead letters are not."""
-        last = self._state.receives.of(passer.group, passer.topic)
+        last = self._consumer_state.receives.of(passer.group, passer.topic)
         return last is None or last.wanted is None or last.wanted.matches(record.properties)
 
     def _put_in_order(self, queue: GroupQueueState, fifo_queue: FifoQueue, record: Record) -> None:
         """Nothing is committed behind it: a restart would find it there too."""
-        entry = self._state.store.repair.entry(queue.key[1:], record.queue_offset)
+        entry = self._runtime.store.repair.entry(queue.key[1:], record.queue_offset)
         if entry is not None and record.queue_offset not in fifo_queue.entries:
             name = message_group_of(record)
             fifo_queue.found(
                 FifoEntry(record.queue_offset, name, entry.log_offset, entry.size_bytes)
             )
-            self._state.wake_for_fifo(queue)
+            self._lease_state.wake_for_fifo(queue)
 
     def _copy(self, queue: GroupQueueState, record: Record) -> list[Draft]:
         """As of a lease that was given and ran out: its checkpoint, the copy, and the ack record
         that ends it."""
-        state, key, now_ms = self._state, queue.key, self._state.clock.now_ms()
-        group, offset = state.groups[key.group], record.queue_offset
+        runtime = self._runtime
+        key, now_ms = queue.key, self._runtime.clock.now_ms()
+        group, offset = self._catalog_state.groups[key.group], record.queue_offset
         topic = consumed_topic(key)
         grant = Grant(offset, now_ms, 0, 0, 0, 1)
         if queue.fifo_queue is not None:
@@ -239,13 +255,13 @@ class Rebuilds:
                 counted=False,
             )
         self._topics.ensure_system_copy_target(copy.topic)
-        counts = state.stats.dead if copy.dead else state.stats.revived
+        counts = runtime.stats.dead if copy.dead else runtime.stats.revived
         counts[topic, group.name] += 1
-        checkpoint = journal.grant_record(state, key, grant, (offset,))
+        checkpoint = journal.grant_record(runtime, key, grant, (offset,))
         return [
-            journal.checkpoint(state, checkpoint, 0, now_ms),
+            journal.checkpoint(runtime, checkpoint, 0, now_ms),
             copy_draft(record, copy),
-            journal.ack(state, key, grant, (offset,), now_ms=now_ms, expired=True),
+            journal.ack(runtime, key, grant, (offset,), now_ms=now_ms, expired=True),
         ]
 
     def _of_timers(self, record: Record) -> list[Draft]:
@@ -256,7 +272,7 @@ class Rebuilds:
         if found is None:
             return []
         draft, due_ms = found
-        now_ms = self._state.clock.now_ms()
+        now_ms = self._runtime.clock.now_ms()
         if due_ms > now_ms:
             later = {**names.decode(draft.properties), names.DELIVER_MS: str(due_ms)}
             draft = self._timers.park(draft._replace(properties=names.encode(later)), now_ms)

@@ -51,11 +51,16 @@ def put_group(driver: EngineDriver, name: str, attempts: int = 3, *, create: boo
 
 def held(driver: EngineDriver) -> tuple[object, ...]:
     state = driver.broker.state
-    return dict(state.topics), dict(state.groups), dict(state.floors), state.perm
+    return (
+        dict(state.catalog_state.topics),
+        dict(state.catalog_state.groups),
+        dict(state.catalog_state.floors),
+        state.catalog_state.perm,
+    )
 
 
 def queues_of(driver: EngineDriver, name: str) -> tuple[int, int]:
-    topic = driver.broker.state.topics[name]
+    topic = driver.broker.state.catalog_state.topics[name]
     return topic.write_queues, topic.read_queues
 
 
@@ -116,7 +121,7 @@ def test_only_users_topics_count_for_their_limit(tmp_path: Path) -> None:
         driver.pop(invisible_ms=1_000)
         driver.advance(1_000 + number * 60_000)
     state = driver.broker.state
-    assert {retry_topic(GROUP, TOPIC), CATALOG_TOPIC} <= state.topics.keys()
+    assert {retry_topic(GROUP, TOPIC), CATALOG_TOPIC} <= state.catalog_state.topics.keys()
     assert [refused(driver, name) for name in ("a", "b", "c")] == [False, False, True]
     assert not refused(driver, "a")
     driver.call(delete_topic=link.DeleteTopic(topic="a"))
@@ -132,7 +137,7 @@ def test_only_users_topics_count_for_their_limit(tmp_path: Path) -> None:
 
 def test_inner_topics_have_a_limit_too(tmp_path: Path) -> None:
     driver = EngineDriver(tmp_path, inner_topics_max=4)
-    room = 4 - len(driver.broker.state.topics)
+    room = 4 - len(driver.broker.state.catalog_state.topics)
 
     async def make(topic: str) -> None:
         driver.broker.topics.ensure_system_copy_target(retry_topic("g", topic))
@@ -165,7 +170,7 @@ def _text(path: Path) -> str:
 def test_a_change_while_the_files_are_written_is_not_lost(
     driver: EngineDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = driver.broker.state.store
+    store = driver.broker.state.runtime.store
     save_config, go_on = store.save_config, asyncio.Event()
 
     async def slow(name: str, text: str) -> None:
@@ -191,9 +196,9 @@ def test_a_change_while_the_files_are_written_is_not_lost(
 
 
 def test_changes_that_are_in_the_log_alone_keep_its_files(driver: EngineDriver) -> None:
-    needed = driver.broker.state.retention_holds["catalog"]
+    needed = driver.broker.state.runtime.retention_holds["catalog"]
     assert needed() is None
-    log_end = driver.broker.state.store.log_end
+    log_end = driver.broker.state.runtime.store.log_end
     put_topic(driver, "new")
     put_topic(driver, "newer")
     assert needed() == log_end
@@ -228,14 +233,14 @@ def test_a_log_that_lost_its_end_takes_new_changes(tmp_path: Path) -> None:
     driver.make(queues=2)
     driver.run(driver.broker.catalog.save())
     state = driver.broker.state
-    state.store.durable = _at_once  # type: ignore[method-assign]
+    state.runtime.store.durable = _at_once  # type: ignore[method-assign]
     put_topic(driver, "lost")
     driver.run(driver.broker.catalog.save())
     driver.crash(RANDOM)
     put_topic(driver, "new")
-    driver.run(driver.broker.state.store.checkpoint())
+    driver.run(driver.broker.state.runtime.store.checkpoint())
     driver.crash(RANDOM)
-    assert "new" in driver.broker.state.topics
+    assert "new" in driver.broker.state.catalog_state.topics
     driver.close()
 
 
@@ -252,7 +257,7 @@ def test_create_does_not_change_what_exists(driver: EngineDriver) -> None:
     put_group(driver, "new", 5, create=True)
     with pytest.raises(GroupExists, match="popmq group set new"):
         put_group(driver, "new", 16, create=True)
-    assert driver.broker.state.groups["new"].max_attempts == 5
+    assert driver.broker.state.catalog_state.groups["new"].max_attempts == 5
 
 
 def test_fewer_queues_are_read_until_they_are_empty(driver: EngineDriver) -> None:
@@ -274,12 +279,12 @@ def test_queues_that_hold_nothing_any_more_are_no_longer_read(driver: EngineDriv
     put_topic(driver, TOPIC, 1)
     for i in range(4):  # a file of the log each
         driver.call(**send_body(f"{i}" * 2_500, queue_id=0))
-    driver.clock.advance(driver.broker.state.config.retention_ms + 1)
+    driver.clock.advance(driver.broker.state.runtime.config.retention_ms + 1)
     driver.run(driver.broker.offsets.write())
     driver.retain()
-    assert driver.broker.state.min_offset(TOPIC, 2) == 1
+    assert driver.broker.state.catalog_state.min_offset(TOPIC, 2) == 1
     assert queues_of(driver, TOPIC) == (1, 1)
-    assert not driver.broker.state.topics[TOPIC].drains
+    assert not driver.broker.state.catalog_state.topics[TOPIC].drains
 
 
 def test_more_queues_again_end_the_draining(driver: EngineDriver) -> None:
@@ -293,5 +298,5 @@ def test_more_queues_again_end_the_draining(driver: EngineDriver) -> None:
 
 
 def test_the_catalog_is_a_topic_that_clients_cannot_use(driver: EngineDriver) -> None:
-    assert CATALOG_TOPIC in driver.broker.state.topics
-    assert driver.broker.state.store.max_offset(CATALOG_TOPIC, 0) > 0
+    assert CATALOG_TOPIC in driver.broker.state.catalog_state.topics
+    assert driver.broker.state.runtime.store.max_offset(CATALOG_TOPIC, 0) > 0

@@ -34,7 +34,7 @@ def test_it_tells_of_itself_until_it_is_accepted(driver: EngineDriver) -> None:
         assert replaced(driver) == [NAME]
         driver.restart()
     driver.broker.peers.remembered_as("another")
-    accept(driver, driver.broker.state.identity)
+    accept(driver, driver.broker.state.catalog_state.identity)
     assert replaced(driver) == []
     driver.restart()
     driver.broker.peers.remembered_as("another")
@@ -45,7 +45,7 @@ def test_what_is_accepted_is_this_directory_and_no_other(driver: EngineDriver) -
     driver.broker.peers.remembered_as("another")
     accept(driver, "another")
     assert replaced(driver) == [NAME]
-    accept(driver, driver.broker.state.identity)
+    accept(driver, driver.broker.state.catalog_state.identity)
     driver.wipe()
     driver.broker.peers.remembered_as("another")
     assert replaced(driver) == [NAME]
@@ -55,6 +55,6 @@ def test_what_its_peers_are_told_of_each_other_changes_nothing_of_it(
     driver: EngineDriver,
 ) -> None:
     driver.broker.peers.remembered_as("another")
-    told = [link.Peer(name=NAME, identity=driver.broker.state.identity)]
+    told = [link.Peer(name=NAME, identity=driver.broker.state.catalog_state.identity)]
     reply = driver.call(peers=link.Peers(peers=[*told, link.Peer(name="b", identity="x")]))
     assert list(reply.peers.replaced) == [NAME]

@@ -24,7 +24,11 @@ def set_permission(driver: EngineDriver, perm: int) -> None:
 
 
 def perm_told(driver: EngineDriver) -> int:
-    (topic,) = [one for one in Announced(driver.broker.state).everything() if one.name == TOPIC]
+    (topic,) = [
+        one
+        for one in Announced(driver.broker.state.catalog_state).everything()
+        if one.name == TOPIC
+    ]
     return topic.perm
 
 
@@ -32,7 +36,7 @@ def test_read_only_refuses_sends_and_still_gives_and_can_be_taken_back(
     driver: EngineDriver,
 ) -> None:
     driver.send("before")
-    versions = driver.broker.state.topic_versions
+    versions = driver.broker.state.catalog_state.topic_versions
     before = versions.current
     set_permission(driver, READ)
     assert versions.current > before, "nameservers are told by its version"
@@ -72,5 +76,9 @@ def test_where_message_groups_are_is_kept_with_the_topic(driver: EngineDriver) -
     )
     driver.call(put_topic=link.PutTopic(topic=topic))
     driver.restart()
-    (found,) = [one for one in Announced(driver.broker.state).everything() if one.name == "ordered"]
+    (found,) = [
+        one
+        for one in Announced(driver.broker.state.catalog_state).everything()
+        if one.name == "ordered"
+    ]
     assert found.order_conf == "broker-a:2;broker-b:2"

@@ -84,7 +84,7 @@ def test_the_watermarks_are_of_one_moment(driver: EngineDriver) -> None:
     table = offsets.decode(marks["offsets"], where="test")
     assert table.offsets[QueueKey(GROUP, TOPIC, 0)] == 1
     assert table.log_end == marks["logEnd"]
-    assert marks["logEnd"] < driver.broker.state.store.log_end
+    assert marks["logEnd"] < driver.broker.state.runtime.store.log_end
     assert (marks["broker"], marks["cluster"]) == ("broker-a", "PopMQ")
     driver.close()
 

@@ -43,7 +43,7 @@ def test_more_rows_than_are_told_are_counted(
 ) -> None:
     monkeypatch.setattr("popmq_broker.engine.inspect.figures.ROWS_MAX", 2)
     for i in range(5):
-        driver.broker.state.stats.sent[f"t{i}"] = i
+        driver.broker.state.runtime.stats.sent[f"t{i}"] = i
     found = figures(driver)
     assert [one.topic for one in found.topics] == ["t4", "t3"]
     assert found.topics_left_out == 3

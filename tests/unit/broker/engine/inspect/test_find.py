@@ -83,7 +83,7 @@ def test_times_are_exact_to_the_millisecond(driver: EngineDriver) -> None:
 
 def test_half_messages_are_not_shown(driver: EngineDriver) -> None:
     async def append() -> None:
-        store = driver.broker.state.store
+        store = driver.broker.state.runtime.store
         whole = Draft(TOPIC, 0, b"x", b"KEYS\x01k\x02", 0, 0, 0, 1, hosts.LOCAL)
         flags = (0, int(SysFlag.PREPARED), int(SysFlag.ROLLBACK))
         drafts = [whole._replace(sys_flag=flag) for flag in flags]
@@ -217,6 +217,6 @@ class TestSeveralBrokers:
     def test_half_an_answer_is_none(self, drivers: list[EngineDriver]) -> None:
         """One broker cannot search: what the other finds would look like all there is."""
         put(drivers[0], "a")
-        drivers[1].broker.state.store.index = None
+        drivers[1].broker.state.runtime.store.index = None
         with pytest.raises(PopMQError, match="writes no index"):
             self.find(ProxyDriver(*drivers))

@@ -8,7 +8,7 @@ from harness.names import GROUP, TOPIC
 
 from popmq_broker.core.filters.filter import parse_tags
 from popmq_broker.core.polls.receives import LastReceive, LastReceives
-from popmq_broker.engine.inspect.inspection import foreign_owner
+from popmq_broker.store.files.ownership import foreign_owner
 from popmq_internal.v1 import link_pb2 as link
 
 
@@ -78,7 +78,7 @@ def test_what_retention_has_deleted_is_not_told_as_skipped(driver: EngineDriver)
     driver.send("a" * 1_000)
     start_last(driver)
     driver.clock.advance(60_000)
-    while driver.broker.state.store.log_start == 0:
+    while driver.broker.state.runtime.store.log_start == 0:
         driver.send("b" * 1_000)
         driver.clock.advance(100 * 3_600_000)
         driver.retain()

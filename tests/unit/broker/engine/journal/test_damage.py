@@ -12,7 +12,7 @@ from harness.damaging import damage_entry, damage_log, entry
 from harness.names import GROUP, TOPIC
 from structlog.testing import capture_logs
 
-from popmq_broker import store_tools
+from popmq_broker import rebuild
 from popmq_broker.core.store.queue_entry import QueueEntry, encode
 from popmq_broker.metrics import BrokerCollector
 from popmq_common.records.record import decode
@@ -71,7 +71,7 @@ def wreck(driver: EngineDriver, kind: str, offset: int) -> None:
         "before the log": encode(QueueEntry(LogOffset(-5), 100, own.tags_code)),
         "inside a record": encode(own._replace(log_offset=LogOffset(own.log_offset + 1))),
     }[kind]
-    driver.broker.state.store._queues.check = None
+    driver.broker.state.runtime.store._queues.check = None
     damage_entry(driver.data_dir, TOPIC, 0, offset, data)
 
 
@@ -121,7 +121,7 @@ def test_one_damaged_queue_of_four_holds_up_none(driver: EngineDriver, *, fifo: 
     for i in range(COUNT):
         driver.call(**send_body(f"m{i}", message_group=f"g{i}", queue_id=i % 4))
     driver.restart()
-    driver.broker.state.store._queues.check = None
+    driver.broker.state.runtime.store._queues.check = None
     for offset in (0, 7, 8):
         damage_entry(driver.data_dir, TOPIC, 1, offset)
     driver.restart()
@@ -184,8 +184,8 @@ def test_no_crash_loses_what_was_passed(wrecked: EngineDriver) -> None:
 def test_a_rebuild_of_a_stopped_broker_counts_too(wrecked: EngineDriver) -> None:
     drained(wrecked)
     wrecked.run(wrecked.broker.close())
-    config = wrecked.broker.state.config
-    wrecked.run(store_tools.rebuild(config, offsets=False))
+    config = wrecked.broker.state.runtime.config
+    wrecked.run(rebuild.rebuild(config, offsets=False))
     wrecked.broker = wrecked._open()
     wrecked.run(wrecked.broker.rebuilds.mend_known())
     assert sorted(drained(wrecked)) == sorted(names(LOST))

@@ -25,9 +25,9 @@ def test_each_record_tells_when_it_was_written(driver: EngineDriver) -> None:
     times.append(driver.clock.now_ms())
     state = driver.broker.state
     told = set()
-    for queue in range(state.config.revive_queues):
-        for entry in state.store.entries(state.revive_topic, queue, 0, 100):
-            record = state.store.read(entry.log_offset, entry.size_bytes)
+    for queue in range(state.runtime.config.revive_queues):
+        for entry in state.runtime.store.entries(state.runtime.revive_topic, queue, 0, 100):
+            record = state.runtime.store.read(entry.log_offset, entry.size_bytes)
             assert record is not None
             told.add(int(properties.decode(record.properties)["TIMER_DELIVER_MS"]))
     assert sorted(told) == times

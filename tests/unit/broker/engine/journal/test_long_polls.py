@@ -8,13 +8,13 @@ import pytest
 
 from popmq_broker.core.filters.filter import parse_tags
 from popmq_broker.core.store.queue_entry import tags_code
-from popmq_broker.engine.journal.long_polls import LongPolls, PollDeadline, PollKey
+from popmq_broker.engine.journal.long_polls import GroupTopic, PollDeadline, WaitingPolls
 from popmq_common.errors import TooManyRequests
 
-KEY = PollKey("g", "t")
+KEY = GroupTopic("g", "t")
 
 
-async def polls(long_polls: LongPolls, *expressions: str) -> "list[asyncio.Task[bool]]":
+async def polls(long_polls: WaitingPolls, *expressions: str) -> "list[asyncio.Task[bool]]":
     tasks = [
         asyncio.create_task(long_polls.wait(KEY, parse_tags(expression), 5))
         for expression in expressions
@@ -33,7 +33,7 @@ async def settle() -> None:
 
 
 async def test_one_arrival_wakes_the_oldest_poll_alone() -> None:
-    long_polls = LongPolls(10)
+    long_polls = WaitingPolls(10)
     tasks = await polls(long_polls, "*", "*")
     long_polls.arrived("t", [0])
     await settle()
@@ -45,7 +45,7 @@ async def test_one_arrival_wakes_the_oldest_poll_alone() -> None:
 
 
 async def test_a_poll_whose_filter_does_not_match_is_passed_over() -> None:
-    long_polls = LongPolls(10)
+    long_polls = WaitingPolls(10)
     tasks = await polls(long_polls, "A", "B")
     long_polls.arrived("t", [tags_code("B")])
     await settle()
@@ -55,7 +55,7 @@ async def test_a_poll_whose_filter_does_not_match_is_passed_over() -> None:
 
 
 async def test_an_arrival_in_the_retry_topic_wakes_its_group() -> None:
-    long_polls = LongPolls(10)
+    long_polls = WaitingPolls(10)
     tasks = await polls(long_polls, "*")
     long_polls.arrived("%RETRY%other_t", [0])
     await settle()
@@ -65,14 +65,14 @@ async def test_an_arrival_in_the_retry_topic_wakes_its_group() -> None:
 
 
 async def test_a_poll_ends_when_its_time_is_over_and_leaves_nothing() -> None:
-    long_polls = LongPolls(10)
+    long_polls = WaitingPolls(10)
     assert not await long_polls.wait(KEY, None, 0.01)
     assert long_polls.count == 0
     long_polls.arrived("t", [0])  # nobody is there
 
 
 async def test_the_bound_is_a_typed_refusal() -> None:
-    long_polls = LongPolls(1)
+    long_polls = WaitingPolls(1)
     (task,) = await polls(long_polls, "*")
     with pytest.raises(TooManyRequests, match="waiting polls"):
         await long_polls.wait(KEY, None, 1)
@@ -82,7 +82,7 @@ async def test_the_bound_is_a_typed_refusal() -> None:
 
 
 async def test_in_a_steady_stream_arrivals_gather_and_share_a_poll() -> None:
-    long_polls = LongPolls(10, gap_ms=300)
+    long_polls = WaitingPolls(10, gap_ms=300)
     tasks = await polls(long_polls, "*", "*", "*")
     long_polls.arrived("t", [0])
     long_polls.arrived("t", [0])
@@ -96,7 +96,7 @@ async def test_in_a_steady_stream_arrivals_gather_and_share_a_poll() -> None:
 
 
 async def test_a_stream_goes_on_gathering_and_ends_with_the_gap_that_brought_none() -> None:
-    long_polls = LongPolls(10, gap_ms=100, gap_ms_max=60_000)
+    long_polls = WaitingPolls(10, gap_ms=100, gap_ms_max=60_000)
     tasks = await polls(long_polls, "*", "*")
     for _ in range(3):
         long_polls.arrived("t", [0])
@@ -109,7 +109,7 @@ async def test_a_stream_goes_on_gathering_and_ends_with_the_gap_that_brought_non
 
 
 async def test_a_stream_that_does_not_end_waits_no_longer_than_told() -> None:
-    long_polls = LongPolls(10, gap_ms=10, gap_ms_max=30)
+    long_polls = WaitingPolls(10, gap_ms=10, gap_ms_max=30)
     tasks = await polls(long_polls, "*", "*")
     began = time.perf_counter()
     long_polls.arrived("t", [0])
@@ -122,7 +122,7 @@ async def test_a_stream_that_does_not_end_waits_no_longer_than_told() -> None:
 
 
 async def test_as_many_as_a_receive_takes_wait_for_no_further_gap() -> None:
-    long_polls = LongPolls(10, gap_ms=10, gap_ms_max=60_000)
+    long_polls = WaitingPolls(10, gap_ms=10, gap_ms_max=60_000)
     tasks = await polls(long_polls, "*", "*")
     long_polls.arrived("t", [0])
     long_polls.arrived("t", [0] * 32)
@@ -131,7 +131,7 @@ async def test_as_many_as_a_receive_takes_wait_for_no_further_gap() -> None:
 
 async def test_what_is_left_behind_is_not_kept_from_the_next_poll() -> None:
     """A consumer that lags is as fast as it asks: it does not wait for arrivals to gather."""
-    long_polls = LongPolls(10, gap_ms=60_000)
+    long_polls = WaitingPolls(10, gap_ms=60_000)
     (task,) = await polls(long_polls, "*")
     long_polls.arrived("t", [0])
     assert await task
@@ -141,14 +141,14 @@ async def test_what_is_left_behind_is_not_kept_from_the_next_poll() -> None:
 
 
 async def test_an_arrival_that_nobody_awaits_opens_no_gap() -> None:
-    long_polls = LongPolls(10, gap_ms=60_000)
+    long_polls = WaitingPolls(10, gap_ms=60_000)
     long_polls.arrived("t", [0])
     assert not long_polls.lingers(KEY)
 
 
 async def test_a_poll_that_comes_while_arrivals_gather_is_woken_at_the_end_of_the_gap() -> None:
     """Also when nothing more arrived: it has not looked yet, and something may have been left."""
-    long_polls = LongPolls(10, gap_ms=10)
+    long_polls = WaitingPolls(10, gap_ms=10)
     (first,) = await polls(long_polls, "*")
     long_polls.arrived("t", [0])
     assert await first
@@ -157,7 +157,7 @@ async def test_a_poll_that_comes_while_arrivals_gather_is_woken_at_the_end_of_th
 
 
 async def test_a_gathered_arrival_still_looks_at_filters() -> None:
-    long_polls = LongPolls(10, gap_ms=5)
+    long_polls = WaitingPolls(10, gap_ms=5)
     tasks = await polls(long_polls, "*", "B")
     long_polls.arrived("t", [0])
     long_polls.arrived("t", [tags_code("A")])
@@ -167,7 +167,7 @@ async def test_a_gathered_arrival_still_looks_at_filters() -> None:
 
 
 async def test_a_poll_woken_in_the_moment_its_time_is_over_looks_once_more() -> None:
-    long_polls = LongPolls(10)
+    long_polls = WaitingPolls(10)
     poll = asyncio.create_task(long_polls.wait(KEY, None, 0.01))
     await asyncio.sleep(0)
     asyncio.get_running_loop().call_later(0.005, long_polls.arrived, "t", [0])
@@ -177,7 +177,7 @@ async def test_a_poll_woken_in_the_moment_its_time_is_over_looks_once_more() -> 
 
 
 async def test_a_woken_poll_that_is_cancelled_hands_its_wake_on() -> None:
-    long_polls = LongPolls(10)
+    long_polls = WaitingPolls(10)
     tasks = await polls(long_polls, "*", "*")
     long_polls.arrived("t", [0])
     tasks[0].cancel()
@@ -186,7 +186,7 @@ async def test_a_woken_poll_that_is_cancelled_hands_its_wake_on() -> None:
 
 
 async def test_a_poll_that_was_woken_for_nothing_keeps_its_place() -> None:
-    long_polls = LongPolls(10)
+    long_polls = WaitingPolls(10)
     tasks = await polls(long_polls, "*", "*")
     long_polls.wake_next(KEY)
     assert await tasks[0]
@@ -199,11 +199,11 @@ async def test_a_poll_that_was_woken_for_nothing_keeps_its_place() -> None:
 
 
 async def test_a_group_may_not_take_all_the_places() -> None:
-    long_polls = LongPolls(10, group_count_max=2)
+    long_polls = WaitingPolls(10, group_count_max=2)
     tasks = await polls(long_polls, "*", "*")
     with pytest.raises(TooManyRequests, match="waiting polls of group g"):
-        await long_polls.wait(PollKey("g", "another"), None, 1)
-    other = asyncio.create_task(long_polls.wait(PollKey("h", "t"), None, 5))
+        await long_polls.wait(GroupTopic("g", "another"), None, 1)
+    other = asyncio.create_task(long_polls.wait(GroupTopic("h", "t"), None, 5))
     await asyncio.sleep(0)
     long_polls.wake_all("t")
     assert await asyncio.gather(*tasks, other) == [True, True, True]
@@ -212,7 +212,7 @@ async def test_a_group_may_not_take_all_the_places() -> None:
 
 async def test_trap30_ten_thousand_polls_and_the_one_that_wants_the_message_is_woken() -> None:
     """At once, whoever came before it: no scan of the others, no wake that finds nothing."""
-    long_polls = LongPolls(20_000)
+    long_polls = WaitingPolls(20_000)
     tasks = await polls(long_polls, *(f"tag-{i}" for i in range(10_000)))
     began = time.perf_counter()
     for i in reversed(range(10_000)):
@@ -227,8 +227,8 @@ async def test_trap30_ten_thousand_polls_and_the_one_that_wants_the_message_is_w
 
 
 async def test_t30_ten_thousand_short_lived_groups_leave_nothing() -> None:
-    long_polls = LongPolls(20_000, gap_ms=1)
-    keys = [PollKey(f"g{i}", f"t{i % 100}") for i in range(10_000)]
+    long_polls = WaitingPolls(20_000, gap_ms=1)
+    keys = [GroupTopic(f"g{i}", f"t{i % 100}") for i in range(10_000)]
     tasks = [asyncio.create_task(long_polls.wait(key, None, 5)) for key in keys]
     await asyncio.sleep(0)
     for i in range(0, 100, 2):
@@ -241,7 +241,7 @@ async def test_t30_ten_thousand_short_lived_groups_leave_nothing() -> None:
 
 
 async def test_a_poll_that_waits_here_goes_before_a_watch_for_polls_elsewhere() -> None:
-    long_polls = LongPolls(10)
+    long_polls = WaitingPolls(10)
     watch = asyncio.create_task(long_polls.watch(KEY, None))
     await asyncio.sleep(0)
     (poll,) = await polls(long_polls, "*")
@@ -255,7 +255,7 @@ async def test_a_poll_that_waits_here_goes_before_a_watch_for_polls_elsewhere() 
 
 
 async def test_a_watch_is_told_what_no_poll_here_wants() -> None:
-    long_polls = LongPolls(10)
+    long_polls = WaitingPolls(10)
     (poll,) = await polls(long_polls, "A")
     watch = asyncio.create_task(long_polls.watch(KEY, parse_tags("B")))
     await asyncio.sleep(0)
@@ -266,7 +266,7 @@ async def test_a_watch_is_told_what_no_poll_here_wants() -> None:
 
 
 async def test_a_watch_that_is_given_up_when_it_is_told_tells_the_next() -> None:
-    long_polls = LongPolls(10)
+    long_polls = WaitingPolls(10)
     watches = [asyncio.create_task(long_polls.watch(KEY, None)) for _ in range(2)]
     await asyncio.sleep(0)
     long_polls.arrived("t", [0])
@@ -277,7 +277,7 @@ async def test_a_watch_that_is_given_up_when_it_is_told_tells_the_next() -> None
 
 
 async def test_what_ends_polls_ends_watches_too() -> None:
-    long_polls = LongPolls(10)
+    long_polls = WaitingPolls(10)
     for end in (partial(long_polls.wake_all, "t"), partial(long_polls.wake_group, "g")):
         watch = asyncio.create_task(long_polls.watch(KEY, parse_tags("A")))
         await asyncio.sleep(0)
@@ -287,7 +287,7 @@ async def test_what_ends_polls_ends_watches_too() -> None:
 
 
 async def test_watches_have_a_bound() -> None:
-    long_polls = LongPolls(1)
+    long_polls = WaitingPolls(1)
     watch = asyncio.create_task(long_polls.watch(KEY, None))
     await asyncio.sleep(0)
     with pytest.raises(TooManyRequests):
@@ -300,7 +300,7 @@ async def test_watches_have_a_bound() -> None:
 @pytest.mark.parametrize("waits", [True, False])
 async def test_a_poll_that_is_cut_short_looks_once_more(*, waits: bool) -> None:
     """Now, or when it would begin to wait."""
-    long_polls = LongPolls(10)
+    long_polls = WaitingPolls(10)
     deadline = PollDeadline(asyncio.get_running_loop().time() + 60)
     task = asyncio.create_task(long_polls.wait(KEY, None, 60, deadline=deadline))
     if waits:

@@ -39,12 +39,12 @@ def journal(broker: Broker) -> list[ck.Checkpoint | ck.AckRecord]:
     state = broker.state
     entries = [
         entry
-        for i in range(state.config.revive_queues)
-        for entry in state.store.entries(state.revive_topic, i, 0, 10_000)
+        for i in range(state.runtime.config.revive_queues)
+        for entry in state.runtime.store.entries(state.runtime.revive_topic, i, 0, 10_000)
     ]
     found: list[ck.Checkpoint | ck.AckRecord] = []
     for entry in sorted(entries, key=lambda entry: entry.log_offset):
-        record = state.store.read(entry.log_offset, entry.size_bytes)
+        record = state.runtime.store.read(entry.log_offset, entry.size_bytes)
         assert record is not None
         if f"TAGS\x01{ck.CHECKPOINT_TAG}\x02".encode() in record.properties:
             found.append(ck.decode_checkpoint(record.body, where="test"))
@@ -69,7 +69,7 @@ def fill_disk(driver: EngineDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(batch: Any) -> None:
         raise DiskFull(path=driver.data_dir)
 
-    monkeypatch.setattr(driver.broker.state.store._commit_log, "append", refuse)
+    monkeypatch.setattr(driver.broker.state.runtime.store._commit_log, "append", refuse)
 
 
 def test_what_is_acked_in_time_is_never_written(driver: EngineDriver) -> None:
@@ -128,15 +128,15 @@ def test_the_durable_default_never_reads_back_what_was_acked_in_time(
     driver = EngineDriver(tmp_path)
     driver.make(queues=1)
     read: list[int] = []
-    entries = type(driver.broker.state.store).entries
+    entries = type(driver.broker.state.runtime.store).entries
 
     def watched(store: Any, topic: str, queue_id: int, start: int, count: int) -> Any:
         found = entries(store, topic, queue_id, start, count)
-        if topic == driver.broker.state.revive_topic:
+        if topic == driver.broker.state.runtime.revive_topic:
             read.append(len(found))
         return found
 
-    monkeypatch.setattr(type(driver.broker.state.store), "entries", watched)
+    monkeypatch.setattr(type(driver.broker.state.runtime.store), "entries", watched)
     for _ in range(20):
         driver.ack(*(message.handle for message in hold(driver, "abc")))
         driver.advance(60_000)
@@ -193,10 +193,10 @@ def test_t17_acking_thrice_leaves_nothing_behind(driver: EngineDriver) -> None:
     for _ in range(3):
         driver.ack(*(message.handle for message in late))
     state = driver.broker.state
-    for i in range(state.config.revive_queues):
-        end = state.store.max_offset(state.revive_topic, i)
-        assert state.progress.first_needed(i, end) == end
-    assert (len(state.buffer), state.leases.live_count) == (0, 0)
+    for i in range(state.runtime.config.revive_queues):
+        end = state.runtime.store.max_offset(state.runtime.revive_topic, i)
+        assert state.lease_state.progress.first_needed(i, end) == end
+    assert (len(state.lease_state.buffer), state.lease_state.table.live_count) == (0, 0)
 
 
 def test_t20_a_checkpoint_that_could_not_be_stored_is_stored_whole_later(
@@ -229,16 +229,18 @@ def test_t26_the_same_checkpoint_twice_holds_nothing_up(driver: EngineDriver) ->
 
     async def once_more() -> None:
         now_ms = driver.clock.now_ms()
-        state.store.append([checkpoint(state, stored, i, now_ms)], now_ms, system=True)
+        state.runtime.store.append(
+            [checkpoint(state.runtime, stored, i, now_ms)], now_ms, system=True
+        )
 
     driver.run(once_more())
     driver.restart()
     assert driver.ack(second[0].handle) == [DONE]
     state = driver.broker.state
-    queue = next(iter(state.leases.queues.values()))
-    assert (len(state.buffer), queue.committed, queue.needed_from) == (0, 1, 1)
-    end = state.store.max_offset(state.revive_topic, i)
-    assert state.progress.first_needed(i, end) == end
+    queue = next(iter(state.lease_state.table.queues.values()))
+    assert (len(state.lease_state.buffer), queue.committed, queue.needed_from) == (0, 1, 1)
+    end = state.runtime.store.max_offset(state.runtime.revive_topic, i)
+    assert state.lease_state.progress.first_needed(i, end) == end
 
 
 def test_t27_what_happens_while_a_checkpoint_is_written_does_not_change_it(
@@ -275,12 +277,14 @@ def test_t28_with_a_full_disk_pops_are_refused_and_memory_stays_flat(
         for _ in range(50):
             with pytest.raises(DiskFull):
                 driver.pop(4, 60_000)
-        assert driver.broker.state.buffer.leases == 4
-        assert driver.broker.state.leases.live_count == 4
+        assert driver.broker.state.lease_state.buffer.leases == 4
+        assert driver.broker.state.lease_state.table.live_count == 4
         assert driver.ack(held[0].handle) == [DONE], "what needs no disk still works"
     assert len(driver.pop(4, 60_000)) == 4, "there is room again"
     assert len(driver.pop(4, 60_000)) == 4
-    assert driver.broker.state.buffer.leases == 4, "the first is stored, the second waits"
+    assert driver.broker.state.lease_state.buffer.leases == 4, (
+        "the first is stored, the second waits"
+    )
 
 
 def test_t29_every_way_in_is_bounded(tmp_path: Path) -> None:
@@ -297,7 +301,7 @@ def test_t29_every_way_in_is_bounded(tmp_path: Path) -> None:
             driver.send(f"m{sent}")
             sent += 1
         held = driver.pop(rng.randint(1, 6), rng.choice([1_000, 5_000, 60_000]))
-        assert driver.broker.state.buffer.leases <= 10
+        assert driver.broker.state.lease_state.buffer.leases <= 10
         for message in held:
             if rng.random() < 0.5:
                 assert driver.ack(message.handle) == [DONE]
@@ -331,7 +335,7 @@ def test_a_queue_with_too_many_grants_is_written_and_begins_anew(tmp_path: Path)
     assert journal(driver.broker) == []
     hold(driver, "y")
     assert len(journal(driver.broker)) == QUEUE_GRANTS_MAX + 1
-    assert len(driver.broker.state.buffer) == 0
+    assert len(driver.broker.state.lease_state.buffer) == 0
     driver.close()
 
 
@@ -339,7 +343,7 @@ def test_a_moved_position_drops_what_is_buffered(driver: EngineDriver) -> None:
     """A topic that is deleted: nothing is left to store, nothing holds up what comes after."""
     hold(driver, "abc", each=True)
     driver.call(delete_topic=link.DeleteTopic(topic=TOPIC))
-    assert len(driver.broker.state.buffer) == 0
+    assert len(driver.broker.state.lease_state.buffer) == 0
     driver.make(queues=1)
     held = hold(driver, "d")
     driver.advance(STAY_MS + 1)  # a pop in the moment of the move counts from the next millisecond
@@ -358,10 +362,10 @@ def test_the_task_stores_what_is_due_and_rests_otherwise(tmp_path: Path) -> None
             await driver.handle(link.Call(**send_body(body)))
             await driver.handle(link.Call(**pop_body(1, 60_000)))
             driver.clock.advance(1)
-            while len(driver.broker.state.buffer):
+            while len(driver.broker.state.lease_state.buffer):
                 assert not running.done()
                 await asyncio.sleep(0.001)
-        store = driver.broker.state.store
+        store = driver.broker.state.runtime.store
         await store.durable(store.log_end)
         running.cancel()
 

@@ -51,7 +51,7 @@ def test_what_pop_and_ack_write(
     driver.make(queues=1)
     send(driver, count)
     synced: list[int] = []
-    driver.broker.state.store.synced = lambda _seconds, covered: synced.append(covered)
+    driver.broker.state.runtime.store.synced = lambda _seconds, covered: synced.append(covered)
     began, began_cpu = time.perf_counter(), time.process_time()
     driver.run(consume(driver, count, batch))
     took_us = (time.perf_counter() - began) / count * 1e6
@@ -59,5 +59,5 @@ def test_what_pop_and_ack_write(
     print(f"{mode}, batch {batch}: {took_us:.0f} µs a message, {cpu_us:.0f} µs of CPU")
     assert sum(synced) == records
     assert len(synced) == records  # one consumer waits for each
-    assert driver.broker.state.leases.live_count == 0
+    assert driver.broker.state.lease_state.table.live_count == 0
     driver.close()

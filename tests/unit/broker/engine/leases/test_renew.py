@@ -20,7 +20,8 @@ def driver(driver: EngineDriver) -> EngineDriver:
 def journal_count(driver: EngineDriver) -> int:
     state = driver.broker.state
     return sum(
-        state.store.max_offset(state.revive_topic, i) for i in range(state.config.revive_queues)
+        state.runtime.store.max_offset(state.runtime.revive_topic, i)
+        for i in range(state.runtime.config.revive_queues)
     )
 
 
@@ -52,8 +53,8 @@ def test_a_long_lease_does_not_keep_the_journal_from_its_pop(driver: EngineDrive
         driver.advance(6_000)
         driver.alive("c1")
     state = driver.broker.state
-    ends = [state.store.max_offset(state.revive_topic, i) for i in range(8)]
-    needed = [state.progress.first_needed(i, end) for i, end in enumerate(ends)]
+    ends = [state.runtime.store.max_offset(state.runtime.revive_topic, i) for i in range(8)]
+    needed = [state.lease_state.progress.first_needed(i, end) for i, end in enumerate(ends)]
     unneeded = sum(needed)
     assert sum(ends) - unneeded <= 15, "one revive queue, from the last renewal"
     driver.restart()

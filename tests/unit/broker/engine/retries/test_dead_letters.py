@@ -139,10 +139,10 @@ def test_what_fails_again_during_a_redrive_is_left_alone(driver: EngineDriver) -
 def test_a_dry_run_sends_and_marks_nothing(driver: EngineDriver) -> None:
     driver.make()
     give_up(driver, "a", "b")
-    end = driver.broker.state.store.log_end
+    end = driver.broker.state.runtime.store.log_end
     for to_topic in (True, False):
         assert driver.redrive(dry_run=True, to_topic=to_topic).sent == 2
-    assert driver.broker.state.store.log_end == end
+    assert driver.broker.state.runtime.store.log_end == end
     assert not any(letter.redriven for letter in driver.dead_letters().letters)
 
 

@@ -30,7 +30,7 @@ def driver(tmp_path: Path) -> Iterator[EngineDriver]:
 def park(driver: EngineDriver, tag: str, body: bytes, real_topic: str = "") -> None:
     """As RocketMQ's timer does."""
     state = driver.broker.state
-    real_topic = real_topic or state.revive_topic
+    real_topic = real_topic or state.runtime.revive_topic
     named = {"TAGS": tag, "REAL_TOPIC": real_topic, "REAL_QID": "3", "TIMER_OUT_MS": "1"}
     draft = Draft(
         topic=TIMER_TOPIC,
@@ -45,8 +45,8 @@ def park(driver: EngineDriver, tag: str, body: bytes, real_topic: str = "") -> N
     )
 
     async def append() -> None:
-        state.store.append([draft], driver.clock.now_ms())
-        await state.store.settled()
+        state.runtime.store.append([draft], driver.clock.now_ms())
+        await state.runtime.store.settled()
 
     driver.run(append())
 
@@ -85,7 +85,7 @@ def popped(driver: EngineDriver) -> list[bytes]:
 
 def journal_count(driver: EngineDriver) -> int:
     state = driver.broker.state
-    return sum(state.store.max_offset(state.revive_topic, i) for i in range(8))
+    return sum(state.runtime.store.max_offset(state.runtime.revive_topic, i) for i in range(8))
 
 
 def test_a_parked_lease_is_kept_and_ends_in_time(driver: EngineDriver) -> None:
@@ -150,6 +150,6 @@ def test_a_users_delayed_message_with_such_a_tag_is_left_alone(driver: EngineDri
     state = driver.broker.state
     park(driver, "ck", b"mine", real_topic=TOPIC)
     driver.restart()
-    assert state.timer_topic_seen == 0
-    assert driver.broker.state.timer_topic_seen == 1
+    assert state.lease_state.timer_topic_seen == 0
+    assert driver.broker.state.lease_state.timer_topic_seen == 1
     assert journal_count(driver) == 0

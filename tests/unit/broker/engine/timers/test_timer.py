@@ -33,7 +33,7 @@ def driver(tmp_path: Path) -> Iterator[EngineDriver]:
 
 
 def records(driver: EngineDriver, topic: str = TOPIC, queue_id: int = 0) -> list[Record]:
-    store = driver.broker.state.store
+    store = driver.broker.state.runtime.store
     found = [
         store.read(entry.log_offset, entry.size_bytes)
         for entry in store.entries(topic, queue_id, 0, 100)
@@ -43,7 +43,7 @@ def records(driver: EngineDriver, topic: str = TOPIC, queue_id: int = 0) -> list
 
 def append(driver: EngineDriver, *drafts: Draft) -> None:
     async def step() -> None:
-        store = driver.broker.state.store
+        store = driver.broker.state.runtime.store
         store.append(drafts, driver.clock.now_ms())
         await store.durable(store.log_end)
 
@@ -56,7 +56,7 @@ def test_a_delayed_message_is_parked_as_rocketmq_does_it(driver: EngineDriver) -
     named = properties.decode(parked.properties)
     assert named["TIMER_OUT_MS"] == named["TIMER_DELIVER_MS"] == str(due_ms)
     assert (named["REAL_TOPIC"], named["REAL_QID"]) == (TOPIC, "0")
-    (entry,) = driver.broker.state.store.entries(TIMER_TOPIC, 0, 0, 1)
+    (entry,) = driver.broker.state.runtime.store.entries(TIMER_TOPIC, 0, 0, 1)
     assert entry.tags_code == tags_code("x")
     driver.advance(5_000)
     (delivered,) = records(driver)
@@ -80,17 +80,17 @@ def test_what_is_usual_is_delivered_without_decoding_it(
     for name in ("flag", "sys_flag", "born_host", "reconsume_times", "queue_id"):
         assert getattr(quick, name) == getattr(slow, name)
     assert list(properties.decode(quick.properties)) == list(properties.decode(slow.properties))
-    codes = [entry.tags_code for entry in driver.broker.state.store.entries(TOPIC, 0, 0, 2)]
+    codes = [entry.tags_code for entry in driver.broker.state.runtime.store.entries(TOPIC, 0, 0, 2)]
     assert codes == [tags_code("x")] * 2
 
 
 def test_it_counts_as_stored_when_it_is_delivered(driver: EngineDriver) -> None:
     driver.send_later("a", 5_000)
     driver.send_later("now", 0)
-    assert driver.broker.state.stats.sent[TOPIC] == 1
+    assert driver.broker.state.runtime.stats.sent[TOPIC] == 1
     driver.advance(5_000)
-    assert driver.broker.state.stats.sent[TOPIC] == 2
-    assert driver.broker.state.stats.timed[TOPIC, "delivered"] == 1
+    assert driver.broker.state.runtime.stats.sent[TOPIC] == 2
+    assert driver.broker.state.runtime.stats.timed[TOPIC, "delivered"] == 1
 
 
 def test_some_of_a_request_are_due_already(driver: EngineDriver) -> None:
@@ -110,7 +110,7 @@ def test_one_whose_topic_is_gone_is_dropped_for_good(driver: EngineDriver, crash
     with pytest.raises(TopicNotFound):
         driver.recall("a", due_ms)
     driver.advance(5_000)
-    assert driver.broker.state.stats.timed[TOPIC, "dropped"] == 1
+    assert driver.broker.state.runtime.stats.timed[TOPIC, "dropped"] == 1
     if crash:
         driver.crash(random.Random(1))
     driver.make(queues=4)
@@ -136,7 +136,7 @@ def test_nothing_comes_into_a_topic_that_was_made_again(driver: EngineDriver, cr
 
 
 async def _roll(driver: EngineDriver) -> None:
-    store = driver.broker.state.store
+    store = driver.broker.state.runtime.store
     await _begin_roll(driver)
     await store.durable(store.log_end)
 
@@ -207,7 +207,7 @@ def test_only_what_changed_is_written(driver: EngineDriver) -> None:
 
 
 def test_the_log_is_needed_from_the_oldest_that_waits(driver: EngineDriver) -> None:
-    keeper, store = driver.broker.timer_keeper, driver.broker.state.store
+    keeper, store = driver.broker.timer_keeper, driver.broker.state.runtime.store
     assert keeper.needed_from() is None
     driver.send("before")
     driver.send_later("a", 5_000)
@@ -227,7 +227,7 @@ def test_a_roll_frees_the_log(driver: EngineDriver) -> None:
     driver.advance(15_000)
     driver.send_later("b", 600_000)
     driver.advance(10_000)
-    store, keeper = driver.broker.state.store, driver.broker.timer_keeper
+    store, keeper = driver.broker.state.runtime.store, driver.broker.timer_keeper
     before = store.log_end
     driver.run(_roll(driver))
     (_, younger, moved) = records(driver, TIMER_TOPIC)
@@ -248,9 +248,11 @@ def test_what_becomes_old_soon_is_looked_for_soon(tmp_path: Path) -> None:
         rolling = asyncio.create_task(driver.broker.timer_keeper.run())
         for _ in range(800):
             await asyncio.sleep(0.01)
-            if driver.broker.state.store.max_offset(TIMER_TOPIC, 0) == 2:
+            if driver.broker.state.runtime.store.max_offset(TIMER_TOPIC, 0) == 2:
                 break
-        return rolling.cancel() and driver.broker.state.store.max_offset(TIMER_TOPIC, 0) == 2
+        return (
+            rolling.cancel() and driver.broker.state.runtime.store.max_offset(TIMER_TOPIC, 0) == 2
+        )
 
     assert driver.run(rolled())
     driver.close()
@@ -325,7 +327,7 @@ def test_a_levels_entry_holds_the_time_also_after_a_rebuild(
         for path in (driver.data_dir / "consumequeue" / LEVELS_TOPIC / "1").iterdir():
             path.unlink()
         driver.broker = driver._open()
-    (entry,) = driver.broker.state.store.entries(LEVELS_TOPIC, 1, 0, 1)
+    (entry,) = driver.broker.state.runtime.store.entries(LEVELS_TOPIC, 1, 0, 1)
     assert entry.tags_code == due_ms
     driver.advance(4_999)
     assert records(driver, queue_id=2) == []

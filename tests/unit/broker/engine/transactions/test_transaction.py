@@ -40,7 +40,7 @@ def driver(tmp_path: Path) -> Iterator[EngineDriver]:
 
 
 def records(driver: EngineDriver, topic: str, queue_id: int = 0) -> list[Record]:
-    store = driver.broker.state.store
+    store = driver.broker.state.runtime.store
     found = []
     for entry in store.entries(topic, queue_id, 0, 1_000):
         record = store.read(entry.log_offset, entry.size_bytes)
@@ -63,8 +63,8 @@ def append(driver: EngineDriver, topic: str, body: bytes, properties: dict[str, 
 
     async def stored() -> None:
         driver.broker.topics.ensure_system_copy_target(topic)
-        (place,) = state.store.append([draft], state.clock.now_ms())
-        await state.store.durable(place.end_offset)
+        (place,) = state.runtime.store.append([draft], state.runtime.clock.now_ms())
+        await state.runtime.store.durable(place.end_offset)
 
     driver.run(stored())
 
@@ -89,7 +89,7 @@ def test_a_commit_writes_what_rocketmq_would(driver: EngineDriver) -> None:
 def test_its_tag_is_filtered_by_as_any_other(driver: EngineDriver) -> None:
     driver.end(half_of(driver, "a", 0), commit=True)
     assert driver.pop(expression="blue") == []
-    driver.broker.state.leases.queues.clear()
+    driver.broker.state.lease_state.table.queues.clear()
     assert [message.body for message in driver.pop(expression="red")] == [b"a"]
 
 
@@ -134,7 +134,7 @@ def test_the_sends_of_one_frame_are_bounded_together(driver: EngineDriver) -> No
 
     async def send() -> None:
         driver.broker.handle_sends(calls, replies.append)
-        await driver.broker.state.store.durable(driver.broker.state.store.log_end)
+        await driver.broker.state.runtime.store.durable(driver.broker.state.runtime.store.log_end)
 
     driver.run(send())
     done = [isinstance(reply, SendDone) for reply in sorted(replies, key=lambda one: one.id)]
@@ -145,7 +145,7 @@ def test_the_sends_of_one_frame_are_bounded_together(driver: EngineDriver) -> No
 
 def test_a_full_disk_changes_nothing(driver: EngineDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     half = driver.half("a")
-    store = driver.broker.state.store
+    store = driver.broker.state.runtime.store
 
     def full(*_: object, **__: object) -> None:
         raise DiskFull(path="here")
@@ -173,7 +173,7 @@ def test_transactions_of_a_deleted_topic_are_rolled_back(driver: EngineDriver) -
 def test_a_topic_that_is_gone_leaves_the_transaction_open(driver: EngineDriver) -> None:
     """A crash came between the deletion and the end of its transactions."""
     half = driver.half("a")
-    del driver.broker.state.topics[TOPIC]
+    del driver.broker.state.catalog_state.topics[TOPIC]
     with pytest.raises(TopicNotFound):
         driver.end(half, commit=True)
     driver.end(half, commit=False)
@@ -287,7 +287,7 @@ def test_a_damaged_half_message_holds_up_no_other(driver: EngineDriver) -> None:
     (_, log_offset), good = driver.half("damaged"), driver.half("good")
     for _ in range(5):
         driver.send("x" * 1_000)  # a start reads the newest file
-    driver.run(driver.broker.state.store.checkpoint())
+    driver.run(driver.broker.state.runtime.store.checkpoint())
     with open(driver.data_dir / "commitlog" / f"{0:020}", "r+b") as file:
         file.seek(log_offset + 100)
         file.write(b"???")

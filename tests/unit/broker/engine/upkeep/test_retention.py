@@ -24,7 +24,7 @@ def test_tables_that_found_no_room_are_saved_later(
 ) -> None:
     """The log has the changes; its reserve is there for them."""
     with monkeypatch.context() as patched:
-        patched.setattr(driver.broker.state.store, "save_config", full)
+        patched.setattr(driver.broker.state.runtime.store, "save_config", full)
         driver.call(get_group=link.GetGroup(group="made-on-use", create=True))
         driver.call(put_topic=link.PutTopic(topic=topic("orders")))
         with pytest.raises(DiskFull):
@@ -33,10 +33,10 @@ def test_tables_that_found_no_room_are_saved_later(
         driver.crash(random.Random(1))
     else:
         driver.run(driver.broker.offsets.write())
-        assert not driver.broker.state.unsaved
+        assert not driver.broker.state.catalog_state.unsaved
         driver.restart()
-    assert "made-on-use" in driver.broker.state.groups
-    assert "orders" in driver.broker.state.topics
+    assert "made-on-use" in driver.broker.state.catalog_state.groups
+    assert "orders" in driver.broker.state.catalog_state.topics
 
 
 def test_a_topic_or_group_that_cannot_be_deleted_is_there_as_before(
@@ -46,7 +46,7 @@ def test_a_topic_or_group_that_cannot_be_deleted_is_there_as_before(
     driver.send("a")
     (message,) = driver.pop()
     with monkeypatch.context() as patched:
-        patched.setattr(driver.broker.state.store, "append", lambda *_, **__: full())
+        patched.setattr(driver.broker.state.runtime.store, "append", lambda *_, **__: full())
         with pytest.raises(DiskFull):
             driver.call(delete_topic=link.DeleteTopic(topic=TOPIC))
         with pytest.raises(DiskFull):
@@ -67,7 +67,7 @@ def test_metrics_tell_what_went_and_who_lost_it(driver: EngineDriver) -> None:
     driver.fill_disk(50)
     page = generate_latest(metrics.registry(driver.broker)).decode()
     (expired,) = (line for line in page.splitlines() if line.startswith("popmq_consumer_expired"))
-    lost = driver.broker.state.store.min_offset(TOPIC, 0)
+    lost = driver.broker.state.runtime.store.min_offset(TOPIC, 0)
     assert expired == f'popmq_consumer_expired_messages{{consumer_group="g",topic="t"}} {lost}.0'
     for line in (
         'popmq_storage_deleted_files_total{reason="age"} 1.0',
@@ -104,18 +104,18 @@ def test_what_waits_keeps_its_file_until_the_disk_is_too_full(tmp_path: Path) ->
     driver.fill_disk(95)
     assert driver.retain() > 0
     driver.fill_disk(10)
-    kept = driver.broker.state.store.log_start
+    kept = driver.broker.state.runtime.store.log_start
     assert driver.broker.timer_keeper.needed_from() not in (None, 0)
     assert driver.poll_checks() == []
     with pytest.raises(InvalidTransactionId, match="retention"):
         driver.end(half, commit=True)
     driver.end(half, commit=False)
     driver.advance(12 * HOUR_MS)
-    assert driver.broker.state.stats.timed["", "damaged"] == 1
+    assert driver.broker.state.runtime.stats.timed["", "damaged"] == 1
     bodies = [message.body for _ in range(3) for message in driver.pop(32)]
     assert b"later" in bodies
     assert b"lost" not in bodies
-    holds = driver.broker.state.retention_holds
+    holds = driver.broker.state.runtime.retention_holds
     assert {name: hold() for name, hold in holds.items() if name != "leases"} == {
         "timers": None,
         "transactions": None,
@@ -123,7 +123,7 @@ def test_what_waits_keeps_its_file_until_the_disk_is_too_full(tmp_path: Path) ->
         "catalog": None,
     }
     driver.restart()
-    assert driver.broker.state.store.log_start == kept
+    assert driver.broker.state.runtime.store.log_start == kept
     driver.close()
 
 

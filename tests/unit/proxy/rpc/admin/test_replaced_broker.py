@@ -54,11 +54,11 @@ def test_a_wiped_broker_is_told_of_by_its_peers_and_gets_its_topics_back(
     engines: Engines, proxy: ProxyDriver
 ) -> None:
     engines[1].wipe()
-    assert TOPIC not in engines[1].broker.state.topics
+    assert TOPIC not in engines[1].broker.state.catalog_state.topics
     tell(proxy)
     assert replaced(engines[0]) == ["broker-b"]
-    assert engines[1].broker.state.topics[TOPIC].write_queues == 2
-    assert engines[1].broker.state.groups[GROUP].max_attempts == 5
+    assert engines[1].broker.state.catalog_state.topics[TOPIC].write_queues == 2
+    assert engines[1].broker.state.catalog_state.groups[GROUP].max_attempts == 5
 
 
 def test_it_is_told_until_it_is_accepted_also_over_restarts(
@@ -83,10 +83,10 @@ def test_one_that_comes_back_with_its_old_disk_is_well(
     engines: Engines, proxy: ProxyDriver
 ) -> None:
     state = engines[1].broker.state
-    before, state.identity = state.identity, "another"
+    before, state.catalog_state.identity = state.catalog_state.identity, "another"
     tell(proxy)
     assert replaced(engines[0]) == ["broker-b"]
-    state.identity = before
+    state.catalog_state.identity = before
     tell(proxy)
     assert replaced(engines[0]) == []
 
@@ -102,7 +102,7 @@ def test_topics_that_were_not_on_it_do_not_come_to_it(engines: Engines, proxy: P
     engines[0].call(put_topic=link.PutTopic(topic=only_here))
     engines[1].wipe()
     tell(proxy)
-    assert "elsewhere" not in engines[1].broker.state.topics
+    assert "elsewhere" not in engines[1].broker.state.catalog_state.topics
 
 
 def test_a_broker_that_is_added_is_remembered_and_nothing_is_said(
@@ -112,7 +112,7 @@ def test_a_broker_that_is_added_is_remembered_and_nothing_is_said(
     wider = ProxyDriver(*engines, added)
     tell(wider)
     assert [replaced(engine) for engine in (*engines, added)] == [[], [], []]
-    assert TOPIC not in added.broker.state.topics
+    assert TOPIC not in added.broker.state.catalog_state.topics
     added.wipe()
     tell(wider)
     assert replaced(engines[1]) == ["broker-c"]

@@ -56,7 +56,7 @@ def test_a_refused_create_makes_it_on_no_other_broker(proxy: ProxyDriver) -> Non
     proxy.engine("broker-a").call(delete_topic={"topic": "t"})
     with pytest.raises(TopicExists):
         create(proxy, 8)
-    assert "t" not in proxy.engine("broker-a").broker.state.topics
+    assert "t" not in proxy.engine("broker-a").broker.state.catalog_state.topics
 
 
 def test_set_changes_what_is_given(proxy: ProxyDriver) -> None:
@@ -67,7 +67,7 @@ def test_set_changes_what_is_given(proxy: ProxyDriver) -> None:
     assert (response.topic.message_type, response.topic.queues) == ("FIFO", 4)
     proxy.admin("UpdateTopic", admin.UpdateTopicRequest(name="t", message_type="MIXED"))
     assert shown(proxy) == ("MIXED", 4, 4)
-    places = proxy.engine("broker-a").broker.state.topics["t"].order_conf
+    places = proxy.engine("broker-a").broker.state.catalog_state.topics["t"].order_conf
     assert places == "broker-a:4;broker-b:4"
 
 
@@ -91,7 +91,7 @@ def test_a_broker_that_was_added_gets_the_topics_of_the_others(proxy: ProxyDrive
     assert (one.name, list(one.brokers)) == ("t", ["broker-b"])
     (rest,) = proxy.admin("SpreadTopics", admin.SpreadTopicsRequest()).topics
     assert rest.name == "other"
-    topic = added.broker.state.topics["other"]
+    topic = added.broker.state.catalog_state.topics["other"]
     assert (topic.message_type, topic.write_queues) == ("DELAY", 3)
     assert not proxy.admin("SpreadTopics", admin.SpreadTopicsRequest()).topics
     with pytest.raises(TopicNotFound):
@@ -140,7 +140,7 @@ def test_two_who_set_different_things_at_once_both_get_them(
     proxy.run(all_at_once())
     for broker in ("broker-a", "broker-b"):
         state = proxy.engine(broker).broker.state
-        topic, billing = state.topics["t"], state.groups["billing"]
+        topic, billing = state.catalog_state.topics["t"], state.catalog_state.groups["billing"]
         assert (topic.message_type, topic.write_queues) == ("MIXED", 4)
         assert (billing.max_attempts, billing.consume_from) == (7, "FIRST")
 
@@ -151,4 +151,4 @@ def test_a_refused_group_is_made_on_no_other_broker(proxy: ProxyDriver) -> None:
     other = admin.CreateGroupRequest(group=admin.Group(name="billing", max_attempts=7))
     with pytest.raises(GroupExists):
         proxy.admin("CreateGroup", other)
-    assert "billing" not in proxy.engine("broker-a").broker.state.groups
+    assert "billing" not in proxy.engine("broker-a").broker.state.catalog_state.groups

@@ -108,7 +108,7 @@ def test_in_a_namespace(proxy: ProxyDriver, engines: list[EngineDriver]) -> None
     group, retries = named("billing"), named("%RETRY%billing")
     request = consumer.JoinRequest(group=group, topic=retries)
     assert len(proxy.call("Join", request).queues) == 2
-    assert "%RETRY%shop%billing" in engines[0].broker.state.topics
+    assert "%RETRY%shop%billing" in engines[0].broker.state.catalog_state.topics
     for engine in engines:
         for id in range(2):
             place = queue(engine.broker.name, id, named("orders"))
@@ -155,4 +155,4 @@ def test_queues_are_locked_at_all_their_brokers_that_answer(
     request.release = True
     assert held(proxy.call("LockQueues", request)) == []
     state = engines[1].broker.state
-    assert state.queue_locks.held(state.clock.now_ms()) == 0
+    assert state.consumer_state.queue_locks.held(state.runtime.clock.now_ms()) == 0

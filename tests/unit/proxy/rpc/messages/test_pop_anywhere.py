@@ -45,7 +45,7 @@ async def waiting(
 ) -> AsyncIterator["list[asyncio.Task[list[str]]]"]:
     """Receives, once all of them wait `at` that broker."""
     tasks = [asyncio.ensure_future(one) for one in receives]
-    long_polls = cluster.engines[at].broker.state.long_polls
+    long_polls = cluster.engines[at].broker.state.runtime.long_polls
     before = long_polls.count
     await until(lambda: long_polls.count == before + len(tasks))
     yield tasks
@@ -171,7 +171,7 @@ def test_a_second_receive_does_not_look_at_brokers_that_are_quiet(four: Cluster)
     whole = Polls.pop
 
     async def counted(self: Polls, request: link.Pop) -> link.PopReply:
-        pops.append(self._state.config.name)
+        pops.append(self._runtime.config.name)
         return await whole(self, request)
 
     async def work() -> None:
@@ -192,7 +192,7 @@ def test_watches_end_when_nobody_receives_any_more(four: Cluster) -> None:
             pass
         with patch.object(watching, "UNUSED_S", 0.0):
             four.proxy.upstream.watches.tend()
-        long_polls = [engine.broker.state.long_polls for engine in four.engines]
+        long_polls = [engine.broker.state.runtime.long_polls for engine in four.engines]
         await until(lambda: all(one.is_empty for one in long_polls))
 
     four.run(work)

@@ -16,11 +16,11 @@ def test_a_topic_whose_broker_is_just_starting_keeps_its_queues(
     """It answers calls before the nameservers know its topics again."""
     driver = EngineDriver(tmp_path)
     driver.make(queues=2)
-    before = driver.broker.state.topics[TOPIC]
+    before = driver.broker.state.catalog_state.topics[TOPIC]
     with monkeypatch.context() as starting:
         starting.setattr(ProxyDriver, "_lookup", lambda *_: [])
         proxy = ProxyDriver(driver)
         proxy.send(b"too early")
-    assert driver.broker.state.topics[TOPIC] == before
+    assert driver.broker.state.catalog_state.topics[TOPIC] == before
     assert ProxyDriver(driver).send(b"now").code == v2.OK
     driver.close()

@@ -142,7 +142,10 @@ def test_a_broker_is_told_the_group_with_what_it_is_owed(
         assert proxy.run(proxy.upstream.starts.pay()) == remembers
     away.clear()
     assert proxy.run(proxy.upstream.starts.pay())
-    assert engines[1].broker.state.groups[GROUP] == engines[0].broker.state.groups[GROUP]
+    assert (
+        engines[1].broker.state.catalog_state.groups[GROUP]
+        == engines[0].broker.state.catalog_state.groups[GROUP]
+    )
     engines[1].clock.advance(CLOCKS_DIFFER_MS_MAX + 1)
     assert receive_at(ProxyDriver(*engines), AWAY) == ["after the start"]
 
@@ -208,7 +211,7 @@ def slow(name: str) -> Iterator[asyncio.Event]:
     go, whole = asyncio.Event(), BrokerStarts.fix
 
     async def fix(self: BrokerStarts, request: link.FixStart) -> link.FixStartReply:
-        if self._state.config.name == name:
+        if self._runtime.config.name == name:
             await go.wait()
         return await whole(self, request)
 
@@ -228,7 +231,7 @@ def test_settings_that_are_answered_before_the_start_is_fixed_skip_nothing(
         proxy = ProxyDriver(*engines)
         assert say_hello(proxy, GROUP, TOPIC).code == v2.OK
         for engine in engines:
-            assert not engine.broker.state.starts
+            assert not engine.broker.state.catalog_state.starts
             engine.send(engine.broker.name)
         engines[0].clock.advance(3_000)
         go.set()
@@ -289,7 +292,7 @@ def test_to_ask_for_an_offset_starts_no_group(engines: Engines) -> None:
     proxy = ProxyDriver(*engines)
     engines[1].send("a")
     assert offset(proxy, 0).status.code == v2.OFFSET_NOT_FOUND
-    assert not any(engine.broker.state.starts for engine in engines)
+    assert not any(engine.broker.state.catalog_state.starts for engine in engines)
 
 
 def test_a_group_that_was_deleted_through_another_proxy_starts_anew(engines: Engines) -> None:
@@ -314,7 +317,7 @@ def test_a_deleted_group_is_not_made_again_for_what_it_was_owed(engines: Engines
     away.clear()
     assert proxy.run(proxy.upstream.starts.pay())
     assert not list(proxy.upstream.starts._table.owed())
-    assert not any(GROUP in engine.broker.state.groups for engine in engines)
+    assert not any(GROUP in engine.broker.state.catalog_state.groups for engine in engines)
 
 
 def test_a_broker_of_an_older_version_is_not_asked_again(engines: Engines) -> None:

@@ -1,16 +1,13 @@
-"""What `popmq store` does to a data directory that no broker runs on."""
+"""A data directory that no broker runs on: looked at, dumped, cut."""
 
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from popmq_broker.app import open_engine
-from popmq_broker.config import BrokerConfig
 from popmq_broker.core.store.queue_entry import ENTRY_BYTES, QueueEntry, decode_all
-from popmq_broker.engine.groups.offsets import OFFSETS_FILE
 from popmq_broker.store.check.check import Check, Checked, EntryWindows, Progress, open_log
 from popmq_broker.store.files import checkpoint_file, segments
 from popmq_broker.store.files.checkpoint_file import Marks
@@ -20,10 +17,10 @@ from popmq_broker.store.log.commit_log import CommitLog, ScanEnd
 from popmq_broker.store.queues.queue_ends import QUEUE_ENDS_FILE, QueueEnds, QueueId, read_ends
 from popmq_broker.store.queues.queues import folders
 from popmq_common.errors import BadRequest, Corrupt
-from popmq_common.process.clock import SystemClock
 from popmq_common.records.record import Record
 
 SET_ASIDE: Final = ".set-aside"
+"""The end of the name of a file that is kept and not read."""
 
 
 @contextmanager
@@ -160,12 +157,9 @@ def cut_log(data_dir: Path, at: int) -> None:
         log.close()
 
 
-async def rebuild(config: BrokerConfig, *, offsets: bool) -> None:
-    """Make the queues again from the log, and with `offsets` the positions from the journal.
-
-    What a start does when they are missing, followed by a clean stop. Raises as `open_store`.
-    """
-    data_dir = config.data_dir
+def prepare_rebuild(data_dir: Path, set_aside: Sequence[str]) -> int:
+    """The next start makes the queues again; files of config/ that are `set_aside`, and the one
+    before each, are not read. Returns the bytes of a file of the log."""
     with held(data_dir) as files:
         sizes = [size for _, size in segments.numbered(files, data_dir / "commitlog")]
         commit_log = open_log(files, data_dir)
@@ -173,13 +167,11 @@ async def rebuild(config: BrokerConfig, *, offsets: bool) -> None:
         commit_log.close()
         marks = checkpoint_file.load(files, data_dir / "checkpoint")
         _forget_queues(files, data_dir, start, marks.log_end if marks else None)
-        if offsets:
-            for name in (OFFSETS_FILE, f"{OFFSETS_FILE}.bak"):
-                path = data_dir / "config" / name
+        for name in set_aside:
+            for path in (data_dir / "config" / name, data_dir / "config" / f"{name}.bak"):
                 if path.exists():
-                    path.rename(path.with_name(name + SET_ASIDE))
-    broker = await open_engine(replace(config, segment_bytes=max(sizes)), SystemClock())
-    await broker.close()
+                    path.rename(path.with_name(path.name + SET_ASIDE))
+    return max(sizes)
 
 
 def _forget_queues(files: OsFiles, data_dir: Path, log_start: int, log_end: int | None) -> None:
