@@ -123,7 +123,8 @@ class PopmqBroker:
         )
         message_id = f"01{uuid.uuid4().hex.upper()}"
         sent = convert.outgoing(message, v2.Resource(name=topic), message_id, self.now_ms)
-        response = self._ask("SendMessage", service.SendMessageRequest(messages=[sent]))
+        encoded = self._ask("SendMessage", service.SendMessageRequest(messages=[sent]))
+        response = service.SendMessageResponse.FromString(encoded.SerializeToString())
         check(response.entries[0].status if response.entries else response.status)
         return message_id
 
