@@ -12,7 +12,7 @@ from tidy.sources import ROOT
 from popmq_cli.main import main
 
 DECISIONS = [path.name for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
-TWO_NUMBERS_YET: list[str] = ["0005"]
+TWO_NUMBERS_YET = {"0005"}
 
 
 @cache
@@ -59,7 +59,7 @@ def test_an_empty_name_is_found() -> None:
 
 
 def test_a_number_is_one_decision() -> None:
-    assert product.double_decisions(DECISIONS) == TWO_NUMBERS_YET
+    assert set(product.double_decisions(DECISIONS)) <= TWO_NUMBERS_YET
     assert product.double_decisions(["0001-a.md", "0002-b.md", "0001-c.md"]) == ["0001"]
 
 
