@@ -4,14 +4,12 @@ import ast
 from collections import defaultdict
 from collections.abc import Mapping
 
-from tidy.sources import tree
-
 
 def double_names(sources: Mapping[str, str]) -> dict[str, list[str]]:
     """Name → the modules that define a class of that name, where there are several."""
     places: defaultdict[str, list[str]] = defaultdict(list)
     for module, source in sources.items():
-        for node in ast.walk(tree(source)):
+        for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(module)
     return {name: sorted(found) for name, found in sorted(places.items()) if len(found) > 1}

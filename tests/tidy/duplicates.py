@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeGuard
 
-from tidy.sources import tree
-
 SHARED_LINES_MAX = 6
 
 SHARED_FOR_A_REASON: dict[tuple[str, str], str] = {}
@@ -32,7 +30,7 @@ class Shared(NamedTuple):
 
 def counted_lines(source: str) -> list[Line]:
     """All but blank lines, comments, imports, docstrings, signatures and lone brackets."""
-    skipped = set(_not_counted(tree(source)))
+    skipped = set(_not_counted(ast.parse(source)))
     return [
         (number, text)
         for number, text in enumerate(map(str.strip, source.splitlines()), 1)

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tidy.rules import imports
-from tidy.sources import tree
 
 ROOM_MODULES_MAX = 15
 
@@ -33,7 +32,7 @@ def rooms_without_a_word(sources: Mapping[Path, str]) -> list[str]:
     return sorted(
         str(folder)
         for folder in {path.parent for path in sources}
-        if not ast.get_docstring(tree(sources.get(folder / "__init__.py", "")))
+        if not ast.get_docstring(ast.parse(sources.get(folder / "__init__.py", "")))
     )
 
 

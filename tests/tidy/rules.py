@@ -3,8 +3,6 @@
 import ast
 from collections.abc import Iterable
 
-from tidy.sources import tree
-
 MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
 
@@ -108,7 +106,7 @@ BANNED_CLASS_ENDINGS = ("Manager", "Helper", "Util", "Utils", "Processor")
 
 def imports(source: str) -> Iterable[tuple[int, str]]:
     """(line, dotted name) of everything a module imports; relative ones begin with a dot."""
-    for node in ast.walk(tree(source)):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -156,7 +154,7 @@ def size_breaches(module: str, source: str) -> list[str]:
     lines = source.count("\n")
     if lines > MODULE_LINES_MAX:
         found.append(f"{module}: {lines} lines, at most {MODULE_LINES_MAX}")
-    for node in ast.walk(tree(source)):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             if length > FUNCTION_LINES_MAX:
@@ -168,7 +166,7 @@ def name_breaches(module: str, source: str) -> list[str]:
     found = []
     if module.rpartition(".")[2] in ("utils", "util", "helpers", "misc"):
         found.append(f"{module}: the name tells nothing")
-    for node in ast.walk(tree(source)):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ClassDef) and node.name.endswith(BANNED_CLASS_ENDINGS):
             found.append(f"{module}:{node.lineno}: {node.name}")
     return found

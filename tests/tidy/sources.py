@@ -1,6 +1,5 @@
 """The sources that the rules are about."""
 
-import ast
 from functools import cache
 from pathlib import Path
 
@@ -15,12 +14,6 @@ def production() -> dict[Path, str]:
     found = {path: path.read_text() for root in PRODUCTION for path in sorted(root.rglob("*.py"))}
     assert len(found) > 400
     return found
-
-
-@cache
-def tree(source: str) -> ast.Module:
-    """Parsed once for all rules."""
-    return ast.parse(source)
 
 
 def by_path(sources: dict[Path, str]) -> dict[str, str]:

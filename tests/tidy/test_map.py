@@ -4,7 +4,7 @@ import ast
 
 import pytest
 from tidy import the_map
-from tidy.sources import ROOT, production, tree
+from tidy.sources import ROOT, production
 
 TEXT = (ROOT / "ARCHITECTURE.md").read_text()
 QUESTIONS = the_map.rows(the_map.section(TEXT, "Where is"))
@@ -17,7 +17,7 @@ def missing(text: str) -> list[str]:
 
 def descriptions() -> dict[str, str]:
     return {
-        str(path.relative_to(ROOT)): ast.get_docstring(tree(source)) or ""
+        str(path.relative_to(ROOT)): ast.get_docstring(ast.parse(source)) or ""
         for path, source in production().items()
         if path.stem != "__init__"
     }

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from ssl import SSLContext
 
 from popmq_common.link import link_secret
 from popmq_common.link.link_tls import proxy_context
@@ -160,14 +161,7 @@ async def _grpcio(config: ProxyConfig, inner: Handlers) -> AsyncIterator[tuple[i
 async def _http2(config: ProxyConfig, inner: Handlers) -> AsyncIterator[tuple[int, int]]:
     """(port, port for TLS: the same unless the configuration names one)"""
     app = application(config, inner)
-    front = Http2Server(
-        app,
-        limits(config),
-        app.budgets,
-        inner.upstream.log,
-        connections_max=config.connections_max,
-        tls=tls.context(config),
-    )
+    front = http2_server(config, inner, app, tls.context(config))
     inner.metrics.show(m.CONNECTIONS, lambda: {(): front.connection_count})
     inner.metrics.show(m.ARRIVING, lambda: {(): front.arriving_count})
     inner.metrics.show(m.UNREAD_BYTES, lambda: {(): app.budgets.answer_buffer.taken})
@@ -181,6 +175,20 @@ async def _http2(config: ProxyConfig, inner: Handlers) -> AsyncIterator[tuple[in
     finally:
         inner.drain()
         await front.stop(DRAIN_S)
+
+
+def http2_server(
+    config: ProxyConfig, inner: Handlers, app: RequestHandler, context: SSLContext | None = None
+) -> Http2Server:
+    """Not bound to a port yet; without `context` it does without TLS."""
+    return Http2Server(
+        app,
+        limits(config),
+        app.budgets,
+        inner.upstream.log,
+        connections_max=config.connections_max,
+        tls=context,
+    )
 
 
 def limits(config: ProxyConfig) -> Http2Limits:

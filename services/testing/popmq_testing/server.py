@@ -18,7 +18,7 @@ from popmq_broker.engine.broker import Broker
 from popmq_common.process.clock import VirtualClock
 from popmq_common.units import MiB
 from popmq_nameserver.core.route_table import RouteTable
-from popmq_proxy.app import application, handlers, limits
+from popmq_proxy.app import application, handlers, http2_server
 from popmq_proxy.clients.local_brokers import LocalBroker, LocalBrokers
 from popmq_proxy.clients.nameservers import LocalNameservers
 from popmq_proxy.config import ProxyConfig
@@ -172,14 +172,7 @@ class Server:
         rpcs = [in_test_time(self.drops.on(rpc), self.clock.now_ms) for rpc in inner.rpcs]
         inner = replace(inner, rpcs=rpcs)
         app = application(config, inner)
-        front = Http2Server(
-            app,
-            limits(config),
-            app.budgets,
-            inner.upstream.log,
-            connections_max=config.connections_max,
-            tls=None,
-        )
+        front = http2_server(config, inner, app)
         self.port = inner.upstream.port = front.bind(HOST, config.port)
         front.start()
         self._front = front
