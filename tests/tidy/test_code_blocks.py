@@ -24,6 +24,8 @@ from tidy.pages import DOCS, PAGES, ROOT, Block, blocks, name, prose
 from popmq_cli.main import main
 
 FRAGMENT = re.compile(r"<!-- fragment: ([\w, ]*) -->")
+ELSEWHERE = {"celery", "confluent_kafka"}
+"""What people come from: shown beside ours, and not installed here."""
 SHELL = ("", "sh", "bash", "console")
 PIECES = re.compile(r"\s(?:\||\|\||&&|&|;|>|>>|2>|<|and|or)\s|;$|\s&$")
 COMMAND = re.compile(r"^(?:\$ )?(?:sudo )?(?:[A-Z_]+=\S* +)*(?:\S*/)?popmq (?!standalone:)(.*)$")
@@ -66,7 +68,7 @@ def missing_imports(text: str, beside: set[str]) -> Iterator[str]:
         else:
             continue
         for module, thing in wanted:
-            if module in beside or has(module, thing):
+            if module in beside or module.split(".")[0] in ELSEWHERE or has(module, thing):
                 continue
             yield f"{module}.{thing}" if thing else module
 
