@@ -29,6 +29,7 @@ from popmq_nameserver.core.route_table import BROKERS_MAX
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.core.messages.status import CODES
 from popmq_proxy.core.messages.validate import MESSAGE_GROUP_BYTES_MAX, MESSAGE_ID_BYTES_MAX
+from popmq_proxy.front.rpcs import ACKS_BYTES_MAX, SMALL_REQUEST_BYTES_MAX
 from popmq_proxy.rpc.messages.ack import ENTRIES_MAX
 from popmq_proxy.rpc.messages.receive import BATCH_MAX, WHOLE_MAX
 
@@ -115,6 +116,8 @@ LIMITS = {
     "a compressed body, unpacked by the SDK": Limit(size(UNPACKED_BYTES_MAX)),
     "messages in one SendMessage": proxy("send_messages_max", e.MessagesCorrupted),
     "a SendMessage as a whole": proxy("request_bytes_max", EXHAUSTED),
+    "any other request as a whole": Limit(size(SMALL_REQUEST_BYTES_MAX), FIXED, EXHAUSTED),
+    "an AckMessage as a whole": Limit(size(ACKS_BYTES_MAX), FIXED, EXHAUSTED),
     "messages of one ReceiveMessage": Limit(count(BATCH_MAX)),
     "messages of one receive of the SDK": Limit(count(min(WHOLE_MAX, SDK_RECEIVE_MAX))),
     "acks in one AckMessage": Limit(count(ENTRIES_MAX), FIXED, e.BadRequest),
@@ -161,6 +164,11 @@ LIMITS = {
     "how long a request may take to be whole": proxy("arrival_ms_max"),
     "bytes of answers that clients do not read": proxy("unread_bytes_max", EXHAUSTED),
     "headers of a request": proxy("header_bytes_max"),
+    "bytes of requests that are large or not whole": proxy("received_bytes_max", EXHAUSTED),
+    "frames a second that begin nothing (pings, resets, tiny pieces) of a connection": proxy(
+        "idle_frames_max"
+    ),
+    "the same of an address": proxy("address_idle_frames_max"),
     "clients whose settings are remembered": proxy("sessions_max"),
     "free space, at least": broker("disk_reserve_bytes", e.DiskFull),
     "use of the disk": broker("disk_refuse_percent", e.DiskFull),
