@@ -12,10 +12,6 @@ from tidy.sources import ROOT
 from popmq_cli.main import main
 
 DECISIONS = [path.name for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
-<<<<<<< HEAD
-=======
-TWO_NUMBERS_YET = {"0005"}
->>>>>>> origin/h-docs
 
 
 @cache
@@ -62,11 +58,7 @@ def test_an_empty_name_is_found() -> None:
 
 
 def test_a_number_is_one_decision() -> None:
-<<<<<<< HEAD
     assert product.double_decisions(DECISIONS) == []
-=======
-    assert set(product.double_decisions(DECISIONS)) <= TWO_NUMBERS_YET
->>>>>>> origin/h-docs
     assert product.double_decisions(["0001-a.md", "0002-b.md", "0001-c.md"]) == ["0001"]
 
 
