@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.broker import QUICK_DISK, EngineDriver
-from harness.broker_calls import Popped, nack_body, pop_body, send_body
+from harness.broker_calls import Popped, ack_body, change_body, nack_body, pop_body, send_body
 from harness.names import GROUP, TOPIC
 from harness.told import LEASE_MS_MAX, Told
 from hypothesis import strategies as st
@@ -281,18 +281,16 @@ class BrokerMachine(RuleBasedStateMachine):
     def _unanswered_ack(self) -> None:
         for told in self.told.values():
             if told.has_handle and not told.acked:
-                request = link.Ack(group=GROUP, topic=TOPIC, handles=[told.handles[-1]])
-                self._unpromised(self.driver.start(ack=request))
+                request = ack_body([told.handles[-1]])
+                self._unpromised(self.driver.start(**request))
                 told.ack_unknown = True
                 return
 
     def _unanswered_change(self) -> None:
         for told in self.told.values():
             if told.has_handle and not told.acked and self._now() < told.held_until_ms:
-                request = link.ChangeInvisible(
-                    group=GROUP, topic=TOPIC, handle=told.handles[-1], invisible_ms=50_000
-                )
-                self._unpromised(self.driver.start(change_invisible=request))
+                request = change_body(told.handles[-1], 50_000)
+                self._unpromised(self.driver.start(**request))
                 told.change_unknown = True
                 return
 

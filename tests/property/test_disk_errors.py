@@ -23,7 +23,7 @@ from unittest.mock import patch
 
 import pytest
 from harness.broker import SEGMENT_BYTES
-from harness.broker_calls import Popped, handle, pop_body, popped
+from harness.broker_calls import Popped, ack_body, handle, pop_body, popped
 from harness.memory_files import MemoryFiles
 from harness.names import GROUP, TOPIC
 from harness.store import ROOT
@@ -132,8 +132,8 @@ class Work:
             name = name_of(message)
             assert name not in self.acked, f"{name} came after its ack"
             self.ack_tried.add(name)
-            request = link.Ack(group=GROUP, topic=TOPIC, handles=[message.handle])
-            reply = await self.call(ack=request)
+            request = ack_body([message.handle])
+            reply = await self.call(**request)
             if reply is not None and link.LEASE_OUTCOME_DONE in reply.ack.outcomes:
                 self.acked.add(name)
 

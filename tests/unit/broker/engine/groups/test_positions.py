@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from harness.broker import EngineDriver
+from harness.broker_calls import ack_body
 from harness.names import GROUP, TOPIC
 
 from popmq_common.errors import NoPermission, ResetMeanwhile
@@ -61,7 +62,7 @@ def test_an_offset_that_is_told_is_on_disk(driver: EngineDriver, how: str) -> No
     else:
         driver.make(queues=1, fifo=True)
         (first,) = driver.pop(1)
-        change = {"ack": link.Ack(group=GROUP, topic=TOPIC, handles=[first.handle])}
+        change = ack_body([first.handle])
     driver.hold_disk()
     changing = driver.start(**change)
     asking = driver.start(get_offset=link.GetOffset(group=GROUP, topic=TOPIC))

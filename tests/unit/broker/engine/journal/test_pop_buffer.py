@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from harness.broker import EngineDriver
-from harness.broker_calls import Popped, pop_body, send_body
-from harness.names import GROUP, TOPIC
+from harness.broker_calls import Popped, ack_body, pop_body, send_body
+from harness.names import TOPIC
 from prometheus_client import generate_latest
 
 from popmq_broker.config import PopBuffer
@@ -116,9 +116,9 @@ def test_an_ack_that_repeats_a_written_one_waits_for_it(driver: EngineDriver) ->
     (message,) = hold(driver, "a")
     driver.advance(STAY_MS)
     driver.hold_disk()
-    request = link.Ack(group=GROUP, topic=TOPIC, handles=[message.handle])
-    assert not driver.start(ack=request).done()
-    assert not driver.start(ack=request).done()
+    request = ack_body([message.handle])
+    assert not driver.start(**request).done()
+    assert not driver.start(**request).done()
 
 
 def test_the_durable_default_never_reads_back_what_was_acked_in_time(
@@ -168,8 +168,8 @@ def test_t11_an_ack_while_the_buffer_is_stored_stays(driver: EngineDriver, synce
 
     async def store_and_ack() -> None:
         storing = driver.loop.create_task(driver.broker.storing.store_due())
-        request = link.Ack(group=GROUP, topic=TOPIC, handles=[held[0].handle])
-        acking = driver.loop.create_task(driver.handle(link.Call(ack=request)))
+        request = ack_body([held[0].handle])
+        acking = driver.loop.create_task(driver.handle(link.Call(**request)))
         reply = await acking
         assert list(reply.ack.outcomes) == [DONE]
         if synced:
@@ -248,12 +248,12 @@ def test_t27_what_happens_while_a_checkpoint_is_written_does_not_change_it(
 ) -> None:
     held = hold(driver, "abc")
     driver.clock.advance(STAY_MS)
-    request = link.Ack(group=GROUP, topic=TOPIC, handles=[held[0].handle])
+    request = ack_body([held[0].handle])
 
     async def race() -> None:
         storing = driver.loop.create_task(driver.broker.storing.store_due())
         await asyncio.sleep(0)  # it has appended, and waits for the disk
-        await driver.handle(link.Call(ack=request))
+        await driver.handle(link.Call(**request))
         await driver.handle(link.Call(**pop_body(1, 60_000)))
         await storing
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 from harness.broker import EngineDriver
-from harness.broker_calls import pop_body, send_body
-from harness.names import GROUP, TOPIC
+from harness.broker_calls import ack_body, pop_body, send_body
 
 from popmq_broker.config import PopBuffer
 from popmq_internal.v1 import link_pb2 as link
@@ -28,8 +27,8 @@ async def consume(driver: EngineDriver, count: int, batch: int) -> None:
     while got < count:
         popped = await driver.handle(link.Call(**pop_body(batch, 60_000)))
         handles = [message.handle for message in popped.pop.messages]
-        request = link.Ack(group=GROUP, topic=TOPIC, handles=handles)
-        await driver.handle(link.Call(ack=request))
+        request = ack_body(handles)
+        await driver.handle(link.Call(**request))
         got += len(handles)
 
 
