@@ -336,4 +336,4 @@ docs-site: .venv-site/.ready #> the documentation as a site, in build/site; fail
 	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --quiet
 
 clean: ## remove what the other commands made
-	rm -rf .server-python .venv .venv-bench .venv-proto .venv-compiled .venv-quickstart .venv-compat-python .rocketmq-e2e .mypy_cache .pytest_cache .ruff_cache build dist tests/compat/node/node_modules
+	rm -rf .server-python .venv .venv-bench .venv-proto .venv-compiled .venv-quickstart .venv-site .venv-helm .venv-compat-python .rocketmq-e2e .mypy_cache .pytest_cache .ruff_cache build dist tests/compat/node/node_modules
