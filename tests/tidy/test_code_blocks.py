@@ -23,8 +23,6 @@ from tidy.pages import DOCS, PAGES, ROOT, Block, blocks, name, prose
 
 from popmq_cli.main import main
 
-MOVED_FROM = {"celery", "confluent_kafka"}
-"""Shown on the pages about moving from them, and not installed."""
 FRAGMENT = re.compile(r"<!-- fragment: ([\w, ]*) -->")
 SHELL = ("", "sh", "bash", "console")
 PIECES = re.compile(r"\s(?:\||\|\||&&|&|;|>|>>|2>|<|and|or)\s|;$|\s&$")
@@ -70,11 +68,7 @@ def missing_imports(text: str, beside: set[str]) -> Iterator[str]:
         else:
             continue
         for module, thing in wanted:
-<<<<<<< HEAD
             if module in beside | ELSEWHERE or has(module, thing):
-=======
-            if module in {*beside, *MOVED_FROM} or has(module, thing):
->>>>>>> origin/h-docs
                 continue
             yield f"{module}.{thing}" if thing else module
 

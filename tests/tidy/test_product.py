@@ -12,10 +12,6 @@ from tidy.sources import ROOT
 from popmq_cli.main import main
 
 DECISIONS = [path.name for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
-<<<<<<< HEAD
-=======
-TWO_NUMBERS_YET = {"0005"}
->>>>>>> origin/h-docs
 
 
 @cache
@@ -52,6 +48,14 @@ def test_a_word_of_the_product_is_not(text: str) -> None:
     assert product.foreign_words(text) == []
 
 
+def test_no_merge_is_half_done() -> None:
+    found = {
+        name: lines for name, text in texts().items() if (lines := product.conflict_lines(text))
+    }
+    assert found == {}
+    assert product.conflict_lines("a\n" + "<" * 7 + " HEAD\n" + "=" * 7 + "\n") == [2]
+
+
 def test_names_of_files_say_what_is_inside() -> None:
     assert product.empty_names(texts()) == []
 
@@ -62,11 +66,7 @@ def test_an_empty_name_is_found() -> None:
 
 
 def test_a_number_is_one_decision() -> None:
-<<<<<<< HEAD
     assert product.double_decisions(DECISIONS) == []
-=======
-    assert set(product.double_decisions(DECISIONS)) <= TWO_NUMBERS_YET
->>>>>>> origin/h-docs
     assert product.double_decisions(["0001-a.md", "0002-b.md", "0001-c.md"]) == ["0001"]
 
 
