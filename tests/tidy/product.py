@@ -37,6 +37,12 @@ def foreign_words(text: str) -> list[str]:
     ]
 
 
+def conflict_lines(text: str) -> list[int]:
+    """Lines, from 1, that a merge left behind."""
+    marks = ("<" * 7 + " ", ">" * 7 + " ")
+    return [number for number, line in enumerate(text.splitlines(), 1) if line.startswith(marks)]
+
+
 def empty_names(paths: Iterable[str]) -> list[str]:
     """Files or folders whose name does not say what is inside."""
     return [

@@ -24,11 +24,11 @@ from tidy.pages import DOCS, PAGES, ROOT, Block, blocks, name, prose
 from popmq_cli.main import main
 
 FRAGMENT = re.compile(r"<!-- fragment: ([\w, ]*) -->")
-ELSEWHERE = {"celery", "confluent_kafka"}
-"""What people come from: shown beside ours, and not installed here."""
 SHELL = ("", "sh", "bash", "console")
 PIECES = re.compile(r"\s(?:\||\|\||&&|&|;|>|>>|2>|<|and|or)\s|;$|\s&$")
 COMMAND = re.compile(r"^(?:\$ )?(?:sudo )?(?:[A-Z_]+=\S* +)*(?:\S*/)?popmq (?!standalone:)(.*)$")
+ELSEWHERE = {"celery", "confluent_kafka"}
+"""Of pages on moving: the program before the move, whose library is not installed here."""
 PROGRAMS = [block for page in PAGES for block in blocks(page) if block.language == "python"]
 
 
@@ -68,7 +68,7 @@ def missing_imports(text: str, beside: set[str]) -> Iterator[str]:
         else:
             continue
         for module, thing in wanted:
-            if module in beside or module.split(".")[0] in ELSEWHERE or has(module, thing):
+            if module in beside | ELSEWHERE or has(module, thing):
                 continue
             yield f"{module}.{thing}" if thing else module
 

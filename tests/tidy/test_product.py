@@ -48,6 +48,14 @@ def test_a_word_of_the_product_is_not(text: str) -> None:
     assert product.foreign_words(text) == []
 
 
+def test_no_merge_is_half_done() -> None:
+    found = {
+        name: lines for name, text in texts().items() if (lines := product.conflict_lines(text))
+    }
+    assert found == {}
+    assert product.conflict_lines("a\n" + "<" * 7 + " HEAD\n" + "=" * 7 + "\n") == [2]
+
+
 def test_names_of_files_say_what_is_inside() -> None:
     assert product.empty_names(texts()) == []
 
