@@ -320,6 +320,23 @@ async def test_a_duplicate_is_acked_and_not_handled(endpoint: str) -> None:
     assert guard.started == [3_600]
 
 
+async def test_a_guard_starts_behind_the_hooks_that_may_make_its_table(endpoint: str) -> None:
+    await make_group(endpoint, "g")
+    guard, app = Once(), App(endpoint, retention_s=3_600)
+    before: list[list[float | None]] = []
+
+    @app.on_startup
+    def make_table() -> None:
+        before.append(list(guard.started))
+
+    @app.handler("t", "g", idempotent=guard)
+    async def handle(message: ReceivedMessage) -> None: ...
+
+    async with running(app):
+        await until(lambda: bool(guard.started))
+    assert before == [[]]
+
+
 async def test_an_app_that_can_never_work_says_so(endpoint: str) -> None:
     app = App(endpoint)
 

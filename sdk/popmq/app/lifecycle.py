@@ -104,12 +104,12 @@ class AppRun:
         """Until the handlers are subscribed. Raises `StoppedEarly`, what the hooks raise, and
         the errors of `popmq.errors` that no other try would mend."""
         await self._answered(lambda: self._topology.ensure(self.client.admin))
-        for guard in self._guards:
-            await guard.start(self._retention_s)
         if self._lifespan is not None:
             await self._open.enter_async_context(self._lifespan())
         await _called(self._hooks.on_startup)
         self._open.push_async_callback(_called, self._hooks.on_shutdown)
+        for guard in self._guards:  # behind the hooks, which may make their tables
+            await guard.start(self._retention_s)
         for runner in self._runners:  # one stream for each group, so one after the other
             await self._answered(runner.subscribe)
         self._open.push_async_callback(self._end_handlers)

@@ -10,6 +10,7 @@ from harness.rocketmq_timer import Unit, delivered_from, units
 
 from popmq_broker.core.timers.rocketmq_timer import second_of
 from popmq_broker.handover import hand_over
+from popmq_broker.store.offline.closed_directory import check
 from popmq_broker.store.offline.timer_note import CHECK_FILE, LOG_FOLDER, WHEEL_FILE
 from popmq_common.records.names import TIMER_TOPIC
 
@@ -49,6 +50,15 @@ def body(driver: EngineDriver, unit: Unit) -> bytes:
     record = driver.broker.state.runtime.store.read(unit.log_offset, unit.size_bytes)
     assert record is not None
     return record.body
+
+
+def test_rocketmqs_note_is_no_damage(driver: EngineDriver) -> None:
+    driver.send_later("waits", 90_000)
+    driver.run(driver.broker.close())
+    driver.run(hand_over(driver.broker.state.runtime.config, driver.clock))
+    found = check(driver.data_dir, lambda done, of: None).findings.wrong
+    driver.broker = driver._open()
+    assert [one for one in found if one.path.endswith(CHECK_FILE)] == []
 
 
 def test_what_waits_is_delivered_and_nothing_else(driver: EngineDriver) -> None:

@@ -22,6 +22,8 @@ from popmq_common.records.names import REVIVE_GROUP
 TOPICS_FILE: Final = "topics.json"
 OFFSETS_FILE: Final = "consumerOffset.json"
 FLOORS_FILE: Final = "topicFloors.json"
+TIMER_CHECK_FILE: Final = "timercheck"
+"""RocketMQ's, a page of bytes; `popmq store handover` writes it, nothing of ours reads it."""
 _DECODERS: Final[Mapping[str, Callable[[str], Any]]] = {
     TOPICS_FILE: partial(tables.decode_topics, where=TOPICS_FILE),
     "subscriptionGroup.json": partial(tables.decode_groups, where="subscriptionGroup.json"),
@@ -50,7 +52,7 @@ def check_config(
     for file in files.names(folder):
         name = file.removesuffix(".bak")
         data = files.read(folder / file)
-        if file.endswith(".tmp") or not data:
+        if file.endswith(".tmp") or name == TIMER_CHECK_FILE or not data:
             continue
         decode = _DECODERS.get(name, str)
         try:
