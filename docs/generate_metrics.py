@@ -20,8 +20,9 @@ the process started. Histograms have `_bucket`, `_sum` and `_count`. The last co
 name, where it has the figure.
 
 `topic` is the topic as stored: what a group must get again lies in `%RETRY%group_topic`, a row of
-its own. The first `POPMQ_BROKER_METRIC_ROWS_MAX` topics, groups and pairs are told apart, all
-others are added up under the name `other`: sums stay right, and the number of series has a bound.
+its own. The first `POPMQ_BROKER_METRIC_ROWS_MAX` topics, groups and pairs have rows of their own.
+All others are added up under the name `other`: sums stay right, and the number of series has a
+bound.
 Queues and clients are never labels.
 
     popmq_consumer_stored_messages = settled + ready + inflight + delayed + blocked + expired

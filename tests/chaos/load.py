@@ -6,7 +6,7 @@ FIFO_GAP_S = 0.1
 """Between two sends of a message group."""
 FIFO_LINES = 2
 INVISIBLE_S = 30
-"""A lease; what was received and not acked comes again after it."""
+"""A lease; what was received and not acked is redelivered after it."""
 POLL_S = 2
 """How long a receive waits."""
 RECEIVE_MAX = 16

@@ -67,7 +67,7 @@ def check_wakes(driver: Driver, server: Server) -> None:
 
 
 def check_redelivery(driver: Driver, server: Server) -> None:
-    """Not acked in time: it comes again, with its attempt counted; the old handle is void."""
+    """Not acked in time: it is redelivered, with its attempt counted; the old handle is void."""
     seen = driver("redelivery", server, *fresh(server))
     assert [message["attempt"] for message in seen["messages"]] == [1, 2]
     assert len({message["id"] for message in seen["messages"]}) == 1
@@ -94,7 +94,7 @@ def check_sql_filter(driver: Driver, server: Server) -> None:
 
 
 def check_push(driver: Driver, server: Server) -> None:
-    """A push consumer gets each message once; one that failed comes again with attempt 2."""
+    """A push consumer gets each message once; one that failed is redelivered with attempt 2."""
     seen = driver("push", server, *fresh(server))
     attempts: dict[str, list[int]] = {}
     for message in seen["messages"]:
@@ -120,7 +120,7 @@ def check_fifo(driver: Driver, server: Server) -> None:
 
 
 def check_fifo_push(driver: Driver, server: Server) -> None:
-    """Three message groups: one that fails comes again before what is behind it."""
+    """Three message groups: one that fails is redelivered before what is behind it."""
     seen = driver("fifo_push", server, *fresh(server, "FIFO", ["--fifo"]))
     bodies = [message["body"] for message in seen["messages"]]
     for name in "abc":

@@ -1,4 +1,4 @@
-"""What dies, hangs or is cut off under load: nothing sent is lost, nothing acked comes again."""
+"""What dies, hangs or is cut off under load: nothing sent is lost, nothing acked is redelivered."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -26,8 +26,9 @@ INVISIBLE_S = (2.0, 5.5)
 """With pop_buffer=memory only the longer one is taken, for the other one is written at once."""
 HIDDEN_S = 3.0
 SETTLED = ((0.75, 0.08, 0.08), (0.88, 0.01, 0.01))
-"""The shares that are acked, changed and nacked; the rest is let go of, and comes again. The second
-row is for pop_buffer=memory, where a change or a nack writes all that is in memory of its queue."""
+"""The shares that are acked, changed and nacked; the rest is let go of, and is redelivered. The
+second row is for pop_buffer=memory, where a change or a nack writes all that is in memory of its
+queue."""
 DELAYS_S = (0.15, 0.5, 1.0, 2.0, 5.0)
 HOLD_S = 4.0
 

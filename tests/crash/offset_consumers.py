@@ -23,7 +23,7 @@ PULL, POP, FIFO = "pull-group", "pop-group", "fifo-group"
 INVISIBLE_S = 3.0
 PAUSE_S = 0.05  # after a call that failed
 FORGOTTEN = 0.1
-"""Of what is received so much is let go of, and comes again."""
+"""Of what is received so much is let go of, and is redelivered."""
 
 
 async def pull(endpoint: str, record: Record, rng: random.Random) -> None:

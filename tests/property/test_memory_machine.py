@@ -83,7 +83,7 @@ class MemoryMachine(BrokerMachine):
 
     @rule(pick=st.randoms(use_true_random=False), work=st.sampled_from(["release", "forward"]))
     def give_up(self, pick: random.Random, work: str) -> None:
-        """The one comes again, uncounted; the other is in the dead letters for good."""
+        """The one is redelivered, uncounted; the other is in the dead letters for good."""
         held = [told for told in self._held() if told.body not in self.priced]
         if not held:
             return

@@ -3,7 +3,7 @@
 Sends, pops, acks, changes, time, rounds of retention, pressure of the disk, restarts and crashes in
 any order. At any time
 
-    - what is held, and was not acked, is there: it comes again, unless the disk was too full
+    - what is held, and was not acked, is there: it is redelivered, unless the disk was too full
     - what is younger than the retention time is there, unless the disk filled
     - nothing comes after its ack, nor twice at a time
     - stored = settled + ready + in flight + delayed + blocked + expired, and none is negative

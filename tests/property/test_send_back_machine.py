@@ -1,4 +1,4 @@
-"""Send-backs over restarts and crashes at any moment: what was answered comes again with its
+"""Send-backs over restarts and crashes at any moment: what was answered is redelivered with its
 attempt counted, each copy once, never before its level's delay is over, and after the last attempt
 it is among the dead letters, once."""
 

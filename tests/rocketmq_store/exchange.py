@@ -98,7 +98,7 @@ async def consume(endpoint: str, count: int, *, rejects: bool) -> dict[str, Take
 
 
 async def go_on(exchange: Exchange, endpoint: str, taken: dict[str, Taken]) -> None:
-    """What was held comes again, what was acked does not. Raises `Different`."""
+    """What was held is redelivered, what was acked does not. Raises `Different`."""
     for group, topic in (("again", mix.LONG_NAME), ("half", "orders"), ("lined", "steps")):
         held = taken[group]
         came = await ours.until_all_came(

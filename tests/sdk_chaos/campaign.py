@@ -39,7 +39,7 @@ LINES_MAX = 20
 QUIET_S = 6.0
 """So long is waited when all has come: duplicates would come then."""
 LEASES: dict[Fault, float] = {"stop": 120.0, "kill": 3.0}
-"""A stop must not outlast a lease; after a kill a short one comes again soon."""
+"""A stop must not outlast a lease; after a kill a short one is redelivered soon."""
 SIGNALS: dict[Fault, signal.Signals] = {"stop": signal.SIGTERM, "kill": signal.SIGKILL}
 ENV = {"POPMQ_PROXY_INVISIBLE_MS_MIN": "100"}
 

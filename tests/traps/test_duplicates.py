@@ -21,7 +21,8 @@ DAY_MS = 24 * 3_600_000
 def test_t12_an_ack_counts_at_every_point_of_the_invisible_time(
     driver: EngineDriver, revives: bool, after: str
 ) -> None:
-    """In time it is done and the message never comes again; too late, that is what it is told."""
+    """In time it is done and the message never is redelivered; too late, that is what it is
+    told."""
     driver.make(queues=1)
     moments = [*range(0, INVISIBLE_MS, 499), INVISIBLE_MS - 1, INVISIBLE_MS, INVISIBLE_MS + 1]
     for at_ms in moments:

@@ -34,7 +34,7 @@ class BrokerConfig:
     nameservers: tuple[str, ...] = ()
     """Nameservers to register with, host:port separated by commas."""
     heartbeat_ms: int = 5_000
-    """How often nameservers are told that this broker lives; at least three times in their
+    """How often this broker reports to nameservers that it lives; at least three times in their
     expiry_ms. RocketMQ's brokers do it every 30,000 ms."""
     link_secret: str = ""
     """Shared secret, 16 random bytes or more: proxies prove that they know it, and this broker

@@ -45,7 +45,7 @@ class ProxyConfig:
     """Nameservers to ask for routes, host:port separated by commas; asked in turn."""
     admin_secret_file: Path | None = None
     """File with the secret that changes of topics, groups and offsets, redrives and settlements
-    must show (popmq --secret-file); none: whoever reaches the port may change them."""
+    must show (popmq --secret-file); none: anyone who reaches the port may change them."""
     link_secret: str = ""
     """Shared secret, POPMQ_BROKER_LINK_SECRET; this proxy and each broker prove to each other that
     they know it. Empty: none."""
@@ -75,7 +75,7 @@ class ProxyConfig:
     """Invisible time when the client leaves it to the server, which then renews it: for so long
     again, as often as needed."""
     alive_interval_ms: int = 5_000
-    """How often the brokers are told which clients live, at least four times in
+    """How often the brokers learn which clients live, at least four times in
     invisible_ms_default; their leases are renewed then."""
     alive_ms: int = 60_000
     """Silence after which a client is not told of any more; longer than any client's heartbeat."""

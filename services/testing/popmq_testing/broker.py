@@ -249,7 +249,7 @@ class PopmqBroker:
 
     def expire_lease(self, message: ReceivedMessage | str) -> None:
         """The lease of a message (or of a message id) ends now, as when its time had run out: it
-        comes again as the next attempt, and what its consumer still holds is worth nothing.
+        is redelivered as the next attempt, and what its consumer still holds is worth nothing.
 
         Raises `AssertionError` when nobody holds it."""
         __tracebackhide__ = True

@@ -1,4 +1,5 @@
-"""Whether the chaos campaign sees what is lost and what comes again, and blames whom it should."""
+"""Whether the chaos campaign sees what is lost and what is redelivered, and blames whom it
+should."""
 
 import pytest
 from sdk_chaos.findings import Findings, Handled, Row, Sent, Strike, found, table

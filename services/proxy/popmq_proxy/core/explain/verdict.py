@@ -220,13 +220,13 @@ def _held(standing: link.Standing, now_ms: int) -> admin.Verdict:
         reason = f": {held.reason}" if held.reason else ", without a reason"
         text = (
             f"group {group} gave attempt {held.attempt} back at {when(held.pop_time_ms)}"
-            f" ({counted}{often}){reason}; it comes again at {until}"
+            f" ({counted}{often}){reason}; it is redelivered at {until}"
         )
         return _say(VerdictState.RETRY_WAIT, text, until_ms=held.due_ms)
     who = f"client {held.client_id}" if held.client_id else f"a consumer of group {group}"
     attempt = f"attempt {held.attempt} of {standing.max_attempts}, lease {held.generation}{often}"
     if held.due_ms <= now_ms:
-        text = f"the lease of {who} ended at {until} without an ack; it comes again in a moment"
+        text = f"the lease of {who} ended at {until} without an ack; it is redelivered in a moment"
         return _say(VerdictState.ENDING, text, until_ms=now_ms)
     text = f"{who} holds it since {when(held.pop_time_ms)}, until {until} ({attempt})"
     if held.client_id:

@@ -1,4 +1,4 @@
-"""popmq.consumer.v1 SendBack: a message that was pulled comes again through %RETRY%, or dies."""
+"""popmq.consumer.v1 SendBack: a message that was pulled is redelivered through %RETRY%, or dies."""
 
 from popmq_common.errors import BadRequest
 from popmq_common.records.names import DEAD_LETTER_PREFIX, check_group

@@ -88,7 +88,7 @@ def bodies(messages: list[v2.Message]) -> "Counter[str]":
 @pytest.mark.parametrize("brokers", [2, 3, 4])
 @pytest.mark.parametrize("seed", range(6))
 def test_what_is_received_is_held_once(tmp_path: Path, brokers: int, seed: int) -> None:
-    """What was lost with a receive comes again, what was received does not."""
+    """What was lost with a receive is redelivered, what was received does not."""
     cluster = Cluster(tmp_path, brokers)
     chances = Chances(cluster, seed)
     cluster.run(chances.run)
