@@ -150,15 +150,20 @@ def say(line: str) -> None:
 
 
 @contextmanager
-def interrupted_by_term() -> Iterator[None]:
+def interrupted() -> Iterator[None]:
+    """SIGTERM is as Ctrl-C, and both are heeded, also where a shell began this in the background,
+    which ignores SIGINT: stages would ignore it, too."""
+
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, interrupt) for number in numbers]
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def main() -> int:
@@ -170,7 +175,7 @@ def main() -> int:
     plan = tomllib.loads(given.stages.read_text())
     run, began = Run(given.heartbeat), time.monotonic()
     try:
-        with interrupted_by_term():
+        with interrupted():
             run.alone(Stage(**stage) for stage in plan.get("alone", []))
             run.beside((Stage(**stage) for stage in plan.get("beside", [])), given.lanes)
         code = 0

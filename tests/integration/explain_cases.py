@@ -223,7 +223,7 @@ CASES = {
     "a consumer holds it": Case(leased, VerdictState.LEASED, False, "attempt 1 of 16, lease 1"),
     "a client that lives holds it": Case(renewed, VerdictState.LEASED, False, "client host@7"),
     "it waits for its retry": Case(nacked, VerdictState.RETRY_WAIT, False, "database is down"),
-    "it is given back uncounted again and again": Case(
+    "it is given back uncounted, repeatedly": Case(
         given_back_often,
         VerdictState.RETRY_WAIT,
         False,

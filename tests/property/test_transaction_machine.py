@@ -36,8 +36,8 @@ class Told:
     sent_ms: int
     outcome: str = ""
     """As it was answered."""
-    perhaps: str = ""
-    """As it was asked for, without an answer."""
+    perhaps: frozenset[str] = frozenset()
+    """As it was asked for, without an answer: a crash may have kept any of them."""
     delivered: bool = False
     checks: int = 0
     checks_known: int = 0
@@ -49,7 +49,7 @@ class Told:
     """Since it was asked about: the last question may be forgotten."""
 
     def may_be(self, outcome: str) -> bool:
-        return self.outcome == outcome or (not self.outcome and self.perhaps == outcome)
+        return self.outcome == outcome or (not self.outcome and outcome in self.perhaps)
 
 
 class TransactionMachine(RuleBasedStateMachine):
@@ -127,7 +127,7 @@ class TransactionMachine(RuleBasedStateMachine):
             if not told.crashed:
                 assert self._now() >= told.asked_ms + INTERVAL_MS, f"{told} is asked too often"
             assert told.checks_known < CHECKS_MAX
-            told.place, told.perhaps = place, ""
+            told.place, told.perhaps = place, frozenset()
             told.checks += 1
             told.checks_known += 1
             told.asked_ms, told.crashed = self._now(), False
@@ -204,11 +204,12 @@ class TransactionMachine(RuleBasedStateMachine):
             return
         told = pick.choice(open_ones)
         assert told.place is not None
+        outcome = "committed" if commit else "rolled back"
         call = self.driver.start(**end_body(told.place, commit=commit))
         if not call.done():
-            told.perhaps = told.perhaps or ("committed" if commit else "rolled back")
+            told.perhaps |= {outcome}
         elif call.exception() is None:  # it was settled so before, as nobody was told
-            assert told.perhaps == ("committed" if commit else "rolled back")
+            assert outcome in told.perhaps
         else:
             assert isinstance(call.exception(), AlreadySettled)
 

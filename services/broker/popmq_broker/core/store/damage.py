@@ -103,7 +103,7 @@ class DamageTable:
             del self.passed[passer]
         return before != (len(self.places), len(self.passed))
 
-    def moved(self, key: QueueKey) -> bool:
+    def position_changed(self, key: QueueKey) -> bool:
         """The group's position was set: it tries again, or does without."""
         before = len(self.passed)
         for passer in [passer for passer in self.passed if passer.key == key]:

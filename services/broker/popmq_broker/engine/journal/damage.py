@@ -96,9 +96,9 @@ class Damage:
         self._table.settled(passer, start, end)
         self._changed()
 
-    def moved(self, key: QueueKey) -> None:
+    def position_changed(self, key: QueueKey) -> None:
         """Somebody has set the group's position: it tries again what is behind it."""
-        self._forget(lambda table: table.moved(key))
+        self._forget(lambda table: table.position_changed(key))
 
     def forget_topic(self, topic: str) -> None:
         self._forget(lambda table: table.forget_topic(topic))

@@ -49,7 +49,7 @@ def apply_position_changes(
         else:
             dropped = lease_state.fence(lease_state.table.queues[key], to)
         lease_state.close(dropped)
-        runtime.damage.moved(key)
+        runtime.damage.position_changed(key)
 
 
 def journal_positions(
