@@ -327,6 +327,16 @@ docs: setup ## write the generated pages of docs/ anew
 	.venv-site/bin/pip install --quiet --group site
 	touch $@
 
+PROSE = README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs
+VALE_VERSION = v3.7.1
+.tools/vale:
+	@command -v go >/dev/null || { echo 'make prose: put vale into PATH (https://vale.sh), or install Go'; exit 1; }
+	GOBIN=$(CURDIR)/.tools go install github.com/errata-ai/vale/v3/cmd/vale@$(VALE_VERSION)
+
+.PHONY: prose
+prose: $(if $(shell command -v vale),,.tools/vale) #: plain English in the documents, by the rules in docs/style
+	PATH=$$PATH:$(CURDIR)/.tools vale $(PROSE)
+
 .PHONY: docs-site
 docs-site: .venv-site/.ready #> the documentation as a site, in build/site; fails on a broken link
 	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --quiet
