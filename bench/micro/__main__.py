@@ -14,7 +14,7 @@ from statistics import median
 HERE = Path(__file__).parents[2]
 PARTS = (
     "proto/gen",
-    *(f"services/{name}" for name in ("common", "broker", "proxy", "nameserver", "cli")),
+    *(f"services/{path.name}" for path in sorted((HERE / "services").iterdir())),
     "sdk",
 )
 NAMES = (

@@ -4,7 +4,6 @@ A case is made once; `round` does some hundred messages and gives the CPU time o
 """
 
 import asyncio
-import importlib
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
@@ -29,7 +28,9 @@ from popmq_proxy.clients.brokers import Brokers, LinkBrokers
 from popmq_proxy.clients.local_brokers import LocalBroker, LocalBrokers
 from popmq_proxy.clients.nameservers import LocalNameservers
 from popmq_proxy.config import ProxyConfig
+from popmq_proxy.front.http2.budgets.limits import Http2Limits
 from popmq_proxy.front.http2.connection import Http2Connection
+from popmq_proxy.front.http2.shared import Shared
 
 TOPIC = link.TopicConfig(name="t", read_queues=8, write_queues=8, perm=6, message_type="MIXED")
 BROKER = ns.BrokerInfo(name="b", address="127.0.0.1:1")
@@ -49,6 +50,7 @@ class Front:
         self.client = client.Client()
         self.answers: list[bytes] = []
         self.keep = False
+        self._loop = asyncio.get_running_loop()
         self._idle: asyncio.Future[None] | None = None
         self._connection = _connection(app)
         self._connection.connection_made(Wire(self._written))
@@ -57,30 +59,29 @@ class Front:
     def _written(self, data: bytes) -> None:
         if self.keep:
             self.answers.append(data)
-        if self._idle is not None and not self._open() and not self._idle.done():
+        if self._connection.streams.open:  # a large answer leaves before its stream has ended
+            self._loop.call_soon(self._look)
+        else:
+            self._look()
+
+    def _look(self) -> None:
+        is_idle = not self._connection.streams.open
+        if is_idle and self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
 
-    def _open(self) -> Any:
-        """Streams under way; older trees have them without more around."""
-        streams: Any = self._connection.streams
-        return getattr(streams, "open", streams)
-
     async def ask(self, data: bytes) -> None:
-        self._idle = asyncio.get_running_loop().create_future()
+        self._idle = self._loop.create_future()
         self._connection.data_received(data)
         await self._idle
 
 
 def _connection(app: Any) -> Http2Connection:
-    """Alone in its server. A tree from before connections shared anything has no such module."""
-    peer, limits = ("192.0.2.7", 4711), importlib.import_module(Http2Connection.__module__)
-    try:
-        shared = importlib.import_module("popmq_proxy.front.http2.shared")
-    except ModuleNotFoundError:
-        return Http2Connection(app, limits.Limits(), peer, lambda _: None)  # type: ignore[call-arg]
-    limits = importlib.import_module("popmq_proxy.front.http2.budgets.limits")
-    among = shared.Shared(limits.Limits(), app.budgets, 1)
-    return Http2Connection(app, among, among.join(peer[0]), peer, lambda _: None)
+    """Alone in its server."""
+    peer = ("192.0.2.7", 4711)
+    shared = Shared(Http2Limits(), app.budgets, connections_max=1)
+    address = shared.join(peer[0])
+    assert address is not None
+    return Http2Connection(app, shared, address, peer, lambda _: None)
 
 
 class Sending:

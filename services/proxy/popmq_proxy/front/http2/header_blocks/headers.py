@@ -64,6 +64,10 @@ PART_BYTES: Final = 64
 """What a part counts for besides."""
 SAME_MAX: Final = 8
 """Ways in which a part of its blocks was written: one for each method, say."""
+FORGOTTEN_MAX: Final = 4
+"""So often in a connection more ways of writing were met than are remembered; then nothing more is
+remembered. Go's clients write their metadata in an order of their own each time, but there are only
+so many."""
 PLACES_MAX: Final = 8
 """Of such parts in a block."""
 _TIMEOUT: Final = b"grpc-timeout"
@@ -122,6 +126,7 @@ class HeaderReader:
         self._parts: list[HeaderPart] = []
         """How the last blocks began, the longest first."""
         self._parts_bytes = 0
+        self._forgotten_count = 0
 
     @property
     def wants_no_table(self) -> bool:
@@ -143,7 +148,7 @@ class HeaderReader:
         try:
             plain = size <= self._plain_max and not self._fields.table
             if plain and self._count > CHECKED_BLOCKS:
-                self.alike = alike = self._find_alike(block)
+                alike = self.alike = self._find_alike(block) if self._parts else None
                 if alike is not None and alike.prepared is not None:
                     return KNOWN
                 found = self._read_plain(block)
@@ -258,25 +263,27 @@ class HeaderReader:
         return name, block[at:stop], size & 0x80, stop, value_at
 
     def _remember(self, block: bytes, ends: list[tuple[int, int, bytes]]) -> None:
-        """How this block was written, but for the values that differ."""
-        size = len(block) + len(ends) * PART_BYTES
-        if size > SAME_BYTES_MAX:
+        """How this block was written, but for the values that differ; what it shares with earlier
+        ones is there already."""
+        if self._forgotten_count == FORGOTTEN_MAX:
             return
-        if self._parts_bytes + size > SAME_BYTES_MAX:
-            self._parts, self._parts_bytes = [], 0
-        self._parts_bytes += size
         parts, begin = self._parts, 0
         for stop, behind, name in ends:
             data = block[begin:stop]
             same = [part for part in parts if part.data == data and part.differs == name]
             if not same:
-                if len(parts) == SAME_MAX:
-                    self._parts, self._parts_bytes = [], 0
+                self._parts_bytes += len(data) + PART_BYTES
+                if self._parts_bytes > SAME_BYTES_MAX or len(parts) == SAME_MAX:
+                    self._forget()
                     return
                 same = [HeaderPart(data, name)]
                 parts.append(same[0])
                 parts.sort(key=_longest_first)
             parts, begin = same[0].following, behind
+
+    def _forget(self) -> None:
+        self._parts, self._parts_bytes = [], 0
+        self._forgotten_count += 1
 
 
 def _longest_first(part: HeaderPart) -> int:

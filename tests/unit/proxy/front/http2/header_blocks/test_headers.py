@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from popmq_proxy.front.http2.header_blocks.fields import Header
 from popmq_proxy.front.http2.header_blocks.headers import (
     CHECKED_BLOCKS,
+    FORGOTTEN_MAX,
     LONG_BYTES,
     LOOKED_AT,
     HeaderReader,
@@ -116,6 +117,40 @@ def test_blocks_that_are_alike_are_known_but_for_what_differs(
             ours.alike.prepared = expected
         assert ours.alike.prepared == expected
         assert ours.timeout == timeout
+
+
+METADATA = [
+    *((b"x-mq-client-id", b"me@4711@0@1x2y3z"), (b"x-mq-language", b"GO")),
+    *((b"x-mq-protocol", b"v2"), (b"x-mq-client-version", b"5.1.4")),
+    *((b"x-mq-date-time", b"20260101T000000Z"), (b"x-mq-request-id", b"01234567-89ab")),
+]
+
+
+def test_metadata_that_begins_elsewhere_each_time_is_known_too() -> None:
+    """Go's clients go through a map of it: the same circle from another point."""
+    encoder = Encoder()
+    ours = plain_reader(encoder)
+    encoder.header_table_size = 0
+    ours.read(encoder.encode(ASKED))  # it begins with the table's end
+    known = 0
+    for number in range(60):
+        at = number % len(METADATA)
+        ours.read(encoder.encode([*ASKED[:-1], *METADATA[at:], *METADATA[:at]]))
+        if ours.alike is not None:
+            known += ours.alike.prepared is not None
+            ours.alike.prepared = {}
+    assert known == 60 - 2 * len(METADATA), "each way is remembered, prepared, and known"
+
+
+def test_what_is_always_written_in_another_way_is_remembered_no_more() -> None:
+    encoder = Encoder()
+    ours = plain_reader(encoder)
+    encoder.header_table_size = 0
+    for number in range(200):
+        headers = [*ASKED, (b"traceparent", b"%032d" % number)]
+        assert ours.read(encoder.encode(headers)) == wanted(headers)
+    assert ours._forgotten_count == FORGOTTEN_MAX
+    assert ours._parts == []
 
 
 def as_the_library(decoder: Decoder, block: bytes) -> list[Header] | None:
