@@ -4,16 +4,14 @@ import asyncio
 import json
 import re
 import shlex
-import signal
 import subprocess
-import sys
 import tarfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from harness.page_programs import ENDPOINT, PageProgram, check_what_it_prints, programs_of
 from harness.processes import POPMQ, Process, Server, free_port, standalone
 
 from popmq import Client
@@ -22,29 +20,13 @@ ROOT = Path(__file__).resolve().parents[2]
 FROM_ROCKETMQ = ROOT / "docs/move-from-rocketmq.md"
 ARCHIVE = ROOT / "tests/pipelines/rocketmq-store.tar.xz"
 """A directory of a stopped RocketMQ broker; tests/rocketmq_store/fixture.py says what is in it."""
-ENDPOINT = "127.0.0.1:8081"
-WITHIN_S = 60.0
 
 
-class Program(NamedTuple):
-    page: str
-    text: str
-    prints: list[str]
-
-    def __str__(self) -> str:
-        return f"{self.page} {'App' if 'App(' in self.text else ''}".strip()
-
-
-def _programs() -> list[Program]:
-    """Those that use the SDK, each with the block behind it: what it prints."""
-    found = []
-    for page in ("docs/move-from-celery.md", "docs/move-from-kafka.md"):
-        text = (ROOT / page).read_text()
-        blocks = re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", text, re.DOTALL)
-        found += [
-            Program(page, code, prints.splitlines()) for code, prints in blocks if "popmq" in code
-        ]
-    return found
+PROGRAMS = [
+    program
+    for program in programs_of("docs/move-from-celery.md", "docs/move-from-kafka.md")
+    if "popmq" in program.text
+]
 
 
 @pytest.fixture
@@ -55,29 +37,13 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.mark.timeout(200)
-@pytest.mark.parametrize("program", _programs(), ids=str)
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_a_program_prints_what_the_page_says(
-    program: Program, server: Server, tmp_path: Path
+    program: PageProgram, server: Server, tmp_path: Path
 ) -> None:
     assert program.prints
     assert ENDPOINT in program.text
-    file, output = tmp_path / "program.py", tmp_path / "output"
-    file.write_text(program.text.replace(ENDPOINT, server.endpoint))
-    with open(output, "wb") as out:
-        running = subprocess.Popen([sys.executable, "-u", str(file)], stdout=out)
-    try:
-        deadline_s = time.monotonic() + WITHIN_S
-        while len(output.read_text().splitlines()) < len(program.prints):
-            assert running.poll() in (None, 0), output.read_text()
-            assert time.monotonic() < deadline_s, output.read_text()
-            time.sleep(0.05)  # nothing tells of another process's output
-        if "app.run()" in program.text:
-            running.send_signal(signal.SIGTERM)
-        assert running.wait(WITHIN_S) == 0
-    finally:
-        running.kill()
-        running.wait()
-    assert output.read_text().splitlines() == program.prints
+    check_what_it_prints(program, server, tmp_path)
     if "App(" in program.text:
         listed = server.cli("dlq", "list", "billing")
         assert "a price below 0" in json.dumps(listed)

@@ -1,8 +1,8 @@
-"""A duplicate is found, and what is no duplicate is not. test_rooms.py looks at the tree."""
+"""No two places share much, no two classes a name; each rule can fail."""
 
 from tidy.class_names import DOUBLE_FOR_A_REASON, double_names
 from tidy.duplicates import SHARED_FOR_A_REASON, SHARED_LINES_MAX, counted_lines, shared_lines
-from tidy.sources import ROOT, by_module, production
+from tidy.sources import ROOT, by_module, by_path, production
 
 BODY = [f"    value_{number} = {number}\n" for number in range(SHARED_LINES_MAX + 1)]
 
@@ -49,6 +49,15 @@ def f(
     )
 """
     assert [text for _, text in counted_lines(source)] == ["return (", "one"]
+
+
+def test_no_two_places_share_more_than_a_few_lines() -> None:
+    found = shared_lines(by_path(production()))
+    assert [str(one) for one in found if (one.one, one.other) not in SHARED_FOR_A_REASON] == []
+
+
+def test_a_class_name_is_used_for_one_thing() -> None:
+    assert set(double_names(by_module(production()))) - set(DOUBLE_FOR_A_REASON) == set()
 
 
 def test_a_name_of_two_classes_is_found() -> None:

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from tidy.not_yet import FOUND, listed
 from tidy.rooms import (
     ROOM_MODULES_MAX,
     circles,
@@ -12,13 +11,17 @@ from tidy.rooms import (
     room_graph,
     rooms_without_a_word,
 )
-from tidy.sources import ROOT, production
+from tidy.sources import ROOT, by_module, production
 
 
-@pytest.mark.parametrize("name", FOUND)
-def test_what_is_not_mended_yet_is_listed_and_nothing_else(name: str) -> None:
-    """Mend what is new; then run: PYTHONPATH=tests .venv/bin/python -m tidy.not_yet."""
-    assert sorted(FOUND[name]()) == sorted(listed(name))
+def test_rooms_are_small() -> None:
+    assert crowded_rooms(path.relative_to(ROOT) for path in production()) == []
+
+
+def test_nothing_is_imported_in_circles() -> None:
+    modules = import_graph(by_module(production()))
+    assert circles(modules) == []
+    assert circles(room_graph(modules)) == []
 
 
 def test_every_room_says_what_belongs_there() -> None:

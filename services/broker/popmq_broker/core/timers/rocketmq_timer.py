@@ -35,6 +35,8 @@ UNIT_BYTES: Final = 52
 FILE_BYTES: Final = 100 << 20
 """RocketMQ's mappedFileSizeTimerLog, unless there is a file that says otherwise."""
 FREE_BYTES: Final = 16
+CHECK_NAME: Final = "timercheck"
+"""In config/; a page of bytes among texts."""
 CHECK_BYTES: Final = 4_096
 SECOND_MS: Final = 1_000
 WINDOW_MS: Final = 172_800 * SECOND_MS

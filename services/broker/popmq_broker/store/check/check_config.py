@@ -12,6 +12,7 @@ from popmq_broker.core.groups import offsets
 from popmq_broker.core.groups.offsets import OffsetTable
 from popmq_broker.core.store import damage, json_checksum
 from popmq_broker.core.store.damage import DAMAGE_FILE
+from popmq_broker.core.timers import rocketmq_timer
 from popmq_broker.store.check.findings import Findings
 from popmq_broker.store.files.files import Files
 from popmq_broker.store.queues import queue_ends
@@ -22,8 +23,6 @@ from popmq_common.records.names import REVIVE_GROUP
 TOPICS_FILE: Final = "topics.json"
 OFFSETS_FILE: Final = "consumerOffset.json"
 FLOORS_FILE: Final = "topicFloors.json"
-TIMER_CHECK_FILE: Final = "timercheck"
-"""RocketMQ's, a page of bytes; `popmq store handover` writes it, nothing of ours reads it."""
 _DECODERS: Final[Mapping[str, Callable[[str], Any]]] = {
     TOPICS_FILE: partial(tables.decode_topics, where=TOPICS_FILE),
     "subscriptionGroup.json": partial(tables.decode_groups, where="subscriptionGroup.json"),
@@ -52,7 +51,7 @@ def check_config(
     for file in files.names(folder):
         name = file.removesuffix(".bak")
         data = files.read(folder / file)
-        if file.endswith(".tmp") or name == TIMER_CHECK_FILE or not data:
+        if file.endswith(".tmp") or name == rocketmq_timer.CHECK_NAME or not data:
             continue
         decode = _DECODERS.get(name, str)
         try:

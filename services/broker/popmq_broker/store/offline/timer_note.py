@@ -12,7 +12,7 @@ from popmq_broker.core.timers.rocketmq_timer import Waiting
 from popmq_broker.store.files.files import OsFiles
 
 LOG_FOLDER = "timerlog"
-CHECK_FILE = "config/timercheck"
+CHECK_FILE = f"config/{rocketmq_timer.CHECK_NAME}"
 WHEEL_FILE = "timerwheel"
 NAME_DIGITS = 20
 
