@@ -39,8 +39,11 @@ def programs_of(*pages: str) -> list[PageProgram]:
     return found
 
 
-def check_what_it_prints(program: PageProgram, server: Server, folder: Path) -> None:
-    """The first time, before a fresh server; it ends when it is told, if it does not by itself."""
+def check_what_it_prints(
+    program: PageProgram, server: Server, folder: Path, *, ends: bool = True
+) -> None:
+    """The first time, before a fresh server; it ends when it is told, if it does not by itself.
+    One that does not end is stopped when it has printed what the page says."""
     file, output = folder / "program.py", folder / "output"
     file.write_text(program.text.replace(ENDPOINT, server.endpoint))
     with open(output, "wb") as out:
@@ -53,8 +56,7 @@ def check_what_it_prints(program: PageProgram, server: Server, folder: Path) -> 
             time.sleep(0.05)  # nothing tells of another process's output
         if "app.run()" in program.text and "app.stop()" not in program.text:
             running.send_signal(signal.SIGTERM)
-            assert running.wait(WITHIN_S) == 0
-        elif "run_receiver_task" not in program.text:
+        if ends:
             assert running.wait(WITHIN_S) == 0
     finally:
         running.kill()

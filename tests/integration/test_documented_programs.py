@@ -28,4 +28,5 @@ def test_each_program_says_what_it_prints() -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_it_prints_what_the_page_says(program: PageProgram, server: Server, tmp_path: Path) -> None:
-    check_what_it_prints(program, server, tmp_path)
+    ends = "run_receiver_task" not in program.text
+    check_what_it_prints(program, server, tmp_path, ends=ends)
