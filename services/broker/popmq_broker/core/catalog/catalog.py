@@ -8,6 +8,7 @@ a record of the log before it holds.
                             floors  topic → {queue id: first offset of what came after}
                             perm    ""   → RocketMQ's bits
                             peer    name of another broker → identity of its data directory
+                            access  ""   → users and policies of the cluster, one table
     config/catalog.json     {"logEnd": N}: the files of config/ hold all changes before N
 
 The files are written now and then, for RocketMQ and for a quick start. A start reads them, and the
@@ -38,12 +39,34 @@ class CatalogKind(StrEnum):
     FLOORS = "floors"
     PERM = "perm"
     PEER = "peer"
+    ACCESS = "access"
+
+
+class AccessVersion(NamedTuple):
+    """Of two tables the one with the greater is newer."""
+
+    version: int = 0
+    """0: there is none."""
+    stamp: str = ""
+
+
+class StoredAccess(NamedTuple):
+    """Who may do what, as proxies decide it; to brokers it is JSON and no more."""
+
+    version: AccessVersion = AccessVersion()
+    table: str = ""
+
+
+NO_ACCESS: Final = StoredAccess()
+
+
+Value = TopicConfig | GroupConfig | Floors | StoredAccess | int | str
 
 
 class Change(NamedTuple):
     kind: CatalogKind
     name: str
-    value: TopicConfig | GroupConfig | Floors | int | str | None
+    value: Value | None
     """None: it is gone."""
 
 
@@ -62,6 +85,8 @@ def encode(change: Change) -> bytes:
         fields["v"] = topic_fields(value)
     elif isinstance(value, GroupConfig):
         fields["v"] = group_fields(value)
+    elif isinstance(value, StoredAccess):
+        fields["v"] = access_fields(value)
     elif value is not None:
         fields["v"] = value
     return json.dumps(fields, separators=(",", ":")).encode()
@@ -77,13 +102,26 @@ def decode(body: bytes, *, where: str) -> Change:
         raise Corrupt(path=where, offset="?", reason=f"no change: {wrong!r}") from wrong
 
 
-def _value(kind: CatalogKind, raw: Any) -> TopicConfig | GroupConfig | Floors | int | str:
+def access_fields(access: StoredAccess) -> dict[str, Any]:
+    version, stamp = access.version
+    return {"version": version, "stamp": stamp, "table": json.loads(access.table)}
+
+
+def access_of(raw: Any) -> StoredAccess:
+    """Raises `KeyError`, `TypeError`, `ValueError`."""
+    table = json.dumps(raw["table"], separators=(",", ":"))
+    return StoredAccess(AccessVersion(int(raw["version"]), str(raw["stamp"])), table)
+
+
+def _value(kind: CatalogKind, raw: Any) -> Value:
     if kind is CatalogKind.TOPIC:
         return topic_of(raw)
     if kind is CatalogKind.GROUP:
         return group_of(raw)
     if kind is CatalogKind.FLOORS:
         return {int(queue_id): int(floor) for queue_id, floor in raw.items()}
+    if kind is CatalogKind.ACCESS:
+        return access_of(raw)
     return str(raw) if kind is CatalogKind.PEER else int(raw)
 
 

@@ -8,7 +8,16 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
 from popmq_broker.core.catalog import tables
-from popmq_broker.core.catalog.catalog import CATALOG_FILE, CatalogKind, Change, encode, encode_end
+from popmq_broker.core.catalog.catalog import (
+    CATALOG_FILE,
+    NO_ACCESS,
+    CatalogKind,
+    Change,
+    StoredAccess,
+    access_fields,
+    encode,
+    encode_end,
+)
 from popmq_broker.core.catalog.tables import GroupConfig, TopicConfig
 from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.groups.starts import StartKey
@@ -29,6 +38,7 @@ GROUPS_FILE: Final = "subscriptionGroup.json"
 FLOORS_FILE: Final = "topicFloors.json"
 PERMISSION_FILE: Final = "permission.json"
 PEERS_FILE: Final = "peers.json"
+ACCESS_FILE: Final = "access.json"
 Row = TypeVar("Row")
 _CODES: Final = {kind: tags_code(kind) for kind in CatalogKind}
 
@@ -125,6 +135,9 @@ class Catalog:
             found.append((PERMISSION_FILE, asyncio.to_thread(json.dumps, perm)))
         if CatalogKind.PEER in kinds:
             found.append((PEERS_FILE, asyncio.to_thread(json.dumps, dict(catalog_state.peers))))
+        if CatalogKind.ACCESS in kinds and catalog_state.access.table:
+            access = access_fields(catalog_state.access)
+            found.append((ACCESS_FILE, asyncio.to_thread(json.dumps, access)))
         return [(name, asyncio.ensure_future(text)) for name, text in found]
 
 
@@ -144,6 +157,8 @@ def apply(catalog_state: CatalogState, change: Change) -> None:
         _put(catalog_state.floors, change.name, value if isinstance(value, dict) else None)
     elif change.kind is CatalogKind.PEER:
         _put(catalog_state.peers, change.name, value if isinstance(value, str) else None)
+    elif change.kind is CatalogKind.ACCESS:
+        catalog_state.access = value if isinstance(value, StoredAccess) else NO_ACCESS
     elif isinstance(value, int):
         catalog_state.perm = value
         catalog_state.topic_versions.all_changed()

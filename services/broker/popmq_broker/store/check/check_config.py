@@ -29,6 +29,7 @@ _DECODERS: Final[Mapping[str, Callable[[str], Any]]] = {
     OFFSETS_FILE: partial(offsets.decode, where=OFFSETS_FILE),
     FLOORS_FILE: json.loads,
     "permission.json": json.loads,
+    "access.json": json.loads,
     QUEUE_ENDS_FILE: queue_ends.decode,
     CATALOG_FILE: decode_end,
     DAMAGE_FILE: damage.decode,

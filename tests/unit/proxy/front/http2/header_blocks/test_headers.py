@@ -251,7 +251,7 @@ def test_what_cannot_be_read_or_is_too_much(block: bytes, code: Error, later: bo
 @pytest.mark.parametrize("later", [False, True])
 def test_a_long_block_is_told(later: bool) -> None:
     ours = later_reader() if later else HeaderReader(16_384)
-    long = block_of((*ASKED, (b"authorization", b"x" * 4_000)), 0)
+    long = block_of((*ASKED, (b"x-mq-session-token", b"x" * 4_000)), 0)
     assert ours.read(long) == ASKED
     assert ours.long_bytes == len(long) - LONG_BYTES
     ours.read(block_of(tuple(ASKED), 0))
