@@ -109,6 +109,7 @@ async def handlers(
         await upstream.watches.close()
         await links.close()
         await routes.close()
+        found.audit.close()
 
 
 def _show(metrics: ProxyMetrics, routes: RouteCache, links: Brokers) -> None:

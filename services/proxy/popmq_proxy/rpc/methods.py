@@ -17,7 +17,7 @@ from popmq_proxy.core.messages.status import status_of
 from popmq_proxy.metrics import ProxyMetrics
 from popmq_proxy.rpc.access.access_tables import AccessTables
 from popmq_proxy.rpc.access.acls import AclsHandler
-from popmq_proxy.rpc.access.audit_trail import AuditTrail, writer
+from popmq_proxy.rpc.access.audit_trail import AuditTrail, lines_to
 from popmq_proxy.rpc.access.guard import Guard
 from popmq_proxy.rpc.access.users import UsersHandler
 from popmq_proxy.rpc.admin.broker_admin import BrokerAdminHandler
@@ -162,8 +162,8 @@ def _access(upstream: Upstream, metrics: ProxyMetrics) -> tuple[AccessTables, Au
     """Raises `ConfigError`."""
     config = upstream.config
     tables = AccessTables(upstream, random.Random())
-    write = writer(config.audit_log, config.audit_log_bytes_max)
-    audit = AuditTrail(upstream.clock, write, metrics.count_refusal)
+    lines = lines_to(config.audit_log, config.audit_log_bytes_max)
+    audit = AuditTrail(upstream.clock, lines, metrics.count_refusal)
     return tables, audit, Guard(upstream, tables, audit)
 
 

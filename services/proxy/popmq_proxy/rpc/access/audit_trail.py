@@ -40,18 +40,18 @@ Handler = Callable[[CallContext, Any], Awaitable[Any]]
 
 class AuditTrail:
     def __init__(
-        self, clock: Clock, write: Callable[[str], None] | None, count: Callable[[], None]
+        self, clock: Clock, lines: logging.Handler | None, count: Callable[[], None]
     ) -> None:
-        """`write` gets a line; None: nothing is written. `count` is called at each refusal."""
+        """`lines`: where they go; None: nowhere. `count` is called at each refusal."""
         self._clock = clock
-        self._write = write
+        self._lines = lines
         self._count = count
         self._refusals: OrderedDict[Kind, tuple[int, int]] = OrderedDict()
         """Kind → (when one was written, how many since)."""
 
     def refused(self, user: str, address: str, call: str, resource: str, reason: str) -> None:
         self._count()
-        if self._write is None:
+        if self._lines is None:
             return
         kind, now_ms = (user, address, call, resource), self._clock.now_ms()
         written_ms, since = self._refusals.pop(kind, (now_ms - EVERY_MS, 0))
@@ -67,7 +67,7 @@ class AuditTrail:
         self, call: str, handler: Handler, needs: Callable[[Any], Iterable[Need]]
     ) -> Handler:
         """`handler`, whose calls are written with their outcome."""
-        if self._write is None:
+        if self._lines is None:
             return handler
 
         async def recorded(ctx: CallContext, request: Any) -> Any:
@@ -96,7 +96,7 @@ class AuditTrail:
         outcome: str,
         **more: int | str,
     ) -> None:
-        if self._write is None:
+        if self._lines is None:
             return
         at = datetime.fromtimestamp(self._clock.now_ms() / 1_000, UTC)
         fields: dict[str, int | str] = {
@@ -113,7 +113,12 @@ class AuditTrail:
             name: value[:LINE_CHARS_MAX] if isinstance(value, str) else value
             for name, value in fields.items()
         }
-        self._write(json.dumps(short))
+        self._lines.emit(logging.makeLogRecord({"msg": json.dumps(short)}))
+
+    def close(self) -> None:
+        if self._lines is not None:
+            self._lines.close()
+            self._lines = None
 
 
 def _target(request: Any) -> str:
@@ -124,7 +129,7 @@ def _target(request: Any) -> str:
     return ""
 
 
-def writer(path: str, bytes_max: int) -> Callable[[str], None] | None:
+def lines_to(path: str, bytes_max: int) -> logging.Handler | None:
     """To a file that is followed by `FILES_KEPT` older ones, or to stdout; empty: nowhere.
 
     Raises `ConfigError`.
@@ -140,11 +145,7 @@ def writer(path: str, bytes_max: int) -> Callable[[str], None] | None:
     except OSError as wrong:
         raise ConfigError(f"the audit trail {path} cannot be written: {wrong}") from wrong
     handler.setFormatter(logging.Formatter("%(message)s"))
-
-    def write(line: str) -> None:
-        handler.emit(logging.makeLogRecord({"msg": line}))
-
-    return write
+    return handler
 
 
 class PrivateFile(RotatingFileHandler):
