@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -20,10 +21,12 @@ from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_broker.config import BrokerConfig
+from popmq_common.process import logs
 from popmq_common.process.config import ConfigError
 from popmq_proxy.config import ProxyConfig
-from popmq_proxy.rpc.access import first_user
+from popmq_proxy.rpc.access import start_checks
 
+LOG = logs.get("proxy")
 ROOT = ("root", "root-secret")
 ALICE = ("alice", "alice-secret")
 UNAUTHENTICATED, DENIED = grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED
@@ -183,12 +186,44 @@ def test_a_first_user_that_cannot_be_is_told_at_the_start(
         path.chmod(mode)
     config = ProxyConfig(authentication=True, init_user_file=path)
     with pytest.raises(ConfigError, match=text):
-        first_user.read(config)
+        start_checks.check(config, LOG, over_link=False)
 
 
 def test_policies_without_users_are_no_configuration() -> None:
     with pytest.raises(ConfigError, match="POPMQ_PROXY_AUTHENTICATION=true"):
-        first_user.read(ProxyConfig(authorization=True))
+        start_checks.check(ProxyConfig(authorization=True), LOG, over_link=False)
+
+
+@pytest.mark.parametrize(
+    ("host", "secret", "over_link", "refused"),
+    [
+        ("0.0.0.0", "", True, True),
+        ("10.0.0.7", "", True, True),
+        ("0.0.0.0", "a-secret-of-the-link", True, False),
+        ("0.0.0.0", "", False, False),  # brokers of the same process
+        ("127.0.0.1", "", True, False),
+        ("::1", "", True, False),
+    ],
+)
+def test_clients_are_not_asked_who_they_are_in_front_of_an_open_link(
+    host: str, secret: str, over_link: bool, refused: bool
+) -> None:
+    config = ProxyConfig(host=host, link_secret=secret, authentication=True)
+    if refused:
+        with pytest.raises(ConfigError, match="LINK_SECRET"):
+            start_checks.check(config, LOG, over_link=over_link)
+    else:
+        assert start_checks.check(config, LOG, over_link=over_link) is None
+
+
+@pytest.mark.parametrize(
+    ("host", "told"), [("0.0.0.0", True), ("127.0.0.1", False), ("localhost", False)]
+)
+def test_a_server_that_everybody_reaches_says_so(host: str, told: bool) -> None:
+    events: list[str] = []
+    log: Any = SimpleNamespace(warning=lambda event, **fields: events.append(event))
+    start_checks.check(ProxyConfig(host=host), log, over_link=True)
+    assert events == (["proxy.open"] if told else [])
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from popmq_proxy.front.http2.server import Http2Server
 from popmq_proxy.front.request_handler import RequestHandler
 from popmq_proxy.front.rpcs import Rpc, rpcs
 from popmq_proxy.metrics import ProxyMetrics
-from popmq_proxy.rpc.access import first_user
+from popmq_proxy.rpc.access import start_checks
 from popmq_proxy.rpc.admin.health import HealthHandler
 from popmq_proxy.rpc.methods import Methods, methods
 from popmq_proxy.rpc.shared.context import Upstream
@@ -83,7 +83,7 @@ async def handlers(
     upstream = Upstream(config=config, routes=routes, brokers=links, clock=clock, log=log)
     metrics = ProxyMetrics(upstream.sessions)
     _show(metrics, routes, links)
-    init_user = first_user.read(config)
+    init_user = start_checks.check(config, log, over_link=brokers is None)
     found = methods(upstream, metrics)
     metrics.show(m.ACCESS_VERSION, lambda: {(): found.access.version.version})
     beside = [
