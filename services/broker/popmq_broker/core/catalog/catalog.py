@@ -9,10 +9,15 @@ a record of the log before it holds.
                             perm    ""   → RocketMQ's bits
                             peer    name of another broker → identity of its data directory
                             access  ""   → users and policies of the cluster, one table
-    config/catalog.json     {"logEnd": N}: the files of config/ hold all changes before N
+                            epoch   identity of the data directory → how often it was started
+                            whole   ""   → log offset: from there on the records alone tell all
+    config/catalog.json     {"logEnd": N, "wholeFrom": M, "epoch": E}: the files of config/ hold all
+                            changes before N
 
 The files are written now and then, for RocketMQ and for a quick start. A start reads them, and the
 records from N on. A record says what holds from then on, so one that is read again does no harm.
+Before retention takes the first of the records that tell all, all of it is written again, so the
+log alone suffices at any time (`popmq store rebuild --settings`).
 """
 
 import json
@@ -40,6 +45,8 @@ class CatalogKind(StrEnum):
     PERM = "perm"
     PEER = "peer"
     ACCESS = "access"
+    EPOCH = "epoch"
+    WHOLE = "whole"
 
 
 class AccessVersion(NamedTuple):
@@ -125,14 +132,33 @@ def _value(kind: CatalogKind, raw: Any) -> Value:
     return str(raw) if kind is CatalogKind.PEER else int(raw)
 
 
-def encode_end(log_end: int) -> str:
+class CatalogMarks(NamedTuple):
+    """What catalog.json says."""
+
+    log_end: int = 0
+    """The files of config/ hold all changes before it."""
+    whole_from: int | None = None
+    """From there on the records alone tell all; None: that is not known, in a directory of an
+    earlier version say."""
+    epoch: int = 0
+    """How often the directory was started."""
+
+
+def encode_marks(marks: CatalogMarks) -> str:
     """Of catalog.json."""
-    return json.dumps({"logEnd": log_end})
+    log_end, whole_from, epoch = marks
+    return json.dumps({"logEnd": log_end, "wholeFrom": whole_from, "epoch": epoch})
 
 
-def decode_end(text: str) -> int:
+def decode_marks(text: str) -> CatalogMarks:
     """Raises `Corrupt`."""
     try:
-        return int(json.loads(text)["logEnd"])
-    except (KeyError, TypeError, ValueError) as wrong:
+        fields = json.loads(text)
+        whole_from = fields.get("wholeFrom")
+        return CatalogMarks(
+            int(fields["logEnd"]),
+            None if whole_from is None else int(whole_from),
+            int(fields.get("epoch", 0)),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as wrong:
         raise Corrupt(path=CATALOG_FILE, offset=0, reason=f"no log end: {wrong!r}") from wrong

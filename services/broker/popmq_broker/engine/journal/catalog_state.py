@@ -37,6 +37,10 @@ class CatalogState:
     """Other brokers of the cluster, and the identities that they had first."""
     access: StoredAccess = NO_ACCESS
     """Users and policies of the cluster."""
+    epoch: int = 0
+    """How often the data directory was started."""
+    whole_from: int | None = None
+    """Log offset from which the records of the catalog alone tell all; None: not known."""
     unsaved: dict[CatalogKind, int] = field(default_factory=dict)
     """What of the catalog changed since its file was written, and where in the log that begins."""
     starts: dict[StartKey, GroupStart] = field(default_factory=dict)

@@ -8,10 +8,11 @@ from popmq_broker.core.catalog import tables
 from popmq_broker.core.catalog.catalog import (
     CATALOG_FILE,
     NO_ACCESS,
+    CatalogMarks,
     StoredAccess,
     access_of,
     decode,
-    decode_end,
+    decode_marks,
 )
 from popmq_broker.core.catalog.tables import PERM_BOTH
 from popmq_broker.core.catalog.topic_versions import TopicVersions
@@ -51,7 +52,10 @@ def load(runtime: Runtime, catalog_state: CatalogState) -> bool:
     catalog_state.perm = load_config(PERMISSION_FILE, decode_permission) or PERM_BOTH
     catalog_state.peers = load_config(PEERS_FILE, _decode_peers) or {}
     catalog_state.access = load_config(ACCESS_FILE, _decode_access) or NO_ACCESS
-    known_to = load_config(CATALOG_FILE, decode_end) or 0
+    marks = load_config(CATALOG_FILE, decode_marks) or CatalogMarks()
+    known_to, catalog_state.whole_from, catalog_state.epoch = marks
+    if not runtime.store.log_end:
+        catalog_state.whole_from = 0
     count = _read_changes(runtime, catalog_state, known_to)
     runtime.log.info(
         "catalog.read",
