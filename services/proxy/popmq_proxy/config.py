@@ -73,7 +73,8 @@ class ProxyConfig:
     log_level: str = "info"
     """debug, info, warning or error."""
     create_topics: bool = True
-    """Make a topic that takes every message type when it is first used."""
+    """Make a topic that takes every message type when it is first used; with authorization nothing
+    is made on first use."""
     create_topic_queues: int = 8
     """Queues per broker of a topic made on first use."""
     body_bytes_max: int = 4 * MiB

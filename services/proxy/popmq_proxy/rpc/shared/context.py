@@ -138,7 +138,8 @@ class Upstream:
         try:
             return await self._find_routes(topic)
         except TopicNotFound:
-            if not self.config.create_topics or topic.startswith("%"):
+            config = self.config
+            if not config.create_topics or config.authorization or topic.startswith("%"):
                 raise
         count = self.config.create_topic_queues
         brokers = [info.name for info in await self.routes.brokers()]
@@ -293,7 +294,8 @@ class Upstream:
         return False
 
     async def group(self, group: str) -> link.GroupConfig:
-        """The group's settings, made with the defaults on first use, on every broker.
+        """The group's settings, made with the defaults on first use, on every broker; where
+        policies are asked, what may be made is for those who may Create.
 
         Raises `IllegalGroup`, `GroupNotFound`.
         """
@@ -303,6 +305,8 @@ class Upstream:
             return kept[1]
         config = await self.group_everywhere(group) or await self._make_as_before(group)
         if config is None:
+            if self.config.authorization:
+                raise GroupNotFound(group=group)
             create = link.Call(get_group=link.GetGroup(group=group, create=True))
             replies = await self.on_reachable_brokers(create)
             config = next(iter(replies.values())).get_group.group

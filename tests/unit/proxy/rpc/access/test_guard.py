@@ -264,3 +264,15 @@ def test_without_authorization_who_is_known_may_everything(alice: TwoBrokers) ->
     assert only_known.ask(ALICE, "SendMessage", sending("t")).status.code == v2.OK
     stranger = ALICE._replace(signature=None)
     assert only_known.ask(stranger, "SendMessage", sending("t")).status.code == v2.UNAUTHORIZED
+
+
+def test_with_policies_nothing_is_made_on_first_use(alice: TwoBrokers) -> None:
+    """A right to send to any topic is none to make them."""
+    allow(alice.proxy, ROOT, "alice", ("Topic:*", "Pub,Sub"), ("Group:*", "Sub"))
+    assert code(alice, ALICE, "SendMessage", sending("new")) == v2.TOPIC_NOT_FOUND
+    request = receiving()
+    request.group.name = "new"
+    assert code(alice, ALICE, "ReceiveMessage", request) == v2.CONSUMER_GROUP_NOT_FOUND
+    created = alice.a.broker.state.catalog_state
+    assert "new" not in created.topics
+    assert "new" not in created.groups
