@@ -53,7 +53,7 @@ class Amount(NamedTuple):
     bytes: int
 
 
-class Bucket:
+class TokenBucket:
     """A second's worth of something."""
 
     __slots__ = ("_at_s", "_left", "rate")

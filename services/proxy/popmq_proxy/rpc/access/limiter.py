@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from popmq_common.errors import LimitReached
-from popmq_proxy.core.access.limits import EACH, Amount, Bucket, Limits
+from popmq_proxy.core.access.limits import EACH, Amount, Limits, TokenBucket
 from popmq_proxy.rpc.access.access_tables import AccessTables
 from popmq_proxy.rpc.shared.context import CallContext
 
@@ -18,7 +18,9 @@ SUBJECTS_MAX: Final = 20_000
 class Limiter:
     def __init__(self, tables: AccessTables) -> None:
         self._tables = tables
-        self._buckets: OrderedDict[str, tuple[Limits, Bucket | None, Bucket | None]] = OrderedDict()
+        self._buckets: OrderedDict[str, tuple[Limits, TokenBucket | None, TokenBucket | None]] = (
+            OrderedDict()
+        )
         """Subject → its limits when they were made, messages, bytes."""
         self._waiting: Counter[str] = Counter()
 
@@ -97,13 +99,13 @@ class Limiter:
 
     def _bucket(
         self, subject: str, limits: Limits, now_s: float
-    ) -> tuple[Limits, Bucket | None, Bucket | None]:
+    ) -> tuple[Limits, TokenBucket | None, TokenBucket | None]:
         kept = self._buckets.pop(subject, None)
         if kept is None or kept[0] != limits:
             kept = (
                 limits,
-                Bucket(limits.messages_per_s, now_s) if limits.messages_per_s else None,
-                Bucket(limits.bytes_per_s, now_s) if limits.bytes_per_s else None,
+                TokenBucket(limits.messages_per_s, now_s) if limits.messages_per_s else None,
+                TokenBucket(limits.bytes_per_s, now_s) if limits.bytes_per_s else None,
             )
         while len(self._buckets) >= SUBJECTS_MAX:
             self._buckets.popitem(last=False)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from popmq_common.errors import IllegalAccessEntry
-from popmq_proxy.core.access.limits import Bucket, Limits, check_limits
+from popmq_proxy.core.access.limits import Limits, TokenBucket, check_limits
 
 STEPS = st.lists(
     st.tuples(st.floats(0, 2, allow_nan=False), st.integers(1, 40)), min_size=1, max_size=60
@@ -17,7 +17,7 @@ def test_no_history_gets_more_than_the_rate_and_one_bucket(
     rate: int, steps: list[tuple[float, int]]
 ) -> None:
     now_s, taken = 0.0, 0
-    bucket = Bucket(rate, now_s)
+    bucket = TokenBucket(rate, now_s)
     for pause_s, amount in steps:
         now_s += pause_s
         if bucket.wait_s(amount, now_s) == 0:
@@ -30,7 +30,7 @@ def test_no_history_gets_more_than_the_rate_and_one_bucket(
 @given(st.integers(1, 20), st.integers(1, 100))
 def test_who_waits_as_long_as_told_gets_it(rate: int, amount: int) -> None:
     """Also more than a second's worth: one request is never refused for ever."""
-    bucket, now_s = Bucket(rate, 0.0), 0.0
+    bucket, now_s = TokenBucket(rate, 0.0), 0.0
     for _ in range(5):
         wait_s = bucket.wait_s(amount, now_s)
         now_s += wait_s + 1e-9
