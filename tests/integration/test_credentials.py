@@ -211,6 +211,14 @@ async def test_an_app_ends_when_it_is_denied(tmp_path: Path) -> None:
             await asyncio.wait_for(app.run(signals=False), 60)
 
 
+async def test_an_app_that_is_not_known_ends_at_once(tmp_path: Path) -> None:
+    async with signed(tmp_path) as server:
+        app = App(server.endpoint, credentials=WRONG)
+        app.handler("t", "g")(print)
+        with pytest.raises(Unauthorized, match="check signature failed"):
+            await asyncio.wait_for(app.run(signals=False), 60)
+
+
 @pytest.mark.parametrize("kind", [PushConsumer, OrderlyConsumer])
 async def test_consumers_that_pull_end_when_they_are_denied(tmp_path: Path, kind: Any) -> None:
     async with signed(tmp_path) as server:

@@ -11,6 +11,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq._core.group_policy import UNKNOWN, GroupPolicy
 from popmq.connection.connection import DENIED, NO_ANSWER
+from popmq.log_fields import fields
 
 HEARTBEAT_S = 10.0
 SETTINGS_S = 5.0
@@ -123,7 +124,8 @@ class Telemetry:
 
     def _deny(self, name: str, text: str | None) -> None:
         self._denied.add(name)
-        log.warning("the server denies access to %s: %s", name or "the producer", text)
+        whose = name or "the producer"
+        log.warning("the server denies access to %s: %s", whose, text, extra=fields(None, text))
 
     async def _beat(self) -> None:
         while True:
