@@ -155,9 +155,16 @@ def _not_popmq(facts: Facts) -> Diagnosis:
         return Diagnosis(
             "not-popmq", what, why, "name a proxy with --endpoint, by default port 8081"
         )
+    if facts.inspect_code in ("UNAUTHENTICATED", "PERMISSION_DENIED"):
+        what = f"{facts.endpoint} denies you access"
+        todo = "say who you are: --user and --secret-key-file, or --context; or have it permitted"
+        return Diagnosis("access-denied", what, facts.inspect_text, todo)
     what = f"{facts.endpoint} listens and does not serve"
     why = f"{facts.inspect_code}: {facts.inspect_text}"
-    return Diagnosis("not-serving", what, why, "look at the proxy's log")
+    todo = "look at the proxy's log"
+    if facts.tls and "Socket closed" in facts.inspect_text:
+        todo += "; it may ask for your certificate: --tls-cert and --tls-key"
+    return Diagnosis("not-serving", what, why, todo)
 
 
 def _cluster(state: admin.InspectResponse) -> Iterator[Diagnosis]:

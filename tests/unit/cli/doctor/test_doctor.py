@@ -84,6 +84,11 @@ MISTAKES: dict[str, tuple[Facts, str]] = {
     "Apache RocketMQ": (Facts(host="h", port=1, inspect_code="UNIMPLEMENTED"), "not-popmq"),
     "a nameserver": (Facts(host="h", port=9876, inspect_code="UNIMPLEMENTED"), "not-popmq"),
     "a proxy that fails": (Facts(host="h", port=1, inspect_code="INTERNAL"), "not-serving"),
+    "an unknown user": (Facts(host="h", port=1, inspect_code="UNAUTHENTICATED"), "access-denied"),
+    "a user who may not": (
+        Facts(host="h", port=1, inspect_code="PERMISSION_DENIED"),
+        "access-denied",
+    ),
     "no nameserver": (
         Facts(
             host="h",
