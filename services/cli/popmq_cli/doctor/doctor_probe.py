@@ -7,6 +7,7 @@ import ssl
 import struct
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
+from ipaddress import ip_address
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -70,6 +71,12 @@ async def _with_tls(host: str, port: int, tls: Tls) -> tuple[Listener, str]:
         return Listener.UNTRUSTED, untrusted.verify_message
     except (OSError, TimeoutError) as failed:  # SSLError is an OSError
         return Listener.PLAINTEXT_ONLY, f"the handshake failed: {failed}"
+
+
+async def is_local(host: str) -> bool:
+    """The host is this machine, at addresses that no other reaches. Raises `OSError`."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, None)
+    return all(ip_address(str(at[0]).partition("%")[0]).is_loopback for *_, at in found)
 
 
 async def _speaks_tls(host: str, port: int) -> bool:
