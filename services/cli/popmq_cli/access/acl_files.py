@@ -62,7 +62,12 @@ async def import_file(file: BinaryIO, dry_run: bool, endpoint: str, as_json: boo
             finally:
                 run.tell(found, kept_secrets(found, there))
     except WrongFile as wrong:
-        raise click.BadParameter(str(wrong), param_hint=file.name) from wrong
+        raise click.BadParameter(str(wrong), param_hint=_name(file)) from wrong
+
+
+def _name(file: BinaryIO) -> str:
+    """Standard input may have none."""
+    return str(getattr(file, "name", "-"))
 
 
 def _read(file: BinaryIO) -> AccessFile:
@@ -73,7 +78,7 @@ def _read(file: BinaryIO) -> AccessFile:
         raise WrongFile("it is no text in UTF-8") from None
     except OSError as wrong:
         raise WrongFile(f"it cannot be read: {wrong}") from wrong
-    if file.name.lower().endswith(PLAIN_ENDINGS) or not text.lstrip().startswith(("{", "[")):
+    if _name(file).lower().endswith(PLAIN_ENDINGS) or not text.lstrip().startswith(("{", "[")):
         from popmq_cli.access import plain_acl  # only these files need the reader of YAML
 
         return plain_acl.read(text)

@@ -59,7 +59,7 @@ async def test(
     endpoint: str,
     as_json: bool,
 ) -> None:
-    """Tell whether SUBJECT may do an action, and which entry decides.
+    """Tell what SUBJECT may do, and which entry decides.
 
     Nothing is done, and the decision is the one that policies make, also where the server does not
     ask them. Exit code 0: allowed; 1: denied.
