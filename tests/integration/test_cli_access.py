@@ -241,13 +241,19 @@ async def test_a_file_of_rocketmq_4_is_imported(at: str) -> None:
     planned = await run(f"acl import {PLAIN} --dry-run")
     assert (await told("user list"))["users"] == []
     done = await run(f"acl import {PLAIN}")
-    assert planned.stdout == "".join(f"Would: {line}\n" for line in done.stdout.splitlines())
+    would = [line for line in planned.stdout.splitlines() if not line.startswith("    ")]
+    assert would == [f"Would: {line}" for line in done.stdout.splitlines()]
+    assert "    Allow Pub, Sub at Topic:orders\n" in planned.stdout
+    document = await told(f"acl import {PLAIN} --dry-run")
+    assert document["changes"][0]["request"]["entries"][0]["resource"] == "Topic:orders"
+    assert len(document["notCarriedOver"]) == 2
+    assert "0123456789" not in json.dumps(document)
     assert done.stdout.splitlines()[:2] == [
         "Create user operator (SUPER)",
         "Create user orders-service (NORMAL)",
     ]
     assert "whiteRemoteAddress of reader (192.168.1.*) is not carried over" in done.stderr
-    assert "0123456789" not in done.output
+    assert "0123456789" not in done.output + planned.output
     types = {one["username"]: one["type"] for one in (await told("user list"))["users"]}
     assert types == {"operator": "SUPER", "orders-service": "NORMAL", "reader": "NORMAL"}
     await run("acl test orders-service --action Sub --resource Topic:orders")
@@ -276,6 +282,14 @@ def _stored(folder: Path) -> AccessTable:
     begin = log.rindex(b'{"users":')
     data, _ = json.JSONDecoder().raw_decode(log[begin : begin + 20_000].decode("utf-8", "replace"))
     return decode(Version(1), json.dumps(data).encode())
+
+
+async def test_the_secret_of_a_file_is_not_shown(at: str, tmp_path: Path) -> None:
+    path = tmp_path / "users.json"
+    path.write_text(json.dumps({"username": "alice", "password": "alice-secret"}))
+    for line in (f"acl import {path} --dry-run", f"acl import {path}"):
+        for more in ((), ("--json",)):
+            assert "alice-secret" not in (await run(line, *more)).output
 
 
 async def test_an_import_that_fails_tells_how_far_it_got(at: str, tmp_path: Path) -> None:

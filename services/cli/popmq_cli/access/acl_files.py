@@ -11,10 +11,10 @@ from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_cli.access import access_file
 from popmq_cli.access.access_file import AccessFile, WrongFile
 from popmq_cli.access.import_plan import ImportStep, kept_secrets, planned
-from popmq_cli.access.options import subject_text, tell_missing
+from popmq_cli.access.options import entry_text, subject_text, tell_missing
 from popmq_cli.shell.commands import Command
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
-from popmq_cli.shell.output import document, note
+from popmq_cli.shell.output import document, fields, note
 
 VERBS: Final = {"CreateUser": "Create", "UpdateUser": "Change", "PutAcl": "Set"}
 PLAIN_ENDINGS: Final = (".yml", ".yaml")
@@ -109,9 +109,12 @@ class ImportRun:
 
     def _show(self, step: ImportStep) -> None:
         would = "Would: " if self.dry_run else ""
-        secret = self.secrets.get(step.username) if step.call == "CreateUser" else None
+        secret = self._made_secret(step)
         shown = f"; the secret, not shown again: {secret}" if secret else ""
         click.echo(f"{would}{VERBS[step.call]} {step.what}{shown}")
+        if self.dry_run and isinstance(step.request, admin.PutAclRequest):
+            for entry in step.request.entries:
+                click.echo(f"    {entry_text(entry)}")
 
     def tell(self, found: AccessFile, kept: list[str]) -> None:
         if self.as_json:
@@ -133,19 +136,24 @@ class ImportRun:
         document(
             {
                 "dryRun": self.dry_run,
-                "changes": [
-                    {
-                        "call": step.call,
-                        "subject": subject_text(step.username),
-                        "secret": (
-                            self.secrets.get(step.username) if step.call == "CreateUser" else None
-                        ),
-                    }
-                    for step in self.done
-                ],
+                "changes": [self._change(step) for step in self.done],
                 "changesLeft": len(self.steps) - len(self.done),
                 "secretsKept": kept,
                 "notCarriedOver": list(found.not_carried_over),
                 "missingBrokers": sorted(self.missing),
             }
         )
+
+    def _change(self, step: ImportStep) -> dict[str, Any]:
+        """The secret is one that the server made; the file's own is not told."""
+        request = fields(step.request)
+        request.pop("secret", None)
+        return {
+            "call": step.call,
+            "subject": subject_text(step.username),
+            "request": request,
+            "secret": self._made_secret(step),
+        }
+
+    def _made_secret(self, step: ImportStep) -> str | None:
+        return self.secrets.get(step.username) if step.call == "CreateUser" else None

@@ -8,7 +8,14 @@ from typing import Final
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_cli.access.options import ActionList, all_of, resources, subject_text, username_of
+from popmq_cli.access.options import (
+    ActionList,
+    all_of,
+    entry_text,
+    resources,
+    subject_text,
+    username_of,
+)
 from popmq_cli.shell.commands import Command
 from popmq_cli.shell.completion import user_names
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
@@ -88,7 +95,5 @@ def _show(request: admin.TestAccessRequest, response: admin.TestAccessResponse) 
     if not response.policy_type:
         click.echo(f"Decided by: {response.reason}")
         return
-    entry = response.entry
-    sources = f" from {', '.join(entry.source_ips)}" if entry.source_ips else ""
-    told = f"{entry.decision} {', '.join(entry.actions)} at {entry.resource}{sources}"
+    told = entry_text(response.entry)
     click.echo(f"Decided by: the entry of policy {response.policy_type}: {told}")

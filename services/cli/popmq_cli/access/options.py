@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem
 
+from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.shell.output import note
 
 ACTIONS: Final = ["All", "Pub", "Sub", "Create", "Update", "Delete", "Get", "List"]
@@ -113,6 +114,12 @@ def username_of(subject: str) -> str:
     """alice, also of User:alice; another kind stays, and the server refuses it."""
     kind, colon, name = subject.partition(":")
     return name if colon and kind.lower() == "user" else subject
+
+
+def entry_text(entry: admin.AclEntry) -> str:
+    """Allow Pub, Sub at Topic:orders from 10.0.0.0/8."""
+    place = f" from {', '.join(entry.source_ips)}" if entry.source_ips else ""
+    return f"{entry.decision} {', '.join(entry.actions)} at {entry.resource}{place}"
 
 
 def tell_missing(brokers: Sequence[str]) -> None:
