@@ -120,7 +120,7 @@ NOT_RUN = {
     "popmq health": "asks a service",
 }
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-TEXTS = {"body", "deleted", "keys", "messageId", "version"}
+TEXTS = {"body", "deleted", "keys", "messageId", "username", "version"}
 """May be digits."""
 
 
