@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -85,7 +84,6 @@ async def test_a_secret_comes_from_a_file_and_is_not_printed(at: str, tmp_path: 
     assert (found["authentication"], found["authorization"]) == (False, False)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="modes of files")
 async def test_a_secret_file_that_others_may_read_is_refused(at: str, tmp_path: Path) -> None:
     loose = secret_file(tmp_path, "my-own-secret", 0o640)
     done = await run(f"user create alice --new-secret-file {loose}", code=2)
