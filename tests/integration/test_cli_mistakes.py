@@ -120,7 +120,7 @@ NOT_RUN = {
     "popmq health": "asks a service",
 }
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-TEXTS = {"body", "deleted", "keys", "messageId", "name", "removed", "version"}
+TEXTS = {"body", "deleted", "keys", "messageId", "name", "removed", "username", "version"}
 """May be digits."""
 
 

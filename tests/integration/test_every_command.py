@@ -38,7 +38,15 @@ JUNK = (
     "x" * 5_000,
 )
 """Wrong for most options, right for some."""
-GIVEN = {"type": "NORMAL", "shell": "bash", "allowed": "read-write"}
+GIVEN = {
+    "type": "NORMAL",
+    "shell": "bash",
+    "allowed": "read-write",
+    "names": "Topic:t",
+    "resource": "Topic:t",
+    "actions": "Pub",
+    "decision": "allow",
+}
 """What a required argument needs to get further than itself."""
 ENDLESS = {
     "popmq standalone": "a service",

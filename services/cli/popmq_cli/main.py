@@ -33,6 +33,8 @@ COMMANDS = {
         "Make a broker read-only for clients, or undo it.",
     ),
     "group": ("catalog.groups", "group", "Create, change, list, show and delete consumer groups."),
+    "user": ("access.users", "user", "Create, change, list and delete users; replace secrets."),
+    "acl": ("access.acls", "acl", "Allow and deny users actions; read RocketMQ's files."),
     "dlq": ("messages.dead_letters", "dlq", "List, show, redrive and purge dead letters."),
     "transaction": (
         "messages.transactions",
@@ -78,6 +80,7 @@ SECTIONS = {
         "export",
         "store",
     ],
+    "Access": ["user", "acl"],
     "Troubleshooting": ["explain", "doctor", "bench"],
     "Shell": ["context", "completion"],
 }

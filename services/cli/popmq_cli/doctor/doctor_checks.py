@@ -70,9 +70,15 @@ class Facts:
     unreachable: Mapping[str, str] = field(default_factory=dict)
     """Addresses of the topic's routes that do not answer, and why."""
 
+    is_local: bool = True
+    """Only this machine reaches the endpoint."""
+    authentication: bool | None = None
+    """Whether requests must be signed; None: it does not tell."""
+
     @property
     def endpoint(self) -> str:
-        return f"{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
 
 
 def findings(facts: Facts) -> list[Diagnosis]:

@@ -8,6 +8,7 @@ import struct
 import tempfile
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
+from ipaddress import ip_address
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -86,6 +87,12 @@ def _show_certificate(context: ssl.SSLContext, tls: Tls) -> None:
         file.write(tls.certificate + b"\n" + tls.key)
         file.flush()
         context.load_cert_chain(file.name)
+
+
+async def is_local(host: str) -> bool:
+    """The host is this machine, at addresses that no other reaches. Raises `OSError`."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, None)
+    return all(ip_address(str(at[0]).partition("%")[0]).is_loopback for *_, at in found)
 
 
 async def _speaks_tls(host: str, port: int) -> bool:

@@ -1,4 +1,4 @@
-"""Completion in a shell: what to source for it, and the names of topics and groups."""
+"""Completion in a shell: what to source for it, and the names of topics, groups and users."""
 
 from typing import Any, Final
 
@@ -28,8 +28,8 @@ def completion(ctx: click.Context, shell: str) -> None:
     zsh, in ~/.zshrc:     eval "$(popmq completion zsh)"
     fish:   popmq completion fish > ~/.config/fish/completions/popmq.fish
 
-    It completes commands, options, the names of contexts, and the names of topics and groups, which
-    it asks the server for.
+    It completes commands, options, the names of contexts, and the names of topics, groups and
+    users, which it asks the server for.
     """
     script = get_completion_class(shell)
     assert script is not None
@@ -67,6 +67,18 @@ def group_names(ctx: click.Context, param: click.Parameter, begun: str) -> list[
 
 def _headers(ctx: click.Context) -> Any:
     return server_of(ctx).headers()
+
+
+def user_names(ctx: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Users whose names begin like that; none when no server answers, or it does not tell."""
+    try:
+        with _channel(ctx) as asked:
+            stub = admin_grpc.AdminStub(asked)
+            request = admin.ListUsersRequest()
+            users = stub.ListUsers(request, timeout=ASK_S, metadata=_headers(ctx)).users
+    except (grpc.RpcError, click.BadParameter):
+        return []
+    return [CompletionItem(one.username) for one in users if one.username.startswith(begun)]
 
 
 def _channel(ctx: click.Context) -> Any:
