@@ -26,7 +26,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
         markdown = with_anchors(markdown, anchors(_text(original(source))))
 
     def follow(found: re.Match[str]) -> str:
-        return link(found, source, page.file.url, language)
+        return link_for_site(found[0], source, page.file.url, language)
 
     return _LINK.sub(follow, markdown)
 
@@ -39,16 +39,21 @@ def on_page_context(context: Any, page: Any, config: Any, **_: Any) -> Any:
     return context
 
 
-def link(found: re.Match[str], source: str, url: str, language: str) -> str:
-    """`found` in the page `source`, which is at `url` of the site in `language`, for the site."""
+def link_for_site(written: str, source: str, url: str, language: str) -> str:
+    """A link of the page `source`, which is at `url` of the site in `language`.
+
+    One that leads to the other language becomes HTML: MkDocs knows the pages of one at a time.
+    """
+    found = _LINK.fullmatch(written)
+    assert found is not None
     text, path, anchor = found[1], found[2], found[3] or ""
     target = posixpath.normpath(posixpath.join(posixpath.dirname(source), path)) if path else source
     if not target.endswith(".md") or not (DOCS / target).is_file():
-        return found[0]
+        return written
     if is_chinese(target) and anchor:
         anchor = "#" + anchor_of_original(anchor[1:], target)
     if is_chinese(target) != (language == FOLDER) and not _stands_in(target, source):
-        there = posixpath.relpath(url_of(target), url.strip("/") or ".")
+        there = posixpath.relpath(url_of(target), url.rstrip("/"))
         return f'<a href="{there}/{anchor}">{text}</a>'
     return f"[{text}]({path}{anchor})"
 
@@ -89,9 +94,9 @@ def anchors(text: str) -> list[str]:
 
 
 def anchor_of_original(anchor: str, uri: str) -> str:
-    """Raises ValueError: the page has no such heading."""
-    place = anchors(_text(uri)).index(anchor)
-    return anchors(_text(original(uri)))[place]
+    """Unchanged where the page has no such heading: a broken link, which MkDocs finds."""
+    found = dict(zip(anchors(_text(uri)), anchors(_text(original(uri))), strict=True))
+    return found.get(anchor, anchor)
 
 
 def with_anchors(text: str, names: list[str]) -> str:

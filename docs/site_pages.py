@@ -19,7 +19,7 @@ LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 _LANGUAGES = {".py": "python", ".yml": "yaml", ".yaml": "yaml", ".proto": "protobuf"}
 
 
-@event_priority(-200)
+@event_priority(-200)  # type: ignore[untyped-decorator]
 def on_files(files: Files, config: Any) -> Files:
     """Adds the pages of files outside docs/, and of those that they link to in turn.
 
