@@ -32,6 +32,15 @@ CHANGES: Final = frozenset(
         "AcceptBroker",
         "ExportSnapshot",
         "RebuildQueue",
+        "CreateUser",
+        "UpdateUser",
+        "RotateUser",
+        "DeleteUser",
+        "PutAcl",
+        "DeleteAcl",
+        "ListUsers",
+        "ListAcls",
+        "TestAccess",
     }
 )
 LOOKS: Final = frozenset(
