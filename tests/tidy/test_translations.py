@@ -15,7 +15,7 @@ GUARANTEES = (
     *("transactions", "retry", "offsets", "effects", "not-promised"),
 )
 CONCEPTS = (
-    *("pop", "retry", "offsets", "transactions", "retention", "failures", "store"),
+    *("pop", "retry", "offsets", "transactions", "retention", "failures", "store", "open-ends"),
     *(f"guarantees/{page}" for page in GUARANTEES),
 )
 """What a reader of Chinese finds whole, beside the front page, the tutorial and the glossary."""
