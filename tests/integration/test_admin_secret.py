@@ -42,6 +42,8 @@ REQUESTS: dict[str, Any] = {
     "ListUsers": admin.ListUsersRequest(),
     "ListAcls": admin.ListAclsRequest(),
     "TestAccess": admin.TestAccessRequest(username="u", resource="Topic:t", actions=["Pub"]),
+    "SetLimits": admin.SetLimitsRequest(limits=admin.Limits(subject="User:*")),
+    "ListLimits": admin.ListLimitsRequest(),
     "DeleteUser": admin.DeleteUserRequest(username="u"),
     "DeleteGroup": admin.DeleteGroupRequest(name="g"),
     "DeleteTopic": admin.DeleteTopicRequest(name="t"),

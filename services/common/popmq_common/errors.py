@@ -266,6 +266,10 @@ class AccessDenied(Refused):
     """User:{user} has no permission to access {resource} from {address}: {reason}."""
 
 
+class LimitReached(Refused):
+    """{subject} may {what}, no more; try again in {wait_ms} ms."""
+
+
 class AccessChanged(Refused):
     """Somebody else changed users or policies at the same time; try again."""
 

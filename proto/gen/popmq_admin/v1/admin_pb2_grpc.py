@@ -219,6 +219,16 @@ class AdminStub(object):
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.TestAccessRequest.SerializeToString,
                 response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.TestAccessResponse.FromString,
                 _registered_method=True)
+        self.SetLimits = channel.unary_unary(
+                '/popmq.admin.v1.Admin/SetLimits',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.SetLimitsRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.SetLimitsResponse.FromString,
+                _registered_method=True)
+        self.ListLimits = channel.unary_unary(
+                '/popmq.admin.v1.Admin/ListLimits',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListLimitsRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ListLimitsResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer(object):
@@ -448,6 +458,18 @@ class AdminServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetLimits(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListLimits(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -635,6 +657,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.TestAccess,
                     request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.TestAccessRequest.FromString,
                     response_serializer=popmq__admin_dot_v1_dot_admin__pb2.TestAccessResponse.SerializeToString,
+            ),
+            'SetLimits': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetLimits,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.SetLimitsRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.SetLimitsResponse.SerializeToString,
+            ),
+            'ListLimits': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLimits,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ListLimitsRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListLimitsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1636,6 +1668,60 @@ class Admin(object):
             '/popmq.admin.v1.Admin/TestAccess',
             popmq__admin_dot_v1_dot_admin__pb2.TestAccessRequest.SerializeToString,
             popmq__admin_dot_v1_dot_admin__pb2.TestAccessResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetLimits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/SetLimits',
+            popmq__admin_dot_v1_dot_admin__pb2.SetLimitsRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.SetLimitsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLimits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/ListLimits',
+            popmq__admin_dot_v1_dot_admin__pb2.ListLimitsRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.ListLimitsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -72,6 +72,8 @@ class AdminStub:
     DeleteAcl: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DeleteAclRequest, _admin_pb2.DeleteAclResponse]
     ListAcls: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListAclsRequest, _admin_pb2.ListAclsResponse]
     TestAccess: _grpc.UnaryUnaryMultiCallable[_admin_pb2.TestAccessRequest, _admin_pb2.TestAccessResponse]
+    SetLimits: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetLimitsRequest, _admin_pb2.SetLimitsResponse]
+    ListLimits: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListLimitsRequest, _admin_pb2.ListLimitsResponse]
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -115,6 +117,8 @@ class AdminAsyncStub(AdminStub):
     DeleteAcl: _aio.UnaryUnaryMultiCallable[_admin_pb2.DeleteAclRequest, _admin_pb2.DeleteAclResponse]  # type: ignore[assignment]
     ListAcls: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListAclsRequest, _admin_pb2.ListAclsResponse]  # type: ignore[assignment]
     TestAccess: _aio.UnaryUnaryMultiCallable[_admin_pb2.TestAccessRequest, _admin_pb2.TestAccessResponse]  # type: ignore[assignment]
+    SetLimits: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetLimitsRequest, _admin_pb2.SetLimitsResponse]  # type: ignore[assignment]
+    ListLimits: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListLimitsRequest, _admin_pb2.ListLimitsResponse]  # type: ignore[assignment]
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -377,5 +381,19 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.TestAccessRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.TestAccessResponse, _abc.Awaitable[_admin_pb2.TestAccessResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def SetLimits(
+        self,
+        request: _admin_pb2.SetLimitsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.SetLimitsResponse, _abc.Awaitable[_admin_pb2.SetLimitsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ListLimits(
+        self,
+        request: _admin_pb2.ListLimitsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListLimitsResponse, _abc.Awaitable[_admin_pb2.ListLimitsResponse]]: ...
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -65,6 +65,8 @@ ADMIN_METHODS: dict[str, tuple[Any, str]] = {
     "DeleteAcl": (admin.DeleteAclRequest, "acls.delete"),
     "ListAcls": (admin.ListAclsRequest, "acls.list_all"),
     "TestAccess": (admin.TestAccessRequest, "acls.test"),
+    "SetLimits": (admin.SetLimitsRequest, "acls.set_limits"),
+    "ListLimits": (admin.ListLimitsRequest, "acls.list_limits"),
 }
 """The request, and which of `Methods` serves it."""
 _ONLY_LOOK = ("List", "Describe", "Find", "Get", "Explain", "Inspect", "Show", "Test")

@@ -207,5 +207,7 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     (ADMIN, "DeleteAcl"): _on_cluster(Action.UPDATE),
     (ADMIN, "ListAcls"): _on_cluster(Action.GET),
     (ADMIN, "TestAccess"): _on_cluster(Action.GET),
+    (ADMIN, "SetLimits"): _on_cluster(Action.UPDATE),
+    (ADMIN, "ListLimits"): _on_cluster(Action.GET),
 }
 """By (service, RPC). Telemetry is looked at command by command (rpc/access/guard.py)."""

@@ -18,6 +18,7 @@ from popmq_common.errors import (
     UserExists,
     UserNotFound,
 )
+from popmq_proxy.core.access.limits import Limits, check_limits
 from popmq_proxy.core.access.model import (
     SECRETS_MAX,
     Acl,
@@ -36,6 +37,7 @@ from popmq_proxy.core.access.model import (
 USERS_MAX: Final = 2_000
 ENTRIES_MAX: Final = 256
 """Of one user."""
+LIMITS_MAX: Final = 2_000
 TABLE_BYTES_MAX: Final = 2 << 20
 """As JSON."""
 
@@ -59,6 +61,8 @@ class AccessTable:
     users: dict[str, User] = field(default_factory=dict)
     acls: dict[str, Acl] = field(default_factory=dict)
     """By username."""
+    limits: dict[str, Limits] = field(default_factory=dict)
+    """By subject."""
 
     def user(self, username: str) -> User:
         """Raises `UserNotFound`."""
@@ -120,6 +124,16 @@ class AccessTable:
             raise NothingThere(what=f"entry of {username} for {resource or 'any resource'}")
         return self._with_acl(acl), gone
 
+    def with_limits(self, limits: Limits) -> "AccessTable":
+        """Raises `IllegalAccessEntry`, `TooManyRequests`."""
+        limits = check_limits(limits)
+        changed = {**self.limits, limits.subject: limits}
+        if limits.is_none:
+            del changed[limits.subject]
+        if len(changed) > LIMITS_MAX:
+            raise TooManyRequests(what="subjects with limits", limit=LIMITS_MAX)
+        return replace(self, limits=changed)
+
     def governs(self) -> bool:
         """Somebody may change it."""
         return any(
@@ -168,6 +182,7 @@ def encode(table: AccessTable) -> bytes:
         {
             "users": [_user_fields(one) for _, one in sorted(table.users.items())],
             "acls": [_acl_fields(one) for _, one in sorted(table.acls.items())],
+            "limits": [_limits_fields(one) for _, one in sorted(table.limits.items())],
         },
         separators=(",", ":"),
     ).encode()
@@ -209,12 +224,30 @@ def decode(version: Version, data: bytes) -> AccessTable:
         fields = json.loads(data)
         users = [_user_of(one) for one in fields["users"]]
         acls = [_acl_of(one) for one in fields["acls"]]
+        limits = [_limits_of(one) for one in fields.get("limits", [])]
     except Exception as wrong:
         reason = f"no table of users: {wrong!r}"
         raise Corrupt(path=f"access table {version.version}", offset="?", reason=reason) from wrong
     return AccessTable(
-        version, {one.username: one for one in users}, {one.username: one for one in acls}
+        version,
+        {one.username: one for one in users},
+        {one.username: one for one in acls},
+        {one.subject: one for one in limits},
     )
+
+
+def _limits_fields(limits: Limits) -> dict[str, Any]:
+    return {
+        "subject": limits.subject,
+        "messagesPerS": limits.messages_per_s,
+        "bytesPerS": limits.bytes_per_s,
+        "waitingReceives": limits.waiting_receives,
+    }
+
+
+def _limits_of(fields: dict[str, Any]) -> Limits:
+    sent = int(fields["messagesPerS"]), int(fields["bytesPerS"])
+    return check_limits(Limits(str(fields["subject"]), *sent, int(fields["waitingReceives"])))
 
 
 def _user_of(fields: dict[str, Any]) -> User:

@@ -49,6 +49,7 @@ CODES: dict[type[e.PopMQError], "v2.Code.ValueType"] = {
     e.CredentialsRefused: v2.UNAUTHORIZED,
     e.AccessDenied: v2.UNAUTHORIZED,
     e.AccessNotKnown: v2.PROXY_TIMEOUT,
+    e.LimitReached: v2.TOO_MANY_REQUESTS,
     e.AccessChanged: v2.PRECONDITION_FAILED,
     e.UserExists: v2.PRECONDITION_FAILED,
     e.AclEntryExists: v2.PRECONDITION_FAILED,

@@ -5,6 +5,7 @@ from typing import Final
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.errors import IllegalAccessEntry
 from popmq_proxy.core.access.decide import AccessVerdict, decide
+from popmq_proxy.core.access.limits import Limits
 from popmq_proxy.core.access.model import (
     ANY_NAME,
     Acl,
@@ -93,6 +94,33 @@ class AclsHandler:
             response.policy_type = verdict.policy.value
             response.entry.CopyFrom(_shown_entry(verdict.entry))
         return response
+
+    async def set_limits(
+        self, ctx: CallContext, request: admin.SetLimitsRequest
+    ) -> admin.SetLimitsResponse:
+        """Raises `IllegalAccessEntry`."""
+        asked = request.limits
+        limits = Limits(
+            asked.subject, asked.messages_per_s, asked.bytes_per_s, asked.waiting_receives
+        )
+        _, missing = await self._tables.change(lambda table: table.with_limits(limits))
+        return admin.SetLimitsResponse(missing_brokers=missing)
+
+    async def list_limits(
+        self, ctx: CallContext, request: admin.ListLimitsRequest
+    ) -> admin.ListLimitsResponse:
+        await self._tables.refresh()
+        return admin.ListLimitsResponse(
+            limits=[
+                admin.Limits(
+                    subject=subject,
+                    messages_per_s=one.messages_per_s,
+                    bytes_per_s=one.bytes_per_s,
+                    waiting_receives=one.waiting_receives,
+                )
+                for subject, one in sorted(self._tables.current.limits.items())
+            ]
+        )
 
 
 def _need(request: admin.TestAccessRequest) -> Need:

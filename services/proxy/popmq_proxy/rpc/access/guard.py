@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq_common.errors import AccessDenied, AccessNotKnown, CredentialsRefused
+from popmq_common.errors import AccessDenied, AccessNotKnown, CredentialsRefused, LimitReached
 from popmq_proxy.core.access import signature
 from popmq_proxy.core.access.decide import AccessVerdict, decide
+from popmq_proxy.core.access.limits import Amount
 from popmq_proxy.core.access.model import Need, User, UserStatus
 from popmq_proxy.core.access.needs import ROWS, of_settings, sent_to
 from popmq_proxy.core.access.table import AccessTable, changed_users
@@ -19,13 +20,14 @@ from popmq_proxy.core.messages.send_decoder import DecodedSend
 from popmq_proxy.core.messages.status import status_of
 from popmq_proxy.rpc.access.access_tables import AccessTables
 from popmq_proxy.rpc.access.audit_trail import AuditTrail
+from popmq_proxy.rpc.access.limiter import Limiter
 from popmq_proxy.rpc.messages.send import SendPlan
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 from popmq_proxy.sessions import end_stream
 
 SIGNATURES_KEPT: Final = 10_000
 VERDICTS_KEPT: Final = 50_000
-REFUSED: Final = (CredentialsRefused, AccessDenied, AccessNotKnown)
+REFUSED: Final = (CredentialsRefused, AccessDenied, AccessNotKnown, LimitReached)
 Handler = Callable[[CallContext, Any], Awaitable[Any]]
 Begin = Callable[[CallContext, Any, Callable[[Any, Any], None]], Any]
 Telemetry = Callable[
@@ -41,6 +43,7 @@ class Guard:
         self._window_ms = config.signature_window_ms
         self._upstream = upstream
         self._tables = tables
+        self._limiter = Limiter(tables)
         self._audit = audit
         self._signatures: dict[tuple[bytes, bytes], tuple[str, int]] = {}
         """What was verified → the user, and until when; 0: as long as the table is in force."""
@@ -61,14 +64,20 @@ class Guard:
             if isinstance(request, SendPlan):  # was checked when its sending was begun
                 return await handler(self.known(ctx, name), request)
             known = self.known(ctx, name)
-            if isinstance(request, DecodedSend):
-                self.check(known, name, sent_to([known.stored(request.topic)]))
+            if isinstance(request, DecodedSend | service.SendMessageRequest):
+                sent = _sent(known, request)
+                self.check(known, name, sent_to(sent))
+                self._limiter.check_send(known, sent)
+                self._limiter.take_send(known, sent)
             elif row is None:
                 raise AccessDenied(
                     user=known.user, resource=name, address=known.address, reason="it has no row"
                 )
             else:
                 self.check(known, name, row(request, known.stored))
+            if isinstance(request, service.ReceiveMessageRequest):
+                with self._limiter.receiving(known, known.stored(request.message_queue.topic)):
+                    return await handler(known, request)
             return await handler(known, request)
 
         return guarded
@@ -81,15 +90,16 @@ class Guard:
         def guarded(ctx: CallContext, request: Any, on_reply: Callable[[Any, Any], None]) -> Any:
             try:
                 known = self.known(ctx, "SendMessage")
-                if isinstance(request, DecodedSend):
-                    topics: Iterable[str] = (known.stored(request.topic),)
-                else:
-                    topics = (known.stored(message.topic) for message in request.messages)
-                if not all(self._verdict(known, need).allowed for need in sent_to(topics)):
+                sent = _sent(known, request)
+                if not self._may(known, sent_to(sent)):
                     return request
+                self._limiter.check_send(known, sent)
             except REFUSED:
                 return request
-            return begin(known, request, on_reply)
+            declined = begin(known, request, on_reply)
+            if declined is not request:
+                self._limiter.take_send(known, sent)
+            return declined
 
         return guarded
 
@@ -195,6 +205,9 @@ class Guard:
                     reason=f"{rpc} needs {asked}; {verdict.reason}",
                 )
 
+    def _may(self, ctx: CallContext, needs: Iterable[Need]) -> bool:
+        return not self._authorization or all(self._verdict(ctx, need).allowed for need in needs)
+
     def _verdict(self, ctx: CallContext, need: Need) -> AccessVerdict:
         key = ctx.user, need, ctx.address
         kept = self._verdicts.get(key)
@@ -243,3 +256,16 @@ class Guard:
         if not session.stream.full():
             session.stream.put_nowait(service.TelemetryCommand(status=refusal))
         end_stream(session.stream)
+
+
+def _sent(ctx: CallContext, request: DecodedSend | service.SendMessageRequest) -> dict[str, Amount]:
+    """How much of it goes to which topic, as stored."""
+    if isinstance(request, DecodedSend):
+        size = sum(len(record.body) for record in request.records)
+        return {ctx.stored(request.topic): Amount(len(request.records), size)}
+    sent: dict[str, Amount] = {}
+    for message in request.messages:
+        name = ctx.stored(message.topic)
+        count, size = sent.get(name, Amount(0, 0))
+        sent[name] = Amount(count + 1, size + len(message.body))
+    return sent

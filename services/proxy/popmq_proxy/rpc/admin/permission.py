@@ -41,6 +41,8 @@ CHANGES: Final = frozenset(
         "ListUsers",
         "ListAcls",
         "TestAccess",
+        "SetLimits",
+        "ListLimits",
     }
 )
 LOOKS: Final = frozenset(

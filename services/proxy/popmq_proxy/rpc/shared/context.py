@@ -138,8 +138,8 @@ class Upstream:
         try:
             return await self._find_routes(topic)
         except TopicNotFound:
-            config = self.config
-            if not config.create_topics or config.authorization or topic.startswith("%"):
+            makes_topics = self.config.create_topics and not self.config.authorization
+            if not makes_topics or topic.startswith("%"):
                 raise
         count = self.config.create_topic_queues
         brokers = [info.name for info in await self.routes.brokers()]
