@@ -15,6 +15,10 @@ PAGES = [
     *(ROOT / f"{name}.md" for name in _OF_THE_REPOSITORY),
     *sorted(DOCS.rglob("*.md")),
 ]
+ORIGINALS = [
+    page for page in PAGES if page != ROOT / "README.zh-CN.md" and CHINESE not in page.parents
+]
+"""Without translations, whose programs and commands are the originals'."""
 _FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]*)\)")
 
