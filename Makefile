@@ -73,6 +73,10 @@ BEFORE_UPGRADE = bddc347
 upgrade: setup #: a cluster under load goes from the wheel of another commit to this one, and back (BEFORE= GAP_S=)
 	PYTHONPATH=tests $(BIN)/python -m upgrade $(or $(BEFORE),$(BEFORE_UPGRADE)) $(GAP_S)
 
+.PHONY: first-message
+first-message: setup #: README.md followed from git clone to the first message, in a new environment; prints the time
+	PYTHONPATH=tests $(BIN)/python -m first_message
+
 lock-demo: setup #: the access lock shown: messages handed out twice without it and with it
 	PYTHONPATH=tests $(BIN)/python -m lock_demo
 
