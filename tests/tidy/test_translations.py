@@ -28,7 +28,17 @@ GUARANTEES = (
     *("transactions", "retry", "offsets", "effects", "not-promised"),
 )
 CONCEPTS = (
-    *("pop", "retry", "offsets", "transactions", "retention", "failures", "store", "open-ends"),
+    *(
+        "pop",
+        "retry",
+        "offsets",
+        "transactions",
+        "retention",
+        "failures",
+        "store",
+        "open-ends",
+        "performance",
+    ),
     *(f"guarantees/{page}" for page in GUARANTEES),
 )
 """What a reader of Chinese finds whole, beside the front page, the tutorial and the glossary."""
