@@ -236,5 +236,5 @@ class Streams(OpenStreams):
 
 def _signature(named: dict[bytes, bytes]) -> tuple[bytes, bytes] | None:
     """(authorization, x-mq-date-time), which other requests of the client have otherwise."""
-    authorization, date = named.pop(b"authorization", None), named.pop(b"x-mq-date-time", b"")
-    return None if authorization is None else (authorization, date)
+    authorization, date = named.pop(b"authorization", b""), named.pop(b"x-mq-date-time", b"")
+    return (authorization, date) if authorization else None
