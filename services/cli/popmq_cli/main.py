@@ -60,6 +60,7 @@ COMMANDS = {
     "broker": ("servers.run_broker", "run_broker", "Run a broker."),
     "proxy": ("servers.run_proxy", "run_proxy", "Run a proxy."),
     "health": ("cluster.health", "health", "Check whether a service is healthy."),
+    "tls": ("tls.tls", "tls", "Make certificates for a cluster's TLS."),
     "completion": ("shell.completion", "completion", "Print the completion script of a shell."),
 }
 """Module, attribute, and what the help says."""
@@ -76,6 +77,7 @@ SECTIONS = {
         "permission",
         "export",
         "store",
+        "tls",
     ],
     "Troubleshooting": ["explain", "doctor", "bench"],
     "Shell": ["completion"],

@@ -60,11 +60,15 @@ def check_private(key: Path) -> None:
     if os.name != "posix":
         return
     mode = stat.S_IMODE(found.st_mode)
-    of_root = found.st_uid == 0 and os.geteuid() != 0
+    of_root = _owner(found) == 0 and os.geteuid() != 0
     if mode & (OTHERS_THAN_OUR_GROUP if of_root else OTHERS):
         raise ConfigError(
             f"the private key {key} can be read by others (mode {mode:04o}): chmod 600 {key}"
         )
+
+
+def _owner(found: os.stat_result) -> int:
+    return found.st_uid
 
 
 def check_valid(certificate: Path, now: datetime) -> Validity:

@@ -25,23 +25,21 @@ class FollowedFiles(Generic[T]):
         make: Callable[[], T],
         log: Log,
         *,
-        look_s: float = LOOK_S,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """`make` reads the files. Raises what it raises: a `ConfigError`."""
         self._paths = tuple(paths)
         self._make = make
         self._log = log
-        self._look_s = look_s
         self._now_s = now_s
         self._state = self._look()
         self._value = make()
-        self._next_look_s = now_s() + look_s
+        self._next_look_s = now_s() + LOOK_S
 
     def current(self) -> T:
         now_s = self._now_s()
         if now_s >= self._next_look_s:
-            self._next_look_s = now_s + self._look_s
+            self._next_look_s = now_s + LOOK_S
             state = self._look()
             if state != self._state:
                 self._make_again(state)

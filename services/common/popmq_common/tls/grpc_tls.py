@@ -18,7 +18,7 @@ from popmq_common.tls.contexts import (
     server_context,
 )
 from popmq_common.tls.files import TlsFiles, needs_tls, read_bytes
-from popmq_common.tls.followed import LOOK_S, FollowedFiles
+from popmq_common.tls.followed import FollowedFiles
 
 S = TypeVar("S")
 RETIRED_S: Final = 30.0
@@ -35,9 +35,7 @@ def bind(server: grpc.aio.Server, address: str, files: TlsFiles, log: Log) -> in
     return server.add_insecure_port(address)
 
 
-def server_credentials(
-    files: TlsFiles, log: Log, *, look_s: float = LOOK_S
-) -> grpc.ServerCredentials:
+def server_credentials(files: TlsFiles, log: Log) -> grpc.ServerCredentials:
     """Clients must show a certificate if `files` have an authority. Raises `ConfigError`."""
     auth = ClientAuth.NONE if files.authority is None else ClientAuth.REQUIRED
     policy = ServerPolicy(client_auth=auth)
@@ -50,7 +48,7 @@ def server_credentials(
         authority = None if files.authority is None else read_bytes(files.authority)
         return certificate_configuration(read_bytes(key), read_bytes(certificate), authority)
 
-    followed = FollowedFiles(files.paths, make, log, look_s=look_s)
+    followed = FollowedFiles(files.paths, make, log)
     return grpc.dynamic_ssl_server_credentials(
         followed.current(), followed.current, auth is ClientAuth.REQUIRED
     )

@@ -22,6 +22,8 @@ WORTH_GIVING_BACK: Final = 1_000
 """Calls, requests and connections that have ended, until their memory is given back."""
 AGAIN_TICKS: Final = 20
 """After a peak memory is given back once more: what it left to the broker has been done then."""
+SHUTDOWN_S: Final = 1.0
+"""How long a client with TLS may take to answer our farewell."""
 ACCEPT_PAUSE_S: Final = 0.1
 """After an accept that failed: no descriptors are left, perhaps."""
 
@@ -130,6 +132,7 @@ class Http2Server:
                 accepted,
                 ssl=context,
                 ssl_handshake_timeout=first_frame_s if context else None,
+                ssl_shutdown_timeout=SHUTDOWN_S if context else None,
             )
         except BaseException as failed:
             accepted.close()
