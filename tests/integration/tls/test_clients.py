@@ -75,6 +75,10 @@ async def unavailable(connecting: grpc.aio.Channel) -> None:
     assert failed.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
+def asking(signed: Signed, auth: ClientAuth) -> dict[str, Any]:
+    return {"tls_client_auth": auth, "tls_client_ca": signed.authority.pem}
+
+
 FRONTS = pytest.mark.parametrize("front", list(Front))
 
 
@@ -82,7 +86,7 @@ FRONTS = pytest.mark.parametrize("front", list(Front))
 async def test_with_mtls_only_a_right_certificate_lets_in(
     tmp_path: Path, signed: Signed, front: Front
 ) -> None:
-    asks: dict[str, Any] = {"tls_client_auth": ClientAuth.REQUIRED, "tls_client_ca": signed.authority.pem}
+    asks = asking(signed, ClientAuth.REQUIRED)
     async with serving(tmp_path, signed.server, front, **asks) as proxy:
         await sends(proxy.tls_port, signed.authority, signed.alice)
         for wrong in (None, signed.foreign, signed.expired):
@@ -93,7 +97,7 @@ async def test_with_mtls_only_a_right_certificate_lets_in(
 async def test_an_optional_certificate_is_checked_if_it_is_shown(
     tmp_path: Path, signed: Signed
 ) -> None:
-    asks: dict[str, Any] = {"tls_client_auth": ClientAuth.OPTIONAL, "tls_client_ca": signed.authority.pem}
+    asks = asking(signed, ClientAuth.OPTIONAL)
     async with serving(tmp_path, signed.server, **asks) as proxy:
         await sends(proxy.tls_port, signed.authority)
         await sends(proxy.tls_port, signed.authority, signed.alice)
@@ -135,7 +139,7 @@ async def test_the_certificates_name_is_the_user_and_no_client_brings_another(
     tmp_path: Path, signed: Signed, front: Front, users: list[str | None]
 ) -> None:
     named = signed.authority.signed("bob", hosts=("bob@example.org",))
-    asks: dict[str, Any] = {"tls_client_auth": ClientAuth.REQUIRED, "tls_client_ca": signed.authority.pem}
+    asks = asking(signed, ClientAuth.REQUIRED)
     async with serving(tmp_path, signed.server, front, **asks) as proxy:
         await check(channel(proxy.tls_port, signed.authority, signed.alice))
         await check(channel(proxy.tls_port, signed.authority, named))

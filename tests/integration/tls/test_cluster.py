@@ -38,20 +38,20 @@ def secured(folder: Path) -> Iterator[Server]:
         yield server
 
 
-def shown(folder: Path, name: str) -> dict[str, Path]:
-    return {"certificate": folder / f"{name}.pem", "key": folder / f"{name}.key"}
+def shown(folder: Path, name: str) -> tuple[Path, Path]:
+    return folder / f"{name}.pem", folder / f"{name}.key"
 
 
 def options(folder: Path, name: str) -> list[str]:
-    files = ("--tls-ca", folder / "ca.pem"), *zip(
-        ("--tls-cert", "--tls-key"), shown(folder, name).values(), strict=True
-    )
-    return [str(word) for pair in files for word in pair]
+    certificate, key = shown(folder, name)
+    files = {"--tls-ca": folder / "ca.pem", "--tls-cert": certificate, "--tls-key": key}
+    return [str(word) for pair in files.items() for word in pair]
 
 
 async def test_a_message_goes_through_it(folder: Path, secured: Server) -> None:
     popmq("tls", "client", str(folder), "alice")
-    tls = Tls.from_files(ca=folder / "ca.pem", **shown(folder, "alice"))
+    certificate, key = shown(folder, "alice")
+    tls = Tls.from_files(ca=folder / "ca.pem", certificate=certificate, key=key)
     client = Client(f"https://{secured.endpoint}", tls=tls)
     async with asyncio.timeout(60), client, client.consumer("t", "g") as consumer:
         await consumer.receive(wait_s=0)

@@ -134,7 +134,7 @@ def general_name(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-class Shown(NamedTuple):
+class CertificateFacts(NamedTuple):
     """What a certificate says."""
 
     subject: str
@@ -146,7 +146,7 @@ class Shown(NamedTuple):
     uses: tuple[str, ...]
 
 
-def shown(pem: bytes) -> list[Shown]:
+def shown(pem: bytes) -> list[CertificateFacts]:
     """The certificates of a chain, the first one first. Raises `ValueError`."""
     return [_shown(one) for one in x509.load_pem_x509_certificates(pem)]
 
@@ -157,7 +157,7 @@ def leaf_of(pem: bytes) -> Leaf:
     return Leaf(found.subject, found.names, serves="server" in found.uses)
 
 
-def _shown(one: x509.Certificate) -> Shown:
+def _shown(one: x509.Certificate) -> CertificateFacts:
     uses = _extension(one, x509.ExtendedKeyUsage)
     basic = _extension(one, x509.BasicConstraints)
     names = _extension(one, x509.SubjectAlternativeName)
@@ -165,7 +165,7 @@ def _shown(one: x509.Certificate) -> Shown:
         ExtendedKeyUsageOID.SERVER_AUTH: "server",
         ExtendedKeyUsageOID.CLIENT_AUTH: "client",
     }
-    return Shown(
+    return CertificateFacts(
         subject=_told(one.subject),
         issuer=_told(one.issuer),
         names=tuple(_values(names or ())),

@@ -12,7 +12,7 @@ from popmq_cli.shell.output import document, fail
 from popmq_cli.tls import folder as files
 
 if TYPE_CHECKING:
-    from popmq_cli.tls.authority import Authority, KeyPair, Shown
+    from popmq_cli.tls.authority import Authority, CertificateFacts, KeyPair
 
 DAYS: Final = 825
 LOCAL: Final = ("localhost", "127.0.0.1", "::1")
@@ -247,7 +247,7 @@ def _moment(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _as_json(one: "Shown") -> dict[str, Any]:
+def _as_json(one: "CertificateFacts") -> dict[str, Any]:
     return {
         "subject": one.subject,
         "issuer": one.issuer,
@@ -260,7 +260,7 @@ def _as_json(one: "Shown") -> dict[str, Any]:
     }
 
 
-def _show(one: "Shown") -> None:
+def _show(one: "CertificateFacts") -> None:
     left = _days_left(one)
     expiry = f"{one.not_after:%Y-%m-%d %H:%M} UTC"
     rows = {
@@ -275,5 +275,5 @@ def _show(one: "Shown") -> None:
         click.echo(f"{title:<11} {text}")
 
 
-def _days_left(one: "Shown") -> int:
+def _days_left(one: "CertificateFacts") -> int:
     return (one.not_after - datetime.now(UTC)).days

@@ -89,12 +89,16 @@ def test_each_setting_is_a_setting_and_its_file_is_there(made: Made) -> None:
     from popmq_proxy.config import ProxyConfig
 
     _, told = made
-    configs = {"nameserver": NameserverConfig, "broker": BrokerConfig, "proxy": ProxyConfig}
+    configs: dict[str, type[Any]] = {
+        "nameserver": NameserverConfig,
+        "broker": BrokerConfig,
+        "proxy": ProxyConfig,
+    }
     assert told["services"].keys() == configs.keys()
     for service, part in told["services"].items():
         prefix = f"POPMQ_{service.upper()}_"
         environment = {**part["environment"], "POPMQ_BROKER_DATA_DIR": "/x"}
-        config = from_env(configs[service], prefix, environment)
+        config: Any = from_env(configs[service], prefix, environment)
         for name, value in part["environment"].items():
             found = getattr(config, name.removeprefix(prefix).lower())
             if isinstance(found, Path):
