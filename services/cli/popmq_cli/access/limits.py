@@ -32,11 +32,11 @@ def limit() -> None:
 async def set_limits(
     subject: str, messages: int, size: int, receives: int, endpoint: str, as_json: bool
 ) -> None:
-    """Set the limits of SUBJECT: User:NAME, Topic:NAME, or each without own limits: User:*,
-    Topic:*, Client:*.
+    """Set the limits of SUBJECT.
 
-    Each proxy counts for itself. What is not given has no limit; with no option at all, SUBJECT
-    has no limits of its own any more. Limits hold where clients must say who they are.
+    SUBJECT is User:NAME or Topic:NAME, or each that has no limits of its own: User:*, Topic:*,
+    Client:*. What is not given has no limit; without options SUBJECT has no limits of its own any
+    more. Each proxy counts for itself, where it asks clients who they are.
     """
     limits = admin.Limits(
         subject=subject, messages_per_s=messages, bytes_per_s=size, waiting_receives=receives
