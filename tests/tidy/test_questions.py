@@ -8,7 +8,7 @@ from tidy.pages import CHINESE, DOCS, PAGES, ROOT, Link, headings, links, name
 START = ROOT / "README.md"
 LINKS_MAX = 2
 QUESTIONS = {
-    "How do I secure it?": ("SECURITY.md", "What to expect today"),
+    "How do I secure it?": ("docs/security.md", "Secure a cluster in five commands"),
     "How do I back it up?": ("docs/operations.md", "Backup and restore"),
     "How do I add a broker?": ("docs/deploy.md", "Another broker"),
     "How far is a group behind?": ("docs/operations.md", "GroupFallsBehind"),
