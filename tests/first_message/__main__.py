@@ -50,8 +50,9 @@ class Page:
         self.commands += re.findall(r"`(\S+/bin/python \S+)`", section)
 
     def command(self, holding: str) -> str:
-        (found,) = [one for one in self.commands if holding in one]
-        return found
+        found: list[str] = [one for one in self.commands if holding in one]
+        (command,) = found
+        return command
 
 
 def follow(folder: Path, steps: Steps) -> None:

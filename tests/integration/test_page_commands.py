@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 from harness.page_shell import PROGRAMS, Shell, Terminal, loose_pattern
 from integration.page_stages import STAGES, Stage
-from tidy.pages import DOCS, PAGES, Block, blocks, name, prose
+from tidy.pages import DOCS, ORIGINALS, Block, blocks, name, prose
 
 DOCKER = "needs Docker: make compose follows it"
 KUBERNETES = "needs Kubernetes: make helm holds the chart to its schemas"
@@ -108,7 +108,7 @@ def _output(behind: list[Block], block: Block, lines: list[str]) -> Iterator[Blo
         yield one
 
 
-ALL = [part for page in PAGES if DOCS / "zh" not in page.parents for part in parts(page)]
+ALL = [part for page in ORIGINALS for part in parts(page)]
 
 
 def reasons(block: Block) -> list[str]:

@@ -33,6 +33,8 @@ COMMANDS = {
         "Make a broker read-only for clients, or undo it.",
     ),
     "group": ("catalog.groups", "group", "Create, change, list, show and delete consumer groups."),
+    "user": ("access.users", "user", "Create, change, list and delete users; replace secrets."),
+    "acl": ("access.acls", "acl", "Allow and deny users actions; read RocketMQ's files."),
     "dlq": ("messages.dead_letters", "dlq", "List, show, redrive and purge dead letters."),
     "transaction": (
         "messages.transactions",
@@ -60,6 +62,7 @@ COMMANDS = {
     "broker": ("servers.run_broker", "run_broker", "Run a broker."),
     "proxy": ("servers.run_proxy", "run_proxy", "Run a proxy."),
     "health": ("cluster.health", "health", "Check whether a service is healthy."),
+    "context": ("shell.contexts", "context", "Save servers under names, and choose one."),
     "completion": ("shell.completion", "completion", "Print the completion script of a shell."),
 }
 """Module, attribute, and what the help says."""
@@ -77,8 +80,9 @@ SECTIONS = {
         "export",
         "store",
     ],
+    "Access": ["user", "acl"],
     "Troubleshooting": ["explain", "doctor", "bench"],
-    "Shell": ["completion"],
+    "Shell": ["context", "completion"],
 }
 """How the help shows them; each command is in one."""
 
@@ -120,6 +124,8 @@ class LazyGroup(Root):
 def main() -> None:
     """PopMQ: a message queue that any RocketMQ 5 client can talk to.
 
-    Commands that talk to a server take --endpoint, or the environment variable POPMQ_ENDPOINT; the
-    default is 127.0.0.1:8081. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server answers.
+    Commands that talk to a server take --endpoint, or the environment variable POPMQ_ENDPOINT, or
+    connect as the current context says; the default is 127.0.0.1:8081.
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server answers.
     """

@@ -115,7 +115,16 @@ def _context(context: Context) -> CallContext:
     }
     remaining_s = context.time_remaining()
     deadline_s = None if remaining_s is None else time.monotonic() + remaining_s
-    return CallContext(metadata=metadata, peer=_peer(context.peer()), deadline_s=deadline_s)
+    authorization = metadata.get("authorization")
+    signature = None
+    if authorization is not None:
+        signature = authorization.encode(), metadata.get("x-mq-date-time", "").encode()
+    return CallContext(
+        metadata=metadata,
+        peer=_peer(context.peer()),
+        deadline_s=deadline_s,
+        signature=signature,
+    )
 
 
 def _peer(text: str) -> str:
