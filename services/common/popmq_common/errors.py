@@ -258,7 +258,7 @@ class AdminSecretWrong(Refused):
 
 
 class CredentialsRefused(Refused):
-    """Who sends this is not known: {reason}. Sign requests with an access key and its secret, or
+    """The sender of this is not known: {reason}. Sign requests with an access key and its secret, or
     show a client certificate."""
 
 
