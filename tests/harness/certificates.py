@@ -31,5 +31,6 @@ def self_signed(folder: Path, host: str) -> Certified:
     found.certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
     plain = serialization.NoEncryption()
     pkcs8 = serialization.PrivateFormat.PKCS8
+    found.key.touch(0o600)
     found.key.write_bytes(key.private_bytes(serialization.Encoding.PEM, pkcs8, plain))
     return found

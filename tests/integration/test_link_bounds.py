@@ -1,22 +1,12 @@
 """What the link takes of its peers: bounded memory, time and numbers; and who may speak to it."""
 
 import asyncio
-import ssl
-from datetime import UTC, datetime, timedelta
-from ipaddress import IPv4Address
-from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from harness.link import LOG, SEND, at, done, one_by_one, raw, read_frame, sends, serving
+from harness.link import SEND, done, raw, read_frame, sends, serving
 
-from popmq_broker.rpc.link import LinkServer
 from popmq_common.errors import BadRequest, BrokerUnreachable
 from popmq_common.link.frames import LENGTH, encode_frame
-from popmq_common.link.link_tls import broker_context, proxy_context
-from popmq_common.process.config import ConfigError
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.brokers import LinkBrokers
 
@@ -133,51 +123,3 @@ async def test_names_of_brokers_that_do_not_exist_take_bounded_memory(
             await brokers.call(f"b{number}", SEND, 5_000)
     assert (len(brokers._failures), brokers._links, brokers._connecting) == (10, {}, {})
     await brokers.close()
-
-
-def certificate(folder: Path) -> Path:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "b")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False
-        )
-        .sign(key, hashes.SHA256())
-    )
-    path = folder / "broker.pem"
-    pem = serialization.Encoding.PEM
-    private = key.private_bytes(
-        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    path.write_bytes(private + made.public_bytes(pem))
-    return path
-
-
-def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> None:
-    missing = tmp_path / "none.pem"
-    with pytest.raises(ConfigError, match="belong together"):
-        broker_context(missing, None)
-    with pytest.raises(ConfigError, match=r"none\.pem"):
-        broker_context(missing, missing)
-    with pytest.raises(ConfigError, match=r"none\.pem"):
-        proxy_context(missing)
-
-
-async def test_over_tls(tmp_path: Path) -> None:
-    path = certificate(tmp_path)
-    server = LinkServer(
-        done, one_by_one(done), name="b", secret=b"", log=LOG, tls=broker_context(path, path)
-    )
-    await server.start("127.0.0.1", 0)
-    trusting = at(server.port, proxy_context(path))
-    assert (await trusting.call("b", SEND, 5_000)).HasField("done")
-    strict = at(server.port, ssl.create_default_context())
-    with pytest.raises(BrokerUnreachable, match="certificate verify failed"):
-        await strict.call("b", SEND, 5_000)
-    for brokers in (trusting, strict):
-        await brokers.close()
-    await server.stop()

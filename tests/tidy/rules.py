@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "popmq_broker.app",
         "popmq_broker.config",
         "popmq_broker.metrics",
+        "popmq_broker.tls",
         "popmq_common",
         "popmq_internal",
         "popmq_nameserver.core",
@@ -96,9 +97,9 @@ IMPURE = {
 IMPURE_COMMON = {
     "popmq_common.process",
     "popmq_common.link.frames",
-    "popmq_common.link.link_tls",
     "popmq_common.link.portions",
     "popmq_common.metrics.metrics_http",
+    "popmq_common.tls",
 }
 OURS = {*MAY_IMPORT, "popmq_admin", "popmq_consumer", "popmq_internal", "apache"}
 BANNED_CLASS_ENDINGS = ("Manager", "Helper", "Util", "Utils", "Processor")

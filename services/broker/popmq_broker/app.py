@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from popmq_broker import metrics
+from popmq_broker import metrics, tls
 from popmq_broker.config import BrokerConfig, Flush
 from popmq_broker.core.retries.retry import is_first_of_pair
 from popmq_broker.core.store.index import Sizes
@@ -29,10 +29,10 @@ from popmq_broker.store.open import open_store
 from popmq_broker.store.store import Store
 from popmq_common.errors import DiskFull
 from popmq_common.link import link_secret
-from popmq_common.link.link_tls import broker_context
 from popmq_common.metrics.metrics_http import MetricsServer
 from popmq_common.process import logs
 from popmq_common.process.clock import Clock
+from popmq_common.tls.service_ends import listening_context
 from popmq_internal.v1 import nameserver_pb2 as ns
 
 EXIT_BUG = 70
@@ -56,24 +56,31 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[BrokerServ
     Raises `ConfigError`, `DirectoryInUse`, `DirectoryNotWritable`, `Corrupt`.
     """
     secret = link_secret.read(config.link_secret, config.link_secret_file)
+    log = logs.get("broker").bind(broker=config.name)
+    link_tls = listening_context(tls.link_files(config), log, "link")
+    metrics_tls = listening_context(tls.metrics_files(config), log, "metrics")
+    asking = tls.nameserver_files(config)
     async with engine(config, clock) as broker:
-        log = broker.state.runtime.log
         link_server = LinkServer(
             broker.handle,
             broker.handle_sends,
             name=config.name,
             secret=secret,
             log=log,
-            tls=broker_context(config.link_tls_cert, config.link_tls_key),
+            tls=link_tls,
         )
         await link_server.start(config.host, config.port)
         address = config.advertise or f"{config.host}:{link_server.port}"
         remembered_as = broker.peers.remembered_as
         announcers = [
-            GrpcAnnouncer(nameserver, secret, remembered_as) for nameserver in config.nameservers
+            GrpcAnnouncer(nameserver, secret, remembered_as, asking)
+            for nameserver in config.nameservers
         ]
         pages = MetricsServer(
-            metrics.registry(broker, link_server), config.host, config.metrics_port
+            metrics.registry(broker, link_server),
+            config.host,
+            config.metrics_port,
+            tls=metrics_tls,
         )
         try:
             async with (

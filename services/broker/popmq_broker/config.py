@@ -42,13 +42,26 @@ class BrokerConfig:
     link_secret_file: Path | None = None
     """File with the same, instead of it."""
     link_tls_cert: Path | None = None
-    """Certificate chain of the link, PEM, naming the host that proxies connect to; none: no TLS."""
+    """Certificate chain of the link, PEM, naming the host that proxies connect to; none: no TLS.
+    Nameservers that ask for a certificate get it too."""
     link_tls_key: Path | None = None
-    """Private key of link_tls_cert, PEM."""
+    """Private key of link_tls_cert, PEM; its mode is 0600."""
+    link_tls_client_ca: Path | None = None
+    """Authority, PEM, that must have signed the proxies' certificates; none: they need none."""
+    nameserver_tls_ca: Path | None = None
+    """Authority, PEM, that signed the nameservers' certificates; none: they are asked without
+    TLS."""
     health_port: int = 0
     """Port of the health service of gRPC, for probes; 0: none."""
     metrics_port: int = 0
     """Port of /metrics; 0: none."""
+    metrics_tls_cert: Path | None = None
+    """Certificate chain of the page, PEM: then it is https. None: it is http."""
+    metrics_tls_key: Path | None = None
+    """Private key of metrics_tls_cert, PEM; its mode is 0600."""
+    metrics_tls_client_ca: Path | None = None
+    """Authority, PEM, that must have signed the certificate of whoever reads the page; none: anyone
+    may who reaches the port."""
     log_level: str = "info"
     """debug, info, warning or error."""
     flush: Flush = Flush.SYNC

@@ -63,6 +63,7 @@ COMMANDS = {
     "proxy": ("servers.run_proxy", "run_proxy", "Run a proxy."),
     "health": ("cluster.health", "health", "Check whether a service is healthy."),
     "context": ("shell.contexts", "context", "Save servers under names, and choose one."),
+    "tls": ("tls.tls", "tls", "Make certificates for a cluster's TLS."),
     "completion": ("shell.completion", "completion", "Print the completion script of a shell."),
 }
 """Module, attribute, and what the help says."""
@@ -80,7 +81,7 @@ SECTIONS = {
         "export",
         "store",
     ],
-    "Access": ["user", "acl"],
+    "Access": ["user", "acl", "tls"],
     "Troubleshooting": ["explain", "doctor", "bench"],
     "Shell": ["context", "completion"],
 }

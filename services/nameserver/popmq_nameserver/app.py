@@ -13,6 +13,9 @@ from popmq_common.link import link_secret
 from popmq_common.metrics.metrics_http import MetricsServer
 from popmq_common.process import logs
 from popmq_common.process.clock import Clock
+from popmq_common.tls.files import TlsFiles
+from popmq_common.tls.grpc_tls import bind
+from popmq_common.tls.service_ends import listening_context
 from popmq_common.units import MiB
 from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
 from popmq_nameserver.config import NameserverConfig
@@ -39,6 +42,7 @@ async def nameserver(config: NameserverConfig, clock: Clock) -> AsyncIterator[Na
     log = logs.get("nameserver")
     table = RouteTable(config.expiry_ms)
     secret = link_secret.read(config.link_secret, config.link_secret_file)
+    metrics_tls = listening_context(metrics_files(config), log, "metrics")
     rpc = NameserverRpc(table, clock, log, secret)
     server = grpc.aio.server(
         options=[
@@ -49,18 +53,36 @@ async def nameserver(config: NameserverConfig, clock: Clock) -> AsyncIterator[Na
     ns_grpc.add_NameserverServicer_to_server(rpc, server)  # type: ignore[no-untyped-call, unused-ignore]
     health = HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
-    port = server.add_insecure_port(f"{config.host}:{config.port}")
+    port = bind(server, f"{config.host}:{config.port}", tls_files(config), log)
     await server.start()
     await health.set("", health_pb2.HealthCheckResponse.SERVING)
     expiring = asyncio.create_task(_expire(rpc))
     try:
-        async with MetricsServer(rpc.registry, config.host, config.metrics_port):
+        async with MetricsServer(rpc.registry, config.host, config.metrics_port, tls=metrics_tls):
             log.info("nameserver.started", port=port)
             yield Nameserver(port, table)
     finally:
         expiring.cancel()
         await server.stop(GRACE_S)
         log.info("nameserver.stopped")
+
+
+def tls_files(config: NameserverConfig) -> TlsFiles:
+    return TlsFiles(
+        setting="POPMQ_NAMESERVER_TLS",
+        certificate=config.tls_cert,
+        key=config.tls_key,
+        authority=config.tls_client_ca,
+    )
+
+
+def metrics_files(config: NameserverConfig) -> TlsFiles:
+    return TlsFiles(
+        setting="POPMQ_NAMESERVER_METRICS_TLS",
+        certificate=config.metrics_tls_cert,
+        key=config.metrics_tls_key,
+        authority=config.metrics_tls_client_ca,
+    )
 
 
 async def _expire(rpc: NameserverRpc) -> None:

@@ -10,8 +10,23 @@ class NameserverConfig:
     """Address the gRPC server listens on."""
     port: int = 9876
     """Port of the gRPC server; 0: any free one."""
+    tls_cert: Path | None = None
+    """Certificate chain, PEM, naming the host that brokers and proxies connect to: then the port
+    speaks TLS alone. None: no TLS."""
+    tls_key: Path | None = None
+    """Private key of tls_cert, PEM; its mode is 0600."""
+    tls_client_ca: Path | None = None
+    """Authority, PEM, that must have signed the certificates of brokers and proxies; none: they
+    need none."""
     metrics_port: int = 0
     """Port of /metrics; 0: none."""
+    metrics_tls_cert: Path | None = None
+    """Certificate chain of the page, PEM: then it is https. None: it is http."""
+    metrics_tls_key: Path | None = None
+    """Private key of metrics_tls_cert, PEM; its mode is 0600."""
+    metrics_tls_client_ca: Path | None = None
+    """Authority, PEM, that must have signed the certificate of whoever reads the page; none: anyone
+    may who reaches the port."""
     link_secret: str = ""
     """The link's secret, POPMQ_BROKER_LINK_SECRET: brokers must prove that they know it before they
     change a route; empty: anybody may. Proxies and clients, which only look, need none."""

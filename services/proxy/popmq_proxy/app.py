@@ -8,17 +8,18 @@ from functools import partial
 from ssl import SSLContext
 
 from popmq_common.link import link_secret
-from popmq_common.link.link_tls import proxy_context
 from popmq_common.metrics.metric import by_name
 from popmq_common.metrics.metrics_http import MetricsServer
 from popmq_common.process import logs
 from popmq_common.process.clock import Clock
+from popmq_common.tls.service_ends import listening_context
 from popmq_proxy import metric_table as m
+from popmq_proxy import tls
 from popmq_proxy.clients.brokers import Brokers, LinkBrokers
 from popmq_proxy.clients.nameservers import GrpcNameservers, Nameservers
 from popmq_proxy.clients.route_cache import RouteCache
 from popmq_proxy.config import Front, ProxyConfig
-from popmq_proxy.front import tls
+from popmq_proxy.front import tls as front_tls
 from popmq_proxy.front.client_budgets import ClientBudgets
 from popmq_proxy.front.grpcio import GrpcioFront
 from popmq_proxy.front.http2.budgets.limits import Http2Limits
@@ -73,11 +74,15 @@ async def handlers(
     Without `nameservers` and `brokers` those of the configuration are used.
     """
     log = logs.get("proxy")
-    routes = RouteCache(nameservers or GrpcNameservers(config.nameservers))
+    link_tls = tls.broker_context(config, log)
+    metrics_tls = listening_context(tls.metrics_files(config), log, "metrics")
+    routes = RouteCache(
+        nameservers or GrpcNameservers(config.nameservers, tls.nameserver_files(config))
+    )
     links = brokers or LinkBrokers(
         routes.address,
         link_secret.read(config.link_secret, config.link_secret_file),
-        proxy_context(config.link_tls_ca),
+        link_tls,
         linger_ms_max=config.gather_ms_max,
     )
     upstream = Upstream(config=config, routes=routes, brokers=links, clock=clock, log=log)
@@ -100,7 +105,9 @@ async def handlers(
     for task in beside:
         task.add_done_callback(partial(_unhealthy_on_error, found.health, log))
     try:
-        async with MetricsServer(metrics.registry, config.host, config.metrics_port) as pages:
+        async with MetricsServer(
+            metrics.registry, config.host, config.metrics_port, tls=metrics_tls
+        ) as pages:
             yield Handlers(upstream, found, rpcs(found, metrics), metrics, pages.port)
     finally:
         for task in beside:
@@ -153,7 +160,7 @@ async def proxy(
 async def _grpcio(config: ProxyConfig, inner: Handlers) -> AsyncIterator[tuple[int, int]]:
     """(port, TLS port or 0)"""
     front = GrpcioFront(config, inner.rpcs)
-    port, tls_port = front.bind(tls.credentials(config))
+    port, tls_port = front.bind(front_tls.credentials(config, inner.upstream.log))
     inner.upstream.port = port
     await front.start()
     try:
@@ -167,7 +174,7 @@ async def _grpcio(config: ProxyConfig, inner: Handlers) -> AsyncIterator[tuple[i
 async def _http2(config: ProxyConfig, inner: Handlers) -> AsyncIterator[tuple[int, int]]:
     """(port, port for TLS: the same unless the configuration names one)"""
     app = application(config, inner)
-    front = http2_server(config, inner, app, tls.context(config))
+    front = http2_server(config, inner, app, front_tls.context(config, inner.upstream.log))
     inner.metrics.show(m.CONNECTIONS, lambda: {(): front.connection_count})
     inner.metrics.show(m.ARRIVING, lambda: {(): front.arriving_count})
     inner.metrics.show(m.UNREAD_BYTES, lambda: {(): app.budgets.answer_buffer.taken})
@@ -194,6 +201,7 @@ def http2_server(
         inner.upstream.log,
         connections_max=config.connections_max,
         tls=context,
+        tls_only=config.tls_only,
     )
 
 

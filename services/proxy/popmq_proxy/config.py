@@ -5,6 +5,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
+from popmq_common.tls.contexts import ClientAuth, TlsVersion
 from popmq_common.units import KiB, MiB
 
 NO_ENVOY_FRONT: Final = (
@@ -38,9 +39,22 @@ class ProxyConfig:
     """A port for clients with TLS (the default of the Java, Go, C# and C++ clients), which only
     grpcio needs; 0: none."""
     tls_cert: Path | None = None
-    """Certificate chain, PEM. None: one is made at start, which official clients accept."""
+    """Certificate chain, PEM. None: one is made at start, which official clients accept. New files
+    serve new connections within 10 s, without a restart."""
     tls_key: Path | None = None
-    """Private key of tls_cert, PEM."""
+    """Private key of tls_cert, PEM; its mode is 0600."""
+    tls_only: bool = False
+    """Refuse connections without TLS."""
+    tls_min_version: TlsVersion = TlsVersion.V1_2
+    """Oldest version of TLS that clients may speak: 1.2 or 1.3; with grpcio always 1.2."""
+    tls_ciphers: str = ""
+    """Ciphers of TLS 1.2, as OpenSSL writes them; empty: OpenSSL's own choice. Not with grpcio."""
+    tls_client_auth: ClientAuth = ClientAuth.NONE
+    """Whether clients show a certificate: none, optional or required. Its name, the first of its
+    subjectAltName or else the common name, is the connection's user. optional is not with grpcio.
+    required lets nobody in with TLS who shows none; see tls_only."""
+    tls_client_ca: Path | None = None
+    """Authority, PEM, that must have signed the clients' certificates."""
     nameservers: tuple[str, ...] = ("127.0.0.1:9876",)
     """Nameservers to ask for routes, host:port separated by commas; asked in turn."""
     admin_secret_file: Path | None = None
@@ -68,8 +82,22 @@ class ProxyConfig:
     """File with the same, instead of it."""
     link_tls_ca: Path | None = None
     """Authority that signed the brokers' link certificates, PEM; none: the link has no TLS."""
+    link_tls_cert: Path | None = None
+    """Certificate chain, PEM, that this proxy shows to brokers and nameservers that ask for one."""
+    link_tls_key: Path | None = None
+    """Private key of link_tls_cert, PEM; its mode is 0600."""
+    nameserver_tls_ca: Path | None = None
+    """Authority, PEM, that signed the nameservers' certificates; none: they are asked without
+    TLS."""
     metrics_port: int = 0
     """Port of /metrics; 0: none."""
+    metrics_tls_cert: Path | None = None
+    """Certificate chain of the page, PEM: then it is https. None: it is http."""
+    metrics_tls_key: Path | None = None
+    """Private key of metrics_tls_cert, PEM; its mode is 0600."""
+    metrics_tls_client_ca: Path | None = None
+    """Authority, PEM, that must have signed the certificate of whoever reads the page; none: anyone
+    may who reaches the port."""
     log_level: str = "info"
     """debug, info, warning or error."""
     create_topics: bool = True

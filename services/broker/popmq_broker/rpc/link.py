@@ -72,7 +72,11 @@ class LinkServer:
 
     async def start(self, host: str, port: int) -> None:
         self._server = await asyncio.get_running_loop().create_server(
-            lambda: FrameConnection(self._made, GREETING_BYTES_MAX), host, port, ssl=self._tls
+            lambda: FrameConnection(self._made, GREETING_BYTES_MAX),
+            host,
+            port,
+            ssl=self._tls,
+            ssl_handshake_timeout=GREETING_S if self._tls else None,
         )
         self.port = self._server.sockets[0].getsockname()[1]
 

@@ -1,8 +1,8 @@
 """Is a gRPC service serving? grpc.health.v1 by the standard library alone.
 
 `python -m popmq_cli.cluster.probe HOST:PORT` is for health checks of containers: it is run again
-and again, and takes a tenth of the processor time that a gRPC client's start takes. Exit codes as
-those of `popmq health`.
+and again, and takes a tenth of the processor time that a gRPC client's start takes. Exit codes and
+options (`--tls`, `--tls-ca FILE`, `--tls-cert FILE`, `--tls-key FILE`) as those of `popmq health`.
 
 The call is three frames of HTTP/2 (RFC 9113), its headers in HPACK without compression (RFC 7541);
 the answer is the first message on the stream: flag, length, HealthCheckResponse.
@@ -10,7 +10,11 @@ the answer is the first message on the stream: flag, length, HealthCheckResponse
 
 import socket
 import sys
-from typing import Final
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import ssl
 
 TIMEOUT_S: Final = 5.0
 ANSWER_BYTES_MAX: Final = 16_384
@@ -62,12 +66,19 @@ CALL: Final = (
 )
 
 
-def serving(address: str, timeout_s: float = TIMEOUT_S) -> bool:
+def serving(
+    address: str, timeout_s: float = TIMEOUT_S, tls: "ssl.SSLContext | None" = None
+) -> bool:
     """Whether the service at host:port says SERVING. Raises `OSError`, for no answer too."""
     host, _, port = address.rpartition(":")
     if not (host and port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65_535):
         raise OSError("it is not HOST:PORT")
-    with socket.create_connection((host.strip("[]"), int(port)), timeout_s) as connection:
+    host = host.strip("[]")
+    with ExitStack() as stack:
+        connection = stack.enter_context(socket.create_connection((host, int(port)), timeout_s))
+        if tls is not None:
+            secured = tls.wrap_socket(connection, server_hostname=host)
+            connection = stack.enter_context(secured)
         connection.settimeout(timeout_s)
         connection.sendall(CALL)
         while True:
@@ -99,11 +110,43 @@ def _read(connection: socket.socket, size_bytes: int) -> bytes:
     return data
 
 
+def context(
+    authority: str | None = None, certificate: str | None = None, key: str | None = None
+) -> "ssl.SSLContext":
+    """PEM files. Without an authority the server's certificate is not checked: nothing that is
+    secret is said. Raises `OSError`."""
+    import ssl
+
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if authority is None:
+        made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
+    else:
+        made.load_verify_locations(authority)
+    if certificate is not None:
+        made.load_cert_chain(certificate, key)
+    return made
+
+
+def _tls(options: list[str]) -> "ssl.SSLContext | None":
+    """Raises `OSError`, `ValueError` for an option that there is not."""
+    if not options:
+        return None
+    if options[0] == "--tls":
+        del options[0]
+    given = dict(zip(options[::2], options[1::2], strict=True))
+    files = [given.pop(name, None) for name in ("--tls-ca", "--tls-cert", "--tls-key")]
+    if given:
+        raise ValueError(f"no such option: {', '.join(given)}")
+    made = context(*files)
+    made.set_alpn_protocols(["h2"])
+    return made
+
+
 def main() -> int:
     address = sys.argv[1]
     try:
-        well = serving(address)
-    except OSError as failed:
+        well = serving(address, tls=_tls(sys.argv[2:]))
+    except (OSError, ValueError) as failed:
         print(f"{address} does not answer: {failed}", file=sys.stderr)
         return 3
     if not well:

@@ -1,1 +1,1 @@
-"""The connection between proxies, brokers and nameservers: frames, errors, secret, TLS."""
+"""The connection between proxies, brokers and nameservers: frames, errors, secret."""

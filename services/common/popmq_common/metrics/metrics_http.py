@@ -8,6 +8,7 @@ other: whoever reaches the port takes next to nothing from the service.
 """
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
@@ -46,18 +47,25 @@ class _OnLoop(Collector):
 
 
 class MetricsServer:
-    """`async with`: the page is served inside. Port 0 means none is.
+    """`async with`: the page is served inside, with `tls` over HTTPS. Port 0 means none is.
 
     Entering raises `RuntimeError` when the port is taken.
     """
 
     def __init__(
-        self, registry: CollectorRegistry, host: str, port: int, *, request_s: float = REQUEST_S
+        self,
+        registry: CollectorRegistry,
+        host: str,
+        port: int,
+        *,
+        tls: ssl.SSLContext | None = None,
+        request_s: float = REQUEST_S,
     ) -> None:
         self._registry = registry
         self._host = host
         self.port = port
         self._request_s = request_s
+        self._tls = tls
 
     async def __aenter__(self) -> "MetricsServer":
         if self.port:
@@ -67,7 +75,7 @@ class MetricsServer:
             Info("popmq_build", "Which PopMQ this is", registry=registry).info(
                 {"version": version("popmq")}
             )
-            self._pages = Pages(make_wsgi_app(registry), self._request_s)
+            self._pages = Pages(make_wsgi_app(registry), self._request_s, tls=self._tls)
             listening: Future[None] = Future()
             self._thread = threading.Thread(
                 target=lambda: asyncio.run(self._pages.run(self._host, self.port, listening)),
@@ -97,12 +105,18 @@ class Pages:
     """Serves a WSGI application in an event loop, within the bounds above."""
 
     def __init__(
-        self, app: Callable[..., Iterable[bytes]], request_s: float, *, may_wait: bool = False
+        self,
+        app: Callable[..., Iterable[bytes]],
+        request_s: float,
+        *,
+        may_wait: bool = False,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         """`may_wait`: a page may take long to be made; then a thread makes it, one at a time."""
         self._app = app
         self._request_s = request_s
         self._may_wait = may_wait
+        self._tls = tls
         self._connections: set[asyncio.Task[Any]] = set()
         self._stopping: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
@@ -113,7 +127,14 @@ class Pages:
         self._loop = asyncio.get_running_loop()
         self._stopping, self._turn = asyncio.Event(), asyncio.Lock()
         try:
-            server = await asyncio.start_server(self._serve, host, port, limit=REQUEST_BYTES_MAX)
+            server = await asyncio.start_server(
+                self._serve,
+                host,
+                port,
+                limit=REQUEST_BYTES_MAX,
+                ssl=self._tls,
+                ssl_handshake_timeout=self._request_s if self._tls else None,
+            )
         except OSError as taken:
             listening.set_exception(taken)
             return
@@ -151,6 +172,10 @@ class Pages:
             await asyncio.sleep(PAGE_GAP_S)
         async with asyncio.timeout(self._request_s):
             writer.write(page)
+            if not writer.can_write_eof():  # TLS: the farewell tells that this was all
+                writer.close()
+                await writer.wait_closed()
+                return
             writer.write_eof()
             await writer.drain()
             while await reader.read(REQUEST_BYTES_MAX):

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from popmq_common.errors import BrokerUnreachable, PopMQError
 from popmq_common.link.frames import FrameConnection
 from popmq_common.link.sends import SendCall
+from popmq_common.tls.handshakes import failure_text
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.broker_link import BrokerLink, OnReply
 from popmq_proxy.clients.greeting import greet
@@ -193,6 +194,9 @@ class LinkBrokers:
                 except BaseException:
                     frames.close()
                     raise
+        except ssl.SSLError as failed:
+            reason = f"{failure_text(failed)} (TLS of the link)"
+            raise BrokerUnreachable(broker=broker, reason=reason) from failed
         except (OSError, ValueError) as failed:  # time-outs are among them
             raise BrokerUnreachable(broker=broker, reason=str(failed) or "no answer") from failed
         return BrokerLink(broker, frames, self._linger_ms_max)

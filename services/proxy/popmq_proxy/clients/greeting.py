@@ -39,8 +39,19 @@ async def _ask(frames: FrameConnection, broker: str, said: link.Hello) -> link.H
     if frame is None or not frame.HasField("hello"):
         if frame is not None and frame.replies:
             raise error_of(frame.replies[0].failure)
-        raise BrokerUnreachable(broker=broker, reason="it closed the connection")
+        raise BrokerUnreachable(broker=broker, reason=_why_closed(frames))
     if frame.hello.name != broker:
         reason = f"{frame.hello.name} answers at its address"
         raise BrokerUnreachable(broker=broker, reason=reason)
     return frame.hello
+
+
+def _why_closed(frames: FrameConnection) -> str:
+    """A broker that refuses a certificate says so in its own log alone."""
+    closed = "it closed the connection"
+    if frames.transport.get_extra_info("ssl_object") is None:
+        return f"{closed}; if it speaks TLS, set POPMQ_PROXY_LINK_TLS_CA"
+    return (
+        f"{closed}; if its log says tls.refused, it wants another certificate of this proxy "
+        "(POPMQ_PROXY_LINK_TLS_CERT)"
+    )

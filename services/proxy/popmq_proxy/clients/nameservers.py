@@ -7,10 +7,14 @@ from typing import NamedTuple, Protocol, TypeVar
 import grpc
 
 from popmq_common.errors import NameserverDown, NotServed
+from popmq_common.process import logs
+from popmq_common.tls.files import TlsFiles
+from popmq_common.tls.grpc_tls import FollowingStub
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
 
 T = TypeVar("T")
+Stub = FollowingStub["ns_grpc.NameserverAsyncStub"]
 LOOKUP_S = 3.0
 CHANGES_S = 20.0
 CHANNEL_OPTIONS = (
@@ -85,12 +89,15 @@ class GrpcNameservers:
     One that knows nothing may have just been started: then the others are asked too.
     """
 
-    def __init__(self, addresses: tuple[str, ...]) -> None:
-        self._channels = [
-            grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) for address in addresses
-        ]
-        self._stubs = [ns_grpc.NameserverStub(channel) for channel in self._channels]
-        self._by_address = dict(zip(addresses, self._stubs, strict=True))
+    def __init__(self, addresses: tuple[str, ...], tls: TlsFiles | None = None) -> None:
+        """Without `tls` they are asked in plaintext. Raises `ConfigError` for files that cannot be
+        used."""
+        log = logs.get("proxy")
+        self._by_address: dict[str, Stub] = {
+            address: FollowingStub(address, ns_grpc.NameserverStub, tls, CHANNEL_OPTIONS, log)
+            for address in addresses
+        }
+        self._stubs = list(self._by_address.values())
 
     async def lookup(self, topic: str) -> list[ns.QueueRoute]:
         request = ns.LookupRequest(topic=topic)
@@ -112,7 +119,7 @@ class GrpcNameservers:
         stub, wait_ms = self._stubs[0], int(CHANGES_S * 1000)
         request = ns.ChangesRequest(instance=instance, after=after, wait_ms=wait_ms)
         try:
-            return await stub.Changes(request, timeout=CHANGES_S + LOOKUP_S)
+            return await stub.current().Changes(request, timeout=CHANGES_S + LOOKUP_S)
         except grpc.aio.AioRpcError as failed:
             if failed.code() is grpc.StatusCode.UNIMPLEMENTED:
                 raise NotServed(what="Changes of routes") from failed
@@ -124,7 +131,7 @@ class GrpcNameservers:
         reasons, answered = [], False
         for stub in list(self._stubs):
             try:
-                found = await ask(stub)
+                found = await ask(stub.current())
             except grpc.aio.AioRpcError as failed:
                 reasons.append(self._failed(stub, failed))
                 continue
@@ -139,22 +146,21 @@ class GrpcNameservers:
         asked = [_standing(address, stub) for address, stub in self._by_address.items()]
         return list(await asyncio.gather(*asked))
 
-    def _failed(self, stub: "ns_grpc.NameserverAsyncStub", failed: grpc.aio.AioRpcError) -> str:
+    def _failed(self, stub: Stub, failed: grpc.aio.AioRpcError) -> str:
         self._stubs.remove(stub)
         self._stubs.append(stub)
-        return failed.details() or failed.code().name
+        return stub.reason(failed)
 
     async def close(self) -> None:
-        for channel in self._channels:
-            await channel.close(None)
+        for stub in self._by_address.values():
+            await stub.close()
 
 
-async def _standing(address: str, stub: "ns_grpc.NameserverAsyncStub") -> NameserverState:
+async def _standing(address: str, stub: Stub) -> NameserverState:
     try:
-        return NameserverState(address, "", await _describe(stub))
+        return NameserverState(address, "", await _describe(stub.current()))
     except grpc.aio.AioRpcError as failed:
-        reason = failed.details() or failed.code().name
-        return NameserverState(address, reason, ns.DescribeNameserverResponse())
+        return NameserverState(address, stub.reason(failed), ns.DescribeNameserverResponse())
 
 
 async def _describe(stub: "ns_grpc.NameserverAsyncStub") -> ns.DescribeNameserverResponse:

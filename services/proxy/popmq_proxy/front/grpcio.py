@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 
 from popmq_common import errors as e
+from popmq_common.tls.identity import CERTIFICATE_USER, user_of_grpc
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.front.rpcs import Rpc, RpcKind, grpc_code
 from popmq_proxy.rpc.shared.context import CallContext
@@ -45,12 +46,17 @@ class GrpcioFront:
             self._server.add_generic_rpc_handlers((generic,))
 
     def bind(self, tls: grpc.ServerCredentials | None) -> tuple[int, int]:
-        """(port, TLS port or 0). Raises `RuntimeError` when a port is taken."""
-        host = self._config.host
-        port = self._server.add_insecure_port(f"{host}:{self._config.port}")
+        """(port, TLS port or 0), with `tls_only` the same. Raises `RuntimeError` when a port is
+        taken."""
+        config, host = self._config, self._config.host
+        if config.tls_only:
+            assert tls is not None
+            only = self._server.add_secure_port(f"{host}:{config.tls_port or config.port}", tls)
+            return only, only
+        port = self._server.add_insecure_port(f"{host}:{config.port}")
         tls_port = 0
         if tls is not None:
-            tls_port = self._server.add_secure_port(f"{host}:{self._config.tls_port}", tls)
+            tls_port = self._server.add_secure_port(f"{host}:{config.tls_port}", tls)
         return port, tls_port
 
     async def start(self) -> None:
@@ -112,7 +118,11 @@ def _context(context: Context) -> CallContext:
     metadata = {
         str(key): value if isinstance(value, str) else value.decode("utf-8", "replace")
         for key, value in context.invocation_metadata() or ()
+        if key != CERTIFICATE_USER
     }
+    user = user_of_grpc(context.auth_context())
+    if user is not None:
+        metadata[CERTIFICATE_USER] = user
     remaining_s = context.time_remaining()
     deadline_s = None if remaining_s is None else time.monotonic() + remaining_s
     authorization = metadata.get("authorization")

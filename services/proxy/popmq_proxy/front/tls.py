@@ -1,17 +1,27 @@
 """Certificates for the TLS port: the operator's, or one made at start.
 
 Official clients that use TLS by default do not check certificates unless told to, so a
-self-signed one lets them in; whoever wants more than encryption configures their own.
+self-signed one lets them in; whoever wants more than encryption configures their own. New files
+serve new connections without a restart.
 """
 
 import ssl
 import subprocess
 import tempfile
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Final
 
 import grpc
 
 from popmq_common.process.config import ConfigError
+from popmq_common.process.logs import Log
+from popmq_common.tls.contexts import ClientAuth, ServerPolicy, TlsVersion, server_context
+from popmq_common.tls.files import TlsFiles, read_bytes
+from popmq_common.tls.followed import FollowedFiles
+from popmq_common.tls.grpc_tls import server_credentials
+from popmq_common.tls.handshakes import FollowingContext
 from popmq_proxy.config import ProxyConfig
 
 VALID_DAYS: Final = 3650
@@ -24,38 +34,72 @@ _REQUEST: Final = (
 _END_OF_KEY: Final = b"-----END PRIVATE KEY-----\n"
 
 
-def credentials(config: ProxyConfig) -> grpc.ServerCredentials | None:
-    """None when no TLS port is asked for. Raises `ConfigError`."""
-    if not config.tls_port:
+def credentials(config: ProxyConfig, log: Log) -> grpc.ServerCredentials | None:
+    """For grpcio; None when no TLS port is asked for. Raises `ConfigError`."""
+    if not config.tls_port and not config.tls_only:
         return None
-    return grpc.ssl_server_credentials([key_and_certificate(config)])
+    if config.tls_min_version is not TlsVersion.V1_2 or config.tls_ciphers:
+        raise ConfigError(
+            "the front grpcio has versions and ciphers of its own: take "
+            "POPMQ_PROXY_TLS_MIN_VERSION and POPMQ_PROXY_TLS_CIPHERS away, "
+            "or set POPMQ_PROXY_FRONT=http2"
+        )
+    if config.tls_client_auth is ClientAuth.OPTIONAL:
+        raise ConfigError(
+            "the front grpcio asks all clients for a certificate or none: "
+            "POPMQ_PROXY_TLS_CLIENT_AUTH=required, or POPMQ_PROXY_FRONT=http2"
+        )
+    files = client_files(config)
+    if files.pair() is None:
+        own = self_signed()
+        asked = None if files.authority is None else read_bytes(files.authority)
+        return grpc.ssl_server_credentials([own], asked, asked is not None)
+    return server_credentials(files, log)
 
 
-def context(config: ProxyConfig) -> ssl.SSLContext:
+def context(config: ProxyConfig, log: Log) -> ssl.SSLContext:
     """For HTTP/2 over TLS. Raises `ConfigError`."""
-    key, chain_pem = key_and_certificate(config)
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.set_alpn_protocols(["h2"])
-    with tempfile.NamedTemporaryFile() as chain:  # ssl reads files only
-        chain.write(key + b"\n" + chain_pem)
-        chain.flush()
-        try:
-            made.load_cert_chain(chain.name)
-        except (ssl.SSLError, ValueError) as wrong:
-            raise ConfigError(f"the TLS certificate cannot be used: {wrong}") from wrong
-    return made
+    files = client_files(config)
+    policy = ServerPolicy(
+        client_auth=config.tls_client_auth,
+        version_min=config.tls_min_version,
+        ciphers=config.tls_ciphers,
+        protocols=("h2",),
+    )
+    make = partial(server_context, files, policy)
+    if files.pair() is None:
+        make = partial(_with_own, self_signed(), files, policy)
+    return FollowingContext(FollowedFiles(files.paths, make, log))
 
 
-def key_and_certificate(config: ProxyConfig) -> tuple[bytes, bytes]:
-    """Both PEM. Raises `ConfigError`."""
-    if (config.tls_cert is None) != (config.tls_key is None):
-        raise ConfigError("POPMQ_PROXY_TLS_CERT and POPMQ_PROXY_TLS_KEY belong together")
-    if config.tls_cert is None or config.tls_key is None:
-        return self_signed()
-    try:
-        return config.tls_key.read_bytes(), config.tls_cert.read_bytes()
-    except OSError as wrong:
-        raise ConfigError(f"the TLS certificate cannot be read: {wrong}") from wrong
+def client_files(config: ProxyConfig) -> TlsFiles:
+    """Raises `ConfigError` for settings that contradict each other."""
+    asks = config.tls_client_auth is not ClientAuth.NONE
+    if asks and config.tls_client_ca is None:
+        raise ConfigError(
+            f"POPMQ_PROXY_TLS_CLIENT_AUTH={config.tls_client_auth} needs the authority that signs "
+            "clients' certificates: set POPMQ_PROXY_TLS_CLIENT_CA"
+        )
+    if config.tls_client_ca is not None and not asks:
+        raise ConfigError(
+            "POPMQ_PROXY_TLS_CLIENT_CA is set, and no client is asked for a certificate: set "
+            "POPMQ_PROXY_TLS_CLIENT_AUTH to required or optional"
+        )
+    return TlsFiles(
+        setting="POPMQ_PROXY_TLS",
+        certificate=config.tls_cert,
+        key=config.tls_key,
+        authority=config.tls_client_ca,
+    )
+
+
+def _with_own(own: tuple[bytes, bytes], files: TlsFiles, policy: ServerPolicy) -> ssl.SSLContext:
+    """With the certificate that was made at start."""
+    with tempfile.NamedTemporaryFile() as both:  # ssl reads files only
+        both.write(b"\n".join(own))
+        both.flush()
+        path = Path(both.name)
+        return server_context(replace(files, certificate=path, key=path), policy)
 
 
 def self_signed() -> tuple[bytes, bytes]:

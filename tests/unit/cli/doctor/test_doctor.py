@@ -14,6 +14,7 @@ from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.doctor.doctor_checks import Facts, Listener, findings
 from popmq_cli.doctor.doctor_probe import is_local, probe, unreachable
 from popmq_cli.doctor.doctor_surprises import exposed, surprises
+from popmq_common.process import logs
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.front import tls
 
@@ -288,7 +289,7 @@ async def closing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 async def test_what_listens() -> None:
-    certificate = tls.context(ProxyConfig(port=0))  # one that it made itself
+    certificate = tls.context(ProxyConfig(port=0), logs.get("test"))  # one that it made itself
     assert await probed(http2) is Listener.GRPC
     assert await probed(http1) is Listener.HTTP1
     assert await probed(remoting) is Listener.REMOTING

@@ -13,7 +13,10 @@ import grpc
 from google.protobuf.message import Message
 
 from popmq_common.link.link_secret import SecretClaim, proof
+from popmq_common.process import logs
 from popmq_common.process.logs import Log
+from popmq_common.tls.files import TlsFiles
+from popmq_common.tls.grpc_tls import FollowingStub
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
@@ -51,20 +54,22 @@ class GrpcAnnouncer:
         address: str,
         secret: bytes = b"",
         remembered_as: Callable[[str], None] = lambda _: None,
+        tls: TlsFiles | None = None,
     ) -> None:
         """`secret`: proved to a nameserver that asks for it; empty: there is none. `remembered_as`
-        gets the identity with which the nameserver knows the broker, when it is another one."""
+        gets the identity with which the nameserver knows the broker, when it is another one.
+        Raises `ConfigError` for files that cannot be used."""
         self.address = address
         self._remembered_as = remembered_as
         self._secret = secret
-        self._channel = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
-        self._stub = ns_grpc.NameserverStub(self._channel)
+        log = logs.get("broker")
+        self._stub = FollowingStub(address, ns_grpc.NameserverStub, tls, CHANNEL_OPTIONS, log)
 
     async def register(self, request: ns.RegisterRequest) -> bool:
-        with _lost():
+        with self._lost():
             proven = await self._proven(SecretClaim.REGISTER, request)
             request = request if proven is None else ns.RegisterRequest(proven=proven)
-            response = await self._stub.Register(request, timeout=CALL_S)
+            response = await self._stub.current().Register(request, timeout=CALL_S)
         if response.identity_before:
             self._remembered_as(response.identity_before)
         return response.accepted
@@ -73,35 +78,35 @@ class GrpcAnnouncer:
         try:
             proven = await self._proven(SecretClaim.UPDATE, request)
             request = request if proven is None else ns.UpdateRequest(proven=proven)
-            return (await self._stub.Update(request, timeout=CALL_S)).known
+            return (await self._stub.current().Update(request, timeout=CALL_S)).known
         except grpc.aio.AioRpcError as failed:
             if failed.code() is grpc.StatusCode.UNIMPLEMENTED:  # of an older version
                 return False
-            raise ConnectionError(failed.details()) from failed
+            raise ConnectionError(self._stub.reason(failed)) from failed
 
     async def heartbeat(self, broker: ns.BrokerInfo) -> bool:
-        with _lost():
+        with self._lost():
             request = ns.HeartbeatRequest(broker=broker)
             proven = await self._proven(SecretClaim.HEARTBEAT, request)
             request = request if proven is None else ns.HeartbeatRequest(proven=proven)
-            return (await self._stub.Heartbeat(request, timeout=CALL_S)).known
+            return (await self._stub.current().Heartbeat(request, timeout=CALL_S)).known
 
     async def unregister(self, broker: ns.BrokerInfo) -> None:
         try:
-            with _lost():
+            with self._lost():
                 request = ns.UnregisterRequest(broker=broker)
                 proven = await self._proven(SecretClaim.UNREGISTER, request)
                 request = request if proven is None else ns.UnregisterRequest(proven=proven)
-                await self._stub.Unregister(request, timeout=CALL_S)
+                await self._stub.current().Unregister(request, timeout=CALL_S)
         finally:
-            await self._channel.close(None)
+            await self._stub.close()
 
     async def _proven(self, claim: SecretClaim, request: Message) -> ns.Proven | None:
         """None: it goes as it is, for we have no secret, or the nameserver asks for none."""
         if not self._secret:
             return None
         try:
-            challenge = await self._stub.Challenge(ns.ChallengeRequest(), timeout=CALL_S)
+            challenge = await self._stub.current().Challenge(ns.ChallengeRequest(), timeout=CALL_S)
         except grpc.aio.AioRpcError as failed:
             if failed.code() is grpc.StatusCode.UNIMPLEMENTED:  # of a version before proofs
                 return None
@@ -112,13 +117,12 @@ class GrpcAnnouncer:
         shown = proof(self._secret, claim, challenge.nonce, data)
         return ns.Proven(request=data, nonce=challenge.nonce, proof=shown)
 
-
-@contextmanager
-def _lost() -> Iterator[None]:
-    try:
-        yield
-    except grpc.aio.AioRpcError as failed:
-        raise ConnectionError(failed.details()) from failed
+    @contextmanager
+    def _lost(self) -> Iterator[None]:
+        try:
+            yield
+        except grpc.aio.AioRpcError as failed:
+            raise ConnectionError(self._stub.reason(failed)) from failed
 
 
 class AnnouncedTopics(Protocol):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Final, cast
 
+from popmq_common.tls.identity import user_of
 from popmq_common.units import KiB, MiB
 from popmq_proxy.front.http2 import wire
 from popmq_proxy.front.http2.budgets.idle import LONG_BYTES, REFUSED_STREAM
@@ -97,7 +98,13 @@ class Http2Connection(asyncio.Protocol):
         self._worker = member.worker
         outgoing = self.outgoing = Outgoing(self.transport, self._shared, member, self._wait)
         streams = self.streams = Streams(
-            self._app, self._shared, member, outgoing, self.peer, self._close_when_done
+            self._app,
+            self._shared,
+            member,
+            outgoing,
+            self.peer,
+            self._close_when_done,
+            user_of(self.transport.get_extra_info("peercert")),
         )
         outgoing.put(
             wire.settings(

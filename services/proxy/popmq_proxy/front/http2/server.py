@@ -8,6 +8,7 @@ from typing import Final
 
 from popmq_common.process.logs import Log
 from popmq_common.process.memory import Peak, give_back
+from popmq_common.tls.handshakes import failure_text
 from popmq_proxy.front.client_budgets import ClientBudgets
 from popmq_proxy.front.http2.budgets.deadlines import TICK_S
 from popmq_proxy.front.http2.budgets.limits import Http2Limits
@@ -21,8 +22,14 @@ WORTH_GIVING_BACK: Final = 1_000
 """Calls, requests and connections that have ended, until their memory is given back."""
 AGAIN_TICKS: Final = 20
 """After a peak memory is given back once more: what it left to the broker has been done then."""
+SHUTDOWN_S: Final = 1.0
+"""How long a client with TLS may take to answer our farewell."""
 ACCEPT_PAUSE_S: Final = 0.1
 """After an accept that failed: no descriptors are left, perhaps."""
+
+
+class _Refused(Exception):
+    """A connection that this server does not want."""
 
 
 class Http2Server:
@@ -35,11 +42,13 @@ class Http2Server:
         *,
         connections_max: int,
         tls: ssl.SSLContext | None,
+        tls_only: bool = False,
     ) -> None:
-        """`budgets` are those of the application."""
+        """`budgets` are those of the application. `tls_only`: who comes without is refused."""
         self._app = app
         self._log = log
         self._tls = tls
+        self._tls_only = tls_only
         self._shared = Shared(limits, budgets, connections_max)
         self._listeners: list[socket.socket] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -116,16 +125,23 @@ class Http2Server:
             context = self._tls if first == TLS_HANDSHAKE else None
             if first is None or (first == TLS_HANDSHAKE and context is None):
                 raise ConnectionAbortedError
+            if context is None and self._tls_only:
+                raise _Refused("it speaks no TLS, and POPMQ_PROXY_TLS_ONLY is set")
             await loop.connect_accepted_socket(
                 lambda: made,
                 accepted,
                 ssl=context,
                 ssl_handshake_timeout=first_frame_s if context else None,
+                ssl_shutdown_timeout=SHUTDOWN_S if context else None,
             )
         except BaseException as failed:
             accepted.close()
             self._forget(made)
-            if not isinstance(failed, OSError | TimeoutError):
+            if isinstance(failed, ssl.SSLError):
+                self._log.warning("tls.refused", client=peer[0], reason=failure_text(failed))
+            elif isinstance(failed, _Refused):
+                self._log.warning("tls.refused", client=peer[0], reason=str(failed))
+            elif not isinstance(failed, OSError | TimeoutError):
                 raise
 
     def _forget(self, connection: Http2Connection) -> None:

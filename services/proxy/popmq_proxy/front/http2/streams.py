@@ -36,11 +36,15 @@ class Streams(OpenStreams):
         outgoing: Outgoing,
         peer: tuple[str, int],
         emptied: Callable[[], None],
+        certificate_user: str | None,
     ) -> None:
-        """`emptied` is called when the last of them has ended."""
+        """`emptied` is called when the last of them has ended. `certificate_user`: whom the
+        client's certificate names; None: it has shown none."""
         super().__init__(app, shared, member, outgoing, emptied)
         self.reader = HeaderReader(shared.limits.header_bytes_max)
-        self._peer_text = f"{peer[0]}:{peer[1]}"
+        self._of_connection: Event = {"peer": f"{peer[0]}:{peer[1]}", "accounts": self.accounts}
+        if certificate_user is not None:
+            self._of_connection["certificate_user"] = certificate_user
         self._fast_path: FastPath | None = getattr(app, "fast_path", None)
         self._streaming: frozenset[str] = getattr(app, "streaming", frozenset())
 
@@ -129,8 +133,7 @@ class Streams(OpenStreams):
             "signature": _signature(named),
             "length": int(named.get(b"content-length", UNKNOWN_LENGTH)),
             "named": named,
-            "peer": self._peer_text,
-            "accounts": self.accounts,
+            **self._of_connection,
         }
 
     # --- data ---
@@ -236,5 +239,5 @@ class Streams(OpenStreams):
 
 def _signature(named: dict[bytes, bytes]) -> tuple[bytes, bytes] | None:
     """(authorization, x-mq-date-time), which other requests of the client have otherwise."""
-    authorization, date = named.pop(b"authorization", None), named.pop(b"x-mq-date-time", b"")
-    return None if authorization is None else (authorization, date)
+    authorization, date = named.pop(b"authorization", b""), named.pop(b"x-mq-date-time", b"")
+    return (authorization, date) if authorization else None

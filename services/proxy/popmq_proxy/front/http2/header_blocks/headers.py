@@ -175,8 +175,7 @@ class HeaderReader:
     def _find_alike(self, block: bytes) -> HeaderPart | None:
         """The end of an earlier block that was written like this one. Raises `IndexError`."""
         parts, at, end, timeout = self._parts, 0, len(block), None
-        signature: bytes | None = None
-        date = b""
+        signature = date = b""
         while True:
             for part in parts:
                 if block.startswith(part.data, at):
@@ -189,7 +188,7 @@ class HeaderReader:
                 if at != end:
                     return None
                 self.timeout = timeout
-                if signature is not None:
+                if signature:
                     self.signature = signature, date
                 return part
             size = block[at]

@@ -1,0 +1,1 @@
+"""popmq tls: a private authority, and certificates that it signs."""
