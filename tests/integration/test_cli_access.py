@@ -382,3 +382,26 @@ async def test_names_and_words_are_completed(at: str) -> None:
         ("acl create alice --resource", "T", ["Topic:"]),
     ):
         assert await asyncio.to_thread(completed, line, begun) == expected, line
+
+
+async def test_limits_are_set_listed_and_taken_away(at: str) -> None:
+    assert "There are no limits" in (await run("limit list")).stdout
+    done = await run("limit set User:alice --messages 100 --receives 20")
+    assert done.stdout == "User:alice has these limits now.\n"
+    await run("limit set topic:orders --bytes 5000000000")
+    listed = (await run("limit list")).stdout.splitlines()
+    assert [line.split() for line in listed[1:]] == [
+        ["Topic:orders", "-", "5000000000", "-"],
+        ["User:alice", "100", "-", "20"],
+    ]
+    (_, alice) = (await told("limit list"))["limits"]
+    assert alice == {
+        "subject": "User:alice",
+        "messagesPerS": 100,
+        "bytesPerS": 0,
+        "waitingReceives": 20,
+    }
+    assert "no limits of its own" in (await run("limit set User:alice")).stdout
+    assert len((await told("limit list"))["limits"]) == 1
+    refused = await run("limit set alice --messages 1", code=1)
+    assert "User:NAME" in refused.stderr

@@ -198,7 +198,10 @@ def junk_of(context: click.Context) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_junk_is_told_and_never_a_traceback(server: PopmqBroker, name: str) -> None:
+def test_junk_is_told_and_never_a_traceback(
+    server: PopmqBroker, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # some make files
     context = COMMANDS[name]
     for words in junk_of(context):
         if name in ENDLESS:

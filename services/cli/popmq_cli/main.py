@@ -35,6 +35,7 @@ COMMANDS = {
     "group": ("catalog.groups", "group", "Create, change, list, show and delete consumer groups."),
     "user": ("access.users", "user", "Create, change, list and delete users; replace secrets."),
     "acl": ("access.acls", "acl", "Allow and deny users actions; read RocketMQ's files."),
+    "limit": ("access.limits", "limit", "Limit what users, topics and clients send."),
     "dlq": ("messages.dead_letters", "dlq", "List, show, redrive and purge dead letters."),
     "transaction": (
         "messages.transactions",
@@ -81,7 +82,7 @@ SECTIONS = {
         "export",
         "store",
     ],
-    "Access": ["user", "acl", "tls"],
+    "Access": ["user", "acl", "limit", "tls"],
     "Troubleshooting": ["explain", "doctor", "bench"],
     "Shell": ["context", "completion"],
 }

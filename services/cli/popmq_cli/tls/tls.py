@@ -9,6 +9,7 @@ import click
 
 from popmq_cli.shell.commands import Command, CommandGroup, json_option
 from popmq_cli.shell.output import document, fail
+from popmq_cli.shell.parameters import Number
 from popmq_cli.tls import folder as files
 
 if TYPE_CHECKING:
@@ -18,12 +19,26 @@ DAYS: Final = 825
 LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 _HOST: Final = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?|[0-9a-fA-F:]+")
 _USER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+
+
+def _text(context: click.Context, param: click.Parameter, path: Path) -> Path:
+    """It is printed. Raises `click.BadParameter` for bytes that are no text."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as wrong:
+        raise click.BadParameter("its name is not UTF-8", context, param) from wrong
+    return path.absolute()
+
+
 _FOLDER: Final = click.argument(
-    "folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False)
+    "folder",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    callback=_text,
 )
 _DAYS: Final = click.option(
     "--days",
-    type=click.IntRange(1, 3650),
+    type=Number(1, 3650),
     default=DAYS,
     show_default=True,
     help="How long the certificates are valid.",
@@ -132,10 +147,13 @@ def renew(
 
 
 @tls.command(cls=Command)
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False), callback=_text)
 @json_option
 def show(file: Path, as_json: bool) -> None:
-    """Show whom the certificates in FILE name, and until when they are valid."""
+    """Show the certificates in FILE.
+
+    Whom each names, who signed it, and until when it is valid.
+    """
     try:
         found = _library().shown(_read(file))
     except ValueError:

@@ -8,10 +8,10 @@ from typing import Final
 from popmq_common.errors import PopMQError
 from popmq_common.process.config import ConfigError
 from popmq_common.process.logs import Log
+from popmq_common.tls.files import check_private
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.core.access.model import Secret, User, UserType, check_username
 
-OTHERS_BITS: Final = 0o077
 SECRET_CHARS_MIN: Final = 8
 
 
@@ -29,7 +29,8 @@ def check(config: ProxyConfig, log: Log, *, over_link: bool) -> User | None:
     if config.authentication and over_link and is_public and not _has_link_proof(config):
         raise ConfigError(
             "clients must say who they are, but whoever reaches a broker need not: set "
-            "POPMQ_PROXY_LINK_SECRET_FILE, and POPMQ_BROKER_LINK_SECRET_FILE at the brokers"
+            "POPMQ_PROXY_LINK_SECRET_FILE, and POPMQ_BROKER_LINK_SECRET_FILE at the brokers; or "
+            "certificates for the link (docs/tls.md)"
         )
     if not config.authentication and is_public:
         means = f"whoever reaches {config.host}:{config.port} may read, write and delete all"
@@ -48,13 +49,14 @@ def is_loopback(host: str) -> bool:
 
 
 def _has_link_proof(config: ProxyConfig) -> bool:
-    return bool(config.link_secret) or config.link_secret_file is not None
+    """By a secret, or by certificates of which brokers ask for the proxy's."""
+    has_secret = bool(config.link_secret) or config.link_secret_file is not None
+    return has_secret or config.link_tls_cert is not None
 
 
 def _user(path: Path) -> User:
+    check_private(path, "the file of the first user")
     try:
-        if path.stat().st_mode & OTHERS_BITS:
-            raise ConfigError(f"others may read {path}, which has a secret: chmod 600 {path}")
         fields = json.loads(path.read_text())
         name, secret = str(fields["username"]), str(fields["password"])
         check_username(name)
