@@ -46,7 +46,7 @@ class Page:
         (found,) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", section, re.DOTALL)
         self.program, self.prints = found
         lines = re.findall(r"^    (\S.*)$", section, re.M)
-        self.commands = [line.partition("  #")[0].strip() for line in lines]
+        self.commands: list[str] = [line.partition("  #")[0].strip() for line in lines]
         self.commands += re.findall(r"`(\S+/bin/python \S+)`", section)
 
     def command(self, holding: str) -> str:

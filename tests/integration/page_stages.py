@@ -155,6 +155,32 @@ def store(folder: Path) -> Iterator[Stage]:
         yield Stage(server.endpoint, here)
 
 
+@contextmanager
+def tls(folder: Path) -> Iterator[Stage]:
+    """Servers with certificates as the page makes them."""
+    made = folder / "tls"
+    subprocess.run([POPMQ, "tls", "init", str(made), "--host", "localhost"], check=True)
+    env = {
+        "POPMQ_NAMESERVER_TLS_CERT": made / "nameserver.pem",
+        "POPMQ_NAMESERVER_TLS_KEY": made / "nameserver.key",
+        "POPMQ_NAMESERVER_TLS_CLIENT_CA": made / "ca.pem",
+        "POPMQ_PROXY_NAMESERVER_TLS_CA": made / "ca.pem",
+        "POPMQ_PROXY_LINK_TLS_CA": made / "ca.pem",
+        "POPMQ_PROXY_LINK_TLS_CERT": made / "proxy.pem",
+        "POPMQ_PROXY_LINK_TLS_KEY": made / "proxy.key",
+        "POPMQ_PROXY_TLS_CERT": made / "proxy.pem",
+        "POPMQ_PROXY_TLS_KEY": made / "proxy.key",
+        "POPMQ_PROXY_TLS_CLIENT_AUTH": "required",
+        "POPMQ_PROXY_TLS_CLIENT_CA": made / "clients-ca.pem",
+    }
+    with cluster(folder, {k: str(v) for k, v in env.items()}, brokers=0, proxies=1) as server:
+        used = ("ca.pem", "operator.pem", "operator.key", "nameserver.pem", "nameserver.key")
+        here = {f"tls/{name}": str(made / name) for name in used}
+        here["queue.example.org:8081"] = server.endpoint
+        here["127.0.0.1:9876"] = f"127.0.0.1:{server.processes['nameserver'].port}"
+        yield Stage(server.endpoint, here)
+
+
 STAGES: Mapping[str, Callable[[Path], AbstractContextManager[Stage]]] = {
     "docs/doctor.md": doctor,
     "docs/explain.md": explain,
@@ -165,4 +191,5 @@ STAGES: Mapping[str, Callable[[Path], AbstractContextManager[Stage]]] = {
     "docs/operations.md": operations,
     "docs/sdk.md": sdk,
     "docs/store.md": store,
+    "docs/tls.md": tls,
 }

@@ -73,7 +73,7 @@ async def test_who_may_sends_receives_and_renews(endpoint: str) -> None:
 async def test_who_may_not_is_told_by_whom_and_why(endpoint: str) -> None:
     wrong = Credentials("alice", "another")
     async with Client(endpoint, credentials=wrong) as client:
-        with pytest.raises(Unauthorized, match=r"refused SendMessage as user 'alice': Who sends"):
+        with pytest.raises(Unauthorized, match=r"refused SendMessage as user 'alice': The sender"):
             await client.send("orders", b"1")
         with pytest.raises(Unauthorized, match="refused ListTopics as user 'alice'"):
             await client.admin.list_topics()

@@ -120,10 +120,10 @@ def reasons(block: Block) -> list[str]:
 
 
 def commands(block: Block) -> Iterator[str]:
-    """Without comments."""
+    """Without comments, and without what installs PopMQ, which is here."""
     for line in block.text.replace("\\\n", " ").splitlines():
         command = re.sub(r"(^| +)#.*$", "", line).strip()
-        if command:
+        if command and not command.startswith("pip install 'popmq["):
             yield command
 
 

@@ -258,8 +258,8 @@ class AdminSecretWrong(Refused):
 
 
 class CredentialsRefused(Refused):
-    """Who sends this is not known: {reason}. Sign requests with an access key and its secret, or
-    show a client certificate."""
+    """The sender of this is not known: {reason}. Sign requests with an access key and its secret,
+    or show a client certificate."""
 
 
 class AccessDenied(Refused):

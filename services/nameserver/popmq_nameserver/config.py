@@ -25,7 +25,7 @@ class NameserverConfig:
     metrics_tls_key: Path | None = None
     """Private key of metrics_tls_cert, PEM; its mode is 0600."""
     metrics_tls_client_ca: Path | None = None
-    """Authority, PEM, that must have signed the certificate of whoever reads the page; none: anyone
+    """Authority, PEM, that must have signed the certificates of the page's readers; none: anyone
     may who reaches the port."""
     link_secret: str = ""
     """The link's secret, POPMQ_BROKER_LINK_SECRET: brokers must prove that they know it before they

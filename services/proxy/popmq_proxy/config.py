@@ -96,7 +96,7 @@ class ProxyConfig:
     metrics_tls_key: Path | None = None
     """Private key of metrics_tls_cert, PEM; its mode is 0600."""
     metrics_tls_client_ca: Path | None = None
-    """Authority, PEM, that must have signed the certificate of whoever reads the page; none: anyone
+    """Authority, PEM, that must have signed the certificates of the page's readers; none: anyone
     may who reaches the port."""
     log_level: str = "info"
     """debug, info, warning or error."""

@@ -107,7 +107,7 @@ LIMITS = {
     "names and values of user properties, tag and keys together": proxy(
         "properties_bytes_max", e.PropertiesTooLarge
     ),
-    "the same, with what the server adds to it": Limit(
+    "the same, with the properties that the server adds": Limit(
         size(SENT_BYTES_MAX), FIXED, e.PropertiesTooLarge
     ),
     "message group": Limit(size(MESSAGE_GROUP_BYTES_MAX), FIXED, e.IllegalMessageGroup),
@@ -127,31 +127,31 @@ LIMITS = {
     "the SDK's producer: bytes in a request": producer("batch_bytes_max"),
     "the SDK's producer: messages not answered": producer("held_messages_max"),
     "the SDK's producer: bytes not answered": producer("held_bytes_max"),
-    "messages a group holds of one queue, in flight": broker("in_flight_max", e.TooManyInFlight),
+    "messages of one queue that a group has in flight": broker("in_flight_max", e.TooManyInFlight),
     "invisible time, at least": proxy("invisible_ms_min", e.IllegalInvisibleTime),
     "invisible time": proxy("invisible_ms_max", e.IllegalInvisibleTime),
-    "how long a lease is renewed by its client's signs of life": broker(
-        "renewed_lease_ms_max", "redelivered"
-    ),
+    "how long a client's heartbeats renew a lease": broker("renewed_lease_ms_max", "redelivered"),
     "how long a receive waits (long poll)": proxy("poll_ms_max"),
     "receives that wait at a broker": broker("waiting_polls_max"),
-    "the same of one group": broker("waiting_polls_per_group_max"),
+    "those of one group": broker("waiting_polls_per_group_max"),
     "consumers of a group that pulls": Limit(count(MEMBERS_MAX), FIXED, TOO_MANY),
     "attempts": Limit(count(MAX_ATTEMPTS_DEFAULT), "`--max-attempts`"),
     "hand-outs, counted or not": Limit(count(MAX_DELIVERIES_DEFAULT), "`--max-hand-outs`"),
-    "delays of a retry policy": Limit(count(DELAYS_MAX), FIXED, e.BadRequest),
+    "delays in the list of a retry policy": Limit(count(DELAYS_MAX), FIXED, e.BadRequest),
     "the longest delay of a retry policy": Limit(time(DELAY_MS_MAX), FIXED, e.BadRequest),
     "messages that wait for their time": broker("timers_max"),
     "half messages that are not settled": broker("half_messages_max", e.TooManyTransactions),
-    "questions to producers about a half message": broker("transaction_checks_max", "given up"),
+    "checks of a half message: how often producers are asked about it": broker(
+        "transaction_checks_max", "given up"
+    ),
     "age of a half message": broker("transaction_age_ms_max", "given up"),
-    "how long a sender may ask to be left alone": proxy(
+    "how long a sender may delay the first check": proxy(
         "transaction_recovery_ms_max", e.IllegalRecoveryTime
     ),
     "characters of a topic's name": Limit(count(TOPIC_CHARS_MAX), FIXED, e.IllegalTopic),
     "characters of a group's name": Limit(count(GROUP_CHARS_MAX), FIXED, e.IllegalGroup),
     "queues of a topic on each broker": Limit(count(QUEUES_MAX), FIXED, e.IllegalQueueCount),
-    "the same, of a topic made on first use": proxy("create_topic_queues"),
+    "queues on each broker of a topic that its first use creates": proxy("create_topic_queues"),
     "topics": broker("topics_max"),
     "retry topics, dead letters, the broker's own topics": broker("inner_topics_max"),
     "groups": broker("groups_max"),
@@ -160,15 +160,17 @@ LIMITS = {
     "streams of a connection, at first": proxy("streams_first"),
     "streams of a connection": proxy("streams_max", "REFUSED_STREAM"),
     "RPCs under way": proxy("rpcs_max", EXHAUSTED),
-    "requests that have begun and are not whole": proxy("arriving_max", "REFUSED_STREAM"),
-    "how long a request may take to be whole": proxy("arrival_ms_max"),
+    "requests that have begun to arrive and are not complete": proxy(
+        "arriving_max", "REFUSED_STREAM"
+    ),
+    "how long a request may take to arrive": proxy("arrival_ms_max"),
     "bytes of answers that clients do not read": proxy("unread_bytes_max", EXHAUSTED),
     "headers of a request": proxy("header_bytes_max"),
-    "bytes of requests that are large or not whole": proxy("received_bytes_max", EXHAUSTED),
-    "frames a second that begin nothing (pings, resets, tiny pieces) of a connection": proxy(
+    "bytes of requests that are large or not complete": proxy("received_bytes_max", EXHAUSTED),
+    "frames of a connection, per second, that begin no request (pings, resets, tiny pieces)": proxy(
         "idle_frames_max"
     ),
-    "the same of an address": proxy("address_idle_frames_max"),
+    "such frames of all connections from one address": proxy("address_idle_frames_max"),
     "clients whose settings are remembered": proxy("sessions_max"),
     "free space, at least": broker("disk_reserve_bytes", e.DiskFull),
     "use of the disk": broker("disk_refuse_percent", e.DiskFull),

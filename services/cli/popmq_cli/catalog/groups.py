@@ -15,14 +15,15 @@ from popmq_cli.shell.parameters import Duration, Number, StartAt, StartType
 from popmq_cli.shell.times import duration_text
 from popmq_common.words import counted
 
+_ATTEMPTS = "After this many counted deliveries a message becomes a dead letter."
 _HAND_OUTS = (
-    "Deliveries in all, also those given back uncounted, before a message is dead-lettered."
+    "A message that is given back uncounted becomes a dead letter after this many deliveries."
 )
 access_lock_option = click.option(
     "--access-lock",
     "lock_hold_ms",
     type=Duration(),
-    help="Let one pulling consumer at a time read a queue; one that is silent for this time loses "
+    help="Let one pulling consumer at a time read a queue. If it is silent for this time, it loses "
     "it. 0: off.",
 )
 
@@ -40,7 +41,7 @@ def group() -> None:
     type=Number(1),
     default=16,
     show_default=True,
-    help="Counted deliveries before a message is dead-lettered.",
+    help=_ATTEMPTS,
 )
 @click.option(
     "--from",
@@ -48,7 +49,8 @@ def group() -> None:
     type=StartType(),
     default="last",
     show_default=True,
-    help="Where it starts: last, after its first receive; first, at the oldest message; or a time.",
+    help="Where it starts: last, at what is sent after its first receive; first, at the oldest "
+    "message; or at a time.",
 )
 @click.option("--max-hand-outs", type=Number(1), help=f"{_HAND_OUTS}  [default: 1000]")
 @access_lock_option
@@ -68,8 +70,9 @@ async def create(
 ) -> None:
     """Create the consumer group NAME on every broker.
 
-    By default it starts at messages sent after its first receive; --from first includes those sent
-    before. A group that exists with other settings is refused: change it with `popmq group set`.
+    By default the group gets messages that are sent after its first receive; with --from first it
+    also gets those sent before. If the group exists with other settings, the command is refused:
+    use `popmq group set`.
     """
     wanted = admin.Group(
         name=name,
@@ -97,9 +100,7 @@ async def create(
     default=None,
     help="Consume in order or not. The group must hold no messages when this changes.",
 )
-@click.option(
-    "--max-attempts", type=Number(1), help="Counted deliveries before a message is dead-lettered."
-)
+@click.option("--max-attempts", type=Number(1), help=_ATTEMPTS)
 @click.option(
     "--from", "start", type=StartType(), help="Where it starts in topics it has not read yet."
 )

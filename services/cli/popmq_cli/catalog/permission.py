@@ -20,7 +20,7 @@ PERMISSIONS: Final = ["read", "read-write"]
 async def permission(broker: str, allowed: str, endpoint: str, as_json: bool) -> None:
     """Make BROKER read-only for clients, or let them write again.
 
-    Use it to empty a broker before it is removed. New messages go to other brokers. New messages of
+    Use it to empty a broker before you remove it. New messages go to other brokers. New messages of
     a message group that has its place on BROKER are refused: elsewhere they would be out of order.
     """
     async with AdminClient(endpoint) as stub:

@@ -47,8 +47,8 @@ async def reset_offset(
 ) -> None:
     """Move the consumer group GROUP to another offset in TOPIC.
 
-    Messages that the group holds are fenced: acks with their old handles are refused, and messages
-    before the new offset are not redelivered. Without --queue, messages that wait for a retry are
+    The group's leases end: acks with their handles are refused, and messages before the new offset
+    are not redelivered. Without --queue, messages that wait for a retry are
     dropped, so the group gets exactly the messages from the new offsets on.
     """
     request = admin.ResetOffsetsRequest(group=group, topic=topic, dry_run=True)

@@ -44,8 +44,8 @@ async def create(
 ) -> None:
     """Create the topic NAME on every broker.
 
-    The defaults are NORMAL and 8 queues on each broker. A topic that exists with other settings is
-    refused: change it with `popmq topic set`.
+    The defaults are NORMAL and 8 queues on each broker. If the topic exists with other settings,
+    the command is refused: use `popmq topic set`.
     """
     wanted = admin.Topic(
         name=name, message_type=(message_type or "NORMAL").upper(), queues=queues or 8
@@ -102,13 +102,15 @@ async def set_topic(
 
 @topic.command()
 @click.argument("name", required=False, shell_complete=topic_names)
-@click.option("--all", "all_topics", is_flag=True, help="Put all topics on all brokers.")
+@click.option(
+    "--all", "all_topics", is_flag=True, help="Create all topics on the brokers that lack them."
+)
 @client_options
 @running
 async def spread(name: str | None, all_topics: bool, endpoint: str, as_json: bool) -> None:
-    """Put the topic NAME, or all, on brokers that lack it.
+    """Create the topic NAME on the brokers that lack it.
 
-    Do this after adding a broker: until then it gets no messages of existing topics.
+    Do this after you added a broker: until then it gets no messages of existing topics.
     """
     if (name is None) != all_topics:
         raise click.UsageError("say which: either the name of a topic, or --all")

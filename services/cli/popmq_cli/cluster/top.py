@@ -34,7 +34,9 @@ FIRST_S: Final = 0.5
     show_default=True,
     help="Refresh this often.",
 )
-@click.option("--once", is_flag=True, help="Print one page, measured over that time, and exit.")
+@click.option(
+    "--once", is_flag=True, help="Print one page, measured over the time of --every, and exit."
+)
 @client_options
 @running
 async def top(every_ms: int, once: bool, endpoint: str, as_json: bool) -> None:

@@ -67,9 +67,9 @@ def doctor(topic: str, message_type: str | None, group: str, endpoint: str, as_j
     """Find common mistakes, and say what to do about each.
 
     Checks the endpoint and its protocol, TLS, nameservers and brokers, clocks, versions, disks,
-    owners of data directories, and groups that nobody consumes for. Notes tell of groups that
-    skipped messages at their start, and of topics that got fewer queues. Nothing is changed. Exit
-    code 1: something was found.
+    owners of data directories, and groups whose messages nobody receives. Notes tell of groups
+    that skipped messages at their start, and of topics that got fewer queues. Nothing is changed.
+    Exit code 1: something was found.
     """
     check_text({"topic": topic, "group": group})
     addresses, tls = endpoints(endpoint)

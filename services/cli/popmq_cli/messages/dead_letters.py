@@ -86,9 +86,9 @@ async def list_letters(
 async def show(group: str, wanted: str | MessagePosition, endpoint: str, as_json: bool) -> None:
     """Show a dead letter of GROUP: reason, properties and body.
 
-    MESSAGE is its message id, or its place: 0:OFFSET or BROKER:0:OFFSET, for dead letters have one
-    queue. If several have the id, the newest is shown. Without --json only the size is shown of a
-    body that is not text.
+    MESSAGE is its message id, or its place: 0:OFFSET or BROKER:0:OFFSET (dead letters have one
+    queue, 0). If several have the id, the newest is shown. A body that is not text is shown only
+    with --json; otherwise its size is shown.
     """
     newest: admin.DeadLetter | None = None
     async with AdminClient(endpoint) as stub:

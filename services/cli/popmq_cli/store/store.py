@@ -217,7 +217,8 @@ def _show_checkpoint(data_dir: Path, as_json: bool) -> None:
 @click.option(
     "--queue",
     type=QueueType(),
-    help="Of running brokers: the queue of --topic, at each that has it, or at one: broker-a:0.",
+    help="Of running brokers: the queue of --topic, on each broker that has it, or on one: "
+    "broker-a:0.",
 )
 @click.option(
     "--broker",
@@ -246,7 +247,7 @@ def rebuild(
     permission are set aside too.
 
     Of running brokers: one queue, named by --topic and --queue. Its damaged entries are written
-    anew, and messages that groups went over are delivered to them.
+    anew, and groups get the messages that they have skipped.
     """
     if data_dir is not None and not topic and queue is None:
         _rebuild_all(data_dir, offsets, settings, write, as_json)
@@ -333,9 +334,9 @@ def _truncate_as_json(data_dir: Path, lost: tools.Behind, at: int, *, write: boo
 def handover(data_dir: Path, write: bool, as_json: bool) -> None:
     """Prepare DIR for a broker of Apache RocketMQ.
 
-    Writes delayed messages that are not due yet to timerlog and config/timercheck. Without it
-    RocketMQ redelivers messages that were delayed once and are still in the log. Run it each time
-    after PopMQ has used the directory.
+    Writes delayed messages that are not due yet to timerlog and config/timercheck. Without these
+    files RocketMQ delivers delayed messages again that PopMQ has delivered or recalled. Run it each
+    time after PopMQ has used the directory.
     """
     with tools.held(data_dir):
         pass
