@@ -5,6 +5,7 @@ import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_proxy.core.access.decide import decide
 from popmq_proxy.core.access.model import Acl, Entry, Need, User
+from popmq_proxy.core.access.signature import DATE_FORM
 
 OPERATOR, OPERATORS_SECRET = "operator", "a secret of the operator"
 SECRET = "a secret of the user"
@@ -35,7 +37,8 @@ class GuardedCluster:
 
     def ask(self, name: str, request: Any, *, proxy: int = 0) -> Any:
         """An RPC of the admin service, as its Super user."""
-        authorization, date = signature(OPERATOR, OPERATORS_SECRET)
+        now = datetime.now(UTC).strftime(DATE_FORM).encode()
+        authorization, date = signature(OPERATOR, OPERATORS_SECRET, now)
         signed = [("authorization", authorization.decode()), ("x-mq-date-time", date.decode())]
         call = getattr(admin_grpc.AdminStub(self._channels[proxy]), name)
         return call(request, metadata=signed, timeout=TIMEOUT_S, wait_for_ready=True)
@@ -121,6 +124,7 @@ def guarded_cluster(folder: Path) -> Iterator[GuardedCluster]:
         "POPMQ_PROXY_AUTHENTICATION": "true",
         "POPMQ_PROXY_AUTHORIZATION": "true",
         "POPMQ_PROXY_INIT_USER_FILE": str(operator),
+        "POPMQ_PROXY_SIGNATURE_WINDOW_MS": "60000",
         "POPMQ_PROXY_INVISIBLE_MS_MIN": "1000",
     }
     ports = {f"proxy-{i + 1}": free_port() for i in range(2)}

@@ -16,6 +16,7 @@ import (
 
 const (
 	pollWait  = 2 * time.Second
+	slow      = 2 * time.Second
 	invisible = 30 * time.Second
 	callWait  = 10 * time.Second
 )
@@ -69,9 +70,13 @@ func (s *session) start(c command) error {
 	}
 	s.seen[c.Name] = []string{}
 	consume := func(message *rmq.MessageView) rmq.ConsumerResult {
+		body := string(message.GetBody())
 		s.lock.Lock()
-		defer s.lock.Unlock()
-		s.seen[c.Name] = append(s.seen[c.Name], string(message.GetBody()))
+		s.seen[c.Name] = append(s.seen[c.Name], body)
+		s.lock.Unlock()
+		if body == "slow" {
+			time.Sleep(slow)
+		}
 		return rmq.SUCCESS
 	}
 	started, err := rmq.NewPushConsumer(c.config(), rmq.WithPushAwaitDuration(pollWait),

@@ -31,6 +31,7 @@ import org.apache.rocketmq.client.apis.producer.TransactionResolution;
  */
 final class Signed {
     private static final Duration WAIT = Duration.ofSeconds(2);
+    private static final Duration SLOW = Duration.ofSeconds(2);
     private static final Duration INVISIBLE = Duration.ofSeconds(30);
     private static final Gson GSON = new GsonBuilder().serializeNulls().create();
 
@@ -135,7 +136,7 @@ final class Signed {
                     .setSubscriptionExpressions(topics)
                     .setMessageListener(message -> {
                         bodies.add(Driver.body(message));
-                        return ConsumeResult.SUCCESS;
+                        return handled(Driver.body(message));
                     })
                     .build());
         } else {
@@ -147,6 +148,17 @@ final class Signed {
             }
             clients.put(name, builder.build());
         }
+    }
+
+    private static ConsumeResult handled(String body) {
+        try {
+            if (body.equals("slow")) {
+                Thread.sleep(SLOW.toMillis());
+            }
+        } catch (InterruptedException ended) {
+            return ConsumeResult.FAILURE;
+        }
+        return ConsumeResult.SUCCESS;
     }
 
     private static Message message(JsonObject asked) {

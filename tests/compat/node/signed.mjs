@@ -5,6 +5,7 @@ import { ConsumeResult, Producer, PushConsumer, SimpleConsumer } from 'rocketmq-
 
 const COMMIT = 1; // TransactionResolution, which the package does not export
 const WAIT_MS = 2000;
+const SLOW_MS = 2000;
 const INVISIBLE_MS = 30_000;
 const quiet = { info() {}, warn() {}, error() {}, debug() {}, log() {} };
 const clients = {};
@@ -23,7 +24,9 @@ function made({ name, kind, endpoint, topic, group, user, secret }) {
   if (kind === 'simple') return new SimpleConsumer({ ...consumer, awaitDuration: WAIT_MS });
   const bodies = seen[name] = [];
   const consume = async received => {
-    bodies.push(received.body.toString());
+    const body = received.body.toString();
+    bodies.push(body);
+    if (body === 'slow') await new Promise(done => setTimeout(done, SLOW_MS));
     return ConsumeResult.SUCCESS;
   };
   return new PushConsumer({ ...consumer, messageListener: { consume } });

@@ -23,6 +23,7 @@ from rocketmq import (
 )
 
 WAIT_S = 2
+SLOW_S = 2
 INVISIBLE_S = 30
 clients = {}
 seen = {}
@@ -40,7 +41,10 @@ class Listener(MessageListener):
         self.bodies = bodies
 
     def consume(self, received):
-        self.bodies.append(received.body.decode())
+        body = received.body.decode()
+        self.bodies.append(body)
+        if body == "slow":
+            time.sleep(SLOW_S)
         return ConsumeResult.SUCCESS
 
 
