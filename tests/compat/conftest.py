@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
+from compat.guarded import GuardedCluster, guarded_cluster
 from harness.processes import Server, cluster, standalone
 
 
@@ -46,4 +47,11 @@ def front(
     """A standalone, behind each front."""
     folder: Path = tmp_path_factory.mktemp(request.param)
     with standalone(folder, env=SHORT, front=request.param) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedCluster]:
+    """Two brokers and two proxies that ask who their clients are, and whether they may."""
+    with guarded_cluster(tmp_path_factory.mktemp("guarded")) as running:
         yield running

@@ -3,13 +3,14 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from compat.checks import Driver, run
+from compat.session import Session, session
 from harness.processes import Server
 
 Alone = Callable[[], AbstractContextManager[None]]
@@ -27,10 +28,14 @@ def binary(alone: Alone, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+def _environment(binary: Path, *, tls: bool) -> dict[str, str]:
+    home = {"HOME": str(binary.parent)}  # the client writes its logs there
+    return {**os.environ, **home, "rocketmq.client.enableSsl": "true" if tls else "false"}
+
+
 def golang_driver(binary: Path, *, tls: bool) -> Driver:
     def drive(scenario: str, server: Server, topic: str, group: str) -> Any:
-        home = {"HOME": str(binary.parent)}  # the client writes its logs there
-        env = {**os.environ, **home, "rocketmq.client.enableSsl": "true" if tls else "false"}
+        env = _environment(binary, tls=tls)
         ends = [server.tls_endpoint] * 2 if tls else [server.endpoint, server.other_endpoint]
         return run([str(binary), scenario, *ends, topic, group], env)
 
@@ -45,3 +50,10 @@ def driver(binary: Path) -> Driver:
 @pytest.fixture(scope="session")
 def driver_with_tls(binary: Path) -> Driver:
     return golang_driver(binary, tls=True)
+
+
+@pytest.fixture(scope="module")
+def signed(binary: Path) -> Iterator[Session]:
+    log, env = binary.parent / "signed.log", _environment(binary, tls=False)
+    with session([str(binary), "signed"], log, env) as running:
+        yield running

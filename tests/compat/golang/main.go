@@ -485,6 +485,11 @@ func transaction() any {
 }
 
 func main() {
+	if os.Args[1] == "signed" {
+		rmq.ResetLogger()
+		signed()
+		return
+	}
 	scenario := os.Args[1]
 	if scenario == "chaos" {
 		sendTo, receiveFrom, topic, group = os.Args[2], os.Args[2], os.Args[3], os.Args[4]

@@ -2,13 +2,14 @@
 
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from compat.checks import Driver, run
+from compat.session import Session, session
 from harness.processes import Server
 
 Alone = Callable[[], AbstractContextManager[None]]
@@ -32,12 +33,16 @@ def classes(alone: Alone, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+def _java(classes: Path) -> list[str]:
+    # the client writes its logs into the home; nothing runs long enough to be compiled well
+    options = ["-XX:TieredStopAtLevel=1", f"-Duser.home={classes}", "-cp", f"{classes}:{LIB}/*"]
+    return ["java", *options]
+
+
 def _driver(classes: Path, *, tls: bool) -> Driver:
     def drive(scenario: str, server: Server, topic: str, group: str) -> Any:
         ends = [server.tls_endpoint] * 2 if tls else [server.endpoint, server.other_endpoint]
-        # the client writes its logs into the home; nothing runs long enough to be compiled well
-        command = ["java", "-XX:TieredStopAtLevel=1", f"-Duser.home={classes}"]
-        command += [f"-Dtls={str(tls).lower()}", "-cp", f"{classes}:{LIB}/*", "Driver"]
+        command = [*_java(classes), f"-Dtls={str(tls).lower()}", "Driver"]
         return run([*command, scenario, *ends, topic, group])
 
     return drive
@@ -51,3 +56,9 @@ def driver(classes: Path) -> Driver:
 @pytest.fixture(scope="session")
 def driver_with_tls(classes: Path) -> Driver:
     return _driver(classes, tls=True)
+
+
+@pytest.fixture(scope="module")
+def signed(classes: Path) -> Iterator[Session]:
+    with session([*_java(classes), "Signed"], classes / "signed.log") as running:
+        yield running

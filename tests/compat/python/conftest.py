@@ -3,13 +3,14 @@
 import os
 import subprocess
 import venv
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from compat.checks import Driver, run
+from compat.session import Session, session
 from harness.processes import Server
 
 Alone = Callable[[], AbstractContextManager[None]]
@@ -44,3 +45,10 @@ def driver(python: Path, home: Path) -> Driver:
         return run([str(python), str(HERE / "driver.py"), scenario, *ends, topic, group], env)
 
     return drive
+
+
+@pytest.fixture(scope="module")
+def signed(python: Path, home: Path) -> Iterator[Session]:
+    env = {**os.environ, "HOME": str(home)}
+    with session([str(python), str(HERE / "signed.py")], home / "signed.log", env) as running:
+        yield running
