@@ -131,9 +131,8 @@ def _tls(options: list[str]) -> "ssl.SSLContext | None":
     """Raises `OSError`, `ValueError` for an option that there is not."""
     if not options:
         return None
-    if options[0] == "--tls":
-        del options[0]
-    given = dict(zip(options[::2], options[1::2], strict=True))
+    words = [part for option in options for part in option.split("=", 1) if option != "--tls"]
+    given = dict(zip(words[::2], words[1::2], strict=True))
     files = [given.pop(name, None) for name in ("--tls-ca", "--tls-cert", "--tls-key")]
     if given:
         raise ValueError(f"no such option: {', '.join(given)}")

@@ -125,10 +125,11 @@ def run_standalone(
 def _facts(
     host: str, port: int, tls_port: int, metrics_port: int, broker: BrokerConfig
 ) -> dict[str, str | None]:
+    scheme = "http" if broker.metrics_tls_cert is None else "https"
     return {
         "endpoint": f"{host}:{port}",
         "tlsEndpoint": f"{host}:{tls_port}" if tls_port else None,
-        "metrics": f"http://{host}:{metrics_port}/metrics" if metrics_port else None,
+        "metrics": f"{scheme}://{host}:{metrics_port}/metrics" if metrics_port else None,
         "dataDir": str(broker.data_dir.resolve()),
         "flush": broker.flush.value,
         "popBuffer": broker.pop_buffer.value,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from popmq_common.process.config import ConfigError
-from popmq_common.tls.files import TlsFiles, checked_pair, read_bytes
+from popmq_common.tls.files import TlsFiles, cannot_read, checked_pair, read_bytes
 
 
 class ClientAuth(StrEnum):
@@ -62,6 +62,9 @@ def server_context(files: TlsFiles, policy: ServerPolicy) -> ssl.SSLContext:
         assert files.authority is not None
         load_authority(context, files.authority)
         context.verify_mode = _VERIFY[policy.client_auth]
+        # A resumed session brings a certificate that was valid when the session began.
+        context.num_tickets = 0
+        context.options |= ssl.OP_NO_TICKET
     return context
 
 
@@ -90,6 +93,8 @@ def load_pair(context: ssl.SSLContext, files: TlsFiles) -> None:
         context.load_cert_chain(certificate, key, no_password)
     except ssl.SSLError as wrong:
         raise ConfigError(_unfit(certificate, key, wrong)) from wrong
+    except OSError as wrong:  # gone since it was looked at
+        raise cannot_read(certificate, wrong) from wrong
 
 
 def load_authority(context: ssl.SSLContext, authority: Path) -> None:
@@ -98,6 +103,8 @@ def load_authority(context: ssl.SSLContext, authority: Path) -> None:
         context.load_verify_locations(authority)
     except ssl.SSLError as wrong:
         raise ConfigError(f"the authority {authority} cannot be used: {_why(wrong)}") from wrong
+    except OSError as wrong:  # gone since it was looked at
+        raise cannot_read(authority, wrong) from wrong
 
 
 def _unfit(certificate: Path, key: Path, wrong: ssl.SSLError) -> str:

@@ -49,9 +49,15 @@ def server_credentials(files: TlsFiles, log: Log) -> grpc.ServerCredentials:
         return certificate_configuration(read_bytes(key), read_bytes(certificate), authority)
 
     followed = FollowedFiles(files.paths, make, log)
-    return grpc.dynamic_ssl_server_credentials(
-        followed.current(), followed.current, auth is ClientAuth.REQUIRED
-    )
+    known = first = followed.current()
+
+    def changed() -> Any:
+        """None: they are as before. Called by gRPC's threads, at each handshake."""
+        nonlocal known
+        before, known = known, followed.current()
+        return None if known is before else known
+
+    return grpc.dynamic_ssl_server_credentials(first, changed, auth is ClientAuth.REQUIRED)
 
 
 def certificate_configuration(

@@ -1,0 +1,81 @@
+"""deploy/secured.yml: does each service get the settings that there are, and no key but its own?"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+from click.testing import CliRunner
+
+from popmq_broker.config import BrokerConfig
+from popmq_cli.main import main
+from popmq_common.process.config import from_env
+from popmq_nameserver.config import NameserverConfig
+from popmq_proxy.config import ProxyConfig
+
+DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
+SECURED = yaml.safe_load((DEPLOY / "secured.yml").read_text())
+SERVICES: dict[str, dict[str, Any]] = SECURED["services"]
+BASE = yaml.safe_load((DEPLOY / "docker-compose.yml").read_text())["services"]
+MOUNTED = "/run/secrets/"
+CONFIGS: dict[str, type[Any]] = {
+    "nameserver": NameserverConfig,
+    "broker": BrokerConfig,
+    "proxy": ProxyConfig,
+}
+
+
+def given(service: dict[str, Any]) -> dict[str, str]:
+    """Where each file is mounted → which of `secrets` it is."""
+    found = {}
+    for one in service["secrets"]:
+        source, target = (one, one) if isinstance(one, str) else (one["source"], one["target"])
+        found[MOUNTED + target.removeprefix(MOUNTED)] = source
+    return found
+
+
+def test_it_sets_what_popmq_tls_init_says(tmp_path: Path) -> None:
+    printed = CliRunner().invoke(main, ["tls", "init", str(tmp_path / "tls"), "--json"]).stdout
+    told = json.loads(printed)["services"]
+    for name in ("nameserver-1", "nameserver-2", "broker-a", "broker-b", "proxy"):
+        kind = name.partition("-")[0]
+        environment = dict(SERVICES[name]["environment"])
+        if kind == "proxy":
+            assert environment["POPMQ_PROXY_TLS_CLIENT_AUTH"] == "${POPMQ_CLIENT_AUTH:-required}"
+            environment["POPMQ_PROXY_TLS_CLIENT_AUTH"] = "required"
+        expected = told[kind]["environment"]
+        assert environment.keys() == expected.keys()
+        for variable, value in expected.items():
+            assert environment[variable].rpartition("/")[2] == value.rpartition("/")[2]
+        needed = {"POPMQ_BROKER_DATA_DIR": "/"}
+        from_env(CONFIGS[kind], f"POPMQ_{kind.upper()}_", {**environment, **needed})
+
+
+def test_each_file_that_is_named_is_mounted_there() -> None:
+    for name, service in SERVICES.items():
+        assert name in BASE
+        text = json.dumps([service["environment"], service.get("healthcheck", {})])
+        named = {
+            MOUNTED + word.partition(" ")[0].partition('"')[0] for word in text.split(MOUNTED)[1:]
+        }
+        mounted = given(service)
+        assert named <= mounted.keys(), name
+        assert {path for path in mounted if not path.endswith(".pem.key")} == named
+        for source in mounted.values():
+            assert SECURED["secrets"][source] == {"file": f"./tls/{source}"}
+
+
+def test_nobody_gets_a_key_of_another_or_of_an_authority() -> None:
+    own = {"nameserver": {"nameserver"}, "broker": {"broker"}, "proxy": {"proxy", "check"}}
+    for name, service in SERVICES.items():
+        keys = {source[:-4] for source in given(service).values() if source.endswith(".key")}
+        assert keys == own.get(name.partition("-")[0], {"check"}), name
+
+
+def test_health_checks_have_words_that_the_probe_knows() -> None:
+    for name in ("nameserver-1", "proxy"):
+        words = SERVICES[name]["healthcheck"]["test"]
+        before = BASE[name]["healthcheck"]["test"]
+        assert words[: len(before)] == before
+        options = [word.partition("=")[0] for word in words[len(before) :]]
+        assert options == ["--tls-ca", "--tls-cert", "--tls-key"]
