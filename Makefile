@@ -49,7 +49,7 @@ sim: setup #: the simulation with faults, minutes of dangers in seconds (SEED= S
 	PYTHONPATH=tests $(BIN)/python -m sim '$(SEED)' $(STEPS)
 
 faults: setup #: faults planted in engine and store, which the simulations and kill -9 must find
-	$(BIN)/pytest -q -n 2 tests/sim/test_faults.py tests/campaigns/test_planted.py tests/crash/test_planted.py
+	$(BIN)/pytest -q -n 2 tests/sim/test_faults.py tests/campaigns/test_planted.py tests/campaigns/test_access_faults.py tests/crash/test_planted.py
 
 MINUTES ?= 10
 soak: setup #: a cluster under load, killed again and again (MINUTES=10)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,10 @@ ALICE = context("alice", "alice-secret")
 
 @pytest.fixture
 def alice(cluster: TwoBrokers) -> TwoBrokers:
+    return with_alice(cluster)
+
+
+def with_alice(cluster: TwoBrokers) -> TwoBrokers:
     """The topic t and the group g; alice, who may nothing yet."""
     ask = cluster.proxy.ask
     ask(ROOT, "CreateUser", admin.CreateUserRequest(username="alice", secret="alice-secret"))
@@ -276,3 +281,36 @@ def test_with_policies_nothing_is_made_on_first_use(alice: TwoBrokers) -> None:
     created = alice.a.broker.state.catalog_state
     assert "new" not in created.topics
     assert "new" not in created.groups
+
+
+def test_a_right_to_do_one_thing_is_none_to_do_another(alice: TwoBrokers) -> None:
+    """What was found for one action is not taken for the next one."""
+    allow(alice.proxy, ROOT, "alice", ("Topic:t", "Pub"), ("Group:g", "Sub"))
+    for _ in range(2):
+        assert code(alice, ALICE, "SendMessage", sending("t")) == v2.OK
+        assert code(alice, ALICE, "ReceiveMessage", receiving()) == v2.UNAUTHORIZED
+
+
+def test_an_rpc_that_nobody_has_thought_about_is_refused(alice: TwoBrokers) -> None:
+    async def served(ctx: CallContext, request: Any) -> str:
+        return "served"
+
+    handler = alice.proxy.methods.guard.guarding("a.new.Service", "New", served)
+    with pytest.raises(AccessDenied, match="no row"):
+        alice.proxy.run(handler(ROOT, service.HeartbeatRequest()))
+
+
+def test_the_audit_trail_has_no_signature(alice: TwoBrokers, tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    proxy = GuardedProxy(alice.a, alice.b, audit_log=str(path))
+    proxy.refresh()
+    wrong = ALICE._replace(signature=signature("alice", "wrong-secret"))
+    for ctx in (ALICE, wrong):
+        assert proxy.ask(ctx, "SendMessage", sending("t")).status.code == v2.UNAUTHORIZED
+    proxy.methods.audit.close()
+    text = path.read_text()
+    assert len(text.splitlines()) == 2
+    for ctx in (ALICE, wrong):
+        assert ctx.signature is not None
+        digest = ctx.signature[0].decode().rpartition("=")[2]
+        assert digest not in text
