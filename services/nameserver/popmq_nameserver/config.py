@@ -25,8 +25,8 @@ class NameserverConfig:
     metrics_tls_key: Path | None = None
     """Private key of metrics_tls_cert, PEM; its mode is 0600."""
     metrics_tls_client_ca: Path | None = None
-    """Authority, PEM, that must have signed the certificate of whoever reads the page; none: anyone
-    may who reaches the port."""
+    """Authority, PEM, that must have signed the certificate shown to read the page; none: anyone
+    who reaches the port may read it."""
     link_secret: str = ""
     """The link's secret, POPMQ_BROKER_LINK_SECRET: brokers must prove that they know it before they
     change a route; empty: anybody may. Proxies and clients, which only look, need none."""

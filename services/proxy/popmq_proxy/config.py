@@ -81,8 +81,8 @@ class ProxyConfig:
     metrics_tls_key: Path | None = None
     """Private key of metrics_tls_cert, PEM; its mode is 0600."""
     metrics_tls_client_ca: Path | None = None
-    """Authority, PEM, that must have signed the certificate of whoever reads the page; none: anyone
-    may who reaches the port."""
+    """Authority, PEM, that must have signed the certificate shown to read the page; none: anyone
+    who reaches the port may read it."""
     log_level: str = "info"
     """debug, info, warning or error."""
     create_topics: bool = True
