@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := services sdk pipelines .ci/lanes.py bench/compare deploy/monitoring deploy/requirements proto/generate.py docs/generate_configuration.py docs/generate_metrics.py docs/generate_pop.py docs/generate_errors.py docs/generate_cli.py docs/site_pages.py
+SOURCES := services sdk pipelines .ci/lanes.py bench/compare deploy/monitoring deploy/requirements proto/generate.py docs/generate_configuration.py docs/generate_metrics.py docs/generate_pop.py docs/generate_errors.py docs/generate_cli.py docs/site_pages.py docs/site_languages.py docs/translations.py
 FAST := tests/unit tests/property tests/scenarios tests/traps tests/tidy tests/sim/test_simulation.py
 .DEFAULT_GOAL := help
 .PHONY: help setup quickstart fmt check test hunt sim faults soak lock-demo it crash disk compat pipelines compose test-all bench proto docs clean
@@ -72,6 +72,10 @@ BEFORE_UPGRADE = bddc347
 .PHONY: upgrade
 upgrade: setup #: a cluster under load goes from the wheel of another commit to this one, and back (BEFORE= GAP_S=)
 	PYTHONPATH=tests $(BIN)/python -m upgrade $(or $(BEFORE),$(BEFORE_UPGRADE)) $(GAP_S)
+
+.PHONY: first-message
+first-message: setup #: README.md followed from git clone to the first message, in a new environment; prints the time
+	PYTHONPATH=tests $(BIN)/python -m first_message
 
 lock-demo: setup #: the access lock shown: messages handed out twice without it and with it
 	PYTHONPATH=tests $(BIN)/python -m lock_demo
@@ -321,6 +325,10 @@ docs: setup ## write the generated pages of docs/ anew
 	$(BIN)/python docs/generate_errors.py > docs/errors.md
 	$(BIN)/python docs/generate_cli.py > docs/cli.md
 
+.PHONY: translations
+translations: setup #> list the translated pages whose original has changed (STAMP=1 says they are up to date again)
+	@$(BIN)/python docs/translations.py $(if $(STAMP),--stamp)
+
 .venv-site/.ready: pyproject.toml
 	$(PYTHON) -m venv .venv-site
 	.venv-site/bin/pip install --quiet --upgrade pip
@@ -339,7 +347,7 @@ prose: $(if $(shell command -v vale),,.tools/vale) #: plain English in the docum
 
 .PHONY: docs-site
 docs-site: .venv-site/.ready #> the documentation as a site, in build/site; fails on a broken link
-	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build
 
 clean: ## remove what the other commands made
 	rm -rf .server-python .venv .venv-bench .venv-proto .venv-compiled .venv-quickstart .venv-site .venv-helm .venv-compat-python .rocketmq-e2e .mypy_cache .pytest_cache .ruff_cache build dist tests/compat/node/node_modules

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -18,8 +19,12 @@ LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 _LANGUAGES = {".py": "python", ".yml": "yaml", ".yaml": "yaml", ".proto": "protobuf"}
 
 
+@event_priority(-200)  # type: ignore[untyped-decorator]
 def on_files(files: Files, config: Any) -> Files:
-    """Adds the pages of files outside docs/, and of those that they link to in turn."""
+    """Adds the pages of files outside docs/, and of those that they link to in turn.
+
+    After the plugin i18n, which takes pages of docs/ alone.
+    """
     todo = [*PROJECT_PAGES]
     for page in files.documentation_pages():
         todo += _outside(f"docs/{page.src_uri}", page.content_string)
@@ -30,10 +35,24 @@ def on_files(files: Files, config: Any) -> Files:
             continue
         known.add(name)
         text = _content(name)
-        files.append(File.generated(config, _page_of(name), content=text))
+        files.append(_generated(config, _page_of(name), text))
         if name.endswith(".md") or (ROOT / name).is_dir():
             todo += _outside(name, text)
     return files
+
+
+def _generated(config: Any, uri: str, text: str) -> File:
+    """A page without a translation, in the site of the current language."""
+    i18n = config.plugins["i18n"]
+    alternates: dict[str, File] = {}
+    for language in i18n.build_languages:
+        file = File.generated(config, uri, content=text)
+        if language != i18n.default_language:
+            file.dest_uri = f"{language}/{file.dest_uri}"
+        file.locale, file.alternates = i18n.default_language, alternates
+        file.locale_alternate_of = language
+        alternates[language] = file
+    return alternates[i18n.current_language]
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

@@ -9,6 +9,8 @@ from popmq_common.process import logs
 for name in [name for name in os.environ if name.startswith("POPMQ_")]:
     del os.environ[name]
 
+os.environ["POPMQ_CONFIG_DIR"] = os.path.join(os.devnull, "nobody")  # neither read nor written
+
 logs.configure("error")
 
 # The fast suite is the same at every run; `make hunt` looks further, with fresh seeds.

@@ -1,5 +1,5 @@
 # make_tables.py
-"""Makes the tables of points.py, once."""
+"""Creates the tables of points.py. Run it once."""
 
 import asyncio
 

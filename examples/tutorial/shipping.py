@@ -1,5 +1,5 @@
 # shipping.py
-"""Ships the orders whose item is in stock.txt, which has an item a line."""
+"""Ships each order whose item is in stock.txt; that file has one item per line."""
 
 from pathlib import Path
 

@@ -7,15 +7,17 @@ renew leases; `App` gives messages to handlers. `popmq.sync` is for code without
 """
 
 from popmq._core.message_inspection import Place
-from popmq._core.signature import Credentials
 from popmq._core.topology import DeadLetter, Exponential, Group, Topic
+from popmq.access.credentials import Credentials
 from popmq.app.app import App
 from popmq.client import Client
 from popmq.connection.endpoints import Tls
 from popmq.consumer.consumer import Consumer
 from popmq.errors import (
+    AccessDenied,
     BrokerUnavailable,
     ClientClosed,
+    Forbidden,
     GroupNotFound,
     InvalidReceiptHandle,
     NotAllSent,
@@ -25,6 +27,8 @@ from popmq.errors import (
     ServerUnreachable,
     TooManyRequests,
     TopicNotFound,
+    Unauthorized,
+    UnusableSettings,
 )
 from popmq.handle_once import Idempotence
 from popmq.message import Message, ReceivedMessage
@@ -42,6 +46,7 @@ from popmq.send_receipt import SendReceipt
 from popmq.serializer import Json, Model, Serializer
 
 __all__ = [
+    "AccessDenied",
     "App",
     "BroadcastConsumer",
     "BrokerUnavailable",
@@ -51,6 +56,7 @@ __all__ = [
     "Credentials",
     "DeadLetter",
     "Exponential",
+    "Forbidden",
     "Group",
     "GroupNotFound",
     "HalfMessage",
@@ -83,4 +89,6 @@ __all__ = [
     "TooManyRequests",
     "Topic",
     "TopicNotFound",
+    "Unauthorized",
+    "UnusableSettings",
 ]

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq._core.signature import Credentials
+from popmq.access.credentials import Credentials
 from popmq.admin.admin import Admin
 from popmq.connection.connection import ATTEMPTS, Connection
 from popmq.connection.endpoints import Tls
@@ -53,7 +53,7 @@ class Client:
         *,
         tls: bool | Tls | None = None,
         namespace: str = "",
-        credentials: Credentials | None = None,
+        credentials: Credentials | Literal[False] | None = None,
         request_timeout_s: float = 3.0,
         send_attempts: int = ATTEMPTS,
         admin_secret: str = "",
@@ -61,16 +61,20 @@ class Client:
     ) -> None:
         """`endpoint`: host:port, https://host:port for TLS, or several with `;` between them: one
         is used, and the next one when it does not answer. `tls`: None: as the endpoint says; True,
-        or a `Tls` with certificates of yours. `send_attempts`: how often `send` is tried when no
+        or a `Tls` with certificates of yours. `credentials` None: as the environment says
+        (POPMQ_ACCESS_KEY and POPMQ_SECRET_KEY, or POPMQ_CREDENTIALS_FILE); False: none, whatever it
+        says. `send_attempts`: how often `send` is tried when no
         answer comes; a try whose answer was lost leaves the message twice, with one id.
         `admin_secret`: the server's, where `admin` may change nothing without. `instrumentation`:
         traces and metrics, as `popmq.otel.OpenTelemetry`. Raises `ValueError` for an endpoint that
-        is none."""
+        is none, `UnusableSettings` for credentials that cannot be used."""
+        if credentials is None:
+            credentials = Credentials.from_environment()
         connection = self.connection = Connection(
             endpoint,
             tls=tls,
             namespace=namespace,
-            credentials=credentials,
+            credentials=credentials or None,
             timeout_s=request_timeout_s,
             admin_secret=admin_secret,
         )

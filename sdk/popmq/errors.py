@@ -5,9 +5,13 @@ PopMQClientError
 ├── ClientClosed          it was used after it was closed, or closed before the answer came
 ├── NotHeld               the message was not received from a consumer that could settle it
 ├── NotAllSent            of several messages some were not stored; `results` has each
+├── UnusableSettings      credentials or a context: half, unreadable, or readable for others
 └── RefusedByServer       the server said no; `code` is its code
     ├── TopicNotFound  GroupNotFound
     ├── InvalidReceiptHandle     the message is no longer this consumer's
+    ├── AccessDenied             no other try helps
+    │   ├── Unauthorized         unknown user, wrong secret, or this user may not do it
+    │   └── Forbidden            this user may not do it
     └── TooManyRequests          not now; worth another try later
 """
 
@@ -32,6 +36,10 @@ class ClientClosed(PopMQClientError):
 
 class NotHeld(PopMQClientError):
     pass
+
+
+class UnusableSettings(PopMQClientError):
+    """What was given to connect with cannot be used; nothing was sent."""
 
 
 class NotAllSent(ExceptionGroup[PopMQClientError], PopMQClientError):
@@ -76,6 +84,38 @@ class InvalidReceiptHandle(RefusedByServer):
     pass
 
 
+class AccessDenied(RefusedByServer):
+    """The server does not do this for this user. It is never tried again by itself."""
+
+    def __init__(
+        self, code: int, text: str, *, asked: str = "", user: str | None = None, endpoint: str = ""
+    ) -> None:
+        """`text`: as the server says it. `asked`: the call; empty: it is not known here. `user`
+        None: the client has no credentials."""
+        self.reason, self.asked, self.user, self.endpoint = text, asked, user, endpoint
+        who = "without credentials" if user is None else f"as user {user!r}"
+        super().__init__(code, f"{endpoint} refused {asked} {who}: {text}" if asked else text)
+        if asked and "admin secret" not in text:  # then the server says what to do
+            self.args = (f"{self.args[0]}; {self._advice()}",)
+
+    def _advice(self) -> str:
+        if self.user is None and self.code != v2.FORBIDDEN:
+            variables = "POPMQ_ACCESS_KEY and POPMQ_SECRET_KEY"
+            return f"give the client credentials=Credentials(…), or set {variables}"
+        permitted = "that this user may do it"
+        if self.code == v2.FORBIDDEN:
+            return f"have an operator check {permitted}"
+        return f"check the access key and its secret, and {permitted}"
+
+
+class Unauthorized(AccessDenied):
+    pass
+
+
+class Forbidden(AccessDenied):
+    pass
+
+
 class TooManyRequests(RefusedByServer):
     retriable = True
 
@@ -89,6 +129,8 @@ _BY_CODE: dict[int, type[RefusedByServer]] = {
     v2.CONSUMER_GROUP_NOT_FOUND: GroupNotFound,
     v2.INVALID_RECEIPT_HANDLE: InvalidReceiptHandle,
     v2.TOO_MANY_REQUESTS: TooManyRequests,
+    v2.UNAUTHORIZED: Unauthorized,
+    v2.FORBIDDEN: Forbidden,
     v2.PROXY_TIMEOUT: BrokerUnavailable,
 }
 

@@ -120,7 +120,10 @@ NOT_RUN = {
     "popmq health": "asks a service",
 }
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-TEXTS = {"body", "deleted", "keys", "messageId", "user", "version"}
+TEXTS = {
+    *("body", "deleted", "keys", "messageId", "name", "removed", "user", "username"),
+    "version",
+}
 """May be digits."""
 
 
@@ -144,8 +147,9 @@ def speaks_json(name: str) -> bool:
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if speaks_json(name)])
 def test_numbers_are_numbers_in_json(
-    server: PopmqBroker, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    server: PopmqBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
+    monkeypatch.setenv("POPMQ_CONFIG_DIR", str(tmp_path / "contexts"))
     monkeypatch.chdir(tmp_path)
     server.send("t", "1", keys=["k"])
     for message in server.receive("t", "g")[:1]:

@@ -6,11 +6,14 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 from harness.processes import free_port
+from integration.served import serving
 
 from popmq_broker.app import server
 from popmq_broker.config import BrokerConfig
+from popmq_cli.doctor import doctor as doctor_command
 from popmq_cli.main import main
 from popmq_common.process.clock import SystemClock
 from popmq_nameserver.app import Nameserver, nameserver
@@ -80,3 +83,34 @@ async def test_clusters_that_lack_something(tmp_path: Path) -> None:
                 await asyncio.sleep(0.02)
         port = await start_proxy(stack, names.port)
         assert list(await doctor(port)) == ["broker-down"]
+
+
+async def test_who_reaches_a_server_that_asks_nobody_is_a_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Told where others reach the endpoint. A server that has an admin secret tells it to those
+    who show that."""
+    secret = tmp_path / "secret"
+    secret.write_text("0123456789abcdef")
+
+    async def others_reach_it(host: str) -> bool:
+        return False
+
+    async def notes(endpoint: str, *more: str) -> list[str]:
+        command = ["doctor", "--endpoint", endpoint, "--json", *more]
+        done = await asyncio.to_thread(CliRunner().invoke, main, command)
+        assert done.exit_code in (0, 1), done.output
+        found: list[str] = json.loads(done.stdout)["notes"]
+        return [note for note in found if "anyone who reaches" in note]
+
+    async with (
+        serving(tmp_path / "open") as open_to_all,
+        serving(tmp_path / "kept", admin_secret_file=secret) as kept,
+    ):
+        assert await notes(open_to_all) == []
+        monkeypatch.setattr(doctor_command, "is_local", others_reach_it)
+        (note,) = await notes(open_to_all)
+        assert open_to_all in note
+        assert await notes(kept) == []
+        (note,) = await notes(kept, "--secret-file", str(secret))
+        assert kept in note

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from popmq.testing import PopmqBroker
 from popmq_cli.main import COMMANDS as NAMED
 from popmq_cli.main import SECTIONS, main
+from popmq_cli.shell.commands import ServerOption
 
 JUNK = (
     "",
@@ -37,7 +38,15 @@ JUNK = (
     "x" * 5_000,
 )
 """Wrong for most options, right for some."""
-GIVEN = {"type": "NORMAL", "shell": "bash", "allowed": "read-write"}
+GIVEN = {
+    "type": "NORMAL",
+    "shell": "bash",
+    "allowed": "read-write",
+    "names": "Topic:t",
+    "resource": "Topic:t",
+    "actions": "Pub",
+    "decision": "allow",
+}
 """What a required argument needs to get further than itself."""
 ENDLESS = {
     "popmq standalone": "a service",
@@ -91,6 +100,7 @@ def server() -> Iterator[PopmqBroker]:
 @pytest.fixture(autouse=True)
 def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("POPMQ_CONFIG_DIR", str(tmp_path / "contexts"))
 
 
 def invoke(name: str, *arguments: str) -> Result:
@@ -154,6 +164,9 @@ def test_help_lists_options_alone_and_where_the_server_is(name: str) -> None:
         assert re.search(r"--endpoint HOST:PORT .*\[env var: POPMQ_ENDPOINT; default: ", told)
         assert "--tls Connect with TLS." in told
         assert re.search(r"--tls-ca FILE .*\[env var: POPMQ_TLS_CA\]", told)
+        assert re.search(r"--tls-key FILE .*\[env var: POPMQ_TLS_KEY\]", told)
+        assert re.search(r"--context NAME .*\[env var: POPMQ_CONTEXT\]", told)
+        assert re.search(r"--access-key, --user NAME .*\[env var: POPMQ_ACCESS_KEY\]", told)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -203,7 +216,7 @@ def test_junk_is_told_and_never_a_traceback(
 
 
 def _is_client(context: click.Context) -> bool:
-    return any("--endpoint" in option.opts for option in options(context))
+    return any(isinstance(option, ServerOption) for option in options(context))
 
 
 def _parse(context: click.Context, words: list[str]) -> None:

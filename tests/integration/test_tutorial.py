@@ -1,16 +1,13 @@
 """docs/tutorial.md as it is written: its programs, its commands, what they print."""
 
-import os
 import re
-import signal
-import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from harness.page_shell import Shell, Terminal, pattern
 from harness.processes import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,7 +16,6 @@ PROGRAMS = ROOT / "examples" / "tutorial"
 PORT = "8081"
 CHECKOUT = "~/popmq"
 NOT_RUN = "with Docker"
-WITHIN_S = 100.0
 
 
 class Block(NamedTuple):
@@ -39,71 +35,6 @@ BLOCKS = [
 
 def program_name(block: Block) -> str:
     return block.text.partition("\n")[0].removeprefix("# ")
-
-
-def pattern(shown: str) -> str:
-    """Of a regular expression: a line `…` is any lines or none, `…` in a line is any text."""
-    lines = [
-        "(?:.*\n)*?" if line == "…" else re.escape(line).replace("…", ".*") + " *\n"
-        for line in shown.splitlines()
-    ]
-    return "".join(lines)
-
-
-class Terminal:
-    """A command that runs beside the page, and what it has printed that was not looked at yet."""
-
-    def __init__(self, script: str, shell: "Shell", output: Path) -> None:
-        self.output, self.looked_at = output, 0
-        with open(output, "wb") as out:
-            self.running = subprocess.Popen(
-                ["bash", "-ec", script],
-                cwd=shell.folder,
-                env=shell.env,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-            )
-
-    def shows(self, shown: str) -> None:
-        deadline_s = time.monotonic() + WITHIN_S
-        while not (
-            found := re.match(pattern(shown), new := self.output.read_text()[self.looked_at :])
-        ):
-            assert self.running.poll() is None, self.output.read_text()
-            assert time.monotonic() < deadline_s, f"{shown}\nis not in\n{new}"
-            time.sleep(0.05)  # nothing tells of another process's output
-        self.looked_at += found.end()
-
-    def interrupt(self) -> int:
-        """Ctrl-C reaches all that runs in a terminal."""
-        if self.running.poll() is None:
-            os.killpg(self.running.pid, signal.SIGINT)
-        return self.running.wait(WITHIN_S)
-
-
-class Shell:
-    """The first terminal: what one block exports or where it goes holds for the next ones."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.state = folder, folder / "state"
-        self.env = {name: value for name, value in os.environ.items() if "POPMQ" not in name}
-
-    def run(self, script: str) -> str:
-        done = subprocess.run(
-            ["bash", "-ec", f"{script}\nenv -0 > '{self.state}'"],
-            cwd=self.folder,
-            env=self.env,
-            capture_output=True,
-            text=True,
-            timeout=500,
-            check=False,
-        )
-        assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
-        pairs = self.state.read_text().split("\0")
-        self.env = dict(pair.split("=", 1) for pair in pairs if pair)
-        self.folder = Path(self.env["PWD"])
-        return done.stdout
 
 
 class Page:

@@ -16,6 +16,7 @@ def double_names(sources: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 DOUBLE_FOR_A_REASON = {
+    "AccessDenied": "as GroupNotFound",
     "GroupNotFound": "an error of the servers; the SDK has one of the same name for users",
     "InvalidReceiptHandle": "as GroupNotFound",
     "TooManyRequests": "as GroupNotFound",

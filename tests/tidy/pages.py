@@ -8,10 +8,17 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
+CHINESE = DOCS / "zh"
+"""Translations of pages of docs/, under their names."""
+_OF_THE_REPOSITORY = ("README", "README.zh-CN", "ARCHITECTURE", "CONTRIBUTING", "SECURITY")
 PAGES = [
-    *(ROOT / f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING", "SECURITY")),
+    *(ROOT / f"{name}.md" for name in _OF_THE_REPOSITORY),
     *sorted(DOCS.rglob("*.md")),
 ]
+ORIGINALS = [
+    page for page in PAGES if page != ROOT / "README.zh-CN.md" and CHINESE not in page.parents
+]
+"""Without translations, whose programs and commands are the originals'."""
 _FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]*)\)")
 

@@ -5,14 +5,12 @@ from typing import Any, Final
 import grpc
 
 from apache.rocketmq.v2 import definition_pb2 as v2
-from popmq.connection.connection import NO_ANSWER, Connection
+from popmq.connection.connection import DENIED, NO_ANSWER, Connection
 from popmq.errors import RefusedByServer, error_of
 
 TIMEOUT_S: Final = 10.0
 """Every broker is asked, so it may take longer than a send."""
 _CODES: Final = {
-    grpc.StatusCode.UNAUTHENTICATED: v2.UNAUTHORIZED,
-    grpc.StatusCode.PERMISSION_DENIED: v2.FORBIDDEN,
     grpc.StatusCode.INVALID_ARGUMENT: v2.BAD_REQUEST,
     grpc.StatusCode.RESOURCE_EXHAUSTED: v2.PRECONDITION_FAILED,
     grpc.StatusCode.UNIMPLEMENTED: v2.NOT_IMPLEMENTED,
@@ -41,11 +39,11 @@ class AdminCalls:
                     request, timeout=timeout_s, metadata=connection.admin_metadata()
                 )
             except grpc.aio.AioRpcError as failed:
-                if failed.code() in NO_ANSWER:
+                if failed.code() in NO_ANSWER or failed.code() in DENIED:
                     raise
                 raise _refused(failed, rpc, not_found, connection.endpoint) from failed
 
-        return await connection.retrying(ask)
+        return await connection.retrying(ask, asked=rpc)
 
 
 def _refused(

@@ -18,6 +18,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from popmq.access import connect_settings as access
+from popmq.access.contexts import CONTEXT_VARIABLE
+from popmq.access.credentials import ACCESS_KEY_VARIABLE
 from popmq.app.app import App
 from popmq.app.lifecycle import LAUNCH, Launch
 from popmq.app.run_options import FAILED, MISUSED, SUPERVISED, Misuse, RunOptions
@@ -33,6 +36,15 @@ ENDPOINT_HELP: Final = (
     "The server, or several separated by ';'. https://HOST:PORT connects with TLS."
 )
 TLS_CA_HELP: Final = "Connect with TLS, and trust the certificates in this PEM file."
+CONNECT_OPTIONS: Final = (
+    ("--context", access.CONTEXT_HELP, "NAME", CONTEXT_VARIABLE),
+    ("--access-key/--user", access.ACCESS_KEY_HELP, "NAME", ACCESS_KEY_VARIABLE),
+    ("--secret-key-file", access.SECRET_KEY_FILE_HELP, "FILE", ""),
+    ("--tls-ca", TLS_CA_HELP, "FILE", TLS_CA_VARIABLE),
+    ("--tls-cert", access.TLS_CERT_HELP, "FILE", access.TLS_CERT_VARIABLE),
+    ("--tls-key", access.TLS_KEY_HELP, "FILE", access.TLS_KEY_VARIABLE),
+)
+"""Words, help, what stands for the value, variable."""
 WORKERS_HELP: Final = "Number of processes; one that fails is replaced."
 RELOAD_HELP: Final = "Start again when a Python file in this directory changes."
 LEVEL_HELP: Final = "Log this and what is more severe."
@@ -63,7 +75,8 @@ def serve(options: RunOptions) -> int:
     )
     if SUPERVISED in os.environ:
         threading.Thread(target=_end_with_parent, daemon=True).start()
-    launch = Launch(endpoint=options.endpoint, tls=options.connection())
+    found = options.connection()
+    launch = Launch(endpoint=found.endpoint, tls=found.tls, credentials=found.credentials)
     LAUNCH.set(launch)
     try:
         app = load(options.target)
@@ -139,12 +152,13 @@ def parser() -> argparse.ArgumentParser:
         help=f"{ENDPOINT_HELP}  [env var: {ENDPOINT_VARIABLE}; default: as the app says]",
     )
     run.add_argument("--tls", action="store_true", help="Connect with TLS.")
-    run.add_argument(
-        "--tls-ca",
-        default=os.environ.get(TLS_CA_VARIABLE, ""),
-        metavar="FILE",
-        help=f"{TLS_CA_HELP}  [env var: {TLS_CA_VARIABLE}]",
-    )
+    for words, help_text, metavar, variable in CONNECT_OPTIONS:
+        run.add_argument(
+            *words.split("/"),
+            default=os.environ.get(variable, "") if variable else "",
+            metavar=metavar,
+            help=f"{help_text}  [env var: {variable}]" if variable else help_text,
+        )
     run.add_argument(
         "--workers", type=_count, default=1, metavar="N", help=f"{WORKERS_HELP}  [default: 1]"
     )

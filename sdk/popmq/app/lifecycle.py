@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
+from popmq.access.credentials import Credentials
 from popmq.admin.topology import Topology
 from popmq.app.handler_layers import Middleware
 from popmq.app.subscription import Subscription
@@ -39,17 +40,22 @@ class Launch:
     endpoint: str = ""
     """Instead of the app's own; empty: that."""
     tls: bool | Tls | None = None
-    """The same; of a `Tls` the authority alone, for an app that shows a certificate. None: that."""
+    """The same; of a `Tls` what it has, for an app that has one. None: that."""
+    credentials: Credentials | None = None
+    """Instead of the app's own; None: those."""
     ran: list[object] = field(default_factory=list)
     """Apps that have run."""
 
     def client(self, endpoint: str, options: Mapping[str, Any]) -> Client:
         """Of an app that has these. Raises `PopMQClientError` when they do not fit together."""
-        tls = own = options.get("tls")
-        if isinstance(self.tls, Tls) and isinstance(own, Tls):
-            tls = replace(own, ca=self.tls.ca)
-        elif self.tls and not (self.tls is True and isinstance(own, Tls)):
-            tls = self.tls
+        tls, own = self.tls, options.get("tls")
+        if isinstance(own, Tls) and isinstance(tls, Tls):
+            shown = own if tls.certificate is None else tls
+            tls = replace(own, ca=tls.ca or own.ca, certificate=shown.certificate, key=shown.key)
+        elif not tls or (tls is True and isinstance(own, Tls)):
+            tls = own
+        if self.credentials is not None:
+            options = {**options, "credentials": self.credentials}
         try:
             return Client(self.endpoint or endpoint, **{**options, "tls": tls})
         except ValueError as wrong:

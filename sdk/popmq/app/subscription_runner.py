@@ -29,7 +29,7 @@ from popmq.app.in_context import InContext
 from popmq.app.subscription import Subscription
 from popmq.connection.pause import RECEIVE_BACKOFF, pause, pause_s
 from popmq.consumer.receiving import Wanted
-from popmq.errors import PopMQClientError
+from popmq.errors import AccessDenied, PopMQClientError
 from popmq.log_fields import fields, level_of
 from popmq.message import ReceivedMessage
 from popmq.outcome import Reject, Retry
@@ -227,7 +227,7 @@ class SubscriptionRunner:
         self._start()
 
     def _failed(self, name: str, failed: PopMQClientError) -> None:
-        if not failed.retriable and not self._received:
+        if self._is_final(failed):
             self._wrong = failed
         failures = self._failures[name] = self._failures.get(name, 0) + 1
         after_s = pause_s(failures, RECEIVE_BACKOFF)
@@ -235,6 +235,10 @@ class SubscriptionRunner:
         level = level_of(failed) if failures == 1 else logging.DEBUG
         said = self._said(failed, name)
         log.log(level, "%s of %s: %s", self._how.topic, name, failed, extra=said)
+
+    def _is_final(self, failed: PopMQClientError) -> bool:
+        denied = isinstance(failed, AccessDenied)
+        return denied or (not failed.retriable and not self._received)
 
     def _answered(self, name: str) -> None:
         self._not_before.pop(name, None)
@@ -254,7 +258,7 @@ class SubscriptionRunner:
                 failures = 0
                 await asyncio.sleep(ROUTE_S)
             except PopMQClientError as failed:
-                if not failed.retriable and not self._received:
+                if self._is_final(failed):
                     self._wrong = failed
                     self._changed.set()
                 level = logging.DEBUG if failures else level_of(failed)

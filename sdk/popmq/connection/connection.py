@@ -6,7 +6,6 @@ import socket
 import time
 import uuid
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from typing import Any, NamedTuple, TypeVar
@@ -16,10 +15,11 @@ import grpc
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
-from popmq._core.signature import Credentials, metadata
+from popmq._core.signature import client_headers
+from popmq.access.credentials import Credentials, signed_headers
 from popmq.connection.endpoints import Endpoints, ServerRotation, Tls, channel, hint
 from popmq.connection.pause import pause
-from popmq.errors import ServerUnreachable
+from popmq.errors import AccessDenied, Forbidden, ServerUnreachable, Unauthorized, check
 from popmq.log_fields import fields
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_consumer.v1 import consumer_pb2_grpc as consumer_grpc
@@ -29,6 +29,13 @@ T = TypeVar("T")
 ATTEMPTS = 3
 NO_ANSWER = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 """Another server may give one: this one is away, or it is paused or cut off."""
+DENIED: dict[Any, type[AccessDenied]] = {
+    grpc.StatusCode.UNAUTHENTICATED: Unauthorized,
+    grpc.StatusCode.PERMISSION_DENIED: Forbidden,
+    v2.UNAUTHORIZED: Unauthorized,
+    v2.FORBIDDEN: Forbidden,
+}
+"""By gRPC's code, or by the status of an answer."""
 MOVE_GAP_S = 1.0
 """Between two moves to another server because this one does not reach a broker."""
 
@@ -50,6 +57,7 @@ class _Calls:
         def call(*arguments: Any, **options: Any) -> Any:
             return getattr(self._current(), method)(*arguments, **options)
 
+        call.__name__ = method
         setattr(self, method, call)
         return call
 
@@ -71,8 +79,12 @@ class Connection:
         self._admin_secret = admin_secret
         self.timeout_s = timeout_s
         self.namespace = namespace
-        self._credentials = credentials
+        self.user = None if credentials is None else credentials.access_key
         self.client_id = f"{socket.gethostname()}@{os.getpid()}@{uuid.uuid4().hex[:12]}"
+        self._headers = client_headers(
+            client_id=self.client_id, namespace=namespace, version=_version()
+        )
+        self._signed = signed_headers(credentials)
         self.addresses, self.tls = Endpoints.of(endpoint, tls)
         self._servers = ServerRotation(self.addresses, self._open)
         self._moved_s = float("-inf")
@@ -108,17 +120,25 @@ class Connection:
         attempts: int = ATTEMPTS,
     ) -> Any:
         """One unary call; `wait_s`: how long the server may take over it. Raises
-        `ServerUnreachable`."""
+        `ServerUnreachable`, `AccessDenied`."""
         timeout_s = wait_s + self.timeout_s
-        return await self.retrying(
+        asked = method.__name__
+        answer = await self.retrying(
             lambda: method(request, timeout=timeout_s, metadata=self.metadata()),
             attempts,
+            asked=asked,
         )
+        if answer.status.code in DENIED:
+            self.check(answer.status, asked)
+        return answer
 
-    async def retrying(self, attempt: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS) -> T:
+    async def retrying(
+        self, attempt: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS, *, asked: str
+    ) -> T:
         """Try again what was not answered; the same ids go out each time. Where there are several
         servers, one that could not be connected to is no attempt, for `timeout_s`: in a rolling
-        restart the other one may be just about to come back. Raises `ServerUnreachable`."""
+        restart the other one may be just about to come back. `asked`: the name of the call. Raises
+        `ServerUnreachable`, `AccessDenied`."""
         made = failures = 0
         told = ""
         patience_s = self.timeout_s if len(self.addresses) > 1 else 0.0
@@ -128,16 +148,20 @@ class Connection:
             try:
                 result = await attempt()
             except grpc.aio.AioRpcError as failed:
+                if failed.code() in DENIED:
+                    raise self.denied(failed, asked) from failed
                 if failed.code() in NO_ANSWER:
                     self._no_answer(address, failed)
                 text = failed.details() or failed.code().name
-                if hint(text) or not hint(told):  # of several addresses gRPC names the last one
+                if hint(text, self.tls) or not hint(
+                    told, self.tls
+                ):  # of several addresses gRPC names the last one
                     told = f"{address}: {text}"
                 failures += 1
                 may_connect = _never_left(failed) and time.monotonic() < connect_until_s
                 made += not may_connect
                 if made >= attempts:
-                    raise ServerUnreachable(told + hint(told)) from failed
+                    raise ServerUnreachable(told + hint(told, self.tls)) from failed
             else:
                 if self._silent_since_s is not None:
                     self._answers_again(address)
@@ -166,20 +190,28 @@ class Connection:
             self._moved_s = now_s
             self._servers.failed(self._servers.name)
 
+    def check(self, status: v2.Status, asked: str) -> None:
+        """Raises the error of a status that is not OK."""
+        if (kind := DENIED.get(status.code)) is not None:
+            text, where = status.message, self._servers.name
+            raise kind(status.code, text, asked=asked, user=self.user, endpoint=where)
+        check(status)
+
+    def denied(self, failed: Any, asked: str) -> AccessDenied:
+        """Of an error of gRPC's with one of the codes of `DENIED`."""
+        kind = DENIED[failed.code()]
+        number = v2.FORBIDDEN if kind is Forbidden else v2.UNAUTHORIZED
+        text = failed.details() or failed.code().name
+        return kind(number, text, asked=asked, user=self.user, endpoint=self._servers.name)
+
     def resource(self, name: str) -> v2.Resource:
         """A topic or group in this client's namespace."""
         return v2.Resource(resource_namespace=self.namespace, name=name)
 
     def metadata(self) -> Any:
         """The metadata of one request; any thread may ask."""
-        return metadata(
-            client_id=self.client_id,
-            namespace=self.namespace,
-            request_id=str(uuid.uuid4()),
-            date_time=datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"),
-            version=_version(),
-            credentials=self._credentials,
-        )
+        signed = self._signed.at(int(time.time()))
+        return (*self._headers, *signed, ("x-mq-request-id", str(uuid.uuid4())))
 
     def admin_metadata(self) -> Any:
         """The same of a request that may change topics and groups."""

@@ -110,12 +110,20 @@ def _wrong(text: str, why: str) -> ValueError:
     return ValueError(f"{text!r} is no endpoint: {why}. An endpoint is {form}.")
 
 
-def hint(details: str) -> str:
+def wants_certificate(details: str, tls: Tls | None) -> bool:
+    """The server may have hung up because this client shows none; it does not say so."""
+    shows_none = tls is not None and tls.certificate is None
+    return shows_none and ("Socket closed" in details or "Connection reset" in details)
+
+
+def hint(details: str, tls: Tls | None) -> str:
     """What to do about a failure of TLS; gRPC says it in its text alone. Empty: it is another."""
     if "CERTIFICATE_VERIFY_FAILED" in details:
         return "; nobody whom this client trusts has signed it: tls=Tls.from_files(ca=…)"
     if "Hostname Verification" in details or "Peer name" in details:
         return "; its certificate is for another name: tls=Tls.from_files(server_name=…)"
+    if wants_certificate(details, tls):
+        return "; it may ask for a certificate: tls=Tls.from_files(certificate=…, key=…)"
     return ""
 
 

@@ -10,7 +10,8 @@ import grpc
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq._core.group_policy import UNKNOWN, GroupPolicy
-from popmq.connection.connection import NO_ANSWER
+from popmq.connection.connection import DENIED, NO_ANSWER
+from popmq.log_fields import fields
 
 HEARTBEAT_S = 10.0
 SETTINGS_S = 5.0
@@ -33,26 +34,31 @@ class Telemetry:
         self._answered: dict[str, asyncio.Event] = {}
         self._untold: set[str] = set()
         """Those whose settings no server has heard."""
+        self._denied: set[str] = set()
+        """Those that the server denies access. They are not tried again by themselves; the calls
+        that need them raise."""
         self._beating: asyncio.Task[None] | None = None
 
     async def publish(self, topic: v2.Resource) -> None:
         settings = self._settings.setdefault("", v2.Settings(client_type=v2.PRODUCER))
-        if topic not in settings.publishing.topics:
+        is_new = topic not in settings.publishing.topics
+        if is_new:
             settings.publishing.topics.append(topic)
+        if is_new or "" in self._denied:
             await self._sync("")
 
     async def subscribe(
         self, topic: v2.Resource, group: v2.Resource, wanted: v2.FilterExpression
     ) -> None:
         entry = v2.SubscriptionEntry(topic=topic, expression=wanted)
-        settings = self._settings.setdefault(
-            f"group {group.name}", v2.Settings(client_type=v2.SIMPLE_CONSUMER)
-        )
-        if entry in settings.subscription.subscriptions:
-            return
-        settings.subscription.group.CopyFrom(group)
-        settings.subscription.subscriptions.append(entry)
-        await self._sync(f"group {group.name}")
+        name = f"group {group.name}"
+        settings = self._settings.setdefault(name, v2.Settings(client_type=v2.SIMPLE_CONSUMER))
+        is_new = entry not in settings.subscription.subscriptions
+        if is_new:
+            settings.subscription.group.CopyFrom(group)
+            settings.subscription.subscriptions.append(entry)
+        if is_new or name in self._denied:
+            await self._sync(name)
 
     async def told(self, group: str) -> bool:
         """The server knows the group's subscriptions, after another try if need be."""
@@ -70,6 +76,7 @@ class Telemetry:
         """Tell the server. It serves clients it knows nothing of, so a failure is only logged, and
         False."""
         self._untold.add(name)
+        self._denied.discard(name)
         try:
             async with asyncio.timeout(SETTINGS_S):
                 stream = self._streams.get(name)
@@ -99,6 +106,8 @@ class Telemetry:
         """What the server says, until the stream ends."""
         try:
             async for command in stream:
+                if command.status.code in DENIED:
+                    self._deny(name, command.status.message)
                 if _is_answer(command, self._settings[name]):
                     answered.set()
                 if command.settings.HasField("subscription"):
@@ -107,24 +116,37 @@ class Telemetry:
                 if command.HasField("recover_orphaned_transaction_command"):
                     self.orphans(command.recover_orphaned_transaction_command)
         except grpc.aio.AioRpcError as failed:
+            if failed.code() in DENIED:
+                self._deny(name, failed.details())
             log.debug("a telemetry stream has ended: %r", failed)
         finally:
             answered.set()
+
+    def _deny(self, name: str, text: str | None) -> None:
+        self._denied.add(name)
+        whose = name or "the producer"
+        log.warning("the server denies access to %s: %s", whose, text, extra=fields(None, text))
 
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(HEARTBEAT_S)
             for name, settings in list(self._settings.items()):
+                if name in self._denied:
+                    continue
                 if self._streams[name].done():
                     await self._sync(name)
                 request = service.HeartbeatRequest(client_type=settings.client_type)
                 if name:
                     request.group.CopyFrom(settings.subscription.group)
                 try:
-                    await self._stub.Heartbeat(
+                    answer = await self._stub.Heartbeat(
                         request, timeout=SETTINGS_S, metadata=self.metadata()
                     )
+                    if answer.status.code in DENIED:
+                        self._deny(name, answer.status.message)
                 except grpc.aio.AioRpcError as failed:
+                    if failed.code() in DENIED:
+                        self._deny(name, failed.details())
                     log.debug("heartbeat failed: %r", failed)
 
     async def close(self, timeout_s: float) -> None:

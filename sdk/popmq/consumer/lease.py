@@ -20,15 +20,16 @@ import grpc
 from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq._core.messages import convert
 from popmq._core.renewals import Held, LeaseRenewals
-from popmq.connection.connection import Connection
+from popmq.connection.connection import DENIED, Connection
 from popmq.connection.endpoints import ServerRotation, channel
-from popmq.errors import InvalidReceiptHandle, PopMQClientError, check
+from popmq.errors import AccessDenied, InvalidReceiptHandle, PopMQClientError
 from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
 
 log = logging.getLogger(__name__)
 UNDER_WAY_MAX: Final = 32
 """Renewals that are asked for at a time; each message needs a request of its own."""
+RPC: Final = "ChangeInvisibleDuration"
 IDLE_S: Final = 60.0
 """The thread looks at least so often."""
 STOP_S: Final = 5.0
@@ -177,12 +178,15 @@ class Leases:
         handle = message.receipt_handle
         try:
             response = call.result()
-            check(response.status)
+            self._connection.check(response.status, RPC)
             handle = response.receipt_handle
         except (grpc.RpcError, grpc.FutureCancelledError, PopMQClientError) as failed:
             wrong = failed
             if isinstance(failed, grpc.RpcError):
-                self._servers.failed(address)
+                if call.code() in DENIED:
+                    wrong = self._connection.denied(call, RPC)
+                else:
+                    self._servers.failed(address)
         with self._lock:
             message.receipt_handle = handle
             unanswered = isinstance(wrong, grpc.RpcError) or getattr(wrong, "retriable", False)
@@ -192,7 +196,7 @@ class Leases:
             if wrong is None:
                 still = self._renewals.renewed(held, asked_s, now_s)
                 message.held_until_s = now_s + held.lease_s
-            elif isinstance(wrong, InvalidReceiptHandle):
+            elif isinstance(wrong, InvalidReceiptHandle | AccessDenied):
                 still = False
                 self._renewals.end(held.key)
                 lost = self._kept.get(held.key)
@@ -206,7 +210,10 @@ class Leases:
         for future in waiting:
             _in_loop(future.get_loop(), _set, future)
         if lost is not None and not waiting:
-            self._tell(lost, f"is no longer held: {wrong}")
+            over = (
+                "is no longer renewed" if isinstance(wrong, AccessDenied) else "is no longer held"
+            )
+            self._tell(lost, f"{over}: {wrong}")
         elif wrong is not None:
             more = fields(message, wrong)
             log.info(

@@ -125,7 +125,9 @@ class Receiving:
         found: list[ReceivedMessage] = []
         try:
             await self._connection.retrying(
-                lambda: self._receive_once(request, wait_s, holder, found), attempts
+                lambda: self._receive_once(request, wait_s, holder, found),
+                attempts,
+                asked="ReceiveMessage",
             )
         except ServerUnreachable:
             self._lost[place] = request.attempt_id
@@ -161,7 +163,7 @@ class Receiving:
                     found.extend(convert.incoming(one, group, broker, holder) for one in messages)
             if self._whole:
                 if whole.result().status.code != v2.MESSAGE_NOT_FOUND:
-                    check(whole.result().status)
+                    connection.check(whole.result().status, "ReceiveMessage")
                 return
         request.batch_size = min(request.batch_size, STREAM_BATCH_MAX)
         async for response in connection.stub.ReceiveMessage(request, **options):
@@ -169,7 +171,7 @@ class Receiving:
             if kind == "message":
                 found.append(convert.incoming(response.message, group, broker, holder))
             elif kind == "status" and response.status.code != v2.MESSAGE_NOT_FOUND:
-                check(response.status)
+                connection.check(response.status, "ReceiveMessage")
 
     async def _ended_if_cancelled(self, whole: "asyncio.Future[Any]", attempt_id: str) -> None:
         """Wait for an answer. Who cancels the wait has the server answer now: what it gave by then

@@ -16,7 +16,7 @@ from datetime import datetime
 from functools import partial
 from typing import Self
 
-from popmq.errors import PopMQClientError
+from popmq.errors import AccessDenied, PopMQClientError
 from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
 from popmq.observer import observed
@@ -139,6 +139,8 @@ class OrderlyConsumer:
     ) -> list[ReceivedMessage]:
         try:
             return await unless(lost, pull.poll_queue(queue, BATCH_MAX, self._poll_s)) or []
+        except AccessDenied:
+            raise
         except PopMQClientError as failed:
             more = fields(None, failed, topic=pull.topic, group=pull.group, broker=queue.broker)
             log.warning("%s %s: %s", pull.topic, queue, failed, extra=more)

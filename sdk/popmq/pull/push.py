@@ -19,7 +19,7 @@ from datetime import datetime
 from functools import partial
 from typing import NamedTuple, Self
 
-from popmq.errors import PopMQClientError
+from popmq.errors import AccessDenied, PopMQClientError
 from popmq.log_fields import fields, level_of
 from popmq.message import ReceivedMessage
 from popmq.observer import observed
@@ -171,6 +171,8 @@ class PushConsumer:
         while not lost.is_set():
             try:
                 found = await unless(lost, self._pulled(pull, queue)) or []
+            except AccessDenied:
+                raise
             except PopMQClientError as failed:
                 more = fields(None, failed, topic=pull.topic, group=pull.group, broker=queue.broker)
                 log.log(level_of(failed), "%s %s: %s", pull.topic, queue, failed, extra=more)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from typing import NamedTuple, TypeVar
 
-from popmq.errors import PopMQClientError
+from popmq.errors import AccessDenied, PopMQClientError
 from popmq.log_fields import fields, level_of
 from popmq.pull.assignment import Queue
 from popmq.pull.pull import PullConsumer
@@ -33,10 +33,13 @@ class QueueTasks:
         self._tasks: dict[Queue, _QueueTask] = {}
 
     async def run(self) -> None:
-        """For ever; ends with the error of a task that ends with one, if it is a bug."""
+        """For ever; ends with the error of a task that ends with one, if it is a bug, and when the
+        server denies access."""
         try:
             while True:
-                kept_up = await tried(self._pull.keep_up(), f"{self._pull.topic}: kept up")
+                kept_up = await tried(
+                    self._pull.keep_up(), f"{self._pull.topic}: kept up", raises=(AccessDenied,)
+                )
                 self._match()
                 await asyncio.sleep(TICK_S if kept_up else PAUSE_S)
         finally:
@@ -94,10 +97,14 @@ async def unless(stop: asyncio.Event, work: Coroutine[None, None, T]) -> T | Non
         await asyncio.gather(task, stopped, return_exceptions=True)
 
 
-async def tried(call: Awaitable[object], what: str) -> bool:
+async def tried(
+    call: Awaitable[object], what: str, *, raises: tuple[type[Exception], ...] = ()
+) -> bool:
     """False: it failed, and was logged; whoever does it again is no worse off."""
     try:
         await call
+    except raises:
+        raise
     except PopMQClientError as failed:
         log.log(level_of(failed), "not %s: %s", what, failed, extra=fields(None, failed))
         return False

@@ -27,6 +27,7 @@ from popmq_broker.store.files.config import StoreConfig
 from popmq_broker.store.files.files import writing_to
 from popmq_broker.store.open import open_store
 from popmq_broker.store.store import Store
+from popmq_common.errors import DiskFull
 from popmq_common.link import link_secret
 from popmq_common.metrics.metrics_http import MetricsServer
 from popmq_common.process import logs
@@ -220,5 +221,17 @@ async def _load(store: Store, config: BrokerConfig, clock: Clock, log: logs.Log)
     await broker.load_timers()
     broker.topics.ensure_own_topics()
     broker.topics.restore()
+    await _begin(broker)
     await broker.catalog.save()
     return broker
+
+
+async def _begin(broker: Broker) -> None:
+    """The log tells of this start, and all settings of a directory of an earlier version. A disk
+    that is full leaves it to the next one."""
+    try:
+        broker.catalog.begin_epoch()
+    except DiskFull as full:
+        broker.state.runtime.log.warning("epoch.not_begun", reason=str(full))
+        return
+    await broker.catalog.write_whole(broker.state.runtime.store.log_start)

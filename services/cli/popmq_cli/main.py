@@ -33,6 +33,9 @@ COMMANDS = {
         "Make a broker read-only for clients, or undo it.",
     ),
     "group": ("catalog.groups", "group", "Create, change, list, show and delete consumer groups."),
+    "user": ("access.users", "user", "Create, change, list and delete users; replace secrets."),
+    "acl": ("access.acls", "acl", "Allow and deny users actions; read RocketMQ's files."),
+    "limit": ("access.limits", "limit", "Limit what users, topics and clients send."),
     "dlq": ("messages.dead_letters", "dlq", "List, show, redrive and purge dead letters."),
     "transaction": (
         "messages.transactions",
@@ -60,6 +63,7 @@ COMMANDS = {
     "broker": ("servers.run_broker", "run_broker", "Run a broker."),
     "proxy": ("servers.run_proxy", "run_proxy", "Run a proxy."),
     "health": ("cluster.health", "health", "Check whether a service is healthy."),
+    "context": ("shell.contexts", "context", "Save servers under names, and choose one."),
     "tls": ("tls.tls", "tls", "Make certificates for a cluster's TLS."),
     "completion": ("shell.completion", "completion", "Print the completion script of a shell."),
 }
@@ -77,10 +81,10 @@ SECTIONS = {
         "permission",
         "export",
         "store",
-        "tls",
     ],
+    "Access": ["user", "acl", "limit", "tls"],
     "Troubleshooting": ["explain", "doctor", "bench"],
-    "Shell": ["completion"],
+    "Shell": ["context", "completion"],
 }
 """How the help shows them; each command is in one."""
 
@@ -122,6 +126,8 @@ class LazyGroup(Root):
 def main() -> None:
     """PopMQ: a message queue that any RocketMQ 5 client can talk to.
 
-    Commands that talk to a server take --endpoint, or the environment variable POPMQ_ENDPOINT; the
-    default is 127.0.0.1:8081. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server answers.
+    Commands that talk to a server take --endpoint, or the environment variable POPMQ_ENDPOINT, or
+    connect as the current context says; the default is 127.0.0.1:8081.
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server answers.
     """

@@ -156,6 +156,14 @@ class ClientIdRequired(BadRequest):
     """The request lacks the metadata x-mq-client-id."""
 
 
+class IllegalUser(BadRequest):
+    """Illegal user {user!s}: {reason}."""
+
+
+class IllegalAccessEntry(BadRequest):
+    """Illegal entry of a policy: {reason}."""
+
+
 class NotServed(BadRequest):
     """{what} is not supported by this version of the server."""
 
@@ -181,6 +189,14 @@ class OffsetNotFound(NotFound):
 
 class BrokerNotFound(NotFound):
     """There is no broker {broker!s}; the brokers are {known}."""
+
+
+class UserNotFound(NotFound):
+    """There is no user {user}; one is made by: popmq user create {user}."""
+
+
+class NothingThere(NotFound):
+    """There is no {what}."""
 
 
 class ServiceNotFound(NotFound):
@@ -241,6 +257,35 @@ class AdminSecretWrong(Refused):
     """{call} is not permitted: the admin secret is not this server's."""
 
 
+class CredentialsRefused(Refused):
+    """Who sends this is not known: {reason}. Sign requests with an access key and its secret, or
+    show a client certificate."""
+
+
+class AccessDenied(Refused):
+    """User:{user} has no permission to access {resource} from {address}: {reason}."""
+
+
+class LimitReached(Refused):
+    """{subject} may {what}, no more; try again in {wait_ms} ms."""
+
+
+class AccessChanged(Refused):
+    """Somebody else changed users or policies at the same time; try again."""
+
+
+class UserExists(Refused):
+    """User {user} exists. Change it with: popmq user update {user}."""
+
+
+class AclEntryExists(Refused):
+    """User {user} has an entry for {resource}. Change it with: popmq acl update."""
+
+
+class LastSuperUser(Refused):
+    """Nobody could change users and policies any more: this is the last enabled Super user."""
+
+
 class NoPermission(Refused):
     """Topic {topic} is not {action}."""
 
@@ -294,6 +339,10 @@ class NoBroker(Unavailable):
 
 class BrokerDown(Unavailable):
     """Broker {broker} does not answer: {reason}."""
+
+
+class AccessNotKnown(Unavailable):
+    """No broker has told yet who may do what; try again."""
 
 
 class NameserverDown(Unavailable):

@@ -27,6 +27,7 @@ from popmq_proxy.front.http2.server import Http2Server
 from popmq_proxy.front.request_handler import RequestHandler
 from popmq_proxy.front.rpcs import Rpc, rpcs
 from popmq_proxy.metrics import ProxyMetrics
+from popmq_proxy.rpc.access import start_checks
 from popmq_proxy.rpc.admin.health import HealthHandler
 from popmq_proxy.rpc.methods import Methods, methods
 from popmq_proxy.rpc.shared.context import Upstream
@@ -87,7 +88,9 @@ async def handlers(
     upstream = Upstream(config=config, routes=routes, brokers=links, clock=clock, log=log)
     metrics = ProxyMetrics(upstream.sessions)
     _show(metrics, routes, links)
+    init_user = start_checks.check(config, log, over_link=brokers is None)
     found = methods(upstream, metrics)
+    metrics.show(m.ACCESS_VERSION, lambda: {(): found.access.version.version})
     beside = [
         asyncio.create_task(found.heartbeats.run(), name="heartbeats"),
         asyncio.create_task(found.checks.run(), name="transaction checks"),
@@ -97,6 +100,8 @@ async def handlers(
         asyncio.create_task(upstream.watches.run(), name="watches"),
         asyncio.create_task(routes.follow(), name="routes"),
     ]
+    if config.authentication:
+        beside.append(asyncio.create_task(found.access.run(init_user), name="access"))
     for task in beside:
         task.add_done_callback(partial(_unhealthy_on_error, found.health, log))
     try:
@@ -111,6 +116,7 @@ async def handlers(
         await upstream.watches.close()
         await links.close()
         await routes.close()
+        found.audit.close()
 
 
 def _show(metrics: ProxyMetrics, routes: RouteCache, links: Brokers) -> None:

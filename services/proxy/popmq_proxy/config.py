@@ -60,6 +60,21 @@ class ProxyConfig:
     admin_secret_file: Path | None = None
     """File with the secret that changes of topics, groups and offsets, redrives and settlements
     must show (popmq --secret-file); none: anyone who reaches the port may change them."""
+    authentication: bool = False
+    """Requests must be signed, or come with a client certificate, of a user whom popmq user create
+    has made (docs/security.md)."""
+    authorization: bool = False
+    """Users may do what their policies allow (popmq acl); needs authentication."""
+    init_user_file: Path | None = None
+    """JSON file {"username": …, "password": …}: the Super user who is made when the cluster has no
+    users."""
+    signature_window_ms: int = 0
+    """How far the date of a signature may be from now, in some time zone; 0: any is taken."""
+    audit_log: str = ""
+    """File for the audit trail, a JSON line for each refusal and each operator's change; -: stdout;
+    empty: none is written."""
+    audit_log_bytes_max: int = 64 * MiB
+    """Of one such file; ten older ones are kept."""
     link_secret: str = ""
     """Shared secret, POPMQ_BROKER_LINK_SECRET; this proxy and each broker prove to each other that
     they know it. Empty: none."""
@@ -86,7 +101,8 @@ class ProxyConfig:
     log_level: str = "info"
     """debug, info, warning or error."""
     create_topics: bool = True
-    """Make a topic that takes every message type when it is first used."""
+    """Make a topic that takes every message type when it is first used; with authorization nothing
+    is made on first use."""
     create_topic_queues: int = 8
     """Queues per broker of a topic made on first use."""
     body_bytes_max: int = 4 * MiB

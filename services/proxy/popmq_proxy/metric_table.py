@@ -36,5 +36,11 @@ ROUTES = gauge("popmq_routes", "Topics whose routes are remembered")
 NAMESERVERS_LOST = gauge(
     "popmq_nameservers_lost", "1: no nameserver answers, and the last routes are used"
 )
+REFUSALS = counter(
+    "popmq_access_refused", "Requests refused because of who sent them, or what they asked for"
+)
+ACCESS_VERSION = gauge(
+    "popmq_access_version", "Version of the table of users and policies in force; 0: there is none"
+)
 
 ALL = defined(vars())

@@ -50,6 +50,7 @@ class ProxyMetrics(Collector):
         self.registry = CollectorRegistry()
         self.rpcs: dict[str, RpcStats] = {}
         self._gauges: dict[Definition, Callable[[], Mapping[Any, float]]] = {}
+        self.refusals = 0
         self.show(m.CLIENTS, lambda: {(): len(sessions)})
         self.registry.register(self)
 
@@ -59,6 +60,9 @@ class ProxyMetrics(Collector):
     def show(self, definition: Definition, read: Callable[[], Mapping[Any, float]]) -> None:
         """A gauge of another part of the proxy, read at each scrape."""
         self._gauges[definition] = read
+
+    def count_refusal(self) -> None:
+        self.refusals += 1
 
     def totals(self) -> tuple[int, int]:
         """(RPCs that were answered, and how many of them by the server's fault)."""
@@ -79,5 +83,6 @@ class ProxyMetrics(Collector):
             }
         )
         yield m.RPCS_NOW.many({(name,): stats.in_progress for name, stats in rpcs})
+        yield m.REFUSALS.many({(): self.refusals})
         for definition, read in self._gauges.items():
             yield definition.many(read())

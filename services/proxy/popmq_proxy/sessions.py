@@ -66,6 +66,17 @@ class Sessions:
                 if attempt_id and attempt_id in attempt_ids:
                     poll.cancel()
 
+    def end_all_polls(self, client_id: str) -> None:
+        """All open polls of the client end with nothing."""
+        session = self._sessions.get(client_id)
+        if session is not None:
+            for poll in session.polls:
+                poll.cancel()
+
+    def of_users(self, users: Container[str]) -> list[str]:
+        """Client ids that are theirs (CallContext.client_id)."""
+        return [one for one in self._sessions if (user := one.partition("/")[0]) in users and user]
+
     def alive(self, since_ms: int) -> list[str]:
         """Clients whose leases are renewed and who sent a heartbeat at `since_ms` or later."""
         found = []

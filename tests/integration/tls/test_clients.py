@@ -23,7 +23,6 @@ from popmq_broker.config import BrokerConfig
 from popmq_common.process.clock import SystemClock
 from popmq_common.process.config import ConfigError
 from popmq_common.tls.contexts import ClientAuth, TlsVersion
-from popmq_common.tls.identity import CERTIFICATE_USER
 from popmq_proxy.app import Proxy
 from popmq_proxy.config import Front, ProxyConfig
 from popmq_proxy.front import grpcio
@@ -117,7 +116,7 @@ def users(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
 
     def recorded_context(of: Any) -> Any:
         made = context(of)
-        found.append(made.metadata.get(CERTIFICATE_USER))
+        found.append(made.certificate_user or None)
         return made
 
     monkeypatch.setattr(RequestHandler, "__call__", recorded)
@@ -130,7 +129,7 @@ async def check(connecting: grpc.aio.Channel) -> None:
     async with connecting:
         health = health_pb2_grpc.HealthStub(connecting)
         for _ in range(2):
-            brought = ((CERTIFICATE_USER, "root"),)
+            brought = (("x-popmq-certificate-user", "root"), ("certificate_user", "root"))
             await health.Check(health_pb2.HealthCheckRequest(), timeout=5, metadata=brought)
 
 

@@ -174,6 +174,61 @@ class AdminStub(object):
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.RebuildQueueRequest.SerializeToString,
                 response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.RebuildQueueResponse.FromString,
                 _registered_method=True)
+        self.CreateUser = channel.unary_unary(
+                '/popmq.admin.v1.Admin/CreateUser',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.CreateUserRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.UserResponse.FromString,
+                _registered_method=True)
+        self.UpdateUser = channel.unary_unary(
+                '/popmq.admin.v1.Admin/UpdateUser',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.UpdateUserRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.UserResponse.FromString,
+                _registered_method=True)
+        self.RotateUser = channel.unary_unary(
+                '/popmq.admin.v1.Admin/RotateUser',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.RotateUserRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.UserResponse.FromString,
+                _registered_method=True)
+        self.DeleteUser = channel.unary_unary(
+                '/popmq.admin.v1.Admin/DeleteUser',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.DeleteUserRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.DeleteUserResponse.FromString,
+                _registered_method=True)
+        self.ListUsers = channel.unary_unary(
+                '/popmq.admin.v1.Admin/ListUsers',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListUsersRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ListUsersResponse.FromString,
+                _registered_method=True)
+        self.PutAcl = channel.unary_unary(
+                '/popmq.admin.v1.Admin/PutAcl',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.PutAclRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.PutAclResponse.FromString,
+                _registered_method=True)
+        self.DeleteAcl = channel.unary_unary(
+                '/popmq.admin.v1.Admin/DeleteAcl',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.DeleteAclRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.DeleteAclResponse.FromString,
+                _registered_method=True)
+        self.ListAcls = channel.unary_unary(
+                '/popmq.admin.v1.Admin/ListAcls',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListAclsRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ListAclsResponse.FromString,
+                _registered_method=True)
+        self.TestAccess = channel.unary_unary(
+                '/popmq.admin.v1.Admin/TestAccess',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.TestAccessRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.TestAccessResponse.FromString,
+                _registered_method=True)
+        self.SetLimits = channel.unary_unary(
+                '/popmq.admin.v1.Admin/SetLimits',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.SetLimitsRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.SetLimitsResponse.FromString,
+                _registered_method=True)
+        self.ListLimits = channel.unary_unary(
+                '/popmq.admin.v1.Admin/ListLimits',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListLimitsRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ListLimitsResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer(object):
@@ -348,6 +403,73 @@ class AdminServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateUser(self, request, context):
+        """Accounts and what they may do (docs/security.md).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateUser(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RotateUser(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteUser(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListUsers(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PutAcl(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteAcl(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListAcls(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TestAccess(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetLimits(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListLimits(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -490,6 +612,61 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.RebuildQueue,
                     request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.RebuildQueueRequest.FromString,
                     response_serializer=popmq__admin_dot_v1_dot_admin__pb2.RebuildQueueResponse.SerializeToString,
+            ),
+            'CreateUser': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateUser,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.CreateUserRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.UserResponse.SerializeToString,
+            ),
+            'UpdateUser': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateUser,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.UpdateUserRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.UserResponse.SerializeToString,
+            ),
+            'RotateUser': grpc.unary_unary_rpc_method_handler(
+                    servicer.RotateUser,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.RotateUserRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.UserResponse.SerializeToString,
+            ),
+            'DeleteUser': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteUser,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.DeleteUserRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.DeleteUserResponse.SerializeToString,
+            ),
+            'ListUsers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListUsers,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ListUsersRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListUsersResponse.SerializeToString,
+            ),
+            'PutAcl': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutAcl,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.PutAclRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.PutAclResponse.SerializeToString,
+            ),
+            'DeleteAcl': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteAcl,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.DeleteAclRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.DeleteAclResponse.SerializeToString,
+            ),
+            'ListAcls': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAcls,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ListAclsRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListAclsResponse.SerializeToString,
+            ),
+            'TestAccess': grpc.unary_unary_rpc_method_handler(
+                    servicer.TestAccess,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.TestAccessRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.TestAccessResponse.SerializeToString,
+            ),
+            'SetLimits': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetLimits,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.SetLimitsRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.SetLimitsResponse.SerializeToString,
+            ),
+            'ListLimits': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLimits,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ListLimitsRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListLimitsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1248,6 +1425,303 @@ class Admin(object):
             '/popmq.admin.v1.Admin/RebuildQueue',
             popmq__admin_dot_v1_dot_admin__pb2.RebuildQueueRequest.SerializeToString,
             popmq__admin_dot_v1_dot_admin__pb2.RebuildQueueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateUser(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/CreateUser',
+            popmq__admin_dot_v1_dot_admin__pb2.CreateUserRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.UserResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateUser(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/UpdateUser',
+            popmq__admin_dot_v1_dot_admin__pb2.UpdateUserRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.UserResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RotateUser(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/RotateUser',
+            popmq__admin_dot_v1_dot_admin__pb2.RotateUserRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.UserResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteUser(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/DeleteUser',
+            popmq__admin_dot_v1_dot_admin__pb2.DeleteUserRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.DeleteUserResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListUsers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/ListUsers',
+            popmq__admin_dot_v1_dot_admin__pb2.ListUsersRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.ListUsersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PutAcl(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/PutAcl',
+            popmq__admin_dot_v1_dot_admin__pb2.PutAclRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.PutAclResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteAcl(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/DeleteAcl',
+            popmq__admin_dot_v1_dot_admin__pb2.DeleteAclRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.DeleteAclResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAcls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/ListAcls',
+            popmq__admin_dot_v1_dot_admin__pb2.ListAclsRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.ListAclsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TestAccess(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/TestAccess',
+            popmq__admin_dot_v1_dot_admin__pb2.TestAccessRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.TestAccessResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetLimits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/SetLimits',
+            popmq__admin_dot_v1_dot_admin__pb2.SetLimitsRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.SetLimitsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLimits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/ListLimits',
+            popmq__admin_dot_v1_dot_admin__pb2.ListLimitsRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.ListLimitsResponse.FromString,
             options,
             channel_credentials,
             insecure,

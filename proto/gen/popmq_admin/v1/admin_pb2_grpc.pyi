@@ -62,6 +62,18 @@ class AdminStub:
     ExportStatus: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ExportStatusRequest, _admin_pb2.ExportResponse]
     RebuildQueue: _grpc.UnaryUnaryMultiCallable[_admin_pb2.RebuildQueueRequest, _admin_pb2.RebuildQueueResponse]
     """Repair a queue while its broker works; begun by one call, looked at by more."""
+    CreateUser: _grpc.UnaryUnaryMultiCallable[_admin_pb2.CreateUserRequest, _admin_pb2.UserResponse]
+    """Accounts and what they may do (docs/security.md)."""
+    UpdateUser: _grpc.UnaryUnaryMultiCallable[_admin_pb2.UpdateUserRequest, _admin_pb2.UserResponse]
+    RotateUser: _grpc.UnaryUnaryMultiCallable[_admin_pb2.RotateUserRequest, _admin_pb2.UserResponse]
+    DeleteUser: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DeleteUserRequest, _admin_pb2.DeleteUserResponse]
+    ListUsers: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListUsersRequest, _admin_pb2.ListUsersResponse]
+    PutAcl: _grpc.UnaryUnaryMultiCallable[_admin_pb2.PutAclRequest, _admin_pb2.PutAclResponse]
+    DeleteAcl: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DeleteAclRequest, _admin_pb2.DeleteAclResponse]
+    ListAcls: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListAclsRequest, _admin_pb2.ListAclsResponse]
+    TestAccess: _grpc.UnaryUnaryMultiCallable[_admin_pb2.TestAccessRequest, _admin_pb2.TestAccessResponse]
+    SetLimits: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetLimitsRequest, _admin_pb2.SetLimitsResponse]
+    ListLimits: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListLimitsRequest, _admin_pb2.ListLimitsResponse]
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -95,6 +107,18 @@ class AdminAsyncStub(AdminStub):
     ExportStatus: _aio.UnaryUnaryMultiCallable[_admin_pb2.ExportStatusRequest, _admin_pb2.ExportResponse]  # type: ignore[assignment]
     RebuildQueue: _aio.UnaryUnaryMultiCallable[_admin_pb2.RebuildQueueRequest, _admin_pb2.RebuildQueueResponse]  # type: ignore[assignment]
     """Repair a queue while its broker works; begun by one call, looked at by more."""
+    CreateUser: _aio.UnaryUnaryMultiCallable[_admin_pb2.CreateUserRequest, _admin_pb2.UserResponse]  # type: ignore[assignment]
+    """Accounts and what they may do (docs/security.md)."""
+    UpdateUser: _aio.UnaryUnaryMultiCallable[_admin_pb2.UpdateUserRequest, _admin_pb2.UserResponse]  # type: ignore[assignment]
+    RotateUser: _aio.UnaryUnaryMultiCallable[_admin_pb2.RotateUserRequest, _admin_pb2.UserResponse]  # type: ignore[assignment]
+    DeleteUser: _aio.UnaryUnaryMultiCallable[_admin_pb2.DeleteUserRequest, _admin_pb2.DeleteUserResponse]  # type: ignore[assignment]
+    ListUsers: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListUsersRequest, _admin_pb2.ListUsersResponse]  # type: ignore[assignment]
+    PutAcl: _aio.UnaryUnaryMultiCallable[_admin_pb2.PutAclRequest, _admin_pb2.PutAclResponse]  # type: ignore[assignment]
+    DeleteAcl: _aio.UnaryUnaryMultiCallable[_admin_pb2.DeleteAclRequest, _admin_pb2.DeleteAclResponse]  # type: ignore[assignment]
+    ListAcls: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListAclsRequest, _admin_pb2.ListAclsResponse]  # type: ignore[assignment]
+    TestAccess: _aio.UnaryUnaryMultiCallable[_admin_pb2.TestAccessRequest, _admin_pb2.TestAccessResponse]  # type: ignore[assignment]
+    SetLimits: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetLimitsRequest, _admin_pb2.SetLimitsResponse]  # type: ignore[assignment]
+    ListLimits: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListLimitsRequest, _admin_pb2.ListLimitsResponse]  # type: ignore[assignment]
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -293,5 +317,83 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.RebuildQueueResponse, _abc.Awaitable[_admin_pb2.RebuildQueueResponse]]:
         """Repair a queue while its broker works; begun by one call, looked at by more."""
+
+    @_abc_1.abstractmethod
+    def CreateUser(
+        self,
+        request: _admin_pb2.CreateUserRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.UserResponse, _abc.Awaitable[_admin_pb2.UserResponse]]:
+        """Accounts and what they may do (docs/security.md)."""
+
+    @_abc_1.abstractmethod
+    def UpdateUser(
+        self,
+        request: _admin_pb2.UpdateUserRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.UserResponse, _abc.Awaitable[_admin_pb2.UserResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def RotateUser(
+        self,
+        request: _admin_pb2.RotateUserRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.UserResponse, _abc.Awaitable[_admin_pb2.UserResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def DeleteUser(
+        self,
+        request: _admin_pb2.DeleteUserRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.DeleteUserResponse, _abc.Awaitable[_admin_pb2.DeleteUserResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ListUsers(
+        self,
+        request: _admin_pb2.ListUsersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListUsersResponse, _abc.Awaitable[_admin_pb2.ListUsersResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def PutAcl(
+        self,
+        request: _admin_pb2.PutAclRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.PutAclResponse, _abc.Awaitable[_admin_pb2.PutAclResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def DeleteAcl(
+        self,
+        request: _admin_pb2.DeleteAclRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.DeleteAclResponse, _abc.Awaitable[_admin_pb2.DeleteAclResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ListAcls(
+        self,
+        request: _admin_pb2.ListAclsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListAclsResponse, _abc.Awaitable[_admin_pb2.ListAclsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def TestAccess(
+        self,
+        request: _admin_pb2.TestAccessRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.TestAccessResponse, _abc.Awaitable[_admin_pb2.TestAccessResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def SetLimits(
+        self,
+        request: _admin_pb2.SetLimitsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.SetLimitsResponse, _abc.Awaitable[_admin_pb2.SetLimitsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ListLimits(
+        self,
+        request: _admin_pb2.ListLimitsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListLimitsResponse, _abc.Awaitable[_admin_pb2.ListLimitsResponse]]: ...
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

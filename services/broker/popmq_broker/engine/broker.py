@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from popmq_broker.engine.catalog.access import AccessRecords
 from popmq_broker.engine.catalog.catalog import Catalog
 from popmq_broker.engine.catalog.consumers import Consumers
 from popmq_broker.engine.catalog.peers import Peers
@@ -77,6 +78,8 @@ _REPLY_FIELD = {
     "inspect": "inspect",
     "figures": "figures",
     "peers": "peers",
+    "get_access": "access",
+    "put_access": "access",
     "send_back": "send_back",
     "lock_queues": "lock_queues",
     "export_snapshot": "export",
@@ -174,6 +177,7 @@ class Broker:
         runtime, catalog = state.runtime, state.catalog_state
         leases, consumers = state.lease_state, state.consumer_state
         dead_letters = DeadLetters(runtime, catalog, self.topics)
+        accounts = AccessRecords(runtime, catalog, self.catalog)
         find, figures = (
             Find(runtime, catalog),
             Figures(runtime, catalog, leases, consumers, state.halves, self.timers, self.peers),
@@ -191,6 +195,8 @@ class Broker:
             "inspect": Inspection(runtime, catalog, leases, consumers, self.peers).inspect,
             "figures": figures.figures,
             "proxy_here": figures.proxy_here,
+            "get_access": accounts.get,
+            "put_access": accounts.put,
             "peers": self.peers.tell,
             "accept_peer": self.peers.accept,
             "export_snapshot": self.exports.begin,

@@ -5,7 +5,7 @@ import socket
 import sys
 from dataclasses import replace
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Final
 
 import click
 import grpc
@@ -18,16 +18,27 @@ from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_cli.catalog.topics import TYPES
 from popmq_cli.doctor.doctor_checks import Diagnosis, Facts, Listener, findings
-from popmq_cli.doctor.doctor_probe import probe, unreachable
-from popmq_cli.doctor.doctor_surprises import surprises
+from popmq_cli.doctor.doctor_probe import is_local, probe, unreachable
+from popmq_cli.doctor.doctor_surprises import exposed, surprises
 from popmq_cli.shell.commands import Command
 from popmq_cli.shell.completion import group_names, topic_names
-from popmq_cli.shell.connection import TIMEOUT_S, channel, check_text, client_options, endpoints
+from popmq_cli.shell.connection import (
+    TIMEOUT_S,
+    AdminClient,
+    PartUnavailable,
+    channel,
+    check_text,
+    client_options,
+    endpoints,
+)
 from popmq_cli.shell.output import EXIT_FAILED, colored, document, note
 from popmq_cli.shell.parameters import now_ms
 from popmq_common.words import counted
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
+
+NOBODY: Final = "/"
+"""No user's name contains it."""
 
 
 @click.command(cls=Command)
@@ -81,7 +92,7 @@ def doctor(topic: str, message_type: str | None, group: str, endpoint: str, as_j
             _show(facts, wrong)
         found += wrong
         if facts.inspected is not None:
-            noted |= dict.fromkeys(surprises(facts.inspected.brokers))
+            noted |= dict.fromkeys([*exposed(facts), *surprises(facts.inspected.brokers)])
     if as_json:
         told = [one._asdict() for one in found]
         document({"endpoint": endpoint, "findings": told, "notes": list(noted)})
@@ -117,6 +128,8 @@ async def _ask(facts: Facts, channel: grpc.aio.Channel) -> Facts:
             is_nameserver=await _is_nameserver(channel),
         )
     facts = replace(facts, inspected=inspected, asked_ms=asked_ms, answered_ms=now_ms())
+    if not await is_local(facts.host):
+        facts = replace(facts, is_local=False, authentication=await _authentication(facts))
     if inspected.nameserver_failure or not inspected.brokers:
         return replace(facts, topic="", group="")
     if facts.topic:
@@ -133,6 +146,18 @@ async def _ask(facts: Facts, channel: grpc.aio.Channel) -> Facts:
         exists = await _or_none(stub.DescribeGroup, request) is not None
         facts = replace(facts, group_exists=exists)
     return facts
+
+
+async def _authentication(facts: Facts) -> bool | None:
+    """Whether the server wants to know who asks; None: it does not tell us."""
+    scheme = "https" if facts.tls else "http"
+    try:
+        async with AdminClient(f"{scheme}://{facts.endpoint}") as stub:
+            request = admin.ListUsersRequest(filter=NOBODY)
+            response = await stub.ListUsers(request, timeout=TIMEOUT_S)
+    except (grpc.aio.AioRpcError, PartUnavailable):
+        return None
+    return response.authentication
 
 
 async def _is_nameserver(channel: grpc.aio.Channel) -> bool:

@@ -70,9 +70,15 @@ class Facts:
     unreachable: Mapping[str, str] = field(default_factory=dict)
     """Addresses of the topic's routes that do not answer, and why."""
 
+    is_local: bool = True
+    """Only this machine reaches the endpoint."""
+    authentication: bool | None = None
+    """Whether requests must be signed; None: it does not tell."""
+
     @property
     def endpoint(self) -> str:
-        return f"{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
 
 
 def findings(facts: Facts) -> list[Diagnosis]:
@@ -155,9 +161,16 @@ def _not_popmq(facts: Facts) -> Diagnosis:
         return Diagnosis(
             "not-popmq", what, why, "name a proxy with --endpoint, by default port 8081"
         )
+    if facts.inspect_code in ("UNAUTHENTICATED", "PERMISSION_DENIED"):
+        what = f"{facts.endpoint} denies you access"
+        todo = "say who you are: --user and --secret-key-file, or --context; or have it permitted"
+        return Diagnosis("access-denied", what, facts.inspect_text, todo)
     what = f"{facts.endpoint} listens and does not serve"
     why = f"{facts.inspect_code}: {facts.inspect_text}"
-    return Diagnosis("not-serving", what, why, "look at the proxy's log")
+    todo = "look at the proxy's log"
+    if facts.tls and "Socket closed" in facts.inspect_text:
+        todo += "; it may ask for your certificate: --tls-cert and --tls-key"
+    return Diagnosis("not-serving", what, why, todo)
 
 
 def _cluster(state: admin.InspectResponse) -> Iterator[Diagnosis]:

@@ -5,8 +5,10 @@ import json
 import socket
 import ssl
 import struct
+import tempfile
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
+from ipaddress import ip_address
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -64,12 +66,33 @@ async def _with_tls(host: str, port: int, tls: Tls) -> tuple[Listener, str]:
         return Listener.UNTRUSTED, f"the file of --tls-ca has no certificates: {wrong}"
     context.set_alpn_protocols(["h2"])
     try:
+        _show_certificate(context, tls)
+    except ssl.SSLError as wrong:
+        text = f"--tls-cert and --tls-key are no certificate and its key: {wrong}"
+        return Listener.UNTRUSTED, text
+    try:
         async with _connected(host, port, context):
             return Listener.GRPC, ""
     except ssl.SSLCertVerificationError as untrusted:
         return Listener.UNTRUSTED, untrusted.verify_message
     except (OSError, TimeoutError) as failed:  # SSLError is an OSError
         return Listener.PLAINTEXT_ONLY, f"the handshake failed: {failed}"
+
+
+def _show_certificate(context: ssl.SSLContext, tls: Tls) -> None:
+    """Python reads a certificate and its key from a file alone."""
+    if tls.certificate is None or tls.key is None:
+        return
+    with tempfile.NamedTemporaryFile() as file:  # readable for this user alone
+        file.write(tls.certificate + b"\n" + tls.key)
+        file.flush()
+        context.load_cert_chain(file.name)
+
+
+async def is_local(host: str) -> bool:
+    """The host is this machine, at addresses that no other reaches. Raises `OSError`."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, None)
+    return all(ip_address(str(at[0]).partition("%")[0]).is_loopback for *_, at in found)
 
 
 async def _speaks_tls(host: str, port: int) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.doctor.doctor_checks import Facts
 from popmq_cli.shell.times import moment
 from popmq_common.words import counted, numbered
 
@@ -11,6 +12,16 @@ from popmq_common.words import counted, numbered
 def surprises(brokers: Sequence[admin.BrokerState]) -> list[str]:
     """Sentences without a full stop."""
     return [*_skipped(brokers), *_draining(brokers)]
+
+
+def exposed(facts: Facts) -> list[str]:
+    """The same, of an endpoint that others reach."""
+    if facts.is_local or facts.authentication is not False:
+        return []
+    return [
+        f"anyone who reaches {facts.endpoint} may read, write and delete: authentication is off "
+        "there; docs/security.md"
+    ]
 
 
 def _skipped(brokers: Sequence[admin.BrokerState]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """popmq run: the handlers of an app, until SIGTERM or Ctrl-C."""
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -10,6 +11,23 @@ from popmq.app.launch import LOG_LEVELS, WORKERS_MAX
 from popmq.app.run_options import Misuse, RunOptions
 from popmq_cli.shell.commands import Command, ServerOption
 from popmq_cli.shell.parameters import Number
+from popmq_cli.shell.server_options import context_names
+
+
+def _connect_options(command: Callable[..., None]) -> Callable[..., None]:
+    for words, help_text, metavar, variable in reversed(launch.CONNECT_OPTIONS):
+        option = click.option(
+            *words.split("/"),
+            cls=ServerOption,
+            envvar=variable or None,
+            show_envvar=bool(variable),
+            metavar=metavar,
+            default="",
+            shell_complete=context_names if words == "--context" else None,
+            help=help_text,
+        )
+        command = option(command)
+    return command
 
 
 @click.command(cls=Command)
@@ -40,15 +58,7 @@ from popmq_cli.shell.parameters import Number
     help=launch.ENDPOINT_HELP,
 )
 @click.option("--tls", cls=ServerOption, is_flag=True, help="Connect with TLS.")
-@click.option(
-    "--tls-ca",
-    cls=ServerOption,
-    envvar=launch.TLS_CA_VARIABLE,
-    show_envvar=True,
-    metavar="FILE",
-    default="",
-    help=launch.TLS_CA_HELP,
-)
+@_connect_options
 def run(**options: Any) -> None:
     """Run the handlers of an app, until SIGTERM or Ctrl-C.
 

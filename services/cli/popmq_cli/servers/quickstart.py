@@ -50,7 +50,7 @@ async def _quickstart(folder: Path, *, quiet: bool) -> dict[str, Any]:
         start_s = time.perf_counter() - began
         tell(f"Started   nameserver, broker, proxy at {endpoint} in {start_s:.2f} s")
         await ensure_group(endpoint, GROUP, StartAt("FIRST"), quiet=True)
-        async with Client(endpoint) as client:
+        async with Client(endpoint, credentials=False) as client:
             receipt = await client.send(TOPIC, b"hello, world")
             tell(f"Sent      {receipt.message_id} to topic {TOPIC}; it is on disk")
             (message,) = await client.receive(TOPIC, GROUP, wait_s=5.0)

@@ -1,4 +1,4 @@
-"""Completion in a shell: what to source for it, and the names of topics and groups."""
+"""Completion in a shell: what to source for it, and the names of topics, groups and users."""
 
 from typing import Any, Final
 
@@ -10,7 +10,8 @@ from popmq.connection.endpoints import channel
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_cli.shell.commands import Command
-from popmq_cli.shell.connection import ENDPOINT_DEFAULT, endpoints
+from popmq_cli.shell.connection import endpoints
+from popmq_cli.shell.server_options import ENDPOINT_DEFAULT, server_of
 
 ASK_S: Final = 1.0
 """Somebody waits with a finger on the key."""
@@ -27,8 +28,8 @@ def completion(ctx: click.Context, shell: str) -> None:
     zsh, in ~/.zshrc:     eval "$(popmq completion zsh)"
     fish:   popmq completion fish > ~/.config/fish/completions/popmq.fish
 
-    It completes commands, options, and the names of topics and groups, which it asks the server of
-    --endpoint or POPMQ_ENDPOINT for.
+    It completes commands, options, the names of contexts, and the names of topics, groups and
+    users, which it asks the server for.
     """
     script = get_completion_class(shell)
     assert script is not None
@@ -41,8 +42,9 @@ def topic_names(ctx: click.Context, param: click.Parameter, begun: str) -> list[
     try:
         with _channel(ctx) as asked:
             stub = admin_grpc.AdminStub(asked)
-            topics = stub.ListTopics(admin.ListTopicsRequest(), timeout=ASK_S).topics
-    except (grpc.RpcError, click.BadParameter):
+            asked = admin.ListTopicsRequest()
+            topics = stub.ListTopics(asked, timeout=ASK_S, metadata=_headers(ctx)).topics
+    except (grpc.RpcError, click.UsageError):
         return []
     return [
         CompletionItem(one.name, help=one.message_type)
@@ -56,13 +58,30 @@ def group_names(ctx: click.Context, param: click.Parameter, begun: str) -> list[
     try:
         with _channel(ctx) as asked:
             stub = admin_grpc.AdminStub(asked)
-            groups = stub.ListGroups(admin.ListGroupsRequest(), timeout=ASK_S).groups
-    except (grpc.RpcError, click.BadParameter):
+            asked = admin.ListGroupsRequest()
+            groups = stub.ListGroups(asked, timeout=ASK_S, metadata=_headers(ctx)).groups
+    except (grpc.RpcError, click.UsageError):
         return []
     return [CompletionItem(one.name) for one in groups if one.name.startswith(begun)]
 
 
+def _headers(ctx: click.Context) -> Any:
+    return server_of(ctx).headers()
+
+
+def user_names(ctx: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Users whose names begin like that; none when no server answers, or it does not tell."""
+    try:
+        with _channel(ctx) as asked:
+            stub = admin_grpc.AdminStub(asked)
+            request = admin.ListUsersRequest()
+            users = stub.ListUsers(request, timeout=ASK_S, metadata=_headers(ctx)).users
+    except (grpc.RpcError, click.BadParameter):
+        return []
+    return [CompletionItem(one.username) for one in users if one.username.startswith(begun)]
+
+
 def _channel(ctx: click.Context) -> Any:
-    """As the words before say, or the environment. Raises `click.BadParameter`."""
+    """As the words before say, the environment, or a context. Raises `click.UsageError`."""
     addresses, tls = endpoints(ctx.params.get("endpoint") or ENDPOINT_DEFAULT, ctx)
     return channel(grpc, addresses[0], tls)

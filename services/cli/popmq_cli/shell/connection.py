@@ -9,19 +9,19 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any, Final
 
 import click
 import grpc
 
 from popmq import Client, Tls
-from popmq.app.launch import ENDPOINT_HELP, ENDPOINT_VARIABLE, TLS_CA_HELP, TLS_CA_VARIABLE
-from popmq.connection.endpoints import OPTIONS, Endpoints
-from popmq.errors import PopMQClientError, ServerUnreachable
+from popmq.connection.connection import DENIED
+from popmq.connection.endpoints import OPTIONS, Endpoints, wants_certificate
+from popmq.errors import AccessDenied, PopMQClientError, ServerUnreachable
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
-from popmq_cli.shell.commands import ServerOption, json_option
+from popmq_cli.shell.commands import json_option
 from popmq_cli.shell.output import EXIT_UNREACHABLE, error_line, fail, is_json
+from popmq_cli.shell.server_options import SERVER_OPTIONS, server_of
 
 START_HINT: Final = "start one with: popmq standalone"
 TIMEOUT_S: Final = 10.0
@@ -29,10 +29,6 @@ CONNECT_S: Final = 3.0
 """How long one of several servers may take to answer, before the next one is tried."""
 EXIT_TERMINATED: Final = 143
 EXIT_INTERRUPTED: Final = 130
-ENDPOINT_DEFAULT: Final = "127.0.0.1:8081"
-SECRET_FILE_VARIABLE: Final = "POPMQ_ADMIN_SECRET_FILE"
-_SECRET: Final = "popmq_cli.admin_secret"
-_TLS: Final = "popmq_cli.tls"
 
 
 class PartUnavailable(Exception):
@@ -41,15 +37,14 @@ class PartUnavailable(Exception):
 
 def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """For a command that talks to a server; it gets `endpoint` and `as_json`."""
-    for option in reversed(_OPTIONS):
+    for option in reversed([json_option, *SERVER_OPTIONS]):
         command = option(command)
     return command
 
 
 def endpoints(endpoint: str, context: click.Context | None = None) -> Endpoints:
-    """As --tls and --tls-ca of the command say. Raises `click.BadParameter`."""
-    context = context or click.get_current_context(silent=True)
-    tls = None if context is None else context.meta.get(_TLS)
+    """With TLS as the command was told. Raises `click.UsageError`."""
+    tls = server_of(context).tls
     try:
         return Endpoints.of(endpoint, tls)
     except ValueError as wrong:
@@ -58,82 +53,17 @@ def endpoints(endpoint: str, context: click.Context | None = None) -> Endpoints:
 
 def client(endpoint: str) -> Client:
     """For messages."""
-    return Client(endpoint, tls=endpoints(endpoint).tls)
+    tls = endpoints(endpoint).tls
+    return Client(endpoint, tls=tls, credentials=server_of().credentials or False)
 
 
-def channel(address: str, tls: Tls | None, interceptors: Any = None) -> grpc.aio.Channel:
+def channel(address: str, tls: Tls | None) -> grpc.aio.Channel:
+    """Each call shows who asks."""
+    shown: Any = [_ShowHeaders()]
     if tls is None:
-        return grpc.aio.insecure_channel(address, OPTIONS, interceptors=interceptors)
+        return grpc.aio.insecure_channel(address, OPTIONS, interceptors=shown)
     credentials = grpc.ssl_channel_credentials(tls.ca, tls.key, tls.certificate)
-    return grpc.aio.secure_channel(address, credentials, OPTIONS, interceptors=interceptors)
-
-
-def _read_secret(context: click.Context, option: click.Parameter, path: Path | None) -> None:
-    """Kept for the AdminClient of this command."""
-    if path is None:
-        return
-    try:
-        context.meta[_SECRET] = path.read_text().strip()
-    except (OSError, UnicodeDecodeError) as wrong:
-        raise click.BadParameter(f"{path} cannot be read: {wrong}") from wrong
-
-
-def _with_tls(context: click.Context, option: click.Parameter, given: bool) -> None:
-    if given:
-        context.meta.setdefault(_TLS, Tls())
-
-
-def _read_ca(context: click.Context, option: click.Parameter, path: Path | None) -> None:
-    if path is None:
-        return
-    try:
-        context.meta[_TLS] = Tls.from_files(ca=path)
-    except OSError as wrong:
-        raise click.BadParameter(f"{path} cannot be read: {wrong}") from wrong
-
-
-_FILE: Final = click.Path(path_type=Path, dir_okay=False)
-_OPTIONS: Final = [
-    json_option,
-    click.option(
-        "--endpoint",
-        cls=ServerOption,
-        envvar=ENDPOINT_VARIABLE,
-        show_envvar=True,
-        default=ENDPOINT_DEFAULT,
-        show_default=True,
-        metavar="HOST:PORT",
-        help=ENDPOINT_HELP,
-    ),
-    click.option(
-        "--tls",
-        cls=ServerOption,
-        is_flag=True,
-        expose_value=False,
-        callback=_with_tls,
-        help="Connect with TLS.",
-    ),
-    click.option(
-        "--tls-ca",
-        cls=ServerOption,
-        envvar=TLS_CA_VARIABLE,
-        show_envvar=True,
-        type=_FILE,
-        expose_value=False,
-        callback=_read_ca,
-        help=TLS_CA_HELP,
-    ),
-    click.option(
-        "--secret-file",
-        cls=ServerOption,
-        envvar=SECRET_FILE_VARIABLE,
-        show_envvar=True,
-        type=_FILE,
-        expose_value=False,
-        callback=_read_secret,
-        help="File with the admin secret, if the server asks for one.",
-    ),
-]
+    return grpc.aio.secure_channel(address, credentials, OPTIONS, interceptors=shown)
 
 
 def running(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -141,7 +71,7 @@ def running(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., 
 
     @functools.wraps(command)
     def run(*args: Any, endpoint: str, **options: Any) -> None:
-        endpoints(endpoint)  # what is none is told before anything else
+        tls, as_whom = endpoints(endpoint).tls, _as_whom()  # what cannot be used is told first
         check_text(options)
         try:
             with _sdk_unheard():
@@ -151,15 +81,34 @@ def running(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., 
         except KeyboardInterrupt:
             fail("interrupted", EXIT_INTERRUPTED)
         except ServerUnreachable as failed:
-            fail(f"no server answers: {failed}; {_todo(str(failed))}", EXIT_UNREACHABLE)
+            text = f"no server answers{as_whom}: {failed}; {_todo(str(failed), tls)}"
+            fail(text, EXIT_UNREACHABLE)
+        except AccessDenied as denied:
+            fail(f"{denied.endpoint or endpoint}{as_whom}: {denied.reason}{_remedy(denied.reason)}")
         except PopMQClientError as refused:
             fail(str(refused))
         except PartUnavailable as answered:
             fail(str(answered))
         except grpc.aio.AioRpcError as failed:
-            _tell_failed(endpoint, failed)
+            _tell_failed(endpoint, as_whom, tls, failed)
 
     return run
+
+
+def _as_whom() -> str:
+    """Whom a server saw, and by which context; empty: neither was said."""
+    server = server_of()
+    user = f" as user {server.user!r}" if server.user else ""
+    return user + (f" (context {server.context})" if server.context else "")
+
+
+def _remedy(text: str) -> str:
+    """What to do when access was denied, unless the server says so itself."""
+    if "admin secret" in text:
+        return ""
+    if server_of().user:
+        return "; check the user, its secret key, and what the user may do"
+    return "; say who you are: --user NAME --secret-key-file FILE, or --context NAME"
 
 
 @contextmanager
@@ -189,21 +138,28 @@ def _is_text(text: str) -> bool:
     return True
 
 
-def _tell_failed(endpoint: str, failed: grpc.aio.AioRpcError) -> None:
+def _tell_failed(
+    endpoint: str, as_whom: str, tls: Tls | None, failed: grpc.aio.AioRpcError
+) -> None:
     text = failed.details() or failed.code().name
     if _is_unavailable(failed):
-        fail(f"no server answers at {endpoint}: {text}; {_todo(text)}", EXIT_UNREACHABLE)
+        text = f"no server answers at {endpoint}{as_whom}: {text}; {_todo(text, tls)}"
+        fail(text, EXIT_UNREACHABLE)
     if failed.code() is grpc.StatusCode.UNIMPLEMENTED:
         fail(f"the server at {endpoint} does not know this call; it is older, or no PopMQ")
+    if failed.code() in DENIED:
+        fail(f"{endpoint}{as_whom}: {text}{_remedy(text)}")
     fail(text)
 
 
-def _todo(text: str) -> str:
+def _todo(text: str, tls: Tls | None) -> str:
     """What to do about a server that gRPC did not reach; its text alone says that it is TLS."""
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return "this machine does not trust its certificate: --tls-ca FILE"
     if "Hostname Verification" in text or "Peer name" in text:
         return "its certificate is for another host: use that host's name in --endpoint"
+    if wants_certificate(text, tls):
+        return "it may ask for your certificate: --tls-cert FILE --tls-key FILE"
     if "SSL" in text or "handshake" in text.lower():
         return "popmq doctor tells whether it speaks TLS"
     return START_HINT
@@ -231,17 +187,19 @@ async def until_terminated(work: Coroutine[Any, Any, None]) -> None:
     await work
 
 
-class _ShowSecret(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-arg] # only in stubs
-    def __init__(self, secret: str) -> None:
-        self._metadata = ("x-popmq-admin-secret", secret)
+class _ShowHeaders(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-arg] # only in stubs
+    """Adds the signature, and the admin secret."""
+
+    def __init__(self) -> None:
+        self._server = server_of()
 
     async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-        metadata = grpc.aio.Metadata(*(details.metadata or ()), self._metadata)
+        metadata = grpc.aio.Metadata(*(details.metadata or ()), *self._server.headers())
         return await continuation(details._replace(metadata=metadata), request)
 
 
 class AdminClient:
-    """`async with`: the admin stub of a server; it shows the command's --secret-file."""
+    """`async with`: the admin stub of a server."""
 
     def __init__(self, endpoint: str) -> None:
         self._endpoints = endpoints(endpoint)
@@ -249,18 +207,15 @@ class AdminClient:
 
     async def __aenter__(self) -> "admin_grpc.AdminAsyncStub":
         """Of several servers the first one that can be connected to."""
-        context = click.get_current_context(silent=True)
-        secret = None if context is None else context.meta.get(_SECRET)
-        shown: Any = [] if secret is None else [_ShowSecret(secret)]
         (*others, last), tls = self._endpoints
         for address in others:
-            self._channel = channel(address, tls, shown)
+            self._channel = channel(address, tls)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._channel.channel_ready(), CONNECT_S)
                 break
             await self._channel.close(None)
         else:
-            self._channel = channel(last, tls, shown)
+            self._channel = channel(last, tls)
         return admin_grpc.AdminStub(self._channel)
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:

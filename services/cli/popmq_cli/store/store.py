@@ -203,6 +203,11 @@ def _show_checkpoint(data_dir: Path, as_json: bool) -> None:
 )
 @click.option("--offsets", is_flag=True, help="Also rebuild the groups' offsets from the journal.")
 @click.option(
+    "--settings",
+    is_flag=True,
+    help="Also rebuild topics, groups, users and the permission from the log.",
+)
+@click.option(
     "--topic",
     default="",
     metavar="TOPIC",
@@ -225,6 +230,7 @@ def _show_checkpoint(data_dir: Path, as_json: bool) -> None:
 def rebuild(
     data_dir: Path | None,
     offsets: bool,
+    settings: bool,
     topic: str,
     queue: QueueRef | None,
     broker: str,
@@ -236,13 +242,14 @@ def rebuild(
 
     Of a stopped broker: all queues in its directory DIR. With --offsets consumerOffset.json is set
     aside, and offsets are read from the journal. The offsets of a group whose journal records were
-    deleted by retention are lost.
+    deleted by retention are lost. With --settings the files of topics, groups, users and the
+    permission are set aside too.
 
     Of running brokers: one queue, named by --topic and --queue. Its damaged entries are written
     anew, and messages that groups went over are delivered to them.
     """
     if data_dir is not None and not topic and queue is None:
-        _rebuild_all(data_dir, offsets, write, as_json)
+        _rebuild_all(data_dir, offsets, settings, write, as_json)
     elif data_dir is None and topic and queue is not None:
         if broker and queue.broker and broker != queue.broker:
             raise click.UsageError(f"two brokers are named: {broker} and {queue.broker}")
@@ -257,20 +264,21 @@ def rebuild(
 
 
 @_errors
-def _rebuild_all(data_dir: Path, offsets: bool, write: bool, as_json: bool) -> None:
+def _rebuild_all(data_dir: Path, offsets: bool, settings: bool, write: bool, as_json: bool) -> None:
     with tools.held(data_dir):
         count = tools.queue_count(data_dir)
     if as_json:
         if write:
-            asyncio.run(rebuilds.rebuild(_config(data_dir), offsets=offsets))
-        document({"queues": count, "offsets": offsets, "written": write})
+            asyncio.run(rebuilds.rebuild(_config(data_dir), offsets=offsets, settings=settings))
+        document({"queues": count, "offsets": offsets, "settings": settings, "written": write})
         return
     if not write:
         more = ", and the groups' positions from the journal" if offsets else ""
+        more += ", and topics, groups, users and the permission" if settings else ""
         queues = counted(count, "queue")
         click.echo(f"Would rebuild {queues} from the log{more}. Add --write to do it.")
         return
-    asyncio.run(rebuilds.rebuild(_config(data_dir), offsets=offsets))
+    asyncio.run(rebuilds.rebuild(_config(data_dir), offsets=offsets, settings=settings))
     click.echo(f"Rebuilt {counted(count, 'queue')}. Now: popmq store check {data_dir}")
 
 

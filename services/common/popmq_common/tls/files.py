@@ -51,7 +51,7 @@ def checked_pair(files: TlsFiles) -> tuple[Path, Path] | None:
     return pair
 
 
-def check_private(key: Path) -> None:
+def check_private(key: Path, what: str = "the private key") -> None:
     """Raises `ConfigError` when others than its owner can read it."""
     try:
         found = key.stat()
@@ -62,9 +62,7 @@ def check_private(key: Path) -> None:
     mode = stat.S_IMODE(found.st_mode)
     of_root = _owner(found) == 0 and os.geteuid() != 0
     if mode & (OTHERS_THAN_OUR_GROUP if of_root else OTHERS):
-        raise ConfigError(
-            f"the private key {key} can be read by others (mode {mode:04o}): chmod 600 {key}"
-        )
+        raise ConfigError(f"{what} {key} can be read by others (mode {mode:04o}): chmod 600 {key}")
 
 
 def _owner(found: os.stat_result) -> int:

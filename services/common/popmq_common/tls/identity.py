@@ -6,8 +6,6 @@ The first name of its subjectAltName that is no address, else the subject's comm
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-CERTIFICATE_USER: Final = "x-popmq-certificate-user"
-"""The key of the name in a call's metadata; what a client brings under it is dropped."""
 NAMES_OF_USERS: Final = ("DNS", "URI", "email")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 
 from popmq_common import errors as e
-from popmq_common.tls.identity import CERTIFICATE_USER, user_of_grpc
+from popmq_common.tls.identity import user_of_grpc
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.front.rpcs import Rpc, RpcKind, grpc_code
 from popmq_proxy.rpc.shared.context import CallContext
@@ -118,14 +118,20 @@ def _context(context: Context) -> CallContext:
     metadata = {
         str(key): value if isinstance(value, str) else value.decode("utf-8", "replace")
         for key, value in context.invocation_metadata() or ()
-        if key != CERTIFICATE_USER
     }
-    user = user_of_grpc(context.auth_context())
-    if user is not None:
-        metadata[CERTIFICATE_USER] = user
     remaining_s = context.time_remaining()
     deadline_s = None if remaining_s is None else time.monotonic() + remaining_s
-    return CallContext(metadata=metadata, peer=_peer(context.peer()), deadline_s=deadline_s)
+    authorization = metadata.get("authorization")
+    signature = None
+    if authorization is not None:
+        signature = authorization.encode(), metadata.get("x-mq-date-time", "").encode()
+    return CallContext(
+        metadata=metadata,
+        peer=_peer(context.peer()),
+        deadline_s=deadline_s,
+        signature=signature,
+        certificate_user=user_of_grpc(context.auth_context()) or "",
+    )
 
 
 def _peer(text: str) -> str:

@@ -32,7 +32,13 @@ def context_of(scope: Event, headers: dict[bytes, bytes]) -> CallContext:
     if timeout is not None:
         remaining_s = timeout_s(timeout.decode("latin-1"))
         deadline_s = None if remaining_s is None else time.monotonic() + remaining_s
-    return CallContext(metadata, scope["peer"], deadline_s)
+    return CallContext(
+        metadata,
+        scope["peer"],
+        deadline_s,
+        signature=scope.get("signature"),
+        certificate_user=scope.get("certificate_user", ""),
+    )
 
 
 @lru_cache(maxsize=_CLIENTS_MAX)

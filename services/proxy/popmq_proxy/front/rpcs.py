@@ -14,13 +14,11 @@ from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common import errors as e
 from popmq_common.units import KiB, MiB
 from popmq_consumer.v1 import consumer_pb2 as consumer
+from popmq_proxy.core.access.needs import ADMIN, CONSUMER, MESSAGING, ROWS
 from popmq_proxy.core.messages.request_shape import check_count
 from popmq_proxy.metrics import ProxyMetrics, RpcStats
 from popmq_proxy.rpc.methods import Methods
 
-MESSAGING = "apache.rocketmq.v2.MessagingService"
-ADMIN = "popmq.admin.v1.Admin"
-CONSUMER = "popmq.consumer.v1.Consumer"
 HEALTH = "grpc.health.v1.Health"
 INTERNAL = 13
 SMALL_REQUEST_BYTES_MAX = 256 * KiB
@@ -58,9 +56,20 @@ ADMIN_METHODS: dict[str, tuple[Any, str]] = {
     "ExportSnapshot": (admin.ExportSnapshotRequest, "export.begin"),
     "ExportStatus": (admin.ExportStatusRequest, "export.status"),
     "RebuildQueue": (admin.RebuildQueueRequest, "explain.rebuild_queue"),
+    "CreateUser": (admin.CreateUserRequest, "users.create"),
+    "UpdateUser": (admin.UpdateUserRequest, "users.update"),
+    "RotateUser": (admin.RotateUserRequest, "users.rotate"),
+    "DeleteUser": (admin.DeleteUserRequest, "users.delete"),
+    "ListUsers": (admin.ListUsersRequest, "users.list_all"),
+    "PutAcl": (admin.PutAclRequest, "acls.put"),
+    "DeleteAcl": (admin.DeleteAclRequest, "acls.delete"),
+    "ListAcls": (admin.ListAclsRequest, "acls.list_all"),
+    "TestAccess": (admin.TestAccessRequest, "acls.test"),
+    "SetLimits": (admin.SetLimitsRequest, "acls.set_limits"),
+    "ListLimits": (admin.ListLimitsRequest, "acls.list_limits"),
 }
 """The request, and which of `Methods` serves it."""
-_ONLY_LOOK = ("List", "Describe", "Find", "Get", "Explain", "Inspect", "Show")
+_ONLY_LOOK = ("List", "Describe", "Find", "Get", "Explain", "Inspect", "Show", "Test")
 """What the names of those begin with that change nothing."""
 _CONSUMER_METHODS: dict[str, Any] = {
     "Nack": consumer.NackRequest,
@@ -72,8 +81,10 @@ _CONSUMER_METHODS: dict[str, Any] = {
     "LockQueues": consumer.LockQueuesRequest,
 }
 _GRPC_CODES: list[tuple[type[e.PopMQError], int]] = [
-    (e.AdminSecretMissing, 16),  # UNAUTHENTICATED
-    (e.AdminSecretWrong, 7),  # PERMISSION_DENIED
+    (e.CredentialsRefused, 16),  # UNAUTHENTICATED
+    (e.AccessDenied, 7),  # PERMISSION_DENIED
+    (e.AdminSecretMissing, 16),
+    (e.AdminSecretWrong, 7),
     (e.NoPermission, 7),
     (e.BadRequest, 3),  # INVALID_ARGUMENT
     (e.NotFound, 5),  # NOT_FOUND
@@ -122,7 +133,7 @@ def rpcs(methods: Methods, metrics: ProxyMetrics) -> list[Rpc]:
         stats = metrics.rpc(method.name)
         begin, bytes_max = None, SMALL_REQUEST_BYTES_MAX
         if method.name == "SendMessage":
-            decode, begin = methods.send.decode, methods.send.begin
+            decode, begin = methods.send.decode, methods.guard.guarding_begin(methods.send.begin)
             bytes_max = sys.maxsize
         elif method.name == "AckMessage":
             decode, bytes_max = _decode_acks, ACKS_BYTES_MAX
@@ -134,11 +145,12 @@ def rpcs(methods: Methods, metrics: ProxyMetrics) -> list[Rpc]:
             kind = RpcKind.ANSWER
         else:
             assert method.name == "Telemetry"
-            handler, kind = methods.client.telemetry, RpcKind.BIDI
+            handler = methods.guard.guarding_telemetry(methods.client.telemetry)
+            kind = RpcKind.BIDI
         rpc = Rpc(MESSAGING, method.name, kind, decode, handler, begin, stats, bytes_max)
         found.append(rpc)
     for name, (request, served_by) in ADMIN_METHODS.items():
-        handler = methods.permission.guarding(name, attrgetter(served_by)(methods))
+        handler = _of_operators(methods, name, attrgetter(served_by)(methods))
         brings = name.startswith(_ONLY_LOOK)
         found.append(
             Rpc(ADMIN, name, RpcKind.UNARY, request.FromString, handler, brings_messages=brings)
@@ -156,6 +168,18 @@ def rpcs(methods: Methods, metrics: ProxyMetrics) -> list[Rpc]:
     found.append(Rpc(HEALTH, "Check", RpcKind.UNARY, decode, methods.health.check))
     found.append(Rpc(HEALTH, "Watch", RpcKind.STREAM, decode, methods.health.watch))
     return found
+
+
+def _of_operators(methods: Methods, name: str, handler: Callable[..., Any]) -> Callable[..., Any]:
+    """A handler of the admin service: who may use it, and what is written of that."""
+    if not name.startswith(_ONLY_LOOK):
+        row = ROWS[ADMIN, name]
+        handler = methods.audit.recording(name, handler, lambda request: row(request, _as_named))
+    return methods.guard.guarding(ADMIN, name, methods.permission.guarding(name, handler))
+
+
+def _as_named(resource: Any) -> str:
+    return str(resource.name)
 
 
 def _decode_acks(data: bytes) -> service.AckMessageRequest:

@@ -4,6 +4,7 @@ Errors of messaging RPCs are a status inside an OK response, as official clients
 Telemetry and the admin service end with a gRPC status.
 """
 
+import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,14 @@ from typing import Any
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common.errors import NotServed, PopMQError
 from popmq_consumer.v1 import consumer_pb2 as consumer
+from popmq_proxy.core.access.needs import CONSUMER, MESSAGING, ROWS
 from popmq_proxy.core.messages.status import status_of
 from popmq_proxy.metrics import ProxyMetrics
+from popmq_proxy.rpc.access.access_tables import AccessTables
+from popmq_proxy.rpc.access.acls import AclsHandler
+from popmq_proxy.rpc.access.audit_trail import AuditTrail, lines_to
+from popmq_proxy.rpc.access.guard import Guard
+from popmq_proxy.rpc.access.users import UsersHandler
 from popmq_proxy.rpc.admin.broker_admin import BrokerAdminHandler
 from popmq_proxy.rpc.admin.cluster import ClusterHandler
 from popmq_proxy.rpc.admin.dead_letters import DeadLettersHandler
@@ -75,6 +82,11 @@ class Methods:
     export: ExportHandler
     health: HealthHandler
     permission: PermissionHandler
+    access: AccessTables
+    guard: Guard
+    audit: AuditTrail
+    users: UsersHandler
+    acls: AclsHandler
 
 
 def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
@@ -114,12 +126,13 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
     }
     for name, response in UNSUPPORTED_UNARY.items():
         unary[name] = (_unsupported(name), response)
+    tables, audit, guard = _access(upstream, metrics)
     return Methods(
         unary={
-            name: _answering(handler, response, upstream)
+            name: _answering(_guarded(guard, name, handler), response, upstream)
             for name, (handler, response) in unary.items()
         },
-        answers=_answers(receive, pull, upstream),
+        answers=_answers(receive, pull, upstream, guard),
         send=send,
         client=client,
         heartbeats=heartbeats,
@@ -137,20 +150,39 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
         export=ExportHandler(upstream),
         health=HealthHandler(),
         permission=PermissionHandler(read_secret(upstream.config.admin_secret_file)),
+        access=tables,
+        guard=guard,
+        audit=audit,
+        users=UsersHandler(upstream, tables),
+        acls=AclsHandler(tables),
     )
 
 
-def _answers(receive: ReceiveHandler, pull: PullHandler, upstream: Upstream) -> dict[str, Unary]:
+def _access(upstream: Upstream, metrics: ProxyMetrics) -> tuple[AccessTables, AuditTrail, Guard]:
+    """Raises `ConfigError`."""
+    config = upstream.config
+    tables = AccessTables(upstream, random.Random())
+    lines = lines_to(config.audit_log, config.audit_log_bytes_max)
+    audit = AuditTrail(upstream.clock, lines, metrics.count_refusal)
+    return tables, audit, Guard(upstream, tables, audit)
+
+
+def _guarded(guard: Guard, name: str, handler: Unary) -> Unary:
+    service_name = CONSUMER if (CONSUMER, name) in ROWS else MESSAGING
+    return guard.guarding(service_name, name, handler)
+
+
+def _answers(
+    receive: ReceiveHandler, pull: PullHandler, upstream: Upstream, guard: Guard
+) -> dict[str, Unary]:
+    handlers: dict[str, tuple[Unary, type[Any]]] = {
+        "ReceiveMessage": (receive.receive_message, service.ReceiveMessageResponse),
+        "Receive": (receive.receive_whole, consumer.ReceiveResponse),
+        "PullMessage": (pull.pull_message, service.PullMessageResponse),
+    }
     return {
-        "ReceiveMessage": _beginning_with_status(
-            receive.receive_message, service.ReceiveMessageResponse, upstream
-        ),
-        "Receive": _beginning_with_status(
-            receive.receive_whole, consumer.ReceiveResponse, upstream
-        ),
-        "PullMessage": _beginning_with_status(
-            pull.pull_message, service.PullMessageResponse, upstream
-        ),
+        name: _beginning_with_status(_guarded(guard, name, handler), response, upstream)
+        for name, (handler, response) in handlers.items()
     }
 
 

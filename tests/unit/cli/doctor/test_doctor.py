@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ import pytest
 from popmq import Tls
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.doctor.doctor_checks import Facts, Listener, findings
-from popmq_cli.doctor.doctor_probe import probe, unreachable
-from popmq_cli.doctor.doctor_surprises import surprises
+from popmq_cli.doctor.doctor_probe import is_local, probe, unreachable
+from popmq_cli.doctor.doctor_surprises import exposed, surprises
 from popmq_common.process import logs
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.front import tls
@@ -85,6 +86,11 @@ MISTAKES: dict[str, tuple[Facts, str]] = {
     "Apache RocketMQ": (Facts(host="h", port=1, inspect_code="UNIMPLEMENTED"), "not-popmq"),
     "a nameserver": (Facts(host="h", port=9876, inspect_code="UNIMPLEMENTED"), "not-popmq"),
     "a proxy that fails": (Facts(host="h", port=1, inspect_code="INTERNAL"), "not-serving"),
+    "an unknown user": (Facts(host="h", port=1, inspect_code="UNAUTHENTICATED"), "access-denied"),
+    "a user who may not": (
+        Facts(host="h", port=1, inspect_code="PERMISSION_DENIED"),
+        "access-denied",
+    ),
     "no nameserver": (
         Facts(
             host="h",
@@ -141,6 +147,31 @@ def test_a_mistake_is_found(name: str) -> None:
     found = findings(facts)
     assert {one.code for one in found} == {code}
     assert all(one.what and one.todo for one in found)
+
+
+def test_a_server_that_others_reach_and_that_asks_nobody_is_a_note() -> None:
+    """What it did not tell is not guessed, and nobody else reaches a loopback address."""
+    facts = well(is_local=False, authentication=False)
+    assert findings(facts) == []
+    (note,) = exposed(facts)
+    assert note.startswith("anyone who reaches host:8081 may read, write and delete")
+    assert exposed(replace(facts, authentication=True)) == []
+    assert exposed(replace(facts, authentication=None)) == []
+    assert exposed(replace(facts, is_local=True)) == []
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
+async def test_hosts_that_only_this_machine_reaches(host: str) -> None:
+    assert await is_local(host)
+
+
+@pytest.mark.parametrize("host", ["10.0.0.1", "8.8.8.8", "2001:db8::1", "0.0.0.0"])
+async def test_hosts_that_others_may_reach(host: str) -> None:
+    assert not await is_local(host)
+
+
+def test_an_ipv6_endpoint_is_written_with_brackets() -> None:
+    assert replace(well(), host="::1").endpoint == "[::1]:8081"
 
 
 def test_the_docs_list_every_code() -> None:

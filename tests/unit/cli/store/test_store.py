@@ -92,10 +92,10 @@ class TestCheck:
     def test_a_sound_directory_stays_as_it_is(self, folder: Path) -> None:
         before = state_of(folder)
         found = checked(folder, 0)
-        assert (found["records"], found["findings"], found["notes"]) == (118, [], [])
+        assert (found["records"], found["findings"], found["notes"]) == (119, [], [])
         assert found["journalRecords"] > 10
         assert state_of(folder) == before
-        assert "118 records" in ran("check", folder).output
+        assert "119 records" in ran("check", folder).output
 
     def test_the_start_of_a_group_is_a_record_of_the_journal(self, tmp_path: Path) -> None:
         driver = EngineDriver(tmp_path)
@@ -107,10 +107,10 @@ class TestCheck:
         assert checked(driver.data_dir, 0)["findings"] == []
 
     def test_a_damaged_record_does_not_hide_the_next(self, folder: Path) -> None:
-        flip(segment(folder, 2 * SEGMENT_BYTES), 200)
+        flip(segment(folder, 2 * SEGMENT_BYTES), 1000)
         flip(segment(folder, SEGMENT_BYTES), 200)
         found = checked(folder, 1)
-        assert found["records"] == 116
+        assert found["records"] == 117
         lost = [line for line in found["findings"] if "next record" in line["reason"]]
         assert [line["path"] for line in lost] == [
             str(segment(folder, SEGMENT_BYTES)),
@@ -248,7 +248,7 @@ class TestRebuild:
         assert checked(folder, 0)["findings"] == []
         after = state_of(folder)
         for path in before:
-            if "consumequeue" in path.parts:
+            if "consumequeue" in path.parts and CATALOG_TOPIC not in path.parts:  # it was started
                 assert after[path] == before[path]
 
     def test_positions_from_the_journal(self, folder: Path) -> None:
@@ -270,7 +270,7 @@ class TestTruncate:
     def test_it_says_first_what_is_lost(self, folder: Path) -> None:
         before = state_of(folder)
         output = ran("truncate", folder, "--at", self.at(folder)).output
-        assert "29 records between" in output
+        assert "30 records between" in output
         assert "Nothing was changed" in output
         ran("truncate", folder, "--at", self.at(folder), "--write", code=1)
         assert state_of(folder) == before
@@ -282,7 +282,7 @@ class TestTruncate:
     def test_the_store_is_sound_and_goes_on(self, folder: Path) -> None:
         at, before = self.at(folder), bodies(folder)
         ran("truncate", folder, "--at", at, "--write", "--yes")
-        assert checked(folder, 0)["records"] == 89
+        assert checked(folder, 0)["records"] == 90
         after = bodies(folder)
         assert len(after) < len(before)
         assert set(after) < set(before)

@@ -25,4 +25,4 @@ async def test_a_certificate_that_is_not_trusted_is_told_whichever_address_came_
         raise AioRpcError(grpc.StatusCode.UNAVAILABLE, Metadata(), Metadata(), next(left), "")
 
     with pytest.raises(ServerUnreachable, match=r"self signed; .*Tls\.from_files\(ca="):
-        await connection.retrying(attempt, attempts=2)
+        await connection.retrying(attempt, attempts=2, asked="SendMessage")

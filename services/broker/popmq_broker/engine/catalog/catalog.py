@@ -8,7 +8,18 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
 from popmq_broker.core.catalog import tables
-from popmq_broker.core.catalog.catalog import CATALOG_FILE, CatalogKind, Change, encode, encode_end
+from popmq_broker.core.catalog.catalog import (
+    CATALOG_FILE,
+    NO_ACCESS,
+    CatalogKind,
+    CatalogMarks,
+    Change,
+    StoredAccess,
+    Value,
+    access_fields,
+    encode,
+    encode_marks,
+)
 from popmq_broker.core.catalog.tables import GroupConfig, TopicConfig
 from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.groups.starts import StartKey
@@ -20,6 +31,7 @@ from popmq_broker.engine.journal.pop_buffer import append_behind
 from popmq_broker.engine.journal.position_changes import apply_position_changes, position_drafts
 from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.store.store import Draft
+from popmq_common.errors import DiskFull, TooManyRequests
 from popmq_common.records import hosts
 from popmq_common.records import properties as names
 from popmq_common.records.names import CATALOG_TOPIC, is_user_topic
@@ -29,6 +41,9 @@ GROUPS_FILE: Final = "subscriptionGroup.json"
 FLOORS_FILE: Final = "topicFloors.json"
 PERMISSION_FILE: Final = "permission.json"
 PEERS_FILE: Final = "peers.json"
+ACCESS_FILE: Final = "access.json"
+WRITTEN_TOGETHER: Final = 500
+"""Rows, before other work gets its turn."""
 Row = TypeVar("Row")
 _CODES: Final = {kind: tags_code(kind) for kind in CatalogKind}
 
@@ -69,6 +84,30 @@ class Catalog:
         for start in forgotten:
             del catalog_state.starts[start]
 
+    def begin_epoch(self) -> None:
+        """The directory was started once more. Raises as `change`."""
+        state = self._catalog_state
+        self.change(Change(CatalogKind.EPOCH, state.identity, state.epoch + 1))
+
+    async def write_whole(self, until: int) -> None:
+        """Before the log loses what lies before `until`: all of the catalog is written again, if
+        that is among it. A disk that is full leaves it to the next time."""
+        state = self._catalog_state
+        if state.whole_from is not None and state.whole_from >= until:
+            return
+        begin, store = self._runtime.store.log_end, self._runtime.store
+        try:
+            names = rows(state)
+            for at in range(0, len(names), WRITTEN_TOGETHER):
+                some = (row(state, *name) for name in names[at : at + WRITTEN_TOGETHER])
+                self.change(*(change for change in some if change is not None))
+                await asyncio.sleep(0)
+            self.change(Change(CatalogKind.WHOLE, "", begin))
+        except (DiskFull, TooManyRequests) as full:
+            self._runtime.log.warning("catalog.not_written_again", reason=str(full))
+            return
+        await store.durable(store.log_end)
+
     def write_all(self) -> None:
         """The files are not what is in memory: all of them are written with the next `save`."""
         for kind in CatalogKind:
@@ -100,11 +139,12 @@ class Catalog:
     async def _save(self, kinds: set[CatalogKind]) -> None:
         """Files of one moment, and then up to where in the log they go."""
         store, log_end = self._runtime.store, self._runtime.store.log_end
+        marks = CatalogMarks(log_end, self._catalog_state.whole_from, self._catalog_state.epoch)
         texts = self._texts(kinds)
         await store.durable(log_end)
         for name, text in texts:
             await store.save_config(name, await text)
-        await store.save_config(CATALOG_FILE, encode_end(log_end))
+        await store.save_config(CATALOG_FILE, encode_marks(marks))
 
     def _texts(self, kinds: set[CatalogKind]) -> "list[tuple[str, asyncio.Task[str]]]":
         """Large tables take their time, so a thread writes them; of copies, made now."""
@@ -125,6 +165,9 @@ class Catalog:
             found.append((PERMISSION_FILE, asyncio.to_thread(json.dumps, perm)))
         if CatalogKind.PEER in kinds:
             found.append((PEERS_FILE, asyncio.to_thread(json.dumps, dict(catalog_state.peers))))
+        if CatalogKind.ACCESS in kinds and catalog_state.access.table:
+            access = access_fields(catalog_state.access)
+            found.append((ACCESS_FILE, asyncio.to_thread(json.dumps, access)))
         return [(name, asyncio.ensure_future(text)) for name, text in found]
 
 
@@ -144,16 +187,49 @@ def apply(catalog_state: CatalogState, change: Change) -> None:
         _put(catalog_state.floors, change.name, value if isinstance(value, dict) else None)
     elif change.kind is CatalogKind.PEER:
         _put(catalog_state.peers, change.name, value if isinstance(value, str) else None)
+    elif change.kind is CatalogKind.ACCESS:
+        catalog_state.access = value if isinstance(value, StoredAccess) else NO_ACCESS
+    elif change.kind is CatalogKind.EPOCH:
+        catalog_state.epoch = value if isinstance(value, int) else 0
+    elif change.kind is CatalogKind.WHOLE:
+        catalog_state.whole_from = value if isinstance(value, int) else None
     elif isinstance(value, int):
         catalog_state.perm = value
         catalog_state.topic_versions.all_changed()
 
 
-def _put(rows: dict[str, Row], name: str, row: Row | None) -> None:
-    if row is None:
-        rows.pop(name, None)
+def rows(catalog_state: CatalogState) -> list[tuple[CatalogKind, str]]:
+    """Of all there is."""
+    return [
+        *((CatalogKind.TOPIC, name) for name in catalog_state.topics),
+        *((CatalogKind.GROUP, name) for name in catalog_state.groups),
+        *((CatalogKind.FLOORS, name) for name in catalog_state.floors),
+        *((CatalogKind.PEER, name) for name in catalog_state.peers),
+        (CatalogKind.PERM, ""),
+        (CatalogKind.ACCESS, ""),
+        (CatalogKind.EPOCH, catalog_state.identity),
+    ]
+
+
+def row(catalog_state: CatalogState, kind: CatalogKind, name: str) -> Change | None:
+    """As it is now; None: it is gone."""
+    value: Value | None = {
+        CatalogKind.TOPIC: catalog_state.topics.get(name),
+        CatalogKind.GROUP: catalog_state.groups.get(name),
+        CatalogKind.FLOORS: catalog_state.floors.get(name),
+        CatalogKind.PEER: catalog_state.peers.get(name),
+        CatalogKind.PERM: catalog_state.perm,
+        CatalogKind.ACCESS: catalog_state.access if catalog_state.access.table else None,
+        CatalogKind.EPOCH: catalog_state.epoch,
+    }[kind]
+    return None if value is None else Change(kind, name, value)
+
+
+def _put(table: dict[str, Row], name: str, value: Row | None) -> None:
+    if value is None:
+        table.pop(name, None)
     else:
-        rows[name] = row
+        table[name] = value
 
 
 def _draft(change: Change, now_ms: int) -> Draft:

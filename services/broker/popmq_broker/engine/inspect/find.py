@@ -16,7 +16,7 @@ from popmq_broker.store.index.index import Index
 from popmq_broker.store.seek import record_at
 from popmq_common.errors import BadRequest, Corrupt, NoIndex, TopicNotFound
 from popmq_common.records import properties as names
-from popmq_common.records.names import is_user_topic
+from popmq_common.records.names import CATALOG_TOPIC, is_user_topic
 from popmq_common.records.record import Record, SysFlag, is_queued
 from popmq_internal.v1 import link_pb2 as link
 
@@ -95,7 +95,7 @@ class Find:
         return link.FoundMessages(messages=[message_of(record, BODY_BYTES_MAX)])
 
     def _check_topic(self, topic: str, *, system: bool) -> None:
-        known = topic in self._catalog_state.topics
+        known = topic in self._catalog_state.topics and topic != CATALOG_TOPIC  # has secrets
         if not known or not (system or is_user_topic(topic)):
             raise TopicNotFound(topic=topic)
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from popmq_broker.core.catalog.catalog import CatalogKind
+from popmq_broker.core.catalog.catalog import NO_ACCESS, CatalogKind, StoredAccess
 from popmq_broker.core.catalog.tables import PERM_BOTH, ConsumeFrom, GroupConfig, TopicConfig
 from popmq_broker.core.catalog.topic_versions import TopicVersions
 from popmq_broker.core.groups.offsets import QueueKey
@@ -35,6 +35,12 @@ class CatalogState:
     """Of the data directory."""
     peers: dict[str, str] = field(default_factory=dict)
     """Other brokers of the cluster, and the identities that they had first."""
+    access: StoredAccess = NO_ACCESS
+    """Users and policies of the cluster."""
+    epoch: int = 0
+    """How often the data directory was started."""
+    whole_from: int | None = None
+    """Log offset from which the records of the catalog alone tell all; None: not known."""
     unsaved: dict[CatalogKind, int] = field(default_factory=dict)
     """What of the catalog changed since its file was written, and where in the log that begins."""
     starts: dict[StartKey, GroupStart] = field(default_factory=dict)

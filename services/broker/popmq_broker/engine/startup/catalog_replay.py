@@ -5,10 +5,19 @@ import json
 from functools import partial
 
 from popmq_broker.core.catalog import tables
-from popmq_broker.core.catalog.catalog import CATALOG_FILE, decode, decode_end
+from popmq_broker.core.catalog.catalog import (
+    CATALOG_FILE,
+    NO_ACCESS,
+    CatalogMarks,
+    StoredAccess,
+    access_of,
+    decode,
+    decode_marks,
+)
 from popmq_broker.core.catalog.tables import PERM_BOTH
 from popmq_broker.core.catalog.topic_versions import TopicVersions
 from popmq_broker.engine.catalog.catalog import (
+    ACCESS_FILE,
     FLOORS_FILE,
     GROUPS_FILE,
     PEERS_FILE,
@@ -42,7 +51,11 @@ def load(runtime: Runtime, catalog_state: CatalogState) -> bool:
     catalog_state.floors = load_config(FLOORS_FILE, _decode_floors) or {}
     catalog_state.perm = load_config(PERMISSION_FILE, decode_permission) or PERM_BOTH
     catalog_state.peers = load_config(PEERS_FILE, _decode_peers) or {}
-    known_to = load_config(CATALOG_FILE, decode_end) or 0
+    catalog_state.access = load_config(ACCESS_FILE, _decode_access) or NO_ACCESS
+    marks = load_config(CATALOG_FILE, decode_marks) or CatalogMarks()
+    known_to, catalog_state.whole_from, catalog_state.epoch = marks
+    if not runtime.store.log_end:
+        catalog_state.whole_from = 0
     count = _read_changes(runtime, catalog_state, known_to)
     runtime.log.info(
         "catalog.read",
@@ -76,6 +89,14 @@ def _decode_floors(text: str) -> dict[str, dict[int, int]]:
     except (ValueError, TypeError, AttributeError) as wrong:
         reason = f"no table of floors: {wrong!r}"
         raise Corrupt(path=FLOORS_FILE, offset=0, reason=reason) from wrong
+
+
+def _decode_access(text: str) -> StoredAccess:
+    try:
+        return access_of(json.loads(text))
+    except (KeyError, TypeError, ValueError) as wrong:
+        reason = f"no table of users: {wrong!r}"
+        raise Corrupt(path=ACCESS_FILE, offset=0, reason=reason) from wrong
 
 
 def _decode_peers(text: str) -> dict[str, str]:

@@ -81,6 +81,7 @@ class Retention:
         oldest = runtime.store.look_at_oldest()
         if oldest is None or self._decide().reason is None:
             return False
+        await self._topics.catalog.write_whole(oldest.end)
         minimums = await runtime.store.oldest.new_minimums(oldest.end)
         decision = self._decide()
         if decision.reason is None:

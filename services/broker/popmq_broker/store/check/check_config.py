@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from popmq_broker.core.catalog import tables
-from popmq_broker.core.catalog.catalog import CATALOG_FILE, CatalogKind, decode_end
+from popmq_broker.core.catalog.catalog import CATALOG_FILE, CatalogKind, CatalogMarks, decode_marks
 from popmq_broker.core.groups import offsets
 from popmq_broker.core.groups.offsets import OffsetTable
 from popmq_broker.core.store import damage, json_checksum
@@ -29,8 +29,9 @@ _DECODERS: Final[Mapping[str, Callable[[str], Any]]] = {
     OFFSETS_FILE: partial(offsets.decode, where=OFFSETS_FILE),
     FLOORS_FILE: json.loads,
     "permission.json": json.loads,
+    "access.json": json.loads,
     QUEUE_ENDS_FILE: queue_ends.decode,
-    CATALOG_FILE: decode_end,
+    CATALOG_FILE: decode_marks,
     DAMAGE_FILE: damage.decode,
 }
 
@@ -80,7 +81,7 @@ def check_config(
 
 def _known_topics(current: Mapping[str, Any], changes: Changes) -> set[str]:
     """Those that are there or were deleted, by the files and the catalog's records behind them."""
-    written_to = current.get(CATALOG_FILE, 0)
+    written_to = current.get(CATALOG_FILE, CatalogMarks()).log_end
     known = set(current[TOPICS_FILE][0]) | set(current.get(FLOORS_FILE) or {})
     for (kind, name), (log_offset, is_there) in changes.items():
         if (

@@ -97,7 +97,11 @@ class Streams(OpenStreams):
         reader = self.reader
         alike = reader.alike
         if alike is not None and alike.prepared is not None:
-            scope: Event = {**alike.prepared, "timeout": reader.timeout}
+            scope: Event = {
+                **alike.prepared,
+                "timeout": reader.timeout,
+                "signature": reader.signature,
+            }
         else:
             scope = self._scope(stream_id, fields)
             if alike is not None:
@@ -126,6 +130,7 @@ class Streams(OpenStreams):
             "method": named[b":method"].decode("latin-1"),
             "path": named[b":path"].decode("latin-1"),
             "timeout": named.pop(b"grpc-timeout", None),
+            "signature": _signature(named),
             "length": int(named.get(b"content-length", UNKNOWN_LENGTH)),
             "named": named,
             **self._of_connection,
@@ -230,3 +235,9 @@ class Streams(OpenStreams):
             if fast_path.begin(stream.scope, body, stream):
                 return
         stream.begin_task()
+
+
+def _signature(named: dict[bytes, bytes]) -> tuple[bytes, bytes] | None:
+    """(authorization, x-mq-date-time), which other requests of the client have otherwise."""
+    authorization, date = named.pop(b"authorization", b""), named.pop(b"x-mq-date-time", b"")
+    return (authorization, date) if authorization else None

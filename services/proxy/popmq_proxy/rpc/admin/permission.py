@@ -32,6 +32,17 @@ CHANGES: Final = frozenset(
         "AcceptBroker",
         "ExportSnapshot",
         "RebuildQueue",
+        "CreateUser",
+        "UpdateUser",
+        "RotateUser",
+        "DeleteUser",
+        "PutAcl",
+        "DeleteAcl",
+        "ListUsers",
+        "ListAcls",
+        "TestAccess",
+        "SetLimits",
+        "ListLimits",
     }
 )
 LOOKS: Final = frozenset(

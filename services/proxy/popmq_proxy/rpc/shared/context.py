@@ -44,6 +44,8 @@ WAITING_MAX = 4_096
 WAIT_STEP_S = 0.1
 ANSWER_BYTES_MAX = 512 * KiB
 """Of messages in one answer: more would hold up the others while they are read and copied."""
+USER_END = "/"
+"""Behind a user's name, in which it does not occur."""
 ANSWER_MS = 300
 """Of a client's time, kept for the answer that nothing was done."""
 
@@ -59,13 +61,27 @@ class CallContext(NamedTuple):
     answer_bytes_max: int = ANSWER_BYTES_MAX
     """Of messages that the answer should bring, its first one apart; less where room is little."""
 
+    signature: tuple[bytes, bytes] | None = None
+    """authorization and x-mq-date-time of a signed request."""
+    certificate_user: str = ""
+    """Whom the client's certificate names; only a certificate that was checked is asked."""
+    user: str = ""
+    """Who sends it; empty where nobody is asked who they are."""
+
     @property
     def client_id(self) -> str:
-        """Raises `ClientIdRequired`."""
+        """Of users apart: none can take the leases or end the polls of another one's client by
+        calling itself like it. Raises `ClientIdRequired`."""
         client_id = self.metadata.get("x-mq-client-id", "")
         if not client_id.strip():
             raise ClientIdRequired()
-        return client_id
+        return f"{self.user}{USER_END}{client_id}" if self.user else client_id
+
+    @property
+    def address(self) -> str:
+        """The client's IP address."""
+        host, _, _ = self.peer.rpartition(":")
+        return host.strip("[]")
 
     @property
     def namespace(self) -> str:
@@ -122,7 +138,8 @@ class Upstream:
         try:
             return await self._find_routes(topic)
         except TopicNotFound:
-            if not self.config.create_topics or topic.startswith("%"):
+            makes_topics = self.config.create_topics and not self.config.authorization
+            if not makes_topics or topic.startswith("%"):
                 raise
         count = self.config.create_topic_queues
         brokers = [info.name for info in await self.routes.brokers()]
@@ -254,7 +271,7 @@ class Upstream:
     def _leased_until_ms(self, ctx: CallContext, handles: Sequence[str]) -> float:
         """Without end for no handle, and for a client whose leases the brokers renew: its handles
         do not tell. Raises `InvalidReceiptHandle`."""
-        session = self.sessions.get(ctx.metadata.get("x-mq-client-id", ""))
+        session = self.sessions.get(ctx.client_id)
         if not handles or (session is not None and session.renews):
             return math.inf
         return receipt.last_end_ms(handles)
@@ -277,7 +294,8 @@ class Upstream:
         return False
 
     async def group(self, group: str) -> link.GroupConfig:
-        """The group's settings, made with the defaults on first use, on every broker.
+        """The group's settings, made with the defaults on first use, on every broker; where
+        policies are asked, what may be made is for those who may Create.
 
         Raises `IllegalGroup`, `GroupNotFound`.
         """
@@ -287,6 +305,8 @@ class Upstream:
             return kept[1]
         config = await self.group_everywhere(group) or await self._make_as_before(group)
         if config is None:
+            if self.config.authorization:
+                raise GroupNotFound(group=group)
             create = link.Call(get_group=link.GetGroup(group=group, create=True))
             replies = await self.on_reachable_brokers(create)
             config = next(iter(replies.values())).get_group.group

@@ -39,14 +39,16 @@ LOOKED_AT: Final = frozenset(
         b"x-mq-namespace",
         b"x-mq-language",
         b"x-popmq-admin-secret",
+        b"authorization",
+        b"x-mq-date-time",
     )
 )
 """The others are skipped where that is possible."""
 _PSEUDO, _REGULAR, _SKIPPED, _FORBIDDEN = range(4)
 _USUAL: Final = (
-    *(b"user-agent", b"accept-encoding", b"grpc-accept-encoding", b"authorization"),
-    *(b"x-mq-request-id", b"x-mq-date-time", b"x-mq-client-version", b"x-mq-protocol"),
-    *(b"x-mq-session-token", b"traceparent", b"tracestate"),
+    *(b"user-agent", b"accept-encoding", b"grpc-accept-encoding", b"x-mq-request-id"),
+    *(b"x-mq-client-version", b"x-mq-protocol", b"x-mq-session-token"),
+    *(b"traceparent", b"tracestate"),
 )
 _WRONG: Final = (
     *(b":status", b"connection", b"keep-alive", b"proxy-connection"),
@@ -71,12 +73,16 @@ so many."""
 PLACES_MAX: Final = 8
 """Of such parts in a block."""
 _TIMEOUT: Final = b"grpc-timeout"
-_DIFFER: Final = frozenset((_TIMEOUT, b"x-mq-request-id", b"x-mq-date-time"))
-"""No two requests have the same; what clients write before, between and behind them is mostly
-alike."""
+_SIGNATURE: Final = b"authorization"
+_DATE: Final = b"x-mq-date-time"
+_DIFFER: Final = frozenset((_TIMEOUT, _SIGNATURE, _DATE, b"x-mq-request-id"))
+"""No two requests have the same, or those of one second alone; what clients write before, between
+and behind them is mostly alike."""
 _CACHED_MAX: Final = 4_096
 _CACHED_BYTES_MAX: Final = 64
-"""Longer strings are not remembered."""
+"""Longer strings are not remembered,"""
+_SIGNATURE_BYTES_MAX: Final = 512
+"""signatures apart, of which a client makes one a second."""
 LONG_BYTES: Final = 1_024
 """Blocks that are longer cost time."""
 PLAIN_FIELDS_MAX: Final = 64
@@ -122,7 +128,9 @@ class HeaderReader:
         """The end of the last block, if it was written like an earlier one but for the values that
         differ each time."""
         self.timeout: bytes | None = None
-        """Of such a block: its grpc-timeout, the one among them that is looked at."""
+        """Of such a block: its grpc-timeout."""
+        self.signature: tuple[bytes, bytes] | None = None
+        """Of such a block that is signed: its authorization and x-mq-date-time."""
         self._parts: list[HeaderPart] = []
         """How the last blocks began, the longest first."""
         self._parts_bytes = 0
@@ -138,7 +146,7 @@ class HeaderReader:
         size = len(block)
         self.malformed = ""
         self.long_bytes = 0
-        self.alike = self.timeout = None
+        self.alike = self.timeout = self.signature = None
         self._count += 1
         if size > self._short_max:
             self.long_bytes = size - self._short_max
@@ -167,6 +175,7 @@ class HeaderReader:
     def _find_alike(self, block: bytes) -> HeaderPart | None:
         """The end of an earlier block that was written like this one. Raises `IndexError`."""
         parts, at, end, timeout = self._parts, 0, len(block), None
+        signature = date = b""
         while True:
             for part in parts:
                 if block.startswith(part.data, at):
@@ -179,6 +188,8 @@ class HeaderReader:
                 if at != end:
                     return None
                 self.timeout = timeout
+                if signature:
+                    self.signature = signature, date
                 return part
             size = block[at]
             coded = size & 0x80
@@ -192,6 +203,12 @@ class HeaderReader:
             if name == _TIMEOUT:
                 value = block[at:stop]
                 timeout = _text(value) if coded else value
+            elif name == _SIGNATURE:
+                value = block[at:stop]
+                signature = _signature_text(value) if coded else value
+            elif name == _DATE:
+                value = block[at:stop]
+                date = _text(value) if coded else value
             at = stop
             parts = part.following
 
@@ -315,7 +332,14 @@ def _more(block: bytes, at: int) -> tuple[int, int]:
     return size + (block[at] << shift), at + 1
 
 
+def _signature_text(coded: bytes) -> bytes:
+    if len(coded) > _SIGNATURE_BYTES_MAX:
+        return decode_huffman(coded)
+    return _remembered_signature(coded)
+
+
 _remembered = lru_cache(maxsize=_CACHED_MAX)(decode_huffman)
+_remembered_signature = lru_cache(maxsize=_CACHED_MAX)(decode_huffman)
 
 
 @lru_cache(maxsize=256)

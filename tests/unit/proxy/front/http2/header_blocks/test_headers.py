@@ -9,6 +9,7 @@ from popmq_proxy.front.http2.header_blocks.fields import Header
 from popmq_proxy.front.http2.header_blocks.headers import (
     CHECKED_BLOCKS,
     FORGOTTEN_MAX,
+    KNOWN,
     LONG_BYTES,
     LOOKED_AT,
     HeaderReader,
@@ -85,7 +86,8 @@ def test_a_table_of_any_size_up_to_ours(size: int, sent: list[list[Header]]) -> 
         assert ours.read(encoder.encode(headers)) == wanted(headers)
 
 
-DIFFERING = st.sampled_from((b"grpc-timeout", b"x-mq-request-id", b"x-mq-date-time"))
+DIFFER = (b"grpc-timeout", b"x-mq-request-id", b"x-mq-date-time", b"authorization")
+DIFFERING = st.sampled_from(DIFFER)
 FIELDS = st.tuples(st.one_of(DIFFERING, st.sampled_from(sorted(LOOKED_AT)), names), values)
 
 
@@ -103,12 +105,14 @@ def test_blocks_that_are_alike_are_known_but_for_what_differs(
     encoder.header_table_size = 0
     for which, others in sent:
         headers = [
-            (name, other if name.startswith((b"grpc-t", b"x-mq-r", b"x-mq-d")) else value)
+            (name, other if name in DIFFER else value)
             for (name, value), other in zip(kinds[which % len(kinds)], others, strict=False)
         ]
         fields = ours.read(encoder.encode(headers, huffman=huffman))
         expected = dict(wanted(headers))
         timeout = expected.pop(b"grpc-timeout", None)
+        signature = expected.pop(b"authorization", b"")
+        date = expected.pop(b"x-mq-date-time", b"")
         if ours.alike is None:
             assert fields == wanted(headers)
             continue
@@ -117,6 +121,7 @@ def test_blocks_that_are_alike_are_known_but_for_what_differs(
             ours.alike.prepared = expected
         assert ours.alike.prepared == expected
         assert ours.timeout == timeout
+        assert ours.signature == ((signature, date) if signature else None)
 
 
 METADATA = [
@@ -251,7 +256,7 @@ def test_what_cannot_be_read_or_is_too_much(block: bytes, code: Error, later: bo
 @pytest.mark.parametrize("later", [False, True])
 def test_a_long_block_is_told(later: bool) -> None:
     ours = later_reader() if later else HeaderReader(16_384)
-    long = block_of((*ASKED, (b"authorization", b"x" * 4_000)), 0)
+    long = block_of((*ASKED, (b"x-mq-session-token", b"x" * 4_000)), 0)
     assert ours.read(long) == ASKED
     assert ours.long_bytes == len(long) - LONG_BYTES
     ours.read(block_of(tuple(ASKED), 0))
@@ -283,3 +288,30 @@ def test_our_blocks_are_read_by_the_library(headers: list[Header], status: int) 
     found = Decoder().decode(block_of(tuple(headers), status), raw=True)
     first = [(b":status", b"%d" % status)] if status else []
     assert [(bytes(name), bytes(value)) for name, value in found] == [*first, *headers]
+
+
+@pytest.mark.parametrize("coded", [False, True], ids=["plain", "huffman"])
+def test_who_signs_is_read_of_each_block_though_the_rest_is_prepared(coded: bool) -> None:
+    """The same client a second later, another user of the same connection, and nobody."""
+    ours = later_reader()
+    encoder = Encoder()
+    encoder.header_table_size = 0
+
+    def block(signature: bytes | None, date: bytes) -> bytes:
+        signed = () if signature is None else ((b"authorization", signature),)
+        fields = (*ASKED, *signed, (b"x-mq-date-time", date), (b"x-mq-language", b"GO"))
+        return encoder.encode(fields, huffman=True) if coded else block_of(fields, 0)
+
+    for number, user in enumerate([b"alice", b"root", None, b"alice"] * 5):
+        signature = None if user is None else b"MQv2-HMAC-SHA1 Credential=%s, Signature=ab" % user
+        date = b"20261123T1011%02dZ" % number
+        found = ours.read(block(signature, date))
+        if found is KNOWN:
+            assert ours.signature == (None if signature is None else (signature, date))
+            continue
+        assert ours.alike is not None or number < 4
+        named = dict(found)
+        assert (named.get(b"authorization"), named[b"x-mq-date-time"]) == (signature, date)
+        if ours.alike is not None:
+            ours.alike.prepared = "prepared"
+    assert found is KNOWN

@@ -1,0 +1,81 @@
+"""popmq limit: how much users, topics and clients may send, and how many receives may wait."""
+
+from typing import Final
+
+import click
+
+from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.access.options import tell_missing
+from popmq_cli.shell.commands import CommandGroup
+from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
+from popmq_cli.shell.output import document, table
+from popmq_cli.shell.parameters import OFFSET, Number
+
+AMOUNT: Final = Number()
+NONE: Final = "-"
+
+
+@click.group(cls=CommandGroup)
+def limit() -> None:
+    """Limit what users, topics and clients send, and how many receives wait."""
+
+
+@limit.command("set")
+@click.argument("subject")
+@click.option("--messages", type=AMOUNT, default=0, help="Sent per second; 0: no limit.")
+@click.option(
+    "--bytes", "size", type=OFFSET, default=0, help="Of their bodies per second; 0: no limit."
+)
+@click.option("--receives", type=AMOUNT, default=0, help="Waiting at a time; 0: no limit.")
+@client_options
+@running
+async def set_limits(
+    subject: str, messages: int, size: int, receives: int, endpoint: str, as_json: bool
+) -> None:
+    """Set the limits of SUBJECT.
+
+    SUBJECT is User:NAME or Topic:NAME, or each that has no limits of its own: User:*, Topic:*,
+    Client:*. What is not given has no limit; without options SUBJECT has no limits of its own any
+    more. Each proxy counts for itself, where it asks clients who they are.
+    """
+    limits = admin.Limits(
+        subject=subject, messages_per_s=messages, bytes_per_s=size, waiting_receives=receives
+    )
+    async with AdminClient(endpoint) as stub:
+        request = admin.SetLimitsRequest(limits=limits)
+        response = await stub.SetLimits(request, timeout=TIMEOUT_S)
+    if as_json:
+        document({**_fields(limits), "missingBrokers": list(response.missing_brokers)})
+        return
+    tell_missing(response.missing_brokers)
+    has = "has these limits now" if messages or size or receives else "has no limits of its own"
+    click.echo(f"{subject} {has}.")
+
+
+@limit.command("list")
+@client_options
+@running
+async def list_limits(endpoint: str, as_json: bool) -> None:
+    """List all limits."""
+    async with AdminClient(endpoint) as stub:
+        found = (await stub.ListLimits(admin.ListLimitsRequest(), timeout=TIMEOUT_S)).limits
+    if as_json:
+        document({"limits": [_fields(one) for one in found]})
+        return
+    if not found:
+        click.echo("There are no limits. Set one with: popmq limit set")
+        return
+    rows = [
+        (one.subject, *(amount or NONE for amount in list(_fields(one).values())[1:]))
+        for one in found
+    ]
+    table(["SUBJECT", "MESSAGES/S", "BYTES/S", "WAITING RECEIVES"], rows)
+
+
+def _fields(limits: admin.Limits) -> dict[str, str | int]:
+    return {
+        "subject": limits.subject,
+        "messagesPerS": limits.messages_per_s,
+        "bytesPerS": limits.bytes_per_s,
+        "waitingReceives": limits.waiting_receives,
+    }

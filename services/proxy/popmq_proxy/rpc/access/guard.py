@@ -1,0 +1,271 @@
+"""Before each RPC: who sends it, and may they?
+
+What was found is kept until the table of users changes: a client's calls of one second carry the
+same signature, and ask for the same things.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final
+
+from apache.rocketmq.v2 import definition_pb2 as v2
+from apache.rocketmq.v2 import service_pb2 as service
+from popmq_common.errors import AccessDenied, AccessNotKnown, CredentialsRefused, LimitReached
+from popmq_proxy.core.access import signature
+from popmq_proxy.core.access.decide import AccessVerdict, decide
+from popmq_proxy.core.access.limits import Amount
+from popmq_proxy.core.access.model import Need, User, UserStatus
+from popmq_proxy.core.access.needs import ROWS, of_settings, sent_to
+from popmq_proxy.core.access.table import AccessTable, changed_users
+from popmq_proxy.core.messages.send_decoder import DecodedSend
+from popmq_proxy.core.messages.status import status_of
+from popmq_proxy.rpc.access.access_tables import AccessTables
+from popmq_proxy.rpc.access.audit_trail import AuditTrail
+from popmq_proxy.rpc.access.limiter import Limiter
+from popmq_proxy.rpc.messages.send import SendPlan
+from popmq_proxy.rpc.shared.context import CallContext, Upstream
+from popmq_proxy.sessions import end_stream
+
+SIGNATURES_KEPT: Final = 10_000
+VERDICTS_KEPT: Final = 50_000
+REFUSED: Final = (CredentialsRefused, AccessDenied, AccessNotKnown, LimitReached)
+Handler = Callable[[CallContext, Any], Awaitable[Any]]
+Begin = Callable[[CallContext, Any, Callable[[Any, Any], None]], Any]
+Telemetry = Callable[
+    [CallContext, AsyncIterator[service.TelemetryCommand]], AsyncIterator[service.TelemetryCommand]
+]
+
+
+class Guard:
+    def __init__(self, upstream: Upstream, tables: AccessTables, audit: AuditTrail) -> None:
+        config = upstream.config
+        self._authentication = config.authentication
+        self._authorization = config.authorization
+        self._window_ms = config.signature_window_ms
+        self._upstream = upstream
+        self._tables = tables
+        self._limiter = Limiter(tables)
+        self._audit = audit
+        self._signatures: dict[tuple[bytes, bytes], tuple[str, int]] = {}
+        """What was verified → the user, and until when; 0: as long as the table is in force."""
+        self._verdicts: dict[tuple[str, Need, str], AccessVerdict] = {}
+        self._streams: dict[str, tuple[CallContext, list[Need]]] = {}
+        """Client id → who opened Telemetry, and what the settings need."""
+        tables.on_change.append(self._changed)
+
+    # --- around handlers ---
+
+    def guarding(self, rpc_service: str, name: str, handler: Handler) -> Handler:
+        """`handler`, for those who may. It gets a context that names the user."""
+        if not self._authentication:
+            return handler
+        row = ROWS.get((rpc_service, name))
+
+        async def guarded(ctx: CallContext, request: Any) -> Any:
+            if isinstance(request, SendPlan):  # was checked when its sending was begun
+                return await handler(self.known(ctx, name), request)
+            known = self.known(ctx, name)
+            if isinstance(request, DecodedSend | service.SendMessageRequest):
+                sent = _sent(known, request)
+                self.check(known, name, sent_to(sent))
+                self._limiter.check_send(known, sent)
+                self._limiter.take_send(known, sent)
+            elif row is None:
+                raise AccessDenied(
+                    user=known.user, resource=name, address=known.address, reason="it has no row"
+                )
+            else:
+                self.check(known, name, row(request, known.stored))
+            if isinstance(request, service.ReceiveMessageRequest):
+                with self._limiter.receiving(known, known.stored(request.message_queue.topic)):
+                    return await handler(known, request)
+            return await handler(known, request)
+
+        return guarded
+
+    def guarding_begin(self, begin: Begin) -> Begin:
+        """The same for sends that need no task: who may not is told by the handler."""
+        if not self._authentication:
+            return begin
+
+        def guarded(ctx: CallContext, request: Any, on_reply: Callable[[Any, Any], None]) -> Any:
+            try:
+                known = self.known(ctx, "SendMessage")
+                sent = _sent(known, request)
+                if not self._may(known, sent_to(sent)):
+                    return request
+                self._limiter.check_send(known, sent)
+            except REFUSED:
+                return request
+            declined = begin(known, request, on_reply)
+            if declined is not request:
+                self._limiter.take_send(known, sent)
+            return declined
+
+        return guarded
+
+    def guarding_telemetry(self, handler: Telemetry) -> Telemetry:
+        """As RocketMQ does, a refusal is a command with its status, and the end of the stream."""
+        if not self._authentication:
+            return handler
+
+        async def guarded(
+            ctx: CallContext, commands: AsyncIterator[service.TelemetryCommand]
+        ) -> AsyncIterator[service.TelemetryCommand]:
+            try:
+                known = self.known(ctx, "Telemetry")
+                answers = handler(known, self._settings_checked(known, commands))
+                try:
+                    async for answer in answers:
+                        yield answer
+                finally:
+                    await answers.aclose()  # type: ignore[attr-defined]
+                    self._streams.pop(known.client_id, None)
+            except REFUSED as refused:
+                yield service.TelemetryCommand(status=status_of(refused))
+
+        return guarded
+
+    async def _settings_checked(
+        self, ctx: CallContext, commands: AsyncIterator[service.TelemetryCommand]
+    ) -> AsyncIterator[service.TelemetryCommand]:
+        """Raises `AccessDenied`."""
+        async for command in commands:
+            if command.WhichOneof("command") == "settings":
+                needs = of_settings(command.settings, ctx.stored)
+                self.check(ctx, "Telemetry", needs)
+                self._streams[ctx.client_id] = ctx, needs
+            yield command
+
+    # --- who ---
+
+    def known(self, ctx: CallContext, rpc: str) -> CallContext:
+        """The same, with the user's name. Raises `CredentialsRefused`, `AccessNotKnown`."""
+        if not self._authentication:
+            return ctx
+        try:
+            return ctx._replace(user=self._user(ctx))
+        except CredentialsRefused as refused:
+            self._audit.refused("", ctx.address, rpc, "", str(refused))
+            raise
+
+    def _user(self, ctx: CallContext) -> str:
+        now_ms = self._upstream.clock.now_ms()
+        kept = self._signatures.get(ctx.signature) if ctx.signature else None
+        if kept is not None and (not kept[1] or now_ms < kept[1]):
+            return kept[0]
+        table = self._tables.current
+        try:
+            signed = signature.parse(*(ctx.signature or (None, None)))
+        except CredentialsRefused:
+            if not ctx.certificate_user:
+                raise
+            return self._enabled(table, ctx.certificate_user).username
+        user = self._enabled(table, signed.username)
+        found = user.secrets_at(now_ms)
+        if not signature.is_of(signed, found):
+            raise CredentialsRefused(reason=f"the signature of user {user.username} is wrong")
+        if self._window_ms and not signature.is_fresh(signed.date, now_ms, self._window_ms):
+            reason = f"its x-mq-date-time {signed.date.decode('ascii', 'replace')} is too old"
+            raise CredentialsRefused(reason=reason)
+        self._keep_signature(ctx, user, now_ms)
+        return user.username
+
+    def _enabled(self, table: AccessTable, username: str) -> User:
+        """Unknown and disabled users get the same answer as a wrong signature would tell less."""
+        user = table.users.get(username)
+        if user is None or user.status is not UserStatus.ENABLED:
+            what = "unknown" if user is None else "disabled"
+            raise CredentialsRefused(reason=f"user {username} is {what}")
+        return user
+
+    def _keep_signature(self, ctx: CallContext, user: User, now_ms: int) -> None:
+        ends = [one.until_ms for one in user.secrets if one.until_ms > now_ms]
+        if self._window_ms:
+            ends.append(now_ms + self._window_ms)
+        if len(self._signatures) >= SIGNATURES_KEPT:
+            self._signatures.clear()
+        if ctx.signature is not None:
+            self._signatures[ctx.signature] = user.username, min(ends, default=0)
+
+    # --- what ---
+
+    def check(self, ctx: CallContext, rpc: str, needs: Sequence[Need] | Iterable[Need]) -> None:
+        """Raises `AccessDenied` for the first that is not allowed."""
+        if not self._authorization:
+            return
+        for need in needs:
+            verdict = self._verdict(ctx, need)
+            if not verdict.allowed:
+                asked = "/".join(action.value for action in need.actions)
+                self._audit.refused(ctx.user, ctx.address, rpc, f"{need} {asked}", verdict.reason)
+                raise AccessDenied(
+                    user=ctx.user,
+                    resource=need,
+                    address=ctx.address,
+                    reason=f"{rpc} needs {asked}; {verdict.reason}",
+                )
+
+    def _may(self, ctx: CallContext, needs: Iterable[Need]) -> bool:
+        return not self._authorization or all(self._verdict(ctx, need).allowed for need in needs)
+
+    def _verdict(self, ctx: CallContext, need: Need) -> AccessVerdict:
+        key = ctx.user, need, ctx.address
+        kept = self._verdicts.get(key)
+        if kept is not None:
+            return kept
+        if len(self._verdicts) >= VERDICTS_KEPT:
+            self._verdicts.clear()
+        verdict = self._verdicts[key] = self.test(ctx.user, need, ctx.address)
+        return verdict
+
+    def test(self, username: str, need: Need, address: str) -> AccessVerdict:
+        """Raises `AccessNotKnown`."""
+        table = self._tables.current
+        user = table.users.get(username)
+        if user is None or user.status is not UserStatus.ENABLED:
+            return AccessVerdict(False, f"user {username} is not known, or disabled")
+        return decide(user, table.acls.get(username), need, address)
+
+    # --- changes ---
+
+    def _changed(self, before: AccessTable, after: AccessTable) -> None:
+        """Waiting polls of users who changed end with nothing; their clients ask again. Telemetry
+        of who may no more ends with the reason."""
+        self._signatures.clear()
+        self._verdicts.clear()
+        changed = changed_users(before, after)
+        sessions = self._upstream.sessions
+        for client_id in sessions.of_users(changed):
+            sessions.end_all_polls(client_id)
+        for client_id, (ctx, needs) in list(self._streams.items()):
+            if ctx.user in changed and (refusal := self._refusal(after, ctx, needs)) is not None:
+                self._end(client_id, refusal)
+
+    def _refusal(self, table: AccessTable, ctx: CallContext, needs: list[Need]) -> v2.Status | None:
+        try:
+            self._enabled(table, ctx.user)
+            self.check(ctx, "Telemetry", needs)
+        except REFUSED as refused:
+            return status_of(refused)
+        return None
+
+    def _end(self, client_id: str, refusal: v2.Status) -> None:
+        session = self._upstream.sessions.get(client_id)
+        if session is None or session.stream is None:
+            return
+        if not session.stream.full():
+            session.stream.put_nowait(service.TelemetryCommand(status=refusal))
+        end_stream(session.stream)
+
+
+def _sent(ctx: CallContext, request: DecodedSend | service.SendMessageRequest) -> dict[str, Amount]:
+    """How much of it goes to which topic, as stored."""
+    if isinstance(request, DecodedSend):
+        size = sum(len(record.body) for record in request.records)
+        return {ctx.stored(request.topic): Amount(len(request.records), size)}
+    sent: dict[str, Amount] = {}
+    for message in request.messages:
+        name = ctx.stored(message.topic)
+        count, size = sent.get(name, Amount(0, 0))
+        sent[name] = Amount(count + 1, size + len(message.body))
+    return sent
