@@ -194,9 +194,9 @@ class LinkBrokers:
                 except BaseException:
                     frames.close()
                     raise
-        except ssl.SSLError as failed:
-            reason = f"{failure_text(failed)} (TLS of the link)"
-            raise BrokerUnreachable(broker=broker, reason=reason) from failed
+        except ssl.SSLError as refused:  # mypyc knows one type of each name
+            reason = f"{failure_text(refused)} (TLS of the link)"
+            raise BrokerUnreachable(broker=broker, reason=reason) from refused
         except (OSError, ValueError) as failed:  # time-outs are among them
             raise BrokerUnreachable(broker=broker, reason=str(failed) or "no answer") from failed
         return BrokerLink(broker, frames, self._linger_ms_max)
