@@ -18,6 +18,12 @@ SECURED = yaml.safe_load((DEPLOY / "secured.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = SECURED["services"]
 BASE = yaml.safe_load((DEPLOY / "docker-compose.yml").read_text())["services"]
 MOUNTED = "/run/secrets/"
+ACCESS = {
+    "AUTHENTICATION": "true",
+    "AUTHORIZATION": "true",
+    "INIT_USER_FILE": f"{MOUNTED}first-user.json",
+    "AUDIT_LOG": "-",
+}
 CONFIGS: dict[str, type[Any]] = {
     "nameserver": NameserverConfig,
     "broker": BrokerConfig,
@@ -43,6 +49,8 @@ def test_it_sets_what_popmq_tls_init_says(tmp_path: Path) -> None:
         if kind == "proxy":
             assert environment["POPMQ_PROXY_TLS_CLIENT_AUTH"] == "${POPMQ_CLIENT_AUTH:-required}"
             environment["POPMQ_PROXY_TLS_CLIENT_AUTH"] = "required"
+            access = {name: environment.pop(f"POPMQ_PROXY_{name}") for name in ACCESS}
+            assert access == ACCESS
         expected = told[kind]["environment"]
         assert environment.keys() == expected.keys()
         for variable, value in expected.items():

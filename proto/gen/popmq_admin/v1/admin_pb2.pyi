@@ -2980,6 +2980,7 @@ class ListUsersResponse(_message.Message):
     USERS_FIELD_NUMBER: _builtins.int
     AUTHENTICATION_FIELD_NUMBER: _builtins.int
     AUTHORIZATION_FIELD_NUMBER: _builtins.int
+    MISSING_BROKERS_FIELD_NUMBER: _builtins.int
     authentication: _builtins.bool
     """requests must be signed at this proxy"""
     authorization: _builtins.bool
@@ -2988,16 +2989,21 @@ class ListUsersResponse(_message.Message):
     def users(self) -> _containers.RepeatedCompositeFieldContainer[Global___User]:
         """by name"""
 
+    @_builtins.property
+    def missing_brokers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """that have an older table, or do not tell"""
+
     def __init__(
         self,
         *,
         users: _abc.Iterable[Global___User] | None = ...,
         authentication: _builtins.bool = ...,
         authorization: _builtins.bool = ...,
+        missing_brokers: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["authentication", b"authentication", "authorization", b"authorization", "users", b"users"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["authentication", b"authentication", "authorization", b"authorization", "missing_brokers", b"missing_brokers", "users", b"users"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -172,6 +172,7 @@ async def list_users(part: str, endpoint: str, as_json: bool) -> None:
         (one.username, one.type, one.status, one.secrets, _old_end(one)) for one in response.users
     ]
     table(["USER", "TYPE", "STATUS", "SECRETS", "OLD UNTIL"], rows)
+    tell_missing(response.missing_brokers)
     if not response.authentication:
         note("Nobody needs to be a user at this server: authentication is off.")
     elif not response.authorization:

@@ -19,7 +19,7 @@ from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_cli.catalog.topics import TYPES
 from popmq_cli.doctor.doctor_checks import Diagnosis, Facts, Listener, findings
 from popmq_cli.doctor.doctor_probe import is_local, probe, unreachable
-from popmq_cli.doctor.doctor_surprises import exposed, surprises
+from popmq_cli.doctor.doctor_surprises import exposed, surprises, unequal
 from popmq_cli.shell.commands import Command
 from popmq_cli.shell.completion import group_names, topic_names
 from popmq_cli.shell.connection import (
@@ -92,7 +92,9 @@ def doctor(topic: str, message_type: str | None, group: str, endpoint: str, as_j
             _show(facts, wrong)
         found += wrong
         if facts.inspected is not None:
-            noted |= dict.fromkeys([*exposed(facts), *surprises(facts.inspected.brokers)])
+            noted |= dict.fromkeys(
+                [*exposed(facts), *unequal(facts), *surprises(facts.inspected.brokers)]
+            )
     if as_json:
         told = [one._asdict() for one in found]
         document({"endpoint": endpoint, "findings": told, "notes": list(noted)})
@@ -128,8 +130,7 @@ async def _ask(facts: Facts, channel: grpc.aio.Channel) -> Facts:
             is_nameserver=await _is_nameserver(channel),
         )
     facts = replace(facts, inspected=inspected, asked_ms=asked_ms, answered_ms=now_ms())
-    if not await is_local(facts.host):
-        facts = replace(facts, is_local=False, authentication=await _authentication(facts))
+    facts = await _with_access(facts)
     if inspected.nameserver_failure or not inspected.brokers:
         return replace(facts, topic="", group="")
     if facts.topic:
@@ -148,16 +149,19 @@ async def _ask(facts: Facts, channel: grpc.aio.Channel) -> Facts:
     return facts
 
 
-async def _authentication(facts: Facts) -> bool | None:
-    """Whether the server wants to know who asks; None: it does not tell us."""
+async def _with_access(facts: Facts) -> Facts:
+    """And whether the server wants to know who asks, if it tells us."""
+    facts = replace(facts, is_local=await is_local(facts.host))
     scheme = "https" if facts.tls else "http"
     try:
         async with AdminClient(f"{scheme}://{facts.endpoint}") as stub:
             request = admin.ListUsersRequest(filter=NOBODY)
             response = await stub.ListUsers(request, timeout=TIMEOUT_S)
     except (grpc.aio.AioRpcError, PartUnavailable):
-        return None
-    return response.authentication
+        return facts
+    return replace(
+        facts, authentication=response.authentication, lacking_users=response.missing_brokers
+    )
 
 
 async def _is_nameserver(channel: grpc.aio.Channel) -> bool:

@@ -1,6 +1,6 @@
 """What is wrong, why, and what to do: decided from what was found out, without looking anywhere."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
@@ -74,6 +74,8 @@ class Facts:
     """Only this machine reaches the endpoint."""
     authentication: bool | None = None
     """Whether requests must be signed; None: it does not tell."""
+    lacking_users: Sequence[str] = ()
+    """Brokers that do not have the table of users in force."""
 
     @property
     def endpoint(self) -> str:

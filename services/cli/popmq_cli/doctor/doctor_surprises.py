@@ -24,6 +24,15 @@ def exposed(facts: Facts) -> list[str]:
     ]
 
 
+def unequal(facts: Facts) -> list[str]:
+    """The same, of brokers that lack the last change of users and policies."""
+    return [
+        f"broker {broker} lacks the last change of users and policies, or does not answer; it gets "
+        "the change when it is back"
+        for broker in facts.lacking_users
+    ]
+
+
 def _skipped(brokers: Sequence[admin.BrokerState]) -> Iterator[str]:
     """Groups that started behind messages which are still there, over all brokers."""
     uses = [use for broker in brokers for use in broker.groups if use.skipped]

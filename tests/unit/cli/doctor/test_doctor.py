@@ -13,7 +13,7 @@ from popmq import Tls
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.doctor.doctor_checks import Facts, Listener, findings
 from popmq_cli.doctor.doctor_probe import is_local, probe, unreachable
-from popmq_cli.doctor.doctor_surprises import exposed, surprises
+from popmq_cli.doctor.doctor_surprises import exposed, surprises, unequal
 from popmq_common.process import logs
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.front import tls
@@ -305,3 +305,10 @@ async def test_nothing_listens(unused_tcp_port: int) -> None:
     assert (await probe("no-such-host.invalid", 1, None))[0] is Listener.NO_SUCH_HOST
     found = await unreachable([("127.0.0.1", unused_tcp_port)])
     assert list(found) == [f"127.0.0.1:{unused_tcp_port}"]
+
+
+def test_brokers_that_lack_a_change_of_users_are_named() -> None:
+    facts = Facts(host="127.0.0.1", port=8081)
+    assert unequal(facts) == []
+    (note,) = unequal(replace(facts, lacking_users=["broker-b"]))
+    assert "broker-b lacks the last change" in note

@@ -16,7 +16,7 @@ from popmq_common.errors import AccessChanged, AccessNotKnown, Corrupt, PopMQErr
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.access import table as access
 from popmq_proxy.core.access.model import User
-from popmq_proxy.core.access.table import AccessTable, Version
+from popmq_proxy.core.access.table import NO_VERSION, AccessTable, Version
 from popmq_proxy.rpc.shared.context import Upstream
 
 EVERY_S: Final = 1.0
@@ -117,6 +117,12 @@ class AccessTables:
         lacking = [name for name, version in self._versions.items() if version < table.version]
         await asyncio.gather(*(self._put(name, table, table.version) for name in lacking))
 
+    async def lacking(self) -> list[str]:
+        """Brokers that do not have the table in force, as the last look told. Raises
+        `Unavailable`."""
+        brokers = await self._upstream.registered()
+        return [one for one in brokers if self._versions.get(one, NO_VERSION) < self.version]
+
     async def change(self, edit: Edit) -> tuple[AccessTable, list[str]]:
         """(table, brokers that do not have it yet). `edit` makes the new one of the newest, again
         when somebody else changed it meanwhile.
@@ -162,6 +168,7 @@ class AccessTables:
             if not isinstance(failed, AccessChanged):
                 self._upstream.log.warning("access.not_told", broker=broker, reason=str(failed))
             return failed
+        self._versions[broker] = table.version
         return None
 
 

@@ -115,6 +115,7 @@ class UsersHandler:
             ],
             authentication=config.authentication,
             authorization=config.authorization,
+            missing_brokers=await self._tables.lacking(),
         )
 
     async def _changed(

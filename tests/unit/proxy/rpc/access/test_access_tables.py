@@ -43,8 +43,11 @@ def test_a_broker_that_is_away_gets_it_when_it_is_back(cluster: TwoBrokers) -> N
     response = cluster.proxy.ask(ROOT, "CreateUser", create("alice"))
     assert list(response.missing_brokers) == ["b"]
     assert users_at(cluster.b.broker.state.catalog_state) == ["root"]
+    listed = cluster.proxy.ask(ROOT, "ListUsers", admin.ListUsersRequest())
+    assert list(listed.missing_brokers) == ["b"]
     cluster.away.clear()
-    cluster.proxy.refresh()
+    listed = cluster.proxy.ask(ROOT, "ListUsers", admin.ListUsersRequest())
+    assert list(listed.missing_brokers) == []
     assert users_at(cluster.b.broker.state.catalog_state) == ["alice", "root"]
 
 
