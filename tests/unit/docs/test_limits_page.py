@@ -27,6 +27,9 @@ from popmq_common.records.properties import SENT_BYTES_MAX
 from popmq_common.units import KiB, MiB
 from popmq_nameserver.core.route_table import BROKERS_MAX
 from popmq_proxy.config import ProxyConfig
+from popmq_proxy.core.access.model import NAME_MAX, SECRETS_MAX
+from popmq_proxy.core.access.table import ENTRIES_MAX as POLICY_ENTRIES_MAX
+from popmq_proxy.core.access.table import LIMITS_MAX, TABLE_BYTES_MAX, USERS_MAX
 from popmq_proxy.core.messages.status import CODES
 from popmq_proxy.core.messages.validate import MESSAGE_GROUP_BYTES_MAX, MESSAGE_ID_BYTES_MAX
 from popmq_proxy.front.rpcs import ACKS_BYTES_MAX, SMALL_REQUEST_BYTES_MAX
@@ -172,6 +175,12 @@ LIMITS = {
     ),
     "such frames of all connections from one address": proxy("address_idle_frames_max"),
     "clients whose settings are remembered": proxy("sessions_max"),
+    "users": Limit(count(USERS_MAX), FIXED, TOO_MANY),
+    "entries of a user's policy": Limit(count(POLICY_ENTRIES_MAX), FIXED, TOO_MANY),
+    "users, topics and others with limits of their own": Limit(count(LIMITS_MAX), FIXED, TOO_MANY),
+    "bytes of all users, policies and limits": Limit(size(TABLE_BYTES_MAX), FIXED, TOO_MANY),
+    "secrets of a user": Limit(count(SECRETS_MAX), FIXED, "ends"),
+    "characters of a user's name": Limit(count(NAME_MAX), FIXED, e.IllegalUser),
     "free space, at least": broker("disk_reserve_bytes", e.DiskFull),
     "use of the disk": broker("disk_refuse_percent", e.DiskFull),
     "bytes that wait for the disk": Limit(size(STORE["unsynced_bytes_max"]), FIXED, TOO_MANY),
