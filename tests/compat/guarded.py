@@ -58,6 +58,10 @@ class GuardedCluster:
         made = admin.Topic(name=name, queues=4, message_type=kind)
         self.ask("CreateTopic", admin.CreateTopicRequest(topic=made))
 
+    def group(self, name: str) -> None:
+        """With authorization nothing is made on first use."""
+        self.ask("CreateGroup", admin.CreateGroupRequest(group=admin.Group(name=name)))
+
     def user(self, name: str, *entries: str) -> None:
         self.ask("CreateUser", admin.CreateUserRequest(username=name, secret=SECRET))
         self.allow(name, *entries)

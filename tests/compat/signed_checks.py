@@ -31,7 +31,9 @@ class ClientKind:
     starts_without_right: bool = False
     """A producer starts although its Telemetry is refused."""
     telemetry_reason: bool = True
-    """Its start says why Telemetry was refused."""
+    """Its start says why Telemetry was refused, which a command tells it."""
+    grpc_reason: bool = True
+    """And when a gRPC status does."""
     refused_per_s_max: int = 12
     """How often a push consumer asks that may not receive."""
     looks_at_acks: bool = True
@@ -48,6 +50,8 @@ class Scene:
         self.guarded = guarded
         self._number = 0
         guarded.topic(self.topic, kind)
+        guarded.group(self.group)
+        guarded.group(self.other_group)
 
     @property
     def everything(self) -> list[str]:
@@ -226,6 +230,18 @@ def check_start_without_the_right(
     assert ("has no permission" in refused) == kind.telemetry_reason, refused
 
 
+def check_missing_group(session: Session, guarded: GuardedCluster, kind: ClientKind) -> None:
+    """A user may receive, but nobody has made the group: the client does not hang."""
+    scene = Scene(session, guarded)
+    guarded.user(scene.user, *scene.everything, "Group:nobody-made-it Sub")
+    try:
+        refused = scene.refusal("receive", scene.start("simple", group="nobody-made-it"))
+    except ClientRefusal as at_start:
+        refused = str(at_start)
+    assert refused
+    assert ("Consumer group nobody-made-it does not exist" in refused) == kind.grpc_reason
+
+
 def check_revoked(session: Session, guarded: GuardedCluster, kind: ClientKind) -> None:
     """A right that is taken away is gone within a second, also at the proxy that was not told, and
     for what was begun before."""
@@ -292,6 +308,7 @@ SIGNED_CHECKS = [
     check_matrix,
     check_strangers,
     check_start_without_the_right,
+    check_missing_group,
     check_revoked,
     check_push_revoked,
     check_rotated,

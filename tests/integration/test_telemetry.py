@@ -93,6 +93,17 @@ async def test_settings_without_content_end_the_stream(raw: Raw) -> None:
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
+async def test_a_node_client_is_told_by_a_command(raw: Raw) -> None:
+    """Its start would wait for ever for the Settings, if the stream ended with an error."""
+    metadata = [*raw.metadata, ("x-mq-language", "HTTP")]
+    stream = raw.stub.Telemetry(metadata=metadata)
+    await stream.write(service.TelemetryCommand(settings=v2.Settings()))
+    (told,) = [answer async for answer in stream]
+    assert told.status.code == v2.BAD_REQUEST
+    assert "neither publishing nor subscription" in told.status.message
+    assert await stream.code() is grpc.StatusCode.OK
+
+
 async def test_the_open_poll_of_a_client_that_leaves_ends(raw: Raw) -> None:
     began = time.monotonic()
     poll = asyncio.create_task(raw.receive("t", poll_ms=9_000))

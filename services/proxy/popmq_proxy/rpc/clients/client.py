@@ -9,11 +9,13 @@ from popmq_common.errors import BadRequest, PopMQError, TopicNotFound
 from popmq_common.records.names import check_group, check_topic
 from popmq_proxy.core.messages import settings as core_settings
 from popmq_proxy.core.messages.settings import GroupSettings
-from popmq_proxy.core.messages.status import ok
+from popmq_proxy.core.messages.status import ok, status_of
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 from popmq_proxy.rpc.shared.heartbeats import Heartbeats
 from popmq_proxy.sessions import Answers, Session, end_stream
 
+NODE = "HTTP"
+"""What the Node client calls its language in the metadata."""
 REPEAT_S = 1.0
 """The Node client misses Settings that come while it still asks for routes; they come again."""
 COMMANDS_MAX = 64
@@ -54,7 +56,8 @@ class ClientHandler:
     ) -> AsyncIterator[service.TelemetryCommand]:
         """Answers each Settings at once, and once more a second after the first.
 
-        Raises what is wrong with the first Settings; the stream ends with it.
+        Raises what is wrong with the first Settings; the stream ends with it. The Node client waits
+        for Settings for ever when it does: it is told by a command, and the stream just ends.
         """
         session = self._seen(ctx)
         answers: Answers = asyncio.Queue(COMMANDS_MAX)
@@ -65,6 +68,10 @@ class ClientHandler:
                 yield answer
             if reading.done():  # else the proxy stops, and the client may have more to say
                 await reading  # raises what ended it
+        except PopMQError as refused:
+            if ctx.language != NODE:
+                raise
+            yield service.TelemetryCommand(status=status_of(refused))
         finally:
             reading.cancel()
             self._upstream.producers.gone(answers)
