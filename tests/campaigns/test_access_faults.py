@@ -262,6 +262,7 @@ FOUND_BY: dict[Plant, Callable[..., None]] = {
 def test_a_planted_fault_of_access_is_found(
     plant: Plant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(guard, "SLOWED_S", 0.0)
     test = FOUND_BY[plant]
     plant(monkeypatch)
     try:

@@ -20,6 +20,7 @@ from popmq_admin.v1 import admin_pb2 as admin
 from popmq_proxy.core.access.model import Secret, User, UserType
 from popmq_proxy.front.rpcs import rpcs
 from popmq_proxy.metrics import ProxyMetrics
+from popmq_proxy.rpc.access import guard
 
 ROOT, MALLORY = context("root", "root-secret"), context("mallory", "mallory-secret")
 NOBODY = [
@@ -62,6 +63,11 @@ def secured() -> Iterator[SecuredServed]:
             yield found
         finally:
             found.engine.close()
+
+
+@pytest.fixture(autouse=True)
+def refusals_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "SLOWED_S", 0.0)
 
 
 @pytest.mark.parametrize("name", sorted(INPUTS), ids="/".join)

@@ -9,8 +9,6 @@ from compat.signed_checks import SIGNED_CHECKS, ClientKind
 
 pytestmark = pytest.mark.golang
 KIND = ClientKind(
-    telemetry_reason=False,  # "failed to sync settings during startUp: EOF"
-    refused_per_s_max=200,  # it waits 20 ms after each error but TOO_MANY_REQUESTS
     looks_at_acks=False,
 )
 

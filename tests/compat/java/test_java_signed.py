@@ -10,7 +10,7 @@ from compat.signed_checks import SIGNED_CHECKS, ClientKind
 pytestmark = pytest.mark.java
 KIND = ClientKind(
     grpc_reason=False,
-    telemetry_reason=False,  # after 13 s: "Stream is already completed"
+    telemetry_reason=False,  # "Stream is already completed"
 )
 
 

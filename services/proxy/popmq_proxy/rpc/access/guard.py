@@ -4,6 +4,7 @@ What was found is kept until the table of users changes: a client's calls of one
 same signature, and ask for the same things.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from popmq_proxy.core.access import signature
 from popmq_proxy.core.access.decide import AccessVerdict, decide
 from popmq_proxy.core.access.limits import Amount
 from popmq_proxy.core.access.model import Need, User, UserStatus
-from popmq_proxy.core.access.needs import ROWS, of_settings, sent_to
+from popmq_proxy.core.access.needs import ROWS, Row, of_settings, sent_to
 from popmq_proxy.core.access.table import AccessTable, changed_users
 from popmq_proxy.core.messages.send_decoder import DecodedSend
 from popmq_proxy.core.messages.status import status_of
@@ -28,6 +29,13 @@ from popmq_proxy.sessions import end_stream
 SIGNATURES_KEPT: Final = 10_000
 VERDICTS_KEPT: Final = 50_000
 REFUSED: Final = (CredentialsRefused, AccessDenied, AccessNotKnown, LimitReached)
+READS_GRPC_STATUS: Final = ("JAVA", "GO")
+"""Clients that learn from the status at the stream's end why they may not open Telemetry: Java
+waits 13 s without it, Go says only EOF. It would end a process of Node."""
+POLLS: Final = ("ReceiveMessage", "Receive", "PullMessage", "Pull")
+SLOWED_S: Final = 1.0
+SLOWED_MAX: Final = 1_000
+"""So many refusals wait at a time; the others are told at once."""
 Handler = Callable[[CallContext, Any], Awaitable[Any]]
 Begin = Callable[[CallContext, Any, Callable[[Any, Any], None]], Any]
 Telemetry = Callable[
@@ -48,6 +56,7 @@ class Guard:
         self._signatures: dict[tuple[bytes, bytes], tuple[str, int]] = {}
         """What was verified → the user, and until when; 0: as long as the table is in force."""
         self._verdicts: dict[tuple[str, Need, str], AccessVerdict] = {}
+        self._slowed = 0
         self._streams: dict[str, tuple[CallContext, list[Need]]] = {}
         """Client id → who opened Telemetry, and what the settings need."""
         tables.on_change.append(self._changed)
@@ -63,24 +72,42 @@ class Guard:
         async def guarded(ctx: CallContext, request: Any) -> Any:
             if isinstance(request, SendPlan):  # was checked when its sending was begun
                 return await handler(self.known(ctx, name), request)
-            known = self.known(ctx, name)
-            if isinstance(request, DecodedSend | service.SendMessageRequest):
-                sent = _sent(known, request)
-                self.check(known, name, sent_to(sent))
-                self._limiter.check_send(known, sent)
-                self._limiter.take_send(known, sent)
-            elif row is None:
-                raise AccessDenied(
-                    user=known.user, resource=name, address=known.address, reason="it has no row"
-                )
-            else:
-                self.check(known, name, row(request, known.stored))
+            try:
+                known = self._admitted(ctx, name, row, request)
+            except REFUSED:
+                if name in POLLS:
+                    await self._slow_down()
+                raise
             if isinstance(request, service.ReceiveMessageRequest):
                 with self._limiter.receiving(known, known.stored(request.message_queue.topic)):
                     return await handler(known, request)
             return await handler(known, request)
 
         return guarded
+
+    def _admitted(self, ctx: CallContext, name: str, row: Row | None, request: Any) -> CallContext:
+        """Whose request it is. Raises one of `REFUSED`."""
+        known = self.known(ctx, name)
+        if isinstance(request, DecodedSend | service.SendMessageRequest):
+            sent = _sent(known, request)
+            self.check(known, name, sent_to(sent))
+            self._limiter.check_send(known, sent)
+            self._limiter.take_send(known, sent)
+        elif row is None:
+            reason = "it has no row"
+            raise AccessDenied(user=known.user, resource=name, address=known.address, reason=reason)
+        else:
+            self.check(known, name, row(request, known.stored))
+        return known
+
+    async def _slow_down(self) -> None:
+        """The Go client asks 50 times a second for what it may not receive."""
+        if self._slowed < SLOWED_MAX:
+            self._slowed += 1
+            try:
+                await asyncio.sleep(SLOWED_S)
+            finally:
+                self._slowed -= 1
 
     def guarding_begin(self, begin: Begin) -> Begin:
         """The same for sends that need no task: who may not is told by the handler."""
@@ -122,6 +149,8 @@ class Guard:
                     self._streams.pop(known.client_id, None)
             except REFUSED as refused:
                 yield service.TelemetryCommand(status=status_of(refused))
+                if ctx.language in READS_GRPC_STATUS:
+                    raise
 
         return guarded
 

@@ -8,6 +8,7 @@ from harness.access import GuardedProxy, context
 from harness.broker import EngineDriver
 
 from popmq_proxy.core.access.model import Secret, User, UserType
+from popmq_proxy.rpc.access import guard
 
 ROOT = context("root", "root-secret")
 
@@ -37,3 +38,8 @@ def cluster(tmp_path: Path) -> Iterator[TwoBrokers]:
     made.begin()
     yield made
     made.close()
+
+
+@pytest.fixture(autouse=True)
+def refusals_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "SLOWED_S", 0.001)

@@ -14,6 +14,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.errors import AccessDenied, CredentialsRefused
+from popmq_proxy.rpc.access import guard
 from popmq_proxy.rpc.shared.context import CallContext
 
 TOPIC, GROUP = v2.Resource(name="t"), v2.Resource(name="g")
@@ -314,3 +315,57 @@ def test_the_audit_trail_has_no_signature(alice: TwoBrokers, tmp_path: Path) -> 
         assert ctx.signature is not None
         digest = ctx.signature[0].decode().rpartition("=")[2]
         assert digest not in text
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long refused receives were held."""
+    found: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        found.append(seconds)
+
+    monkeypatch.setattr("popmq_proxy.rpc.access.guard.asyncio.sleep", sleep)
+    return found
+
+
+def test_who_may_not_receive_does_not_ask_as_often_as_it_can(
+    alice: TwoBrokers, pauses: list[float]
+) -> None:
+    """Go's push consumer waits 20 ms after a refusal, and asks each broker."""
+    assert code(alice, ALICE, "ReceiveMessage", receiving()) == v2.UNAUTHORIZED
+    assert pauses == [guard.SLOWED_S]
+    assert code(alice, ALICE, "SendMessage", sending("t")) == v2.UNAUTHORIZED
+    assert pauses == [guard.SLOWED_S]
+
+
+def test_only_so_many_refusals_are_held(
+    alice: TwoBrokers, pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "SLOWED_MAX", 0)
+    assert code(alice, ALICE, "ReceiveMessage", receiving()) == v2.UNAUTHORIZED
+    assert pauses == []
+
+
+@pytest.mark.parametrize(
+    ("language", "has_status"), [("JAVA", True), ("GO", True), ("HTTP", False), ("PYTHON", False)]
+)
+def test_a_refused_stream_ends_as_its_client_understands_it(
+    alice: TwoBrokers, language: str, has_status: bool
+) -> None:
+    telemetry = alice.proxy.methods.guard.guarding_telemetry(alice.proxy.methods.client.telemetry)
+    client = {"x-mq-client-id": "c", "x-mq-language": language}
+
+    async def open_it() -> list[int]:
+        stranger = CallContext(client, "192.0.2.7:1", None)
+        codes: list[int] = []
+        answers = telemetry(stranger, _commands(_settings("t")))
+        try:
+            async for answer in answers:
+                codes.append(answer.status.code)
+        except CredentialsRefused:
+            codes.append(-1)
+        return codes
+
+    wanted = [int(v2.UNAUTHORIZED), -1] if has_status else [int(v2.UNAUTHORIZED)]
+    assert alice.proxy.run(open_it()) == wanted
