@@ -32,12 +32,12 @@ def context_of(scope: Event, headers: dict[bytes, bytes]) -> CallContext:
     if timeout is not None:
         remaining_s = timeout_s(timeout.decode("latin-1"))
         deadline_s = None if remaining_s is None else time.monotonic() + remaining_s
+    signature = scope.get("signature")
+    if signature is None and "certificate_user" not in scope:
+        return CallContext(metadata, scope["peer"], deadline_s)
+    user = scope.get("certificate_user", "")
     return CallContext(
-        metadata,
-        scope["peer"],
-        deadline_s,
-        signature=scope.get("signature"),
-        certificate_user=scope.get("certificate_user", ""),
+        metadata, scope["peer"], deadline_s, signature=signature, certificate_user=user
     )
 
 

@@ -175,7 +175,8 @@ class HeaderReader:
     def _find_alike(self, block: bytes) -> HeaderPart | None:
         """The end of an earlier block that was written like this one. Raises `IndexError`."""
         parts, at, end, timeout = self._parts, 0, len(block), None
-        signature = date = b""
+        signature = b""
+        date_at = date_stop = date_coded = 0
         while True:
             for part in parts:
                 if block.startswith(part.data, at):
@@ -189,7 +190,8 @@ class HeaderReader:
                     return None
                 self.timeout = timeout
                 if signature:
-                    self.signature = signature, date
+                    date = block[date_at:date_stop]
+                    self.signature = signature, _text(date) if date_coded else date
                 return part
             size = block[at]
             coded = size & 0x80
@@ -206,9 +208,8 @@ class HeaderReader:
             elif name == _SIGNATURE:
                 value = block[at:stop]
                 signature = _signature_text(value) if coded else value
-            elif name == _DATE:
-                value = block[at:stop]
-                date = _text(value) if coded else value
+            elif name == _DATE:  # of use beside a signature alone
+                date_at, date_stop, date_coded = at, stop, coded
             at = stop
             parts = part.following
 
