@@ -166,7 +166,9 @@ def what_was_found_outlives_a_change(patch: Patch) -> None:
 
     def forgetful(self: Guard, before: AccessTable, after: AccessTable) -> None:
         signatures, verdicts = dict(self._signatures), dict(self._verdicts)
+        senders = set(self._senders)
         changed(self, before, after)
+        self._senders |= senders
         self._signatures.update(signatures)
         self._verdicts.update(verdicts)
 

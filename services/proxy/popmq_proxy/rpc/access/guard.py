@@ -56,6 +56,8 @@ class Guard:
         self._signatures: dict[tuple[bytes, bytes], tuple[str, int]] = {}
         """What was verified → the user, and until when; 0: as long as the table is in force."""
         self._verdicts: dict[tuple[str, Need, str], AccessVerdict] = {}
+        self._senders: set[tuple[str, str, str]] = set()
+        """(user, topic, peer) that may send."""
         self._slowed = 0
         self._streams: dict[str, tuple[CallContext, list[Need]]] = {}
         """Client id → who opened Telemetry, and what the settings need."""
@@ -116,19 +118,37 @@ class Guard:
 
         def guarded(ctx: CallContext, request: Any, on_reply: Callable[[Any, Any], None]) -> Any:
             try:
-                known = self.known(ctx, "SendMessage")
-                sent = _sent(known, request)
-                if not self._may(known, sent_to(sent)):
+                user = self._user(ctx)
+                if not self._may_send(ctx, user, request):
                     return request
+                if not self._limiter.has_limits:
+                    return begin(ctx, request, on_reply)
+                known = ctx._replace(user=user)
+                sent = _sent(known, request)
                 self._limiter.check_send(known, sent)
             except REFUSED:
                 return request
-            declined = begin(known, request, on_reply)
+            declined = begin(ctx, request, on_reply)
             if declined is not request:
                 self._limiter.take_send(known, sent)
             return declined
 
         return guarded
+
+    def _may_send(self, ctx: CallContext, user: str, request: Any) -> bool:
+        """What was allowed once on a connection is found by one look."""
+        key = None
+        if isinstance(request, DecodedSend):
+            key = user, ctx.stored(request.topic), ctx.peer
+            if key in self._senders:
+                return True
+        known = ctx._replace(user=user)
+        allowed = self._may(known, sent_to(_sent(known, request)))
+        if allowed and key is not None:
+            if len(self._senders) >= VERDICTS_KEPT:
+                self._senders.clear()
+            self._senders.add(key)
+        return allowed
 
     def guarding_telemetry(self, handler: Telemetry) -> Telemetry:
         """As RocketMQ does, a refusal is a command with its status, and the end of the stream."""
@@ -178,9 +198,11 @@ class Guard:
             raise
 
     def _user(self, ctx: CallContext) -> str:
-        now_ms = self._upstream.clock.now_ms()
         kept = self._signatures.get(ctx.signature) if ctx.signature else None
-        if kept is not None and (not kept[1] or now_ms < kept[1]):
+        if kept is not None and not kept[1]:
+            return kept[0]
+        now_ms = self._upstream.clock.now_ms()
+        if kept is not None and now_ms < kept[1]:
             return kept[0]
         table = self._tables.current
         try:
@@ -262,6 +284,7 @@ class Guard:
         of who may no more ends with the reason."""
         self._signatures.clear()
         self._verdicts.clear()
+        self._senders.clear()
         changed = changed_users(before, after)
         sessions = self._upstream.sessions
         for client_id in sessions.of_users(changed):

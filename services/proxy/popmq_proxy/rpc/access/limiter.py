@@ -24,6 +24,10 @@ class Limiter:
         """Subject → its limits when they were made, messages, bytes."""
         self._waiting: Counter[str] = Counter()
 
+    @property
+    def has_limits(self) -> bool:
+        return bool(self._tables.current.limits)
+
     def check_send(self, ctx: CallContext, sent: Mapping[str, Amount]) -> None:
         """`sent`: by topic. Nothing is taken. Raises `LimitReached`."""
         now_s = time.monotonic()

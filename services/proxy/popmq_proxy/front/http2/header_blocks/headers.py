@@ -60,8 +60,9 @@ _KINDS: Final[dict[bytes, int]] = {
     **{name: _PSEUDO if name.startswith(b":") else _REGULAR for name in LOOKED_AT},
 }
 _NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+")
-SAME_BYTES_MAX: Final = 2_048
-"""Remembered of a connection's blocks, in all."""
+SAME_BYTES_MAX: Final = 6_144
+"""Remembered of a connection's blocks, in all: two methods of a Go client that signs, in each of
+its seven orders."""
 PART_BYTES: Final = 64
 """What a part counts for besides."""
 SAME_MAX: Final = 8
@@ -230,7 +231,7 @@ class HeaderReader:
                 self.malformed = self.malformed or _wrong_with([(name, b"")], regular=regular)
             regular = regular or kind != _PSEUDO
             if 0 <= kind <= _REGULAR:
-                found.append((name, _text(value) if coded else value))
+                found.append((name, _decoded(name, value) if coded else value))
             if value_at and name in _DIFFER:
                 ends.append((value_at, stop, name))
             at = stop
@@ -331,6 +332,10 @@ def _more(block: bytes, at: int) -> tuple[int, int]:
         size += (block[at] & 0x7F) << shift
         at, shift = at + 1, shift + 7
     return size + (block[at] << shift), at + 1
+
+
+def _decoded(name: bytes, coded: bytes) -> bytes:
+    return _signature_text(coded) if name == _SIGNATURE else _text(coded)
 
 
 def _signature_text(coded: bytes) -> bytes:

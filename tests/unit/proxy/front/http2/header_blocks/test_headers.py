@@ -131,20 +131,34 @@ METADATA = [
 ]
 
 
-def test_metadata_that_begins_elsewhere_each_time_is_known_too() -> None:
-    """Go's clients go through a map of it: the same circle from another point."""
+@pytest.mark.parametrize("signed", [False, True])
+def test_metadata_that_begins_elsewhere_each_time_is_known_too(signed: bool) -> None:
+    """Go's clients go through a map of it: the same circle from another point. They call two
+    methods, each second with another date and signature."""
     encoder = Encoder()
     ours = plain_reader(encoder)
     encoder.header_table_size = 0
     ours.read(encoder.encode(ASKED))  # it begins with the table's end
-    known = 0
-    for number in range(60):
-        at = number % len(METADATA)
-        ours.read(encoder.encode([*ASKED[:-1], *METADATA[at:], *METADATA[:at]]))
+    known, methods = 0, (b"/s/ReceiveMessage", b"/s/AckMessage")
+    ways = len(methods) * (len(METADATA) + signed)
+    for number in range(6 * ways):
+        date = b"20260101T0000%02dZ" % (number % 60)
+        metadata = [(name, date if name == b"x-mq-date-time" else of) for name, of in METADATA]
+        if signed:
+            metadata.append((b"authorization", SIGNATURE % (b"%040x" % number)))
+        at = number // len(methods) % len(metadata)
+        head = [
+            (name, methods[number % len(methods)] if name == b":path" else value)
+            for name, value in (*ASKED[:-1], (b"grpc-timeout", b"%dm" % number))
+        ]
+        ours.read(encoder.encode([*head, *metadata[at:], *metadata[:at]]))
         if ours.alike is not None:
             known += ours.alike.prepared is not None
             ours.alike.prepared = {}
-    assert known == 60 - 2 * len(METADATA), "each way is remembered, prepared, and known"
+    assert known == 4 * ways, "each way is remembered, prepared, and known"
+
+
+SIGNATURE = b"MQv2-HMAC-SHA1 Credential=alice//Rocketmq, SignedHeaders=x-mq-date-time, Signature=%s"
 
 
 def test_what_is_always_written_in_another_way_is_remembered_no_more() -> None:
