@@ -44,6 +44,11 @@ test: setup ## the fast tests, under a minute
 hunt: setup #: the state machine over the broker, long and with fresh seeds
 	$(BIN)/pytest -q --timeout 3600 --hypothesis-profile hunt tests/property
 
+.PHONY: attack
+attack: setup #: requests, frames and signatures of strangers, at every RPC of every service; long and with fresh seeds
+	$(BIN)/pytest -q -n 2 --timeout 3600 --hypothesis-profile hunt tests/property/test_access_values.py tests/property/test_rpc_values.py tests/property/test_link_values.py tests/property/test_nameserver_values.py tests/property/test_frames.py
+	$(BIN)/pytest -q -n 2 tests/unit/proxy/core/access tests/unit/proxy/rpc/access tests/campaigns/test_access_faults.py
+
 STEPS ?= 100000
 sim: setup #: the simulation with faults, minutes of dangers in seconds (SEED= STEPS=)
 	PYTHONPATH=tests $(BIN)/python -m sim '$(SEED)' $(STEPS)
