@@ -26,7 +26,7 @@ PLAIN_ENDINGS: Final = (".yml", ".yaml")
 async def export(endpoint: str, as_json: bool) -> None:
     """Print all users and policies as JSON, without secrets.
 
-    The form is that of RocketMQ's UserInfo and AclInfo. `popmq acl import` reads it.
+    The format is that of RocketMQ 5 (UserInfo, AclInfo). `popmq acl import` reads it.
     """
     async with AdminClient(endpoint) as stub:
         users = await stub.ListUsers(admin.ListUsersRequest(), timeout=TIMEOUT_S)
@@ -47,8 +47,8 @@ async def import_file(file: BinaryIO, dry_run: bool, endpoint: str, as_json: boo
     """Create the users of FILE and set its policies.
 
     FILE is JSON as `popmq acl export` prints it, or plain_acl.yml of RocketMQ 4; - is standard
-    input. A user without a password gets a secret, which is printed once. A user who exists keeps
-    the secret. Entries for resources that FILE does not name stay as they are.
+    input. A new user without a password in FILE gets a secret, which is printed once. A user who
+    exists keeps the present secret. Entries for resources that FILE does not name stay as they are.
     """
     try:
         found = _read(file)

@@ -27,7 +27,7 @@ POLICIES: Final = ["Custom", "Default"]
 
 @click.group(cls=CommandGroup)
 def acl() -> None:
-    """Allow and deny users actions; try a decision; read RocketMQ's files."""
+    """Say what users may do; test a decision; import RocketMQ's files."""
 
 
 _POLICY = click.Choice(POLICIES, case_sensitive=False)
@@ -40,7 +40,7 @@ _ENTRY: Final = [
         required=True,
         metavar="RESOURCE",
         shell_complete=resources,
-        help="Topic:NAME, Topic:PREFIX*, Topic:*, or * for all; may be repeated.",
+        help="Topic:NAME, Topic:PREFIX*, Topic:*, or * for everything. Repeatable.",
     ),
     click.option(
         "--action",
@@ -48,7 +48,7 @@ _ENTRY: Final = [
         multiple=True,
         required=True,
         type=ActionList(),
-        help="Of All, Pub, Sub, Create, Update, Delete, Get, List: Pub,Sub.",
+        help="Pub (send), Sub (receive), Create, Update, Delete, Get, List, All; several: Pub,Sub.",
     ),
     click.option(
         "--decision",
@@ -62,7 +62,7 @@ _ENTRY: Final = [
         "source_ips",
         multiple=True,
         metavar="ADDRESS",
-        help="Only from this address or CIDR range; may be repeated.  [default: anywhere]",
+        help="Only from this address or CIDR range. Repeatable.  [default: anywhere]",
     ),
     click.option(
         "--policy",
@@ -70,7 +70,7 @@ _ENTRY: Final = [
         default="Custom",
         show_default=True,
         metavar="custom|default",
-        help="Default is asked when no entry of custom matches.",
+        help="Default applies only if no entry of Custom matches.",
     ),
 ]
 
@@ -88,9 +88,9 @@ def _entry_options(command: Callable[..., Any]) -> Callable[..., Any]:
 async def create(subject: str, endpoint: str, as_json: bool, **entry: Any) -> None:
     """Add entries for resources to the policies of SUBJECT.
 
-    SUBJECT is a user, User:alice or alice. RESOURCE is Topic:NAME, Group:NAME, Cluster:NAME or
-    Namespace:NAME; a * at its end stands for all names that begin so. An entry that exists is
-    refused: change it with `popmq acl update`. What no entry allows is denied.
+    SUBJECT is a user: alice or User:alice. RESOURCE is Topic:NAME, Group:NAME, Cluster:NAME or
+    Namespace:NAME. Topic:shop_* stands for all topics whose names begin with shop_. If an entry for
+    the resource exists, the command fails: use `popmq acl update`. What no entry allows is denied.
     """
     await _put(endpoint, _request(subject, only_new=True, **entry), as_json=as_json)
 
@@ -102,8 +102,8 @@ async def create(subject: str, endpoint: str, as_json: bool, **entry: Any) -> No
 async def update(subject: str, endpoint: str, as_json: bool, **entry: Any) -> None:
     """Replace entries for resources in the policies of SUBJECT.
 
-    An entry that does not exist is added. Entries for other resources stay as they are. The options
-    are those of `popmq acl create`.
+    If there is no entry for a resource, one is added. Entries for other resources stay as they are.
+    The options are those of `popmq acl create`.
     """
     await _put(endpoint, _request(subject, only_new=False, **entry), as_json=as_json)
 
@@ -155,14 +155,14 @@ async def _put(endpoint: str, request: admin.PutAclRequest, *, as_json: bool) ->
     default="",
     metavar="RESOURCE",
     shell_complete=resources,
-    help="Only the entry for this resource, as it is listed.  [default: all]",
+    help="Only the entry for this resource, as `popmq acl list` shows it.  [default: all]",
 )
 @click.option(
     "--policy",
     type=_POLICY,
     default=None,
     metavar="custom|default",
-    help="Only of this policy.  [default: of both]",
+    help="Only entries of this policy.  [default: both]",
 )
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @client_options
@@ -172,7 +172,8 @@ async def delete(
 ) -> None:
     """Delete entries of the policies of SUBJECT.
 
-    What only these entries allowed is denied from then on; what they denied may be allowed.
+    Without options, all entries are deleted. What only they allowed is denied from then on; what
+    they denied may now be allowed by others.
     """
     shown, of_policy = subject_text(subject), f" of policy {policy}" if policy else ""
     what = f"the entries for {resource}" if resource else "all entries"
@@ -191,11 +192,13 @@ async def delete(
 
 @acl.command("list")
 @click.argument("subject", default="", shell_complete=user_names)
-@click.option("--resource", default="", metavar="TEXT", help="Only resources that contain this.")
+@click.option(
+    "--resource", default="", metavar="TEXT", help="Only entries whose resource contains this."
+)
 @client_options
 @running
 async def list_acls(subject: str, resource: str, endpoint: str, as_json: bool) -> None:
-    """List the entries of all policies, or of those of SUBJECT."""
+    """List the entries of all users, or of SUBJECT."""
     async with AdminClient(endpoint) as stub:
         request = admin.ListAclsRequest(subject=subject, resource=resource)
         response = await stub.ListAcls(request, timeout=TIMEOUT_S)

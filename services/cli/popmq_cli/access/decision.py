@@ -47,7 +47,7 @@ def _address(context: click.Context, option: click.Parameter, text: str) -> str:
     multiple=True,
     required=True,
     type=ActionList(),
-    help="What is asked for; of several one is enough.",
+    help="What the user wants to do. With several, one that is allowed is enough.",
 )
 @click.option(
     "--source-ip",
@@ -66,10 +66,10 @@ async def test(
     endpoint: str,
     as_json: bool,
 ) -> None:
-    """Tell what SUBJECT may do, and which entry decides.
+    """Show whether SUBJECT may do something, and which entry decides.
 
-    Nothing is done, and the decision is the one that policies make, also where the server does not
-    ask them. Exit code 0: allowed; 1: denied.
+    Nothing is changed. The decision is the one of the policies, even if authorization is off and
+    the server would allow everything. Exit code 0: allowed; 1: denied.
     """
     request = admin.TestAccessRequest(
         username=username_of(subject),

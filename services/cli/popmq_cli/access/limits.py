@@ -17,16 +17,22 @@ NONE: Final = "-"
 
 @click.group(cls=CommandGroup)
 def limit() -> None:
-    """Limit what users, topics and clients send, and how many receives wait."""
+    """Limit how much users, topics and clients send, and how many receives wait."""
 
 
 @limit.command("set")
 @click.argument("subject")
-@click.option("--messages", type=AMOUNT, default=0, help="Sent per second; 0: no limit.")
+@click.option("--messages", type=AMOUNT, default=0, help="Messages sent per second; 0: no limit.")
 @click.option(
-    "--bytes", "size", type=OFFSET, default=0, help="Of their bodies per second; 0: no limit."
+    "--bytes",
+    "size",
+    type=OFFSET,
+    default=0,
+    help="Bytes of message bodies sent per second; 0: no limit.",
 )
-@click.option("--receives", type=AMOUNT, default=0, help="Waiting at a time; 0: no limit.")
+@click.option(
+    "--receives", type=AMOUNT, default=0, help="Receives that wait at the same time; 0: no limit."
+)
 @client_options
 @running
 async def set_limits(
@@ -34,9 +40,10 @@ async def set_limits(
 ) -> None:
     """Set the limits of SUBJECT.
 
-    SUBJECT is User:NAME or Topic:NAME, or each that has no limits of its own: User:*, Topic:*,
-    Client:*. What is not given has no limit; without options SUBJECT has no limits of its own any
-    more. Each proxy counts for itself, where it asks clients who they are.
+    SUBJECT is User:NAME or Topic:NAME. User:*, Topic:* and Client:* stand for each user, topic or
+    client that has no limits of its own. An option that you leave out means no limit; without
+    options SUBJECT has no limits of its own any more. Each proxy counts for itself. Limits need
+    authentication.
     """
     limits = admin.Limits(
         subject=subject, messages_per_s=messages, bytes_per_s=size, waiting_receives=receives

@@ -85,7 +85,7 @@ new_secret_option: Final = click.option(
     "--new-secret-file",
     "secret",
     type=SecretFile(),
-    help="File with the user's secret; - is standard input.",
+    help="File with the user's new secret; - is standard input.",
 )
 """Not --secret-file: that is the admin secret of whoever runs the command."""
 

@@ -24,18 +24,20 @@ def user() -> None:
 
 @user.command()
 @click.argument("name")
-@click.option("--super", "is_super", is_flag=True, help="May do everything, without policies.")
+@click.option(
+    "--super", "is_super", is_flag=True, help="The user may do everything; no policy applies."
+)
 @new_secret_option
-@click.option("--no-secret", is_flag=True, help="For a user who shows a client certificate.")
+@click.option("--no-secret", is_flag=True, help="For a user who has a client certificate instead.")
 @client_options
 @running
 async def create(
     name: str, is_super: bool, secret: str | None, no_secret: bool, endpoint: str, as_json: bool
 ) -> None:
-    """Create the user NAME, which is also the access key.
+    """Create the user NAME. The name is also the access key.
 
     A new user may do nothing until a policy allows it: see `popmq acl create`. Without
-    --new-secret-file the server makes a secret. It is printed once, and never again.
+    --new-secret-file the server makes a secret and prints it once; it is never shown again.
     """
     if no_secret and secret is not None:
         raise click.UsageError("say one: --new-secret-file or --no-secret")
@@ -57,10 +59,10 @@ async def create(
     "user_type",
     type=click.Choice(USER_TYPES, case_sensitive=False),
     metavar="|".join(USER_TYPES),
-    help="SUPER: may do everything; NORMAL: what policies allow.",
+    help="SUPER may do everything; NORMAL may do what policies allow.",
 )
 @click.option(
-    "--enable/--disable", "enabled", default=None, help="Whether requests of the user are served."
+    "--enable/--disable", "enabled", default=None, help="Accept or refuse requests of this user."
 )
 @new_secret_option
 @client_options
@@ -75,8 +77,8 @@ async def update(
 ) -> None:
     """Change the user NAME.
 
-    What is not given stays as it is. A new secret replaces all the user has, at once; to let the
-    old one be valid for a while use `popmq user rotate`.
+    Settings that you do not name stay as they are. A new secret replaces all old ones at once. To
+    keep the old one valid for a while, use `popmq user rotate`.
     """
     if user_type is None and enabled is None and secret is None:
         text = "say what to change: --type, --enable, --disable or --new-secret-file"
@@ -98,10 +100,12 @@ async def update(
 @click.option(
     "--old-valid-for",
     type=Duration(min_ms=1),
-    help="The old secret ends after that.  [default: when it is dropped]",
+    help="How long the old secret stays valid.  [default: until --drop-old]",
 )
 @new_secret_option
-@click.option("--drop-old", is_flag=True, help="End the older of two secrets now; make no new one.")
+@click.option(
+    "--drop-old", is_flag=True, help="End the older of two secrets now. Makes no new one."
+)
 @client_options
 @running
 async def rotate(
@@ -112,10 +116,11 @@ async def rotate(
     endpoint: str,
     as_json: bool,
 ) -> None:
-    """Give the user NAME a second secret beside the one in use.
+    """Give the user NAME a second secret; the present one stays valid.
 
-    Both are valid, so clients can change one after the other. Then end the old one with --drop-old,
-    or let --old-valid-for end it. Without --new-secret-file the server makes the new one.
+    So you can change clients one after the other. Afterwards run the command again with --drop-old,
+    or set an end in advance with --old-valid-for. Without --new-secret-file the server makes the
+    new secret and prints it once.
     """
     if drop_old and (secret is not None or old_valid_for is not None):
         raise click.UsageError("--drop-old takes neither --new-secret-file nor --old-valid-for")

@@ -38,25 +38,32 @@ def _contexts(*, write: bool = False) -> Iterator[Contexts]:
 def context() -> None:
     """Save servers under names, and choose the one that commands connect to.
 
-    A context has an endpoint, and perhaps a user with a secret key, and certificates. Options and
-    environment variables are stronger than a context. The current one is not used when an endpoint
-    is given. Contexts are kept in ~/.config/popmq, or in POPMQ_CONFIG_DIR, readable for you alone.
+    A context has an endpoint and, if you like, a user with a secret key, and certificates. Options
+    and environment variables override it. If you give an endpoint, the current context is not used.
+    Contexts are stored in ~/.config/popmq, or in POPMQ_CONFIG_DIR, where only you can read them.
     """
 
 
 @context.command()
 @click.argument("name", metavar="NAME")
-@click.option("--endpoint", required=True, metavar="HOST:PORT", help="The server, or several.")
-@click.option("--access-key", "--user", metavar="NAME", default="", help="Who you are there.")
+@click.option(
+    "--endpoint",
+    required=True,
+    metavar="HOST:PORT",
+    help="The server, or several separated by ';'.",
+)
+@click.option(
+    "--access-key", "--user", metavar="NAME", default="", help="The user that you are there."
+)
 @click.option(
     "--secret-key-file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help=f"File with the secret key of that user. Without it: {SECRET_KEY_VARIABLE}, or a prompt.",
+    help=f"File with the user's secret key. Without it: {SECRET_KEY_VARIABLE}, or a prompt.",
 )
-@click.option("--tls-ca", type=_FILE, help="Certificates to trust, a PEM file.")
+@click.option("--tls-ca", type=_FILE, help="Authorities to trust, a PEM file.")
 @click.option("--tls-cert", type=_FILE, help="The certificate to show, a PEM file.")
 @click.option("--tls-key", type=_FILE, help="The key of that certificate, a PEM file.")
-@click.option("--replace", is_flag=True, help="Replace a context of that name.")
+@click.option("--replace", is_flag=True, help="Replace the context of this name if it exists.")
 @click.option("--use", "and_use", is_flag=True, help="Make it the current one.")
 @json_option
 def add(
@@ -69,7 +76,7 @@ def add(
     as_json: bool,
     **tls: Path | None,
 ) -> None:
-    """Save a context. The secret key is saved with it; of certificates, only the paths are."""
+    """Save a context, with the secret key and the paths of certificates."""
     try:
         Endpoints.of(endpoint, True if tls["tls_ca"] else None)
     except ValueError as wrong:
@@ -111,7 +118,7 @@ def _secret_key(access_key: str, file: Path | None) -> str:
 @_NAME
 @json_option
 def use(name: str, as_json: bool) -> None:
-    """Make a context the current one. The name default stands for none."""
+    """Make a context the current one. The name default means no context."""
     with _contexts(write=True) as contexts:
         contexts.use(name)
     _tell(contexts, name, f"Commands connect as {name} says.", as_json=as_json)

@@ -47,7 +47,7 @@ _DAYS: Final = click.option(
 
 @click.group(cls=CommandGroup)
 def tls() -> None:
-    """Make certificates for a cluster's TLS."""
+    """Make the certificates that a cluster needs for TLS."""
 
 
 @tls.command(cls=Command)
@@ -62,11 +62,11 @@ def tls() -> None:
 @_DAYS
 @json_option
 def init(folder: Path, hosts: tuple[str, ...], days: int, as_json: bool) -> None:
-    """Make two authorities, and certificates that they sign.
+    """Make two certificate authorities, and the certificates that they sign.
 
-    DIR gets ca.pem, which signs the certificates of nameserver, broker and proxy; clients-ca.pem,
-    which signs those of clients; and a client's certificate for the operator. All servers share
-    the host names. Nothing is overwritten.
+    They are written to DIR. ca.pem signs the certificates of nameserver, broker and proxy, which
+    all contain the same host names. clients-ca.pem signs those of clients; the first one is for
+    the operator. Existing files are not overwritten.
     """
     authority = _library()
     named = _hosts(hosts)
@@ -94,7 +94,8 @@ def init(folder: Path, hosts: tuple[str, ...], days: int, as_json: bool) -> None
 def client(folder: Path, name: str, days: int, as_json: bool) -> None:
     """Make the certificate of a client.
 
-    DIR is that of popmq tls init. NAME is the user that the certificate stands for.
+    DIR is the one that you gave to popmq tls init. NAME becomes the user of the client's
+    connections.
     """
     if not _USER.fullmatch(name):
         raise click.BadParameter(
@@ -120,7 +121,7 @@ def client(folder: Path, name: str, days: int, as_json: bool) -> None:
     "hosts",
     multiple=True,
     metavar="NAME,…",
-    help="Names and addresses of the servers, instead of those from before. Repeatable.",
+    help="New names and addresses of the servers, instead of the old ones. Repeatable.",
 )
 @_DAYS
 @json_option
@@ -129,8 +130,9 @@ def renew(
 ) -> None:
     """Make certificates again, with new keys, for the same names.
 
-    NAME is proxy, say, or a user; without one: nameserver, broker, proxy and operator. The
-    authorities stay. Running servers take new files within 10 seconds.
+    NAME is a service, such as proxy, or a user. Without a NAME the command renews nameserver,
+    broker, proxy and operator. The authorities stay the same. Copy the files to the servers: they
+    use new files after 10 seconds at most.
     """
     named = _hosts(hosts) if hosts else None
     renewed = {
@@ -152,7 +154,7 @@ def renew(
 def show(file: Path, as_json: bool) -> None:
     """Show the certificates in FILE.
 
-    Whom each names, who signed it, and until when it is valid.
+    For each: its names, who signed it, and how long it is valid.
     """
     try:
         found = _library().shown(_read(file))
