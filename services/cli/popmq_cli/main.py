@@ -34,7 +34,7 @@ COMMANDS = {
     ),
     "group": ("catalog.groups", "group", "Create, change, list, show and delete consumer groups."),
     "user": ("access.users", "user", "Create, change, list and delete users; replace secrets."),
-    "acl": ("access.acls", "acl", "Allow and deny users actions; read RocketMQ's files."),
+    "acl": ("access.acls", "acl", "Say what users may do; import RocketMQ's files."),
     "limit": ("access.limits", "limit", "Limit what users, topics and clients send."),
     "dlq": ("messages.dead_letters", "dlq", "List, show, redrive and purge dead letters."),
     "transaction": (
@@ -64,7 +64,7 @@ COMMANDS = {
     "proxy": ("servers.run_proxy", "run_proxy", "Run a proxy."),
     "health": ("cluster.health", "health", "Check whether a service is healthy."),
     "context": ("shell.contexts", "context", "Save servers under names, and choose one."),
-    "tls": ("tls.tls", "tls", "Make certificates for a cluster's TLS."),
+    "tls": ("tls.tls", "tls", "Make the certificates that a cluster needs for TLS."),
     "completion": ("shell.completion", "completion", "Print the completion script of a shell."),
 }
 """Module, attribute, and what the help says."""

@@ -66,7 +66,7 @@ async def test(
     endpoint: str,
     as_json: bool,
 ) -> None:
-    """Show whether SUBJECT may do something, and which entry decides.
+    """Show what SUBJECT may do, and which entry decides.
 
     Nothing is changed. The decision is the one of the policies, even if authorization is off and
     the server would allow everything. Exit code 0: allowed; 1: denied.

@@ -37,7 +37,7 @@ async def create(
     """Create the user NAME. The name is also the access key.
 
     A new user may do nothing until a policy allows it: see `popmq acl create`. Without
-    --new-secret-file the server makes a secret and prints it once; it is never shown again.
+    --new-secret-file the server makes a secret. It is printed once and never shown again.
     """
     if no_secret and secret is not None:
         raise click.UsageError("say one: --new-secret-file or --no-secret")
@@ -116,11 +116,11 @@ async def rotate(
     endpoint: str,
     as_json: bool,
 ) -> None:
-    """Give the user NAME a second secret; the present one stays valid.
+    """Give the user NAME a second secret beside the present one.
 
-    So you can change clients one after the other. Afterwards run the command again with --drop-old,
-    or set an end in advance with --old-valid-for. Without --new-secret-file the server makes the
-    new secret and prints it once.
+    Both are valid, so you can change clients one by one. Afterwards run the command again with
+    --drop-old, or set an end in advance with --old-valid-for. Without --new-secret-file the server
+    makes the new secret, which is printed once.
     """
     if drop_old and (secret is not None or old_valid_for is not None):
         raise click.UsageError("--drop-old takes neither --new-secret-file nor --old-valid-for")

@@ -76,7 +76,7 @@ def add(
     as_json: bool,
     **tls: Path | None,
 ) -> None:
-    """Save a context, with the secret key and the paths of certificates."""
+    """Save a context with its secret key and certificate paths."""
     try:
         Endpoints.of(endpoint, True if tls["tls_ca"] else None)
     except ValueError as wrong:

@@ -62,11 +62,11 @@ def tls() -> None:
 @_DAYS
 @json_option
 def init(folder: Path, hosts: tuple[str, ...], days: int, as_json: bool) -> None:
-    """Make two certificate authorities, and the certificates that they sign.
+    """Make two authorities and the certificates that they sign.
 
-    They are written to DIR. ca.pem signs the certificates of nameserver, broker and proxy, which
-    all contain the same host names. clients-ca.pem signs those of clients; the first one is for
-    the operator. Existing files are not overwritten.
+    The files are written to DIR. ca.pem signs the certificates of nameserver, broker and proxy,
+    which all contain the same host names. clients-ca.pem signs those of clients; the first one is
+    for the operator. Existing files are not overwritten.
     """
     authority = _library()
     named = _hosts(hosts)
