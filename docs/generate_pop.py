@@ -18,7 +18,7 @@ def states() -> str:
     parts = [_table(["state", "meaning"], rows)]
     for title, also in (
         ("A normal group", (GroupKinds.ALL, GroupKinds.NORMAL)),
-        ("A normal group with `pop_buffer=memory`, besides", (GroupKinds.MEMORY,)),
+        ("Further arrows of a normal group with `pop_buffer=memory`", (GroupKinds.MEMORY,)),
         ("A FIFO group", (GroupKinds.ALL, GroupKinds.FIFO)),
     ):
         arrows = [arrow for arrow in ARROWS if arrow.groups in also]

@@ -44,6 +44,8 @@ NOT_RUN = [
     ("docs/observability.md", "pip install", INDEX),
     ("docs/operations.md", "deploy/upgrade", DOCKER),
     ("docs/performance.md", "make bench", MINUTES),
+    ("docs/security.md", "popmq tls init", "test_secured_cluster.py follows its steps"),
+    ("docs/security.md", "popmq limit set", "needs users; test_cli_limits.py sets limits"),
     ("docs/testing-your-app.md", "pip install", INDEX),
     ("docs/tutorial.md", "", "test_tutorial.py follows the page"),
 ]

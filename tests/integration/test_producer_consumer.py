@@ -37,6 +37,7 @@ class Counted:
 
     def __init__(self, client: Client, method: str, entries: str) -> None:
         self._ask, self._entries = getattr(client.connection.stub, method), entries
+        self.__name__ = method
         self.sizes: list[int] = []
         self.under_way = self.most = 0
         setattr(client.connection.stub, method, self)

@@ -73,7 +73,7 @@ ARROWS: Final = (
         "e",
         MessageState.LEASED,
         MessageState.DEAD,
-        "time of the last attempt runs out, or forwarded",
+        "time of the last attempt runs out, or rejected",
         GroupKinds.ALL,
         ("copy", "ack"),
     ),
