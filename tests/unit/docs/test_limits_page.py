@@ -179,7 +179,7 @@ LIMITS = {
     "entries of a user's policy": Limit(count(POLICY_ENTRIES_MAX), FIXED, TOO_MANY),
     "users, topics and others with limits of their own": Limit(count(LIMITS_MAX), FIXED, TOO_MANY),
     "bytes of all users, policies and limits": Limit(size(TABLE_BYTES_MAX), FIXED, TOO_MANY),
-    "secrets of a user": Limit(count(SECRETS_MAX), FIXED, "ends"),
+    "secrets of a user": Limit(count(SECRETS_MAX), FIXED, "stops working"),
     "characters of a user's name": Limit(count(NAME_MAX), FIXED, e.IllegalUser),
     "free space, at least": broker("disk_reserve_bytes", e.DiskFull),
     "use of the disk": broker("disk_refuse_percent", e.DiskFull),
