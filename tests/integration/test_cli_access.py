@@ -382,3 +382,13 @@ async def test_names_and_words_are_completed(at: str) -> None:
         ("acl create alice --resource", "T", ["Topic:"]),
     ):
         assert await asyncio.to_thread(completed, line, begun) == expected, line
+
+
+@pytest.mark.parametrize("line", ["user update", "topic show", "group show"])
+async def test_a_context_that_is_not_there_completes_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str
+) -> None:
+    monkeypatch.setenv("POPMQ_CONFIG_DIR", str(tmp_path))
+    complete = BashComplete(main, {}, "popmq", "_POPMQ_COMPLETE")
+    words = [*line.split(), "--context", "nowhere"]
+    assert await asyncio.to_thread(complete.get_completions, words, "") == []

@@ -39,46 +39,36 @@ def completion(ctx: click.Context, shell: str) -> None:
 
 def topic_names(ctx: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem]:
     """Topics whose names begin like that; none when no server answers."""
-    try:
-        with _channel(ctx) as asked:
-            stub = admin_grpc.AdminStub(asked)
-            asked = admin.ListTopicsRequest()
-            topics = stub.ListTopics(asked, timeout=ASK_S, metadata=_headers(ctx)).topics
-    except (grpc.RpcError, click.UsageError):
-        return []
+    found = _asked(ctx, "ListTopics", admin.ListTopicsRequest())
     return [
         CompletionItem(one.name, help=one.message_type)
-        for one in topics
+        for one in (found.topics if found else ())
         if one.name.startswith(begun)
     ]
 
 
 def group_names(ctx: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem]:
     """Consumer groups whose names begin like that; none when no server answers."""
-    try:
-        with _channel(ctx) as asked:
-            stub = admin_grpc.AdminStub(asked)
-            asked = admin.ListGroupsRequest()
-            groups = stub.ListGroups(asked, timeout=ASK_S, metadata=_headers(ctx)).groups
-    except (grpc.RpcError, click.UsageError):
-        return []
-    return [CompletionItem(one.name) for one in groups if one.name.startswith(begun)]
-
-
-def _headers(ctx: click.Context) -> Any:
-    return server_of(ctx).headers()
+    found = _asked(ctx, "ListGroups", admin.ListGroupsRequest())
+    names = [one.name for one in found.groups] if found else []
+    return [CompletionItem(name) for name in names if name.startswith(begun)]
 
 
 def user_names(ctx: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem]:
     """Users whose names begin like that; none when no server answers, or it does not tell."""
+    found = _asked(ctx, "ListUsers", admin.ListUsersRequest())
+    names = [one.username for one in found.users] if found else []
+    return [CompletionItem(name) for name in names if name.startswith(begun)]
+
+
+def _asked(ctx: click.Context, rpc: str, request: Any) -> Any:
+    """What the server lists; None when it does not answer, or cannot be asked."""
     try:
         with _channel(ctx) as asked:
-            stub = admin_grpc.AdminStub(asked)
-            request = admin.ListUsersRequest()
-            users = stub.ListUsers(request, timeout=ASK_S, metadata=_headers(ctx)).users
-    except (grpc.RpcError, click.BadParameter):
-        return []
-    return [CompletionItem(one.username) for one in users if one.username.startswith(begun)]
+            method = getattr(admin_grpc.AdminStub(asked), rpc)
+            return method(request, timeout=ASK_S, metadata=server_of(ctx).headers())
+    except (grpc.RpcError, click.UsageError):
+        return None
 
 
 def _channel(ctx: click.Context) -> Any:
