@@ -13,6 +13,7 @@ from popmq_common.errors import IllegalAccessEntry, IllegalUser
 
 NAME_MAX: Final = 255
 SECRETS_MAX: Final = 2
+SECRET_CHARS_MIN: Final = 8
 Network = IPv4Network | IPv6Network
 
 

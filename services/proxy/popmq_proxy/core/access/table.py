@@ -18,11 +18,13 @@ from popmq_common.errors import (
     UserExists,
     UserNotFound,
 )
+from popmq_proxy.core.access.decide import AccessVerdict, decide
 from popmq_proxy.core.access.limits import Limits, check_limits
 from popmq_proxy.core.access.model import (
     SECRETS_MAX,
     Acl,
     Entry,
+    Need,
     PolicyType,
     Secret,
     User,
@@ -158,6 +160,15 @@ def _with_policy(acl: Acl, policy: PolicyType, entries: tuple[Entry, ...]) -> Ac
     if policy is PolicyType.CUSTOM:
         return replace(acl, custom=entries)
     return replace(acl, default=entries)
+
+
+def judge(table: AccessTable, username: str, need: Need, address: str) -> AccessVerdict:
+    """The same as `decide`, of a user by name."""
+    user = table.users.get(username)
+    if user is None or user.status is not UserStatus.ENABLED:
+        what = "is not there" if user is None else "is disabled"
+        return AccessVerdict(False, f"user {username} {what}")
+    return decide(user, table.acls.get(username), need, address)
 
 
 def changed_users(before: AccessTable, after: AccessTable) -> set[str]:

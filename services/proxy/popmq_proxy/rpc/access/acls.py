@@ -4,7 +4,6 @@ from typing import Final
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.errors import IllegalAccessEntry
-from popmq_proxy.core.access.decide import AccessVerdict, decide
 from popmq_proxy.core.access.limits import Limits
 from popmq_proxy.core.access.model import (
     ANY_NAME,
@@ -16,12 +15,11 @@ from popmq_proxy.core.access.model import (
     PolicyType,
     Resource,
     ResourceType,
-    UserStatus,
     subject_of,
     username_of,
     word,
 )
-from popmq_proxy.core.access.table import AccessTable
+from popmq_proxy.core.access.table import AccessTable, judge
 from popmq_proxy.rpc.access.access_tables import AccessTables
 from popmq_proxy.rpc.shared.context import CallContext
 
@@ -80,15 +78,8 @@ class AclsHandler:
     ) -> admin.TestAccessResponse:
         """Raises `IllegalAccessEntry`."""
         await self._tables.refresh()
-        table = self._tables.current
-        need = _need(request)
-        user = table.users.get(request.username)
-        if user is None or user.status is not UserStatus.ENABLED:
-            what = "is not there" if user is None else "is disabled"
-            verdict = AccessVerdict(False, f"user {request.username} {what}")
-        else:
-            address = request.source_ip or ctx.address
-            verdict = decide(user, table.acls.get(user.username), need, address)
+        need, address = _need(request), request.source_ip or ctx.address
+        verdict = judge(self._tables.current, request.username, need, address)
         response = admin.TestAccessResponse(allowed=verdict.allowed, reason=verdict.reason)
         if verdict.entry is not None and verdict.policy is not None:
             response.policy_type = verdict.policy.value

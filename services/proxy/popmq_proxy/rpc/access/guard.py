@@ -5,18 +5,18 @@ same signature, and ask for the same things.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, Final
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common.errors import AccessDenied, AccessNotKnown, CredentialsRefused, LimitReached
 from popmq_proxy.core.access import signature
-from popmq_proxy.core.access.decide import AccessVerdict, decide
+from popmq_proxy.core.access.decide import AccessVerdict
 from popmq_proxy.core.access.limits import Amount
 from popmq_proxy.core.access.model import Need, User, UserStatus
 from popmq_proxy.core.access.needs import ROWS, Row, of_settings, sent_to
-from popmq_proxy.core.access.table import AccessTable, changed_users
+from popmq_proxy.core.access.table import AccessTable, changed_users, judge
 from popmq_proxy.core.messages.send_decoder import DecodedSend
 from popmq_proxy.core.messages.status import status_of
 from popmq_proxy.rpc.access.access_tables import AccessTables
@@ -189,8 +189,6 @@ class Guard:
 
     def known(self, ctx: CallContext, rpc: str) -> CallContext:
         """The same, with the user's name. Raises `CredentialsRefused`, `AccessNotKnown`."""
-        if not self._authentication:
-            return ctx
         try:
             return ctx._replace(user=self._user(ctx))
         except CredentialsRefused as refused:
@@ -222,7 +220,7 @@ class Guard:
         return user.username
 
     def _enabled(self, table: AccessTable, username: str) -> User:
-        """Unknown and disabled users get the same answer as a wrong signature would tell less."""
+        """Raises `CredentialsRefused` for one who is unknown or disabled."""
         user = table.users.get(username)
         if user is None or user.status is not UserStatus.ENABLED:
             what = "unknown" if user is None else "disabled"
@@ -240,7 +238,7 @@ class Guard:
 
     # --- what ---
 
-    def check(self, ctx: CallContext, rpc: str, needs: Sequence[Need] | Iterable[Need]) -> None:
+    def check(self, ctx: CallContext, rpc: str, needs: Iterable[Need]) -> None:
         """Raises `AccessDenied` for the first that is not allowed."""
         if not self._authorization:
             return
@@ -271,11 +269,7 @@ class Guard:
 
     def test(self, username: str, need: Need, address: str) -> AccessVerdict:
         """Raises `AccessNotKnown`."""
-        table = self._tables.current
-        user = table.users.get(username)
-        if user is None or user.status is not UserStatus.ENABLED:
-            return AccessVerdict(False, f"user {username} is not known, or disabled")
-        return decide(user, table.acls.get(username), need, address)
+        return judge(self._tables.current, username, need, address)
 
     # --- changes ---
 

@@ -3,16 +3,13 @@
 import json
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final
 
 from popmq_common.errors import PopMQError
 from popmq_common.process.config import ConfigError
 from popmq_common.process.logs import Log
 from popmq_common.tls.files import check_private
 from popmq_proxy.config import ProxyConfig
-from popmq_proxy.core.access.model import Secret, User, UserType, check_username
-
-SECRET_CHARS_MIN: Final = 8
+from popmq_proxy.core.access.model import SECRET_CHARS_MIN, Secret, User, UserType, check_username
 
 
 def check(config: ProxyConfig, log: Log, *, over_link: bool) -> User | None:

@@ -7,6 +7,7 @@ from typing import Final
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.errors import AccessDenied, IllegalUser
 from popmq_proxy.core.access.model import (
+    SECRET_CHARS_MIN,
     SECRETS_MAX,
     Secret,
     User,
@@ -20,7 +21,6 @@ from popmq_proxy.rpc.access.access_tables import AccessTables, Edit
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 SECRET_BYTES: Final = 32
-SECRET_CHARS_MIN: Final = 8
 SECRET_CHARS_MAX: Final = 256
 _STATUS: Final = {UserStatus.ENABLED: "ENABLED", UserStatus.DISABLED: "DISABLED"}
 
