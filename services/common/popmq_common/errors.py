@@ -357,6 +357,19 @@ class BrokerUnreachable(BrokerDown):
     """Broker {broker} cannot be reached: {reason}. Nothing was sent to it."""
 
 
+class StaleEpoch(Unavailable):
+    """{replica} speaks of epoch {epoch}, and it is epoch {now}: a newer primary has begun, or the
+    replica must greet this one again."""
+
+
+class NotPrimary(BrokerUnreachable):
+    """Broker {broker} cannot be reached: {reason}."""
+
+
+class RegisterRecordUnreadable(Unavailable):
+    """The register's record {where} cannot be read: {reason}."""
+
+
 class DeadlinePassed(Unavailable):
     """Broker {broker} did not answer within {timeout_ms} ms."""
 
@@ -366,6 +379,16 @@ class DeadlinePassed(Unavailable):
 
 class Corrupt(StorageFault):
     """{path} is damaged at offset {offset}: {reason}."""
+
+
+class ReplicaDiverged(StorageFault):
+    """This replica has shown its log up to {shown}, and it is equal to the primary's up to {split}
+    only. Its files are left as they are. If the primary's are right, start it with an empty
+    directory."""
+
+
+class AckBeyondLog(StorageFault):
+    """Replica {replica} says that it has the log up to {acked}, and it ends at {end}."""
 
 
 class DirectoryInUse(StorageFault):

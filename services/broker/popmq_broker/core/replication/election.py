@@ -1,0 +1,97 @@
+"""What a replica does when it sees the register: lead, follow or wait.
+
+    the register's record              this replica                          → it
+    ---------------------------------  ------------------------------------  ------------------
+    there is none                      (any)                                 founds the group
+    it is of other data                has messages                          refuses to start
+    names this replica primary         the member that is counted            begins an epoch
+                                       another incarnation of it             waits: its data is gone
+    names another, whose heart beats   (any)                                 follows it
+    names another, which is silent     a member that is counted              begins an epoch
+                                       none                                  waits
+
+A group that is founded has one member. An empty directory founds a group only if it is told to
+wait for nobody: the first of several to come wins, the others follow it.
+
+An epoch begins with a compare and set that keeps, of the set, those whose hearts beat, if they are
+enough; all of its members have whatever is committed, so it is safe with any of them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from popmq_broker.core.replication.group_record import GroupRecord
+
+
+class Role(Enum):
+    FOUND = "found"
+    REFUSE = "refuse"
+    LEAD = "lead"
+    FOLLOW = "follow"
+    WAIT = "wait"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """This replica."""
+
+    replica: str
+    incarnation: str
+    address: str
+    identity: str
+    """Of its data; empty: the directory is."""
+
+
+def role_of(
+    me: Candidate, record: GroupRecord | None, alive: frozenset[str], promised: int
+) -> tuple[Role, str]:
+    """What to do, and why. `promised`: the highest epoch that this replica has followed."""
+    if record is None:
+        return Role.FOUND, "the register knows no group of this name"
+    if me.identity and me.identity != record.identity:
+        return Role.REFUSE, (
+            f"the group's data is {record.identity}, that of this directory {me.identity}"
+        )
+    if record.epoch < promised:
+        return Role.REFUSE, (
+            f"the register is at epoch {record.epoch}, this replica has followed {promised}"
+        )
+    counted = bool(me.identity) and record.counts(me.replica, me.incarnation)
+    if record.primary == me.replica:
+        if counted:
+            return Role.LEAD, "the register names this replica"
+        return Role.WAIT, "the register names this replica, but with another data directory"
+    if record.primary in alive:
+        return Role.FOLLOW, f"{record.primary} is primary in epoch {record.epoch}"
+    if counted:
+        return Role.LEAD, f"{record.primary} is silent, and this replica is in sync"
+    return Role.WAIT, f"{record.primary} is silent, and this replica is not in sync"
+
+
+def founding(me: Candidate, identity: str, min_in_sync: int) -> GroupRecord:
+    return GroupRecord(
+        epoch=1,
+        primary=me.replica,
+        address=me.address,
+        identity=identity,
+        in_sync={me.replica: me.incarnation},
+        min_in_sync=min_in_sync,
+    )
+
+
+def next_epoch(me: Candidate, record: GroupRecord, alive: frozenset[str]) -> GroupRecord:
+    """The record with which this replica becomes primary."""
+    left = _of(record.in_sync, alive | {me.replica})
+    enough = len(left) >= record.min_in_sync
+    return replace(
+        record,
+        epoch=record.epoch + 1,
+        primary=me.replica,
+        address=me.address,
+        in_sync=left if enough else record.in_sync,
+    )
+
+
+def _of(in_sync: Mapping[str, str], alive: frozenset[str]) -> dict[str, str]:
+    return {replica: one for replica, one in in_sync.items() if replica in alive}

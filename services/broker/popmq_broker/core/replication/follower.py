@@ -1,0 +1,113 @@
+"""A follower's view of its own log: what it may take of a primary, cut, acknowledge and show.
+
+    hello: its epochs and its end ──► the primary says up to where the logs are equal
+    cut there, on disk ──► then only: fetch, write, sync, acknowledge
+
+The follower shows (puts into queues, index) what is both on its own disk and committed. So what it
+may ever have to cut was never seen.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from zlib import crc32
+
+from popmq_broker.core.replication.epochs import Epochs, EpochStart
+from popmq_common.errors import BadRequest, ReplicaDiverged, StaleEpoch
+
+
+class Start(Enum):
+    GO_ON = "go on"
+    CUT = "cut"
+    ANEW = "anew"
+
+
+def start_of(
+    *, split: int | None, log_end: int, primary_log_start: int, shown_end: int, counted: bool
+) -> tuple[Start, int]:
+    """What a follower does after the hello, and where it goes on.
+
+    `split`: up to where both logs are equal. `shown_end`: what this replica has shown, or may have.
+    `counted`: the register counts this directory among those in sync.
+
+    Raises `ReplicaDiverged`: what was committed differs, which only a bug, a changed disk or a
+    forced primary can do. Nothing is touched then.
+    """
+    behind = split is None or split < primary_log_start
+    if behind and not log_end:
+        return Start.ANEW, primary_log_start
+    if behind and counted:
+        raise ReplicaDiverged(shown=shown_end, split="nowhere")
+    if behind:
+        return Start.ANEW, primary_log_start
+    assert split is not None
+    if split < shown_end:
+        raise ReplicaDiverged(shown=shown_end, split=split)
+    return (Start.CUT, split) if split < log_end else (Start.GO_ON, split)
+
+
+@dataclass(frozen=True, slots=True)
+class Shipment:
+    """Raw bytes of the primary's log, all of one epoch."""
+
+    epoch: int
+    """The primary's epoch now."""
+    at: int
+    data: bytes
+    crc: int
+    data_epoch: EpochStart
+    """The epoch that the bytes belong to."""
+    commit_point: int
+
+
+class Following:
+    def __init__(self, epochs: Epochs, epoch: int, log_end: int, durable_end: int) -> None:
+        """`epoch`: of the primary that is followed; promised already, on disk."""
+        assert epoch == epochs.promised
+        self.epochs = epochs
+        self.log_end = log_end
+        self.durable_end = durable_end
+        self._told_commit_point = 0
+
+    @property
+    def commit_point(self) -> int:
+        """What may be shown."""
+        return min(self._told_commit_point, self.durable_end)
+
+    def check(self, shipment: Shipment) -> EpochStart | None:
+        """An epoch that begins with it and must be on disk before its bytes are written.
+
+        Raises `StaleEpoch` of a primary that is none any more, `BadRequest` for bytes that do not
+        belong here or were changed on their way.
+        """
+        if shipment.epoch != self.epochs.promised:
+            raise StaleEpoch(replica="the primary", epoch=shipment.epoch, now=self.epochs.promised)
+        if not shipment.data:
+            return None
+        if shipment.at != self.log_end:
+            raise BadRequest(reason=f"bytes of {shipment.at}, the log ends at {self.log_end}")
+        if crc32(shipment.data) != shipment.crc:
+            raise BadRequest(reason=f"the bytes of {shipment.at} were changed on their way")
+        if shipment.data_epoch in self.epochs.starts:
+            return None
+        last = self.epochs.last
+        if shipment.data_epoch.start != shipment.at or (
+            last is not None and shipment.data_epoch.epoch <= last.epoch
+        ):
+            raise BadRequest(reason=f"epoch {shipment.data_epoch} after {last}, at {shipment.at}")
+        return shipment.data_epoch
+
+    def begin(self, begins: EpochStart) -> Epochs:
+        """To be on disk before `written`."""
+        promised = self.epochs.promised
+        kept = tuple(one for one in self.epochs.starts if one.start < begins.start)
+        self.epochs = Epochs(promised, (*kept, begins))
+        return self.epochs
+
+    def written(self, shipment: Shipment) -> None:
+        self.log_end += len(shipment.data)
+
+    def told(self, commit_point: int) -> None:
+        self._told_commit_point = max(self._told_commit_point, commit_point)
+
+    def synced(self, log_end: int) -> None:
+        self.durable_end = max(self.durable_end, log_end)
