@@ -49,6 +49,10 @@ class Reads:
     def log_start(self) -> int:
         return self._commit_log.start
 
+    def raw(self, log_offset: int, bytes_max: int) -> bytes:
+        """The log's own bytes from there, of one file, also what is not on disk yet."""
+        return self._commit_log.raw(log_offset, bytes_max)
+
     def watermarks(self) -> QueueEnds:
         """Where the log and all queues begin and end, at this moment: of what is visible."""
         return self._queues.ends(self._commit_log.start, self._visible_end)

@@ -69,7 +69,7 @@ def role_of(
     return Role.WAIT, f"{record.primary} is silent, and this replica is not in sync"
 
 
-def founding(me: Candidate, identity: str, min_in_sync: int) -> GroupRecord:
+def founding(me: Candidate, identity: str, min_in_sync: int, now_ms: int) -> GroupRecord:
     return GroupRecord(
         epoch=1,
         primary=me.replica,
@@ -77,10 +77,13 @@ def founding(me: Candidate, identity: str, min_in_sync: int) -> GroupRecord:
         identity=identity,
         in_sync={me.replica: me.incarnation},
         min_in_sync=min_in_sync,
+        began_ms=now_ms,
     )
 
 
-def next_epoch(me: Candidate, record: GroupRecord, alive: frozenset[str]) -> GroupRecord:
+def next_epoch(
+    me: Candidate, record: GroupRecord, alive: frozenset[str], now_ms: int
+) -> GroupRecord:
     """The record with which this replica becomes primary."""
     left = _of(record.in_sync, alive | {me.replica})
     enough = len(left) >= record.min_in_sync
@@ -90,6 +93,7 @@ def next_epoch(me: Candidate, record: GroupRecord, alive: frozenset[str]) -> Gro
         primary=me.replica,
         address=me.address,
         in_sync=left if enough else record.in_sync,
+        began_ms=max(now_ms, record.began_ms + 1),
     )
 
 

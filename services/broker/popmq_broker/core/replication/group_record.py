@@ -1,7 +1,7 @@
 """The register's record of a replica group: who is primary, in which epoch, who is in sync.
 
     {"format": 1, "epoch": 3, "primary": "a2", "address": "10.0.0.2:10911", "identity": "5f0c…",
-     "inSync": {"a1": "77b1…", "a2": "c09e…"}, "minInSync": 2}
+     "inSync": {"a1": "77b1…", "a2": "c09e…"}, "minInSync": 2, "beganMs": 1764065412000}
 
 A member in sync is a replica *and its incarnation*, the id of its data directory: a replica that
 comes back with an empty directory has another one, and is not the member that was counted.
@@ -33,6 +33,8 @@ class GroupRecord:
     """Replica → incarnation. A record is committed when each of them has it on disk."""
     min_in_sync: int = 1
     """Nothing is committed with fewer."""
+    began_ms: int = 0
+    """When the epoch began; later than every one before, whatever the clocks say."""
 
     def counts(self, replica: str, incarnation: str) -> bool:
         """That directory of that replica is in sync."""
@@ -48,6 +50,7 @@ def encode(record: GroupRecord) -> bytes:
         "identity": record.identity,
         "inSync": dict(sorted(record.in_sync.items())),
         "minInSync": record.min_in_sync,
+        "beganMs": record.began_ms,
     }
     return json.dumps(fields).encode()
 
@@ -66,6 +69,7 @@ def decode(value: bytes, *, where: str) -> GroupRecord:
             identity=str(fields["identity"]),
             in_sync=in_sync,
             min_in_sync=int(fields["minInSync"]),
+            began_ms=int(fields["beganMs"]),
         )
         if record.epoch < 1 or record.min_in_sync < 1 or not record.primary:
             raise ValueError("an epoch, a minimum and a primary are needed")
