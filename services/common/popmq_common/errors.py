@@ -345,6 +345,10 @@ class AccessNotKnown(Unavailable):
     """No broker has told yet who may do what; try again."""
 
 
+class RegisterUnreachable(Unavailable):
+    """The register {register} does not answer, or refuses: {reason}."""
+
+
 class NameserverDown(Unavailable):
     """No nameserver answers: {reason}."""
 

@@ -78,6 +78,7 @@ CODES: dict[type[e.PopMQError], "v2.Code.ValueType"] = {
     e.NoBroker: v2.PROXY_TIMEOUT,
     e.BrokerDown: v2.PROXY_TIMEOUT,
     e.NameserverDown: v2.PROXY_TIMEOUT,
+    e.RegisterUnreachable: v2.PROXY_TIMEOUT,
     e.BrokerSilent: v2.PROXY_TIMEOUT,
     e.BrokerUnreachable: v2.PROXY_TIMEOUT,
     e.DeadlinePassed: v2.PROXY_TIMEOUT,
