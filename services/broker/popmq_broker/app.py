@@ -3,13 +3,15 @@
 import asyncio
 import os
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from popmq_broker import metrics, tls
 from popmq_broker.config import BrokerConfig, Flush
+from popmq_broker.core.replication.epochs import EPOCHS_FILE
 from popmq_broker.core.retries.retry import is_first_of_pair
 from popmq_broker.core.store.index import Sizes
 from popmq_broker.core.timers import timer_levels
@@ -20,6 +22,7 @@ from popmq_broker.engine.catalog.topics import Announced
 from popmq_broker.engine.journal.long_polls import WaitingPolls
 from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.replication.directory import REPLICA_FILE
 from popmq_broker.engine.startup import parked_leases, replay
 from popmq_broker.rpc.health import health
 from popmq_broker.rpc.link import LinkServer
@@ -32,6 +35,7 @@ from popmq_common.link import link_secret
 from popmq_common.metrics.metrics_http import MetricsServer
 from popmq_common.process import logs
 from popmq_common.process.clock import Clock
+from popmq_common.process.config import ConfigError
 from popmq_common.tls.service_ends import listening_context
 from popmq_internal.v1 import nameserver_pb2 as ns
 
@@ -39,6 +43,8 @@ EXIT_BUG = 70
 """Exit code when a task that must run for ever ended with an error (EX_SOFTWARE)."""
 EXIT_DISK = 74
 """Exit code when fdatasync failed: nobody knows what the disk holds (EX_IOERR)."""
+
+S = TypeVar("S", bound=Store)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,7 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[BrokerServ
         )
         try:
             async with (
-                registered(broker, address, announcers, clock),
+                registered(broker, address, announcers, clock.now_ms()),
                 pages,
                 health(config.host, config.health_port),
             ):
@@ -98,11 +104,11 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[BrokerServ
 
 @asynccontextmanager
 async def registered(
-    broker: Broker, address: str, announcers: Sequence[Announcer], clock: Clock
+    broker: Broker, address: str, announcers: Sequence[Announcer], epoch_ms: int
 ) -> AsyncIterator[None]:
-    """Registered with every nameserver while the context lasts."""
+    """Registered with every nameserver while the context lasts. `epoch_ms`: when this process
+    began; a later one of the same name takes over from it."""
     state = broker.state
-    epoch_ms = clock.now_ms()
     registrars = [
         Registrar(
             announcer,
@@ -143,7 +149,7 @@ async def engine(config: BrokerConfig, clock: Clock) -> AsyncIterator[Broker]:
     """
     opened = await open_engine(config, clock)
     beside = asyncio.create_task(opened.run(), name="broker")
-    beside.add_done_callback(partial(_exit_on_error, opened.state.runtime.log))
+    beside.add_done_callback(partial(exit_on_error, opened.state.runtime.log))
     try:
         yield opened
     finally:
@@ -152,50 +158,78 @@ async def engine(config: BrokerConfig, clock: Clock) -> AsyncIterator[Broker]:
         await opened.close()
 
 
-def _exit_on_error(log: logs.Log, task: "asyncio.Task[None]") -> None:
+def exit_on_error(log: logs.Log, task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("broker.failed", exc_info=error)
         os._exit(EXIT_BUG)
+
+
+def exit_on_disk(config: BrokerConfig, log: logs.Log, failed: BaseException) -> None:
+    log.error("disk.failed", reason=repr(failed), data_dir=str(config.data_dir))
+    os._exit(EXIT_DISK)
 
 
 async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
     """The same without the tasks that run beside the calls; the caller closes it."""
     log = logs.get("broker").bind(broker=config.name)
 
-    def fatal(failed: BaseException) -> None:
-        log.error("disk.failed", reason=repr(failed), data_dir=str(config.data_dir))
-        os._exit(EXIT_DISK)
-
-    delays_ms = timer_levels.parse(config.delay_levels)
+    fatal = partial(exit_on_disk, config, log)
+    _refuse_replica(config)
     with writing_to(config.data_dir):
-        store = await open_store(
-            StoreConfig(
-                data_dir=config.data_dir,
-                segment_bytes=config.segment_bytes,
-                queue_file_bytes=config.queue_file_bytes,
-                sync_flush=config.flush is Flush.SYNC,
-                async_flush_interval_ms=config.async_flush_interval_ms,
-                disk_reserve_bytes=config.disk_reserve_bytes,
-                index=Sizes(slots=config.index_slots, entries=config.index_entries)
-                if config.index
-                else None,
-                disk_clean_percent=config.disk_clean_percent,
-                disk_refuse_percent=config.disk_refuse_percent,
-            ),
-            log,
-            is_first_of_pair=is_first_of_pair,
-            code_of=lambda record: timer_levels.entry_code(record, delays_ms),
-            fatal=fatal,
-        )
+        store = await open_directory(config, log, fatal, Store)
         try:
-            return await _load(store, config, clock, log)
+            return await load_broker(store, config, clock, log)
         except BaseException:  # files that cannot be read: the directory must be free for repair
             store.abandon()
             raise
 
 
-async def _load(store: Store, config: BrokerConfig, clock: Clock, log: logs.Log) -> Broker:
-    """Tables and leases, as the files of the store say."""
+def _refuse_replica(config: BrokerConfig) -> None:
+    """What is appended to a replica's log outside of its group would make it another one."""
+    mark = config.data_dir / "config" / REPLICA_FILE
+    if config.replica or mark.exists():
+        raise ConfigError(
+            f"{config.data_dir} is the directory of a replica: run it as one "
+            "(POPMQ_BROKER_REPLICA, POPMQ_BROKER_REGISTER), or, to use it alone from now on, "
+            f"remove {REPLICA_FILE} and {EPOCHS_FILE} from its folder config/"
+        )
+
+
+def store_config(config: BrokerConfig) -> StoreConfig:
+    return StoreConfig(
+        data_dir=config.data_dir,
+        segment_bytes=config.segment_bytes,
+        queue_file_bytes=config.queue_file_bytes,
+        sync_flush=config.flush is Flush.SYNC,
+        async_flush_interval_ms=config.async_flush_interval_ms,
+        disk_reserve_bytes=config.disk_reserve_bytes,
+        index=Sizes(slots=config.index_slots, entries=config.index_entries)
+        if config.index
+        else None,
+        disk_clean_percent=config.disk_clean_percent,
+        disk_refuse_percent=config.disk_refuse_percent,
+    )
+
+
+async def open_directory(
+    config: BrokerConfig, log: logs.Log, fatal: Callable[[BaseException], None], kind: type[S]
+) -> S:
+    """The store of the broker's directory. Raises `DirectoryInUse`, `Corrupt`."""
+    delays_ms = timer_levels.parse(config.delay_levels)
+    return await open_store(
+        store_config(config),
+        log,
+        is_first_of_pair=is_first_of_pair,
+        code_of=lambda record: timer_levels.entry_code(record, delays_ms),
+        fatal=fatal,
+        kind=kind,
+    )
+
+
+async def load_broker(
+    store: Store, config: BrokerConfig, clock: Clock, log: logs.Log, epoch: int | None = None
+) -> Broker:
+    """Tables and leases, as the files of the store say. `epoch`: of a replica's group."""
     long_polls = WaitingPolls(
         config.waiting_polls_max,
         config.wake_gap_ms,
@@ -221,16 +255,16 @@ async def _load(store: Store, config: BrokerConfig, clock: Clock, log: logs.Log)
     await broker.load_timers()
     broker.topics.ensure_own_topics()
     broker.topics.restore()
-    await _begin(broker)
+    await _begin(broker, epoch)
     await broker.catalog.save()
     return broker
 
 
-async def _begin(broker: Broker) -> None:
+async def _begin(broker: Broker, epoch: int | None) -> None:
     """The log tells of this start, and all settings of a directory of an earlier version. A disk
     that is full leaves it to the next one."""
     try:
-        broker.catalog.begin_epoch()
+        broker.catalog.begin_epoch(epoch)
     except DiskFull as full:
         broker.state.runtime.log.warning("epoch.not_begun", reason=str(full))
         return

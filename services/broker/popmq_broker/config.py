@@ -62,6 +62,22 @@ class BrokerConfig:
     metrics_tls_client_ca: Path | None = None
     """Authority, PEM, that must have signed the certificates of the page's readers; none: anyone
     may who reaches the port."""
+    replica: str = ""
+    """Name of this process among the replicas of the broker, unique among them; empty: the broker
+    has none, and this process is all of it."""
+    register: str = ""
+    """What says which replica is primary, as a URL; file:///PATH for replicas of one machine. Every
+    replica of the cluster has the same."""
+    min_in_sync: int = 2
+    """How many replicas must have a message on disk before it is answered. It is set by the one
+    that founds the group."""
+    replica_lag_ms: int = 3_000
+    """How long a replica in sync may be behind or silent before the others go on without it."""
+    primary_lease_ms: int = 3_000
+    """How long the primary may be silent before another replica takes over."""
+    replica_tls_ca: Path | None = None
+    """Authority, PEM, that signed the replicas' link certificates; none: they connect without
+    TLS."""
     log_level: str = "info"
     """debug, info, warning or error."""
     flush: Flush = Flush.SYNC

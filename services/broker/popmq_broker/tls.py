@@ -32,3 +32,13 @@ def nameserver_files(config: BrokerConfig) -> TlsFiles | None:
         key=config.link_tls_key,
         authority=config.nameserver_tls_ca,
     )
+
+
+def replica_files(config: BrokerConfig) -> TlsFiles:
+    """With which a follower connects to its primary."""
+    return TlsFiles(
+        setting="POPMQ_BROKER_REPLICA_TLS",
+        certificate=config.link_tls_cert,
+        key=config.link_tls_key,
+        authority=config.replica_tls_ca,
+    )

@@ -391,6 +391,10 @@ class ReplicaDiverged(StorageFault):
     directory."""
 
 
+class ReplicaOfOther(StorageFault):
+    """Replica {replica} cannot be one of broker {broker}: {reason}."""
+
+
 class AckBeyondLog(StorageFault):
     """Replica {replica} says that it has the log up to {acked}, and it ends at {end}."""
 

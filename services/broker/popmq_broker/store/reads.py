@@ -46,6 +46,11 @@ class Reads:
         return self._folder
 
     @property
+    def segment_bytes(self) -> int:
+        """Size of a file of the log."""
+        return self._commit_log.segment_bytes
+
+    @property
     def log_start(self) -> int:
         return self._commit_log.start
 

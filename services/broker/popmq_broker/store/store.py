@@ -112,6 +112,10 @@ class Store(Reads):
         return self._durable.log_end
 
     @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
     def committed_end(self) -> int:
         """What is before it can be answered and seen."""
         return self._committed_end

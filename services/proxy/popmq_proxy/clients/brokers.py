@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 from popmq_common.errors import BrokerUnreachable, PopMQError
 from popmq_common.link.frames import FrameConnection
+from popmq_common.link.greeting import greet
 from popmq_common.link.sends import SendCall
 from popmq_common.tls.handshakes import failure_text
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.broker_link import BrokerLink, OnReply
-from popmq_proxy.clients.greeting import greet
 
 CONNECT_S = 3.0
 BACKOFF_S = 0.1  # after the first failure to connect, doubled by each further one
@@ -190,7 +190,7 @@ class LinkBrokers:
                     FrameConnection, host.strip("[]"), int(port), ssl=self._tls
                 )
                 try:
-                    await greet(frames, broker, self._secret)
+                    await greet(frames, broker, self._secret, "POPMQ_PROXY_LINK_TLS")
                 except BaseException:
                     frames.close()
                     raise

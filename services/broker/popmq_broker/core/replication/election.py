@@ -57,7 +57,7 @@ def role_of(
         return Role.REFUSE, (
             f"the register is at epoch {record.epoch}, this replica has followed {promised}"
         )
-    counted = bool(me.identity) and record.counts(me.replica, me.incarnation)
+    counted = record.counts(me.replica, me.incarnation)
     if record.primary == me.replica:
         if counted:
             return Role.LEAD, "the register names this replica"

@@ -1,0 +1,143 @@
+"""Build one replica of a broker from its configuration: `app.server` for a broker with replicas.
+
+The link is open from the start: followers and a new primary need it before there is a broker.
+"""
+
+import asyncio
+import os
+import secrets
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from popmq_broker import app, metrics, replica_metrics, tls
+from popmq_broker.clients import replica_link
+from popmq_broker.clients.register.open_register import open_register
+from popmq_broker.config import BrokerConfig, Flush
+from popmq_broker.engine.broker import Broker
+from popmq_broker.engine.catalog.register import GrpcAnnouncer
+from popmq_broker.engine.replication.directory import ReplicaDirectory
+from popmq_broker.engine.replication.replica import Replica, ReplicaParts
+from popmq_broker.rpc.health import health
+from popmq_broker.rpc.link import LinkServer
+from popmq_broker.store.files.files import OsFiles, writing_to
+from popmq_broker.store.replica_store import ReplicaStore
+from popmq_common.errors import StorageFault
+from popmq_common.link import link_secret
+from popmq_common.metrics.metrics_http import MetricsServer
+from popmq_common.process import logs
+from popmq_common.process.clock import Clock
+from popmq_common.process.config import ConfigError
+from popmq_common.tls.service_ends import connecting_context, listening_context
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaServer:
+    """A replica that serves its link."""
+
+    replica: Replica
+    port: int
+
+
+@asynccontextmanager
+async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[ReplicaServer]:
+    """The replica with its link, metrics and, while it is primary, registrations.
+
+    Raises `ConfigError`, `DirectoryInUse`, `DirectoryNotWritable`, `Corrupt`.
+    """
+    check(config)
+    secret = link_secret.read(config.link_secret, config.link_secret_file)
+    log = logs.get("broker").bind(broker=config.name)
+    link_tls = listening_context(tls.link_files(config), log, "link")
+    metrics_tls = listening_context(tls.metrics_files(config), log, "metrics")
+    replica_tls = connecting_context(tls.replica_files(config), log)
+    register = open_register(config.register, config.cluster, config.name)
+    holder: list[Replica] = []
+    link_server = LinkServer(
+        lambda call: holder[0].handle(call),
+        lambda calls, answer: holder[0].handle_sends(calls, answer),
+        name=config.name,
+        secret=secret,
+        log=log,
+        tls=link_tls,
+    )
+    registry = replica_metrics.registry(holder)
+    pages = MetricsServer(registry, config.host, config.metrics_port, tls=metrics_tls)
+    with writing_to(config.data_dir):
+        files = OsFiles()
+        files.make_folder(config.data_dir)
+        directory = ReplicaDirectory(files, app.store_config(config), log, secrets.token_hex(8))
+    await link_server.start(config.host, config.port)
+    address = config.advertise or f"{config.host}:{link_server.port}"
+
+    @asynccontextmanager
+    async def serving(broker: Broker, began_ms: int) -> AsyncIterator[None]:
+        asking = tls.nameserver_files(config)
+        announcers = [
+            GrpcAnnouncer(nameserver, secret, broker.peers.remembered_as, asking)
+            for nameserver in config.nameservers
+        ]
+        figures = metrics.BrokerCollector(broker, link_server)
+        registry.register(figures)
+        try:
+            async with app.registered(broker, address, announcers, began_ms):
+                yield
+        finally:
+            registry.unregister(figures)
+
+    replica = Replica(
+        ReplicaParts(
+            name=config.name,
+            replica=config.replica,
+            address=address,
+            min_in_sync=config.min_in_sync,
+            lag_ms=config.replica_lag_ms,
+            lease_s=config.primary_lease_ms / 1000,
+            register=register,
+            directory=directory,
+            files=files,
+            store_config=app.store_config(config),
+            log=log,
+            wall_ms=clock.now_ms,
+            steady_ms=lambda: time.monotonic_ns() // 1_000_000,
+            open_store=lambda: app.open_directory(
+                config, log, partial(app.exit_on_disk, config, log), ReplicaStore
+            ),
+            load=lambda store, epoch: app.load_broker(store, config, clock, log, epoch),
+            serving=serving,
+            connect=lambda to: replica_link.connect(config.name, to, secret, replica_tls),
+        )
+    )
+    holder.append(replica)
+    living = asyncio.create_task(replica.run(), name="replica")
+    living.add_done_callback(partial(_exit_on_error, log))
+    try:
+        async with pages, health(config.host, config.health_port):
+            log.info("replica.started", link=address, replica=config.replica)
+            yield ReplicaServer(replica, link_server.port)
+    finally:
+        replica.stop()
+        await asyncio.gather(living, return_exceptions=True)
+        await link_server.stop()
+        await register.close()
+        log.info("broker.stopped")
+
+
+def _exit_on_error(log: logs.Log, task: "asyncio.Task[None]") -> None:
+    """A replica that cannot go on must not look alive. A disk's fault has an exit code of its
+    own."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("replica.failed", reason=str(error), exc_info=error)
+        os._exit(app.EXIT_DISK if isinstance(error, StorageFault) else app.EXIT_BUG)
+
+
+def check(config: BrokerConfig) -> None:
+    """Raises `ConfigError`."""
+    if not config.register:
+        raise ConfigError("a replica needs POPMQ_BROKER_REGISTER, the same for all of the group")
+    if config.flush is not Flush.SYNC:
+        raise ConfigError("a replica needs flush=sync: what it acknowledges must be on its disk")
+    if config.min_in_sync < 1:
+        raise ConfigError("POPMQ_BROKER_MIN_IN_SYNC must be 1 or more")
