@@ -275,9 +275,10 @@ class Replica:
                     task.result()
             await self._hand_over(lead, serving)
         finally:
-            for task in (serving, stopping, *watching):
-                task.cancel()
-            await asyncio.gather(serving, stopping, *watching, return_exceptions=True)
+            tasks: tuple[asyncio.Task[Any], ...] = (serving, stopping, *watching)
+            for one in tasks:
+                one.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _hand_over(self, lead: Lead, serving: "asyncio.Task[None]") -> None:
         """A planned stop: nothing new is taken, a follower gets the rest and leads."""
