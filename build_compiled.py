@@ -73,6 +73,7 @@ MODULES = {
         "popmq_broker/store/index/index_file.py",
         "popmq_broker/store/index/index_kept.py",
         "popmq_broker/store/store.py",
+        "popmq_broker/store/replica_store.py",
         "popmq_broker/engine/send.py",
     ],
 }

@@ -291,6 +291,14 @@ REPLICA_BEHIND = gauge(
     "What a follower has not on disk yet; the primary tells",
     "replica",
 )
-
+OF_REPLICAS = (
+    REPLICA_PRIMARY,
+    REPLICA_EPOCH,
+    REPLICA_LOG_END,
+    REPLICA_COMMIT_POINT,
+    REPLICAS_IN_SYNC,
+    REPLICAS_NEEDED,
+    REPLICA_BEHIND,
+)
 
 ALL = defined(vars())

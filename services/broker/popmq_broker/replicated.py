@@ -7,19 +7,31 @@ import asyncio
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from popmq_broker import app, metrics, replica_metrics, tls
+from prometheus_client import CollectorRegistry
+
+from popmq_broker import metrics, replica_metrics, tls
 from popmq_broker.clients import replica_link
 from popmq_broker.clients.register.open_register import open_register
+from popmq_broker.clients.register.register import Register
 from popmq_broker.config import BrokerConfig, Flush
 from popmq_broker.engine.broker import Broker
 from popmq_broker.engine.catalog.register import GrpcAnnouncer
 from popmq_broker.engine.replication.directory import ReplicaDirectory
 from popmq_broker.engine.replication.replica import Replica, ReplicaParts
+from popmq_broker.opening import (
+    EXIT_BUG,
+    EXIT_DISK,
+    exit_on_disk,
+    load_broker,
+    open_directory,
+    store_config,
+)
+from popmq_broker.registering import registered
 from popmq_broker.rpc.health import health
 from popmq_broker.rpc.link import LinkServer
 from popmq_broker.store.files.files import OsFiles, writing_to
@@ -48,69 +60,26 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[ReplicaSer
     Raises `ConfigError`, `DirectoryInUse`, `DirectoryNotWritable`, `Corrupt`.
     """
     check(config)
-    secret = link_secret.read(config.link_secret, config.link_secret_file)
     log = logs.get("broker").bind(broker=config.name)
-    link_tls = listening_context(tls.link_files(config), log, "link")
     metrics_tls = listening_context(tls.metrics_files(config), log, "metrics")
-    replica_tls = connecting_context(tls.replica_files(config), log)
     register = open_register(config.register, config.cluster, config.name)
-    holder: list[Replica] = []
+    built: list[Replica] = []
     link_server = LinkServer(
-        lambda call: holder[0].handle(call),
-        lambda calls, answer: holder[0].handle_sends(calls, answer),
+        lambda call: built[0].handle(call),
+        lambda calls, answer: built[0].handle_sends(calls, answer),
         name=config.name,
-        secret=secret,
+        secret=link_secret.read(config.link_secret, config.link_secret_file),
         log=log,
-        tls=link_tls,
+        tls=listening_context(tls.link_files(config), log, "link"),
     )
-    registry = replica_metrics.registry(holder)
+    registry = replica_metrics.registry(built)
     pages = MetricsServer(registry, config.host, config.metrics_port, tls=metrics_tls)
-    with writing_to(config.data_dir):
-        files = OsFiles()
-        files.make_folder(config.data_dir)
-        directory = ReplicaDirectory(files, app.store_config(config), log, secrets.token_hex(8))
+    directory = _directory(config, log)
     await link_server.start(config.host, config.port)
     address = config.advertise or f"{config.host}:{link_server.port}"
-
-    @asynccontextmanager
-    async def serving(broker: Broker, began_ms: int) -> AsyncIterator[None]:
-        asking = tls.nameserver_files(config)
-        announcers = [
-            GrpcAnnouncer(nameserver, secret, broker.peers.remembered_as, asking)
-            for nameserver in config.nameservers
-        ]
-        figures = metrics.BrokerCollector(broker, link_server)
-        registry.register(figures)
-        try:
-            async with app.registered(broker, address, announcers, began_ms):
-                yield
-        finally:
-            registry.unregister(figures)
-
-    replica = Replica(
-        ReplicaParts(
-            name=config.name,
-            replica=config.replica,
-            address=address,
-            min_in_sync=config.min_in_sync,
-            lag_ms=config.replica_lag_ms,
-            lease_s=config.primary_lease_ms / 1000,
-            register=register,
-            directory=directory,
-            files=files,
-            store_config=app.store_config(config),
-            log=log,
-            wall_ms=clock.now_ms,
-            steady_ms=lambda: time.monotonic_ns() // 1_000_000,
-            open_store=lambda: app.open_directory(
-                config, log, partial(app.exit_on_disk, config, log), ReplicaStore
-            ),
-            load=lambda store, epoch: app.load_broker(store, config, clock, log, epoch),
-            serving=serving,
-            connect=lambda to: replica_link.connect(config.name, to, secret, replica_tls),
-        )
-    )
-    holder.append(replica)
+    serving = partial(_serving, config, address, link_server, registry)
+    replica = Replica(_parts(config, clock, log, address, register, directory, serving))
+    built.append(replica)
     living = asyncio.create_task(replica.run(), name="replica")
     living.add_done_callback(partial(_exit_on_error, log))
     try:
@@ -125,12 +94,77 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[ReplicaSer
         log.info("broker.stopped")
 
 
+def _directory(config: BrokerConfig, log: logs.Log) -> ReplicaDirectory:
+    files, folder = OsFiles(), config.data_dir
+    with writing_to(folder):
+        files.make_folder(folder)
+        return ReplicaDirectory(files, store_config(config), log, secrets.token_hex(8))
+
+
+@asynccontextmanager
+async def _serving(
+    config: BrokerConfig,
+    address: str,
+    link_server: LinkServer,
+    registry: CollectorRegistry,
+    broker: Broker,
+    began_ms: int,
+) -> AsyncIterator[None]:
+    """Clients find the broker here, and its figures are on the page."""
+    secret = link_secret.read(config.link_secret, config.link_secret_file)
+    asking, remembered_as = tls.nameserver_files(config), broker.peers.remembered_as
+    announcers = [
+        GrpcAnnouncer(nameserver, secret, remembered_as, asking)
+        for nameserver in config.nameservers
+    ]
+    figures = metrics.BrokerCollector(broker, link_server)
+    registry.register(figures)
+    try:
+        async with registered(broker, address, announcers, began_ms):
+            yield
+    finally:
+        registry.unregister(figures)
+
+
+def _parts(
+    config: BrokerConfig,
+    clock: Clock,
+    log: logs.Log,
+    address: str,
+    register: Register,
+    directory: ReplicaDirectory,
+    serving: Callable[[Broker, int], AbstractAsyncContextManager[None]],
+) -> ReplicaParts:
+    secret = link_secret.read(config.link_secret, config.link_secret_file)
+    replica_tls = connecting_context(tls.replica_files(config), log)
+    fatal = partial(exit_on_disk, config, log)
+    return ReplicaParts(
+        name=config.name,
+        replica=config.replica,
+        address=address,
+        min_in_sync=config.min_in_sync,
+        lag_ms=config.replica_lag_ms,
+        lease_s=config.primary_lease_ms / 1000,
+        register=register,
+        directory=directory,
+        files=OsFiles(),
+        store_config=store_config(config),
+        log=log,
+        wall_ms=clock.now_ms,
+        steady_ms=lambda: time.monotonic_ns() // 1_000_000,
+        open_store=lambda: open_directory(config, log, fatal, ReplicaStore),
+        load=lambda store, epoch: load_broker(store, config, clock, log, epoch),
+        serving=serving,
+        connect=lambda to: replica_link.connect(config.name, to, secret, replica_tls),
+    )
+
+
 def _exit_on_error(log: logs.Log, task: "asyncio.Task[None]") -> None:
     """A replica that cannot go on must not look alive. A disk's fault has an exit code of its
     own."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("replica.failed", reason=str(error), exc_info=error)
-        os._exit(app.EXIT_DISK if isinstance(error, StorageFault) else app.EXIT_BUG)
+        os._exit(EXIT_DISK if isinstance(error, StorageFault) else EXIT_BUG)
 
 
 def check(config: BrokerConfig) -> None:

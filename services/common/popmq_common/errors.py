@@ -12,47 +12,18 @@ to codes of the public protocol, `wire.py` carries them between services by clas
 A class's docstring is its message; `{name}` in it is filled from the error's fields.
 """
 
-from typing import ClassVar
-
-
-class PopMQError(Exception):
-    """Something went wrong."""
-
-    retriable: ClassVar[bool] = False
-
-    def __init__(self, /, **fields: object) -> None:
-        self.fields: dict[str, str] = {name: str(value) for name, value in fields.items()}
-        super().__init__(self._text())
-
-    def _text(self) -> str:
-        template = " ".join((type(self).__doc__ or "").split())
-        try:
-            return template.format_map(self.fields)
-        except KeyError as missing:  # an error about an error must still be readable
-            return f"{template} (no field {missing})"
-
-
-class BadRequest(PopMQError):
-    """The request cannot be served as it is: {reason}."""
-
-
-class NotFound(PopMQError):
-    """It does not exist."""
-
-
-class Refused(PopMQError):
-    """Not now."""
-
-
-class Unavailable(PopMQError):
-    """A service did not answer."""
-
-    retriable = True
-
-
-class StorageFault(PopMQError):
-    """The disk is not what was written."""
-
+from popmq_common.error_families import BadRequest as BadRequest
+from popmq_common.error_families import NotFound as NotFound
+from popmq_common.error_families import PopMQError as PopMQError
+from popmq_common.error_families import Refused as Refused
+from popmq_common.error_families import StorageFault as StorageFault
+from popmq_common.error_families import Unavailable as Unavailable
+from popmq_common.replica_errors import AckBeyondLog as AckBeyondLog
+from popmq_common.replica_errors import RegisterRecordUnreadable as RegisterRecordUnreadable
+from popmq_common.replica_errors import RegisterUnreachable as RegisterUnreachable
+from popmq_common.replica_errors import ReplicaDiverged as ReplicaDiverged
+from popmq_common.replica_errors import ReplicaOfOther as ReplicaOfOther
+from popmq_common.replica_errors import StaleEpoch as StaleEpoch
 
 # --- BadRequest ---
 
@@ -345,10 +316,6 @@ class AccessNotKnown(Unavailable):
     """No broker has told yet who may do what; try again."""
 
 
-class RegisterUnreachable(Unavailable):
-    """The register {register} does not answer, or refuses: {reason}."""
-
-
 class NameserverDown(Unavailable):
     """No nameserver answers: {reason}."""
 
@@ -361,17 +328,8 @@ class BrokerUnreachable(BrokerDown):
     """Broker {broker} cannot be reached: {reason}. Nothing was sent to it."""
 
 
-class StaleEpoch(Unavailable):
-    """{replica} speaks of epoch {epoch}, and it is epoch {now}: a newer primary has begun, or the
-    replica must greet this one again."""
-
-
 class NotPrimary(BrokerUnreachable):
-    """Broker {broker} cannot be reached: {reason}."""
-
-
-class RegisterRecordUnreadable(Unavailable):
-    """The register's record {where} cannot be read: {reason}."""
+    """Broker {broker} has no primary here: {reason}. Nothing was sent to it."""
 
 
 class DeadlinePassed(Unavailable):
@@ -383,20 +341,6 @@ class DeadlinePassed(Unavailable):
 
 class Corrupt(StorageFault):
     """{path} is damaged at offset {offset}: {reason}."""
-
-
-class ReplicaDiverged(StorageFault):
-    """This replica has shown its log up to {shown}, and it is equal to the primary's up to {split}
-    only. Its files are left as they are. If the primary's are right, start it with an empty
-    directory."""
-
-
-class ReplicaOfOther(StorageFault):
-    """Replica {replica} cannot be one of broker {broker}: {reason}."""
-
-
-class AckBeyondLog(StorageFault):
-    """Replica {replica} says that it has the log up to {acked}, and it ends at {end}."""
 
 
 class DirectoryInUse(StorageFault):

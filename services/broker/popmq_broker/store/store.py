@@ -31,7 +31,7 @@ from popmq_broker.store.queues.queues import QueueId, Queues
 from popmq_broker.store.reads import Reads
 from popmq_broker.store.recovery.checkpoints import Checkpoints
 from popmq_broker.store.retention import OldestFiles
-from popmq_broker.store.waiting import Waiting, WhenCommitted
+from popmq_broker.store.waiting import Awaited, WhenCommitted
 from popmq_common.errors import DiskFull, StoreClosed, TooManyRequests
 from popmq_common.process.logs import Log
 from popmq_common.records.record import SysFlag
@@ -85,7 +85,7 @@ class Store(Reads):
         self._record_count = 0
         self._durable = Position(commit_log.end, marks.log_ms, 0)
         self._committed_end = commit_log.end
-        self._waiting = Waiting()
+        self._waiting = Awaited()
         self._pending: deque[Pending] = deque()
         self._closed = self._failed = False
         self._kick: asyncio.Handle | None = None

@@ -10,7 +10,7 @@ from popmq_common.errors import StoreClosed
 WhenCommitted = Callable[[StoreClosed | None], None]
 
 
-class Waiting:
+class Awaited:
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, WhenCommitted]] = deque()
 

@@ -15,15 +15,15 @@ from popmq_broker.core.replication.epochs import Epochs, EpochStart
 from popmq_common.errors import BadRequest, ReplicaDiverged, StaleEpoch
 
 
-class Start(Enum):
-    GO_ON = "go on"
+class GoOn(Enum):
+    AS_IT_IS = "as it is"
     CUT = "cut"
     ANEW = "anew"
 
 
 def start_of(
     *, split: int | None, log_end: int, primary_log_start: int, shown_end: int, counted: bool
-) -> tuple[Start, int]:
+) -> tuple[GoOn, int]:
     """What a follower does after the hello, and where it goes on.
 
     `split`: up to where both logs are equal. `shown_end`: what this replica has shown, or may have.
@@ -34,15 +34,15 @@ def start_of(
     """
     behind = split is None or split < primary_log_start
     if behind and not log_end:
-        return Start.ANEW, primary_log_start
+        return GoOn.ANEW, primary_log_start
     if behind and counted:
         raise ReplicaDiverged(shown=shown_end, split="nowhere")
     if behind:
-        return Start.ANEW, primary_log_start
+        return GoOn.ANEW, primary_log_start
     assert split is not None
     if split < shown_end:
         raise ReplicaDiverged(shown=shown_end, split=split)
-    return (Start.CUT, split) if split < log_end else (Start.GO_ON, split)
+    return (GoOn.CUT, split) if split < log_end else (GoOn.AS_IT_IS, split)
 
 
 @dataclass(frozen=True, slots=True)

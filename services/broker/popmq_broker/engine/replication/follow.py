@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from popmq_broker.core.replication.election import Candidate
 from popmq_broker.core.replication.epochs import Epochs, EpochStart
-from popmq_broker.core.replication.follower import Following, Shipment, Start, start_of
+from popmq_broker.core.replication.follower import Following, GoOn, Shipment, start_of
 from popmq_broker.core.replication.group_record import GroupRecord
 from popmq_broker.engine.replication.directory import ReplicaDirectory
 from popmq_broker.store.files.config import StoreConfig
@@ -37,7 +37,7 @@ UNSYNCED_BYTES_MAX: Final = 16 * MiB
 RETENTION_S: Final = 10.0
 
 
-class Calls(Protocol):
+class ToPrimary(Protocol):
     """A connection to the primary."""
 
     async def call(self, call: link.Call, timeout_s: float) -> link.Reply: ...
@@ -58,7 +58,7 @@ class Reopen(Exception):
     """The directory was changed while its store was closed; it must be opened and greet again."""
 
 
-async def greet(here: Here, record: GroupRecord, store: ReplicaStore, calls: Calls) -> "Follow":
+async def greet(here: Here, record: GroupRecord, store: ReplicaStore, calls: ToPrimary) -> "Follow":
     """Agree with the primary where this replica goes on.
 
     Raises `Reopen` after the store was closed and its directory changed, `ReplicaDiverged`, and
@@ -86,14 +86,14 @@ async def greet(here: Here, record: GroupRecord, store: ReplicaStore, calls: Cal
         counted=reply.counted,
     )
     theirs = tuple(EpochStart(one.epoch, one.start) for one in reply.epochs)
-    if start is Start.ANEW and (store.log_end or store.log_start != at):
+    if start is GoOn.ANEW and (store.log_end or store.log_start != at):
         here.log.warning("replica.begins_anew", log_start=at, before=store.log_end)
         store.abandon()
         directory.empty(at, secrets.token_hex(8))
         known = tuple(one for one in theirs if one.start <= at)
         await directory.save(Epochs(directory.epochs.promised, known))
         raise Reopen
-    if start is Start.CUT:
+    if start is GoOn.CUT:
         here.log.warning("replica.cut", end=at, before=store.log_end)
         store.abandon()
         await asyncio.to_thread(cut_tail, here.files, here.config, at)
@@ -112,7 +112,7 @@ class Follow:
         session: int,
         following: Following,
         store: ReplicaStore,
-        calls: Calls,
+        calls: ToPrimary,
     ) -> None:
         self._here = here
         self._record = record

@@ -23,7 +23,7 @@ from popmq_broker.core.replication.group_record import GroupRecord
 from popmq_broker.core.replication.primary import Primary
 from popmq_broker.engine.broker import Broker
 from popmq_broker.engine.replication.directory import ReplicaDirectory
-from popmq_broker.engine.replication.follow import Calls, Here, Reopen, greet
+from popmq_broker.engine.replication.follow import Here, Reopen, ToPrimary, greet
 from popmq_broker.engine.replication.lead import Deposed, Lead
 from popmq_broker.store.files.config import StoreConfig
 from popmq_broker.store.files.files import Files
@@ -50,7 +50,7 @@ BEATS: Final = 3
 HAND_OVER_S: Final = 3.0
 
 
-class Connected(Calls, Protocol):
+class Connected(ToPrimary, Protocol):
     def close(self) -> None: ...
 
 
