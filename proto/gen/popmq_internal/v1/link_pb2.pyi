@@ -3829,10 +3829,13 @@ class ReplicaAck(_message.Message):
     SESSION_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     DURABLE_END_FIELD_NUMBER: _builtins.int
+    LEAVING_FIELD_NUMBER: _builtins.int
     replica: _builtins.str
     session: _builtins.int
     epoch: _builtins.int
     durable_end: _builtins.int
+    leaving: _builtins.bool
+    """it stops: the others need not wait to find out"""
     def __init__(
         self,
         *,
@@ -3840,10 +3843,11 @@ class ReplicaAck(_message.Message):
         session: _builtins.int = ...,
         epoch: _builtins.int = ...,
         durable_end: _builtins.int = ...,
+        leaving: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["durable_end", b"durable_end", "epoch", b"epoch", "replica", b"replica", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["durable_end", b"durable_end", "epoch", b"epoch", "leaving", b"leaving", "replica", b"replica", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -45,6 +45,8 @@ class RouteCache:
     def __init__(
         self, nameservers: Nameservers, now_s: Callable[[], float] = time.monotonic
     ) -> None:
+        self.moved: Callable[[str, str], None] = lambda _broker, _address: None
+        """Called with a broker's new address when it has another one than before."""
         self._nameservers = nameservers
         self._now_s = now_s
         self._entries: OrderedDict[str, CachedRoutes] = OrderedDict()
@@ -152,6 +154,8 @@ class RouteCache:
                     self.make_stale()
                 for topic in told.topics:
                     self._refresh(topic)
+                with suppress(NameserverDown):  # one may have moved
+                    await self.brokers()
                 instance, after = told.instance, told.last
 
     def _refresh(self, topic: str) -> None:
@@ -191,6 +195,8 @@ class RouteCache:
             self.make_stale()
         self._brokers = found
         for info in found:
+            if self._addresses.get(info.name, info.address) != info.address:
+                self.moved(info.name, info.address)
             self._addresses[info.name] = info.address
             self._addresses.move_to_end(info.name)
         while len(self._addresses) > ADDRESSES_MAX:

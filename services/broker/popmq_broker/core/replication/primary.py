@@ -110,6 +110,12 @@ class Primary:
             follower.caught_up_ms = now_ms
         return self._advance()
 
+    def left(self, replica: str, session: int) -> None:
+        """It stops. It is behind from now on, without a wait."""
+        follower = self.followers.get(replica)
+        if follower is not None and follower.session == session:
+            follower.heard_ms -= self._lag_ms
+
     def _advance(self) -> int:
         ends = [self._end_of(replica, one) for replica, one in self._counted()]
         if len(self.record.in_sync) >= self.record.min_in_sync:

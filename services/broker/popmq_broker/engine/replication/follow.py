@@ -32,6 +32,7 @@ WAIT_MS: Final = 500
 CALL_S: Final = 5.0
 """How long a primary may take to answer."""
 FILES_S: Final = 5.0
+LEAVE_S: Final = 0.5
 UNSYNCED_BYTES_MAX: Final = 16 * MiB
 """Taken and not on disk yet, above which nothing more is fetched."""
 RETENTION_S: Final = 10.0
@@ -174,14 +175,23 @@ class Follow:
         while True:
             await self._until_synced()
             if (end := self._following.durable_end) > told:
-                ack = link.ReplicaAck(
-                    replica=self._here.me.replica,
-                    session=self._session,
-                    epoch=self._record.epoch,
-                    durable_end=end,
-                )
-                await self._call(link.Call(replica_ack=ack))
+                await self._call(link.Call(replica_ack=self._ack(end)))
                 told = end
+
+    def _ack(self, durable_end: int, *, leaving: bool = False) -> link.ReplicaAck:
+        return link.ReplicaAck(
+            replica=self._here.me.replica,
+            session=self._session,
+            epoch=self._record.epoch,
+            durable_end=durable_end,
+            leaving=leaving,
+        )
+
+    async def leave(self) -> None:
+        """The primary need not find out by itself that this replica stops. Raises what a call
+        raises."""
+        ack = self._ack(self._following.durable_end, leaving=True)
+        await self._calls.call(link.Call(replica_ack=ack), LEAVE_S)
 
     async def _copy_files(self) -> None:
         """The primary's settings and offsets: what is in the log stands there too, but a start

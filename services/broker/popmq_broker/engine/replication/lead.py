@@ -132,6 +132,8 @@ class Lead:
     async def ack(self, request: link.ReplicaAck) -> link.Done:
         """Raises `StaleEpoch`, `AckBeyondLog`."""
         self._hear(request)
+        if request.leaving:
+            self._primary.left(request.replica, request.session)
         return link.Done()
 
     def _hear(self, request: link.ReplicaFetch | link.ReplicaAck) -> None:

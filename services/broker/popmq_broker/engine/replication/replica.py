@@ -366,7 +366,12 @@ class Replica:
         connection = await self._parts.connect(record.address)
         try:
             follow = await greet(here, record, store, connection)
-            await follow.run()
+            try:
+                await follow.run()
+            finally:
+                if self._stopping.is_set():
+                    with suppress(PopMQError):
+                        await follow.leave()
         finally:
             connection.close()
 
