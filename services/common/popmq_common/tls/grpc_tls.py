@@ -126,8 +126,9 @@ class FollowingStub(Generic[S]):
 
 
 def _todo(text: str, files: TlsFiles | None) -> str:
-    """Whoever refuses a certificate closes the connection, without a word."""
-    closed = "Socket closed" in text
+    """Whoever refuses a certificate closes the connection without a word, or with an alert, which
+    gRPC takes for damage."""
+    closed = "Socket closed" in text or "TSI_DATA_CORRUPTED" in text
     if files is None:
         return "; if it speaks TLS, set the authority of its certificate" if closed else ""
     if closed:

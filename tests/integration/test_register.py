@@ -1,0 +1,402 @@
+"""Does etcd keep a register, also when its members die, stop, or want to know who asks?"""
+
+import asyncio
+import random
+import signal
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import ClassVar
+
+import grpc
+import pytest
+from harness.authority import Authority
+from harness.certificates import Certified
+from harness.etcd_server import EtcdMember, enable_users, etcd, grant, log_in
+from harness.register_contract import EMPTY, LATE_S, RegisterContract, Registers
+
+from popmq_broker.clients.register.etcd_calls import EtcdCalls, Try
+from popmq_broker.clients.register.etcd_register import WATCH_S, EtcdRegister
+from popmq_broker.clients.register.open_register import open_register
+from popmq_broker.clients.register.register import CALL_S, Register, Seen
+from popmq_common.errors import RegisterUnreachable
+from popmq_etcd.v3 import etcd_pb2 as pb
+from popmq_etcd.v3 import etcd_pb2_grpc as rpc
+
+SLACK_S = 1.0
+"""What a busy machine may add to a bound."""
+PASSWORD = "a password of the register"
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMember]:
+    """One member, for tests that leave it as it is."""
+    with etcd(tmp_path_factory.mktemp("etcd")) as members:
+        yield members[0]
+
+
+@pytest.fixture
+async def registers(alone: EtcdMember) -> AsyncIterator[Registers]:
+    made: list[Register] = []
+    test = uuid.uuid4().hex
+
+    def another(group: str) -> Register:
+        made.append(open_register(f"etcd://{alone.address}", test, group))
+        return made[-1]
+
+    yield another
+    for register in made:
+        await register.close()
+
+
+class TestEtcdRegister(RegisterContract):
+    ttl_s: ClassVar[float] = 1.0
+    lateness_s: ClassVar[float] = 1.5
+
+
+def url(members: list[EtcdMember], scheme: str = "etcd") -> str:
+    return f"{scheme}://{','.join(member.address for member in members)}"
+
+
+async def reachable(register: Register, call: Callable[[], Awaitable[object]]) -> None:
+    """Call until it is answered."""
+    end_s = time.monotonic() + 30
+    while True:
+        try:
+            await call()
+            return
+        except RegisterUnreachable:
+            assert time.monotonic() < end_s
+            await asyncio.sleep(0.1)
+
+
+async def unreachable(call: Awaitable[object]) -> str:
+    """The reason, which comes in time."""
+    began_s = time.monotonic()
+    with pytest.raises(RegisterUnreachable) as found:
+        await call
+    assert time.monotonic() - began_s < CALL_S + SLACK_S
+    return str(found.value)
+
+
+async def test_a_member_is_killed_and_comes_back(tmp_path: Path) -> None:
+    """The record is there, a heartbeat goes on, and a wait that was cut says so."""
+    with etcd(tmp_path) as (member,):
+        one = open_register(url([member]), "c", "b")
+        version = await one.swap(0, b"1")
+        assert version
+        await one.heartbeat("r1", 60)
+        seen = await one.read()
+        waiting = asyncio.ensure_future(one.wait(seen, 60))
+        await asyncio.sleep(0.1)
+        member.kill()
+        assert "refused" in await unreachable(waiting)
+        for call in (one.read(), one.swap(version, b"2"), one.heartbeat("r1", 60), one.leave("x")):
+            assert member.address in await unreachable(call)
+        member.spawn()
+        await reachable(one, one.read)
+        assert await one.read() == seen
+        assert await one.swap(version, b"2")
+        await one.heartbeat("r1", 60)
+        assert (await one.read()).alive == {"r1"}
+        await one.close()
+
+
+async def test_a_member_that_lost_everything(tmp_path: Path) -> None:
+    """Its leases, too: a heartbeat begins again."""
+    with etcd(tmp_path / "before") as (member,):
+        one = open_register(url([member]), "c", "b")
+        await one.heartbeat("r1", 60)
+    member.folder = tmp_path / "after"
+    member.folder.mkdir()
+    member.spawn()
+    try:
+        await reachable(one, lambda: one.heartbeat("r1", 60))
+        assert await one.read() == Seen(None, 0, frozenset({"r1"}))
+    finally:
+        member.kill()
+    await one.close()
+
+
+async def test_three_members_of_which_one_dies_at_a_time(tmp_path: Path) -> None:
+    """What was answered is there, nothing is there twice, whoever leads."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    with etcd(tmp_path, 3) as members:
+        answered: set[bytes] = set()
+        is_over = asyncio.Event()
+
+        async def append(letter: str) -> None:
+            turned = members[ord(letter) % 3 :] + members[: ord(letter) % 3]
+            one = open_register(url(turned), "c", "b")
+            number = 0
+            while not is_over.is_set():
+                word = f"{letter}{number}".encode()
+                with suppress(RegisterUnreachable):
+                    seen = await one.read()
+                    if word in (seen.value or b"").split():
+                        number += 1  # its answer was lost
+                    elif await one.swap(seen.version, (seen.value or b"") + word + b" "):
+                        answered.add(word)
+                        number += 1
+                await asyncio.sleep(0.01)
+            await one.close()
+
+        writers = [asyncio.ensure_future(append(letter)) for letter in "abc"]
+        for _ in range(3):
+            victim = next(one for one in members if one.is_leader())
+            await asyncio.sleep(chance.random())
+            victim.kill()
+            await asyncio.sleep(1.5)
+            victim.spawn()
+            await asyncio.to_thread(victim.wait_healthy)
+        is_over.set()
+        await asyncio.gather(*writers)
+        last = open_register(url(members), "c", "b")
+        words = ((await last.read()).value or b"").split()
+        assert len(words) == len(set(words))
+        assert answered <= set(words)
+        for letter in b"abc":
+            own = [int(word[1:]) for word in words if word[0] == letter]
+            assert own == list(range(len(own)))
+            assert len(own) > 20
+        await last.close()
+
+
+async def test_an_endpoint_that_is_stopped_is_left_for_the_next(tmp_path: Path) -> None:
+    with etcd(tmp_path, 3) as members:
+        members.sort(key=EtcdMember.is_leader)  # the first one asked does not lead
+        one, other = (open_register(url(turn), "c", "b") for turn in (members, members[::-1]))
+        version = await one.swap(0, b"1")
+        assert version
+        seen = await one.read()
+        waiting = asyncio.ensure_future(one.wait(seen, 60))
+        await asyncio.sleep(0.1)
+        members[0].signal(signal.SIGSTOP)
+        began_s = time.monotonic()
+        assert await other.swap(version, b"2")
+        assert (await waiting).value == b"2"  # its watch was at the stopped one
+        assert time.monotonic() - began_s < WATCH_S + CALL_S + SLACK_S
+        await one.heartbeat("r1", 60)
+        assert (await one.read()).alive == {"r1"}
+        for member in members[1:]:
+            member.signal(signal.SIGSTOP)
+        for call in (one.read(), one.swap(0, b"3"), one.heartbeat("r1", 60), one.wait(EMPTY, 60)):
+            assert "Deadline Exceeded" in await unreachable(call)
+        for member in members:
+            member.signal(signal.SIGCONT)
+        await reachable(one, one.read)
+        await one.close()
+        await other.close()
+
+
+async def test_a_leader_that_is_stopped(tmp_path: Path) -> None:
+    with etcd(tmp_path, 3) as members:
+        members.sort(key=EtcdMember.is_leader, reverse=True)
+        one = open_register(url(members), "c", "b")
+        assert await one.swap(0, b"1")
+        members[0].signal(signal.SIGSTOP)
+        await reachable(one, one.read)
+        seen = await one.read()
+        await reachable(one, lambda: one.swap(seen.version, b"2"))
+        assert (await one.read()).value == b"2"
+        await one.close()
+
+
+class Lossy(rpc.KVServicer):
+    """Passes swaps on to etcd, and answers none."""
+
+    def __init__(self, member: EtcdMember) -> None:
+        self._channel = grpc.aio.insecure_channel(member.address)
+
+    async def Txn(self, request: pb.TxnRequest, context: object) -> pb.TxnResponse:
+        await rpc.KVStub(self._channel).Txn(request)
+        assert isinstance(context, grpc.aio.ServicerContext)
+        await context.abort(grpc.StatusCode.UNAVAILABLE, "lost")
+        raise AssertionError
+
+    async def Range(self, request: pb.RangeRequest, context: object) -> pb.RangeResponse:
+        return await rpc.KVStub(self._channel).Range(request)
+
+    async def DeleteRange(
+        self, request: pb.DeleteRangeRequest, context: object
+    ) -> pb.DeleteRangeResponse:
+        return await rpc.KVStub(self._channel).DeleteRange(request)
+
+    async def close(self) -> None:
+        await self._channel.close(None)
+
+
+async def test_a_swap_whose_answer_was_lost_is_not_told_as_anothers(alone: EtcdMember) -> None:
+    """It is tried at the next endpoint, where the version is another one: its own."""
+    lossy = Lossy(alone)
+    server = grpc.aio.server()
+    rpc.add_KVServicer_to_server(lossy, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    group = uuid.uuid4().hex
+    one = open_register(f"etcd://127.0.0.1:{port},{alone.address}", "c", group)
+    assert "read" in await unreachable(one.swap(0, b"mine"))
+    seen = await one.read()
+    assert seen.value == b"mine"
+    assert await one.swap(0, b"stale") is None
+    assert await one.swap(seen.version, b"next")
+    await one.close()
+    await server.stop(None)
+    await lossy.close()
+
+
+class CountingCalls(EtcdCalls):
+    count = 0
+
+    async def call(self, act: Callable[[Try], Awaitable[object]], end_s: float) -> object:  # type: ignore[override]
+        self.count += 1
+        return await super().call(act, end_s)
+
+
+async def test_a_wait_asks_seldom(alone: EtcdMember) -> None:
+    calls = CountingCalls([alone.address], None, None)
+    one = EtcdRegister(calls, "c", uuid.uuid4().hex, "etcd")
+    seen = await one.read()
+    await one.wait(seen, 2.5 * WATCH_S)
+    assert 3 <= calls.count <= 5
+    await one.close()
+
+
+async def test_what_was_compacted_is_read_again(alone: EtcdMember) -> None:
+    group = uuid.uuid4().hex
+    one = open_register(f"etcd://{alone.address}", "c", group)
+    version = 0
+    for number in range(3):
+        version = await one.swap(version, b"%d" % number) or 0
+    alone.ask("/v3/kv/compaction", {"revision": version, "physical": True})
+    calls = EtcdCalls([alone.address], None, None)
+    began_s = time.monotonic()
+    key = f"/popmq/c/{group}/record".encode()
+    await calls.change(pb.WatchCreateRequest(key=key, start_revision=1), 60)
+    assert time.monotonic() - began_s < LATE_S
+    assert await one.swap(version, b"last")
+    await calls.close()
+    await one.close()
+
+
+@pytest.fixture(scope="module")
+def with_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMember]:
+    with etcd(tmp_path_factory.mktemp("users")) as (member,):
+        enable_users(member, "popmq", PASSWORD, "/popmq/c/")
+        yield member
+
+
+def password_file(folder: Path, password: str = PASSWORD) -> Path:
+    path = folder / "password"
+    path.touch(0o600)
+    path.write_text(password + "\n")
+    return path
+
+
+async def test_a_user_logs_in(with_users: EtcdMember, tmp_path: Path) -> None:
+    one = open_register(
+        url([with_users]), "c", "b", user="popmq", password_file=password_file(tmp_path)
+    )
+    version = await one.swap(0, b"1")
+    await one.heartbeat("r1", 60)
+    seen = await one.read()
+    assert (seen.value, seen.version, seen.alive) == (b"1", version, {"r1"})
+    waiting = asyncio.ensure_future(one.wait(seen, 60))
+    await asyncio.sleep(0.1)
+    await one.leave("r1")
+    assert (await waiting).alive == frozenset()
+    await one.close()
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "cluster", "reason"),
+    [
+        ("popmq", "wrong", "c", "authentication failed.*'popmq'.*password"),
+        ("nobody", PASSWORD, "c", "authentication failed.*'nobody'"),
+        ("popmq", PASSWORD, "other", "permission denied.*'popmq' readwrite on the prefix"),
+        ("", "", "c", "user name is empty.*give one"),
+    ],
+)
+async def test_who_may_not_is_told_why(
+    with_users: EtcdMember, tmp_path: Path, user: str, password: str, cluster: str, reason: str
+) -> None:
+    path = password_file(tmp_path, password) if user else None
+    one = open_register(url([with_users]), cluster, "b", user=user, password_file=path)
+    for call in (one.read, lambda: one.swap(0, b"1"), lambda: one.wait(EMPTY, 60)):
+        with pytest.raises(RegisterUnreachable, match=reason):
+            await call()
+    await one.close()
+
+
+async def test_a_token_that_etcd_forgot_is_replaced(tmp_path: Path) -> None:
+    """Simple tokens are in the memory of the member, which is started again; users change, too."""
+    with etcd(tmp_path / "etcd") as (member,):
+        path = password_file(tmp_path)
+        one = open_register(url([member]), "c", "b", user="popmq", password_file=path)
+        assert await one.swap(0, b"1")  # before there are users
+        enable_users(member, "popmq", PASSWORD, "/popmq/c/")
+        seen = await one.read()
+        member.kill()
+        member.spawn()
+        member.wait_healthy()
+        assert await one.swap(seen.version, b"2")
+        root = log_in(member, "root", PASSWORD)
+        grant(member, "popmq", "/popmq/d/", root)  # a new revision of the users
+        assert (await one.read()).value == b"2"
+        await one.close()
+
+
+async def test_a_password_is_read_again(tmp_path: Path) -> None:
+    with etcd(tmp_path / "etcd") as (member,):
+        enable_users(member, "popmq", PASSWORD, "/popmq/c/")
+        path = password_file(tmp_path)
+        one = open_register(url([member]), "c", "b", user="popmq", password_file=path)
+        await one.read()
+        root = log_in(member, "root", PASSWORD)
+        member.ask("/v3/auth/user/changepw", {"name": "popmq", "password": "new"}, root)
+        assert "authentication failed" in await unreachable(one.read())
+        path.write_text("new")
+        assert await one.read() == EMPTY
+        path.unlink()
+        member.ask("/v3/auth/user/changepw", {"name": "popmq", "password": "newer"}, root)
+        assert "cannot be read" in await unreachable(one.read())
+        await one.close()
+
+
+def opened(secure: str, trusted: Authority, own: Certified | None = None) -> Register:
+    cert, key = own or (None, None)
+    return open_register(secure, "c", "b", ca=trusted.pem, cert=cert, key=key)
+
+
+async def test_tls_with_certificates_of_both_ends(tmp_path: Path) -> None:
+    authority, stranger = Authority(tmp_path), Authority(tmp_path, "stranger")
+    server, client = authority.signed("server"), authority.signed("client")
+    with etcd(tmp_path / "etcd", tls=(authority.pem, server)) as members:
+        secure = url(members, "etcds")
+        one = opened(secure, authority, client)
+        version = await one.swap(0, b"1")
+        await one.heartbeat("r1", 60)
+        seen = await one.wait(EMPTY, 60)
+        assert (seen.value, seen.version, seen.alive) == (b"1", version, {"r1"})
+        await one.close()
+        wrong = stranger.signed("intruder")
+        wants_another = "another certificate of this service"
+        for reason, register in (
+            ("did not sign its certificate", opened(secure, stranger)),
+            (wants_another, opened(secure, authority)),
+            (wants_another, opened(secure, authority, wrong)),
+            ("if it speaks TLS", open_register(url(members), "c", "b")),
+        ):
+            assert reason in await unreachable(register.read())
+            await register.close()
+
+
+async def test_plaintext_where_tls_is_meant(alone: EtcdMember, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    one = open_register(url([alone], "etcds"), "c", "b", ca=authority.pem)
+    assert "it may speak no TLS" in await unreachable(one.read())
+    await one.close()
