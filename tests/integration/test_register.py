@@ -8,13 +8,12 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import grpc
 import pytest
-from harness.authority import Authority
-from harness.certificates import Certified
-from harness.etcd_server import EtcdMember, enable_users, etcd, grant, log_in
+from harness.etcd_register import SLACK_S, unreachable, until_answered, url
+from harness.etcd_server import EtcdMember, etcd
 from harness.register_contract import EMPTY, LATE_S, RegisterContract, Registers
 
 from popmq_broker.clients.register.etcd_calls import EtcdCalls, Try
@@ -25,9 +24,7 @@ from popmq_common.errors import RegisterUnreachable
 from popmq_etcd.v3 import etcd_pb2 as pb
 from popmq_etcd.v3 import etcd_pb2_grpc as rpc
 
-SLACK_S = 1.0
-"""What a busy machine may add to a bound."""
-PASSWORD = "a password of the register"
+pytestmark = pytest.mark.etcd
 
 
 @pytest.fixture(scope="module")
@@ -56,31 +53,6 @@ class TestEtcdRegister(RegisterContract):
     lateness_s: ClassVar[float] = 1.5
 
 
-def url(members: list[EtcdMember], scheme: str = "etcd") -> str:
-    return f"{scheme}://{','.join(member.address for member in members)}"
-
-
-async def reachable(register: Register, call: Callable[[], Awaitable[object]]) -> None:
-    """Call until it is answered."""
-    end_s = time.monotonic() + 30
-    while True:
-        try:
-            await call()
-            return
-        except RegisterUnreachable:
-            assert time.monotonic() < end_s
-            await asyncio.sleep(0.1)
-
-
-async def unreachable(call: Awaitable[object]) -> str:
-    """The reason, which comes in time."""
-    began_s = time.monotonic()
-    with pytest.raises(RegisterUnreachable) as found:
-        await call
-    assert time.monotonic() - began_s < CALL_S + SLACK_S
-    return str(found.value)
-
-
 async def test_a_member_is_killed_and_comes_back(tmp_path: Path) -> None:
     """The record is there, a heartbeat goes on, and a wait that was cut says so."""
     with etcd(tmp_path) as (member,):
@@ -96,7 +68,7 @@ async def test_a_member_is_killed_and_comes_back(tmp_path: Path) -> None:
         for call in (one.read(), one.swap(version, b"2"), one.heartbeat("r1", 60), one.leave("x")):
             assert member.address in await unreachable(call)
         member.spawn()
-        await reachable(one, one.read)
+        await until_answered(one.read)
         assert await one.read() == seen
         assert await one.swap(version, b"2")
         await one.heartbeat("r1", 60)
@@ -113,7 +85,7 @@ async def test_a_member_that_lost_everything(tmp_path: Path) -> None:
     member.folder.mkdir()
     member.spawn()
     try:
-        await reachable(one, lambda: one.heartbeat("r1", 60))
+        await until_answered(lambda: one.heartbeat("r1", 60))
         assert await one.read() == Seen(None, 0, frozenset({"r1"}))
     finally:
         member.kill()
@@ -188,7 +160,7 @@ async def test_an_endpoint_that_is_stopped_is_left_for_the_next(tmp_path: Path) 
             assert "Deadline Exceeded" in await unreachable(call)
         for member in members:
             member.signal(signal.SIGCONT)
-        await reachable(one, one.read)
+        await until_answered(one.read)
         await one.close()
         await other.close()
 
@@ -199,9 +171,9 @@ async def test_a_leader_that_is_stopped(tmp_path: Path) -> None:
         one = open_register(url(members), "c", "b")
         assert await one.swap(0, b"1")
         members[0].signal(signal.SIGSTOP)
-        await reachable(one, one.read)
+        await until_answered(one.read)
         seen = await one.read()
-        await reachable(one, lambda: one.swap(seen.version, b"2"))
+        await until_answered(lambda: one.swap(seen.version, b"2"))
         assert (await one.read()).value == b"2"
         await one.close()
 
@@ -212,17 +184,16 @@ class Lossy(rpc.KVServicer):
     def __init__(self, member: EtcdMember) -> None:
         self._channel = grpc.aio.insecure_channel(member.address)
 
-    async def Txn(self, request: pb.TxnRequest, context: object) -> pb.TxnResponse:
+    async def Txn(self, request: pb.TxnRequest, context: Any) -> pb.TxnResponse:
         await rpc.KVStub(self._channel).Txn(request)
-        assert isinstance(context, grpc.aio.ServicerContext)
         await context.abort(grpc.StatusCode.UNAVAILABLE, "lost")
         raise AssertionError
 
-    async def Range(self, request: pb.RangeRequest, context: object) -> pb.RangeResponse:
+    async def Range(self, request: pb.RangeRequest, context: Any) -> pb.RangeResponse:
         return await rpc.KVStub(self._channel).Range(request)
 
     async def DeleteRange(
-        self, request: pb.DeleteRangeRequest, context: object
+        self, request: pb.DeleteRangeRequest, context: Any
     ) -> pb.DeleteRangeResponse:
         return await rpc.KVStub(self._channel).DeleteRange(request)
 
@@ -280,123 +251,4 @@ async def test_what_was_compacted_is_read_again(alone: EtcdMember) -> None:
     assert time.monotonic() - began_s < LATE_S
     assert await one.swap(version, b"last")
     await calls.close()
-    await one.close()
-
-
-@pytest.fixture(scope="module")
-def with_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdMember]:
-    with etcd(tmp_path_factory.mktemp("users")) as (member,):
-        enable_users(member, "popmq", PASSWORD, "/popmq/c/")
-        yield member
-
-
-def password_file(folder: Path, password: str = PASSWORD) -> Path:
-    path = folder / "password"
-    path.touch(0o600)
-    path.write_text(password + "\n")
-    return path
-
-
-async def test_a_user_logs_in(with_users: EtcdMember, tmp_path: Path) -> None:
-    one = open_register(
-        url([with_users]), "c", "b", user="popmq", password_file=password_file(tmp_path)
-    )
-    version = await one.swap(0, b"1")
-    await one.heartbeat("r1", 60)
-    seen = await one.read()
-    assert (seen.value, seen.version, seen.alive) == (b"1", version, {"r1"})
-    waiting = asyncio.ensure_future(one.wait(seen, 60))
-    await asyncio.sleep(0.1)
-    await one.leave("r1")
-    assert (await waiting).alive == frozenset()
-    await one.close()
-
-
-@pytest.mark.parametrize(
-    ("user", "password", "cluster", "reason"),
-    [
-        ("popmq", "wrong", "c", "authentication failed.*'popmq'.*password"),
-        ("nobody", PASSWORD, "c", "authentication failed.*'nobody'"),
-        ("popmq", PASSWORD, "other", "permission denied.*'popmq' readwrite on the prefix"),
-        ("", "", "c", "user name is empty.*give one"),
-    ],
-)
-async def test_who_may_not_is_told_why(
-    with_users: EtcdMember, tmp_path: Path, user: str, password: str, cluster: str, reason: str
-) -> None:
-    path = password_file(tmp_path, password) if user else None
-    one = open_register(url([with_users]), cluster, "b", user=user, password_file=path)
-    for call in (one.read, lambda: one.swap(0, b"1"), lambda: one.wait(EMPTY, 60)):
-        with pytest.raises(RegisterUnreachable, match=reason):
-            await call()
-    await one.close()
-
-
-async def test_a_token_that_etcd_forgot_is_replaced(tmp_path: Path) -> None:
-    """Simple tokens are in the memory of the member, which is started again; users change, too."""
-    with etcd(tmp_path / "etcd") as (member,):
-        path = password_file(tmp_path)
-        one = open_register(url([member]), "c", "b", user="popmq", password_file=path)
-        assert await one.swap(0, b"1")  # before there are users
-        enable_users(member, "popmq", PASSWORD, "/popmq/c/")
-        seen = await one.read()
-        member.kill()
-        member.spawn()
-        member.wait_healthy()
-        assert await one.swap(seen.version, b"2")
-        root = log_in(member, "root", PASSWORD)
-        grant(member, "popmq", "/popmq/d/", root)  # a new revision of the users
-        assert (await one.read()).value == b"2"
-        await one.close()
-
-
-async def test_a_password_is_read_again(tmp_path: Path) -> None:
-    with etcd(tmp_path / "etcd") as (member,):
-        enable_users(member, "popmq", PASSWORD, "/popmq/c/")
-        path = password_file(tmp_path)
-        one = open_register(url([member]), "c", "b", user="popmq", password_file=path)
-        await one.read()
-        root = log_in(member, "root", PASSWORD)
-        member.ask("/v3/auth/user/changepw", {"name": "popmq", "password": "new"}, root)
-        assert "authentication failed" in await unreachable(one.read())
-        path.write_text("new")
-        assert await one.read() == EMPTY
-        path.unlink()
-        member.ask("/v3/auth/user/changepw", {"name": "popmq", "password": "newer"}, root)
-        assert "cannot be read" in await unreachable(one.read())
-        await one.close()
-
-
-def opened(secure: str, trusted: Authority, own: Certified | None = None) -> Register:
-    cert, key = own or (None, None)
-    return open_register(secure, "c", "b", ca=trusted.pem, cert=cert, key=key)
-
-
-async def test_tls_with_certificates_of_both_ends(tmp_path: Path) -> None:
-    authority, stranger = Authority(tmp_path), Authority(tmp_path, "stranger")
-    server, client = authority.signed("server"), authority.signed("client")
-    with etcd(tmp_path / "etcd", tls=(authority.pem, server)) as members:
-        secure = url(members, "etcds")
-        one = opened(secure, authority, client)
-        version = await one.swap(0, b"1")
-        await one.heartbeat("r1", 60)
-        seen = await one.wait(EMPTY, 60)
-        assert (seen.value, seen.version, seen.alive) == (b"1", version, {"r1"})
-        await one.close()
-        wrong = stranger.signed("intruder")
-        wants_another = "another certificate of this service"
-        for reason, register in (
-            ("did not sign its certificate", opened(secure, stranger)),
-            (wants_another, opened(secure, authority)),
-            (wants_another, opened(secure, authority, wrong)),
-            ("if it speaks TLS", open_register(url(members), "c", "b")),
-        ):
-            assert reason in await unreachable(register.read())
-            await register.close()
-
-
-async def test_plaintext_where_tls_is_meant(alone: EtcdMember, tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
-    one = open_register(url([alone], "etcds"), "c", "b", ca=authority.pem)
-    assert "it may speak no TLS" in await unreachable(one.read())
     await one.close()

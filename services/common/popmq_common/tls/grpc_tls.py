@@ -132,7 +132,8 @@ def _todo(text: str, files: TlsFiles | None) -> str:
     if files is None:
         return "; if it speaks TLS, set the authority of its certificate" if closed else ""
     if closed:
-        return f"; it may want another certificate of this service ({files.setting}_CERT)"
+        without = ", or speak no TLS" if "handshake" in text.lower() else ""
+        return f"; it may want another certificate of this service ({files.setting}_CERT){without}"
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return f"; {files.authority} did not sign its certificate, or it is not valid now"
     if "Hostname Verification" in text or "Peer name" in text:

@@ -2,7 +2,7 @@
 
 The endpoint that answered last is asked first; when it fails, the others are asked in turn, each
 for its share of the time that is left. A call may so be carried out at one endpoint, whose answer
-is lost, and again at the next one: `Answer.is_doubtful` says that it can be.
+is lost, and again at the next one: `EtcdAnswer.is_doubtful` says that it can be.
 """
 
 import asyncio
@@ -85,7 +85,7 @@ class Try(NamedTuple):
     timeout_s: float
 
 
-class Answer(NamedTuple, Generic[T]):
+class EtcdAnswer(NamedTuple, Generic[T]):
     value: T
     is_doubtful: bool
     """Another endpoint may have carried the same call out before."""
@@ -108,7 +108,7 @@ class EtcdCalls:
         self._token = ""
         """Empty: not logged in, or etcd has no users."""
 
-    async def call(self, act: Callable[[Try], Awaitable[T]], end_s: float) -> Answer[T]:
+    async def call(self, act: Callable[[Try], Awaitable[T]], end_s: float) -> EtcdAnswer[T]:
         """`end_s`: in the loop's time. Raises `EtcdRefused`, `EtcdSilent`."""
         reasons: list[str] = []
         turns = self._turns()
@@ -120,7 +120,7 @@ class EtcdCalls:
                 reasons.append(f"{address}: {self._stubs[address].reason(failed)}")
             else:
                 self._first = address
-                return Answer(value, is_doubtful=bool(reasons))
+                return EtcdAnswer(value, is_doubtful=bool(reasons))
         raise EtcdSilent("; ".join(reasons))
 
     async def change(self, watched: pb.WatchCreateRequest, for_s: float) -> None:

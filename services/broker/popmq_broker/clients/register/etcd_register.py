@@ -15,7 +15,13 @@ from typing import Final, NamedTuple, TypeVar
 
 import grpc
 
-from popmq_broker.clients.register.etcd_calls import Answer, EtcdCalls, EtcdRefused, EtcdSilent, Try
+from popmq_broker.clients.register.etcd_calls import (
+    EtcdAnswer,
+    EtcdCalls,
+    EtcdRefused,
+    EtcdSilent,
+    Try,
+)
 from popmq_broker.clients.register.register import (
     CALL_S,
     Seen,
@@ -36,7 +42,7 @@ class _Lease(NamedTuple):
     ttl_s: int
 
 
-class _Read(NamedTuple):
+class _ReadAt(NamedTuple):
     seen: Seen
     revision: int
     """Of the whole store, when it was read."""
@@ -104,7 +110,7 @@ class EtcdRegister:
     async def close(self) -> None:
         await self._calls.close()
 
-    async def _read(self) -> _Read:
+    async def _read(self) -> _ReadAt:
         asked = pb.RangeRequest(key=self._range[0], range_end=self._range[1])
 
         async def read(tried: Try) -> pb.RangeResponse:
@@ -118,7 +124,7 @@ class EtcdRegister:
                 value, version = one.value, one.mod_revision
             elif one.key.startswith(self._alive):
                 alive.add(one.key.removeprefix(self._alive).decode(errors="replace"))
-        return _Read(Seen(value, version, frozenset(alive)), found.header.revision)
+        return _ReadAt(Seen(value, version, frozenset(alive)), found.header.revision)
 
     async def _change(self, revision: int, for_s: float) -> None:
         key, range_end = self._range
@@ -159,7 +165,7 @@ class EtcdRegister:
             return pb.Compare(target=pb.Compare.CREATE, key=self._record, create_revision=0)
         return pb.Compare(target=pb.Compare.MOD, key=self._record, mod_revision=version)
 
-    async def _call(self, act: Callable[[Try], Awaitable[T]], end_s: float) -> Answer[T]:
+    async def _call(self, act: Callable[[Try], Awaitable[T]], end_s: float) -> EtcdAnswer[T]:
         """Raises `RegisterUnreachable`."""
         try:
             return await self._calls.call(act, end_s)
