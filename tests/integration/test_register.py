@@ -228,6 +228,18 @@ class CountingCalls(EtcdCalls):
         return await super().call(act, end_s)
 
 
+async def test_a_change_wakes_long_before_a_wait_would_read(registers: Registers) -> None:
+    one, other = registers("a"), registers("a")
+    seen = EMPTY
+    began_s = time.monotonic()
+    for number in range(10):
+        waiting = asyncio.ensure_future(other.wait(seen, 60))
+        await asyncio.sleep(0.05)
+        assert await one.swap(seen.version, b"%d" % number)
+        seen = await waiting
+    assert time.monotonic() - began_s < 10 * WATCH_S / 2
+
+
 async def test_a_wait_asks_seldom(alone: EtcdMember) -> None:
     calls = CountingCalls([alone.address], None, None)
     one = EtcdRegister(calls, "c", uuid.uuid4().hex, "etcd")

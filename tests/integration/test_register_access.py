@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from harness.authority import Authority
 from harness.certificates import Certified
-from harness.etcd_register import unreachable, url
+from harness.etcd_register import unreachable, until_answered, url
 from harness.etcd_server import EtcdMember, enable_users, etcd, grant, log_in
 from harness.register_contract import EMPTY
 
@@ -17,6 +19,7 @@ from popmq_common.errors import RegisterUnreachable
 
 pytestmark = pytest.mark.etcd
 PASSWORD = "a password of the register"
+TOKEN_S = 2
 
 
 @pytest.fixture(scope="module")
@@ -69,20 +72,47 @@ async def test_who_may_not_is_told_why(
     await one.close()
 
 
-async def test_a_token_that_etcd_forgot_is_replaced(tmp_path: Path) -> None:
-    """Simple tokens are in the memory of the member, which is started again; users change, too."""
+async def test_users_are_turned_on_later(tmp_path: Path) -> None:
     with etcd(tmp_path / "etcd") as (member,):
         path = password_file(tmp_path)
         one = open_register(url([member]), "c", "b", user="popmq", password_file=path)
-        assert await one.swap(0, b"1")  # before there are users
+        version = await one.swap(0, b"1")
+        assert version
         enable_users(member, "popmq", PASSWORD, "/popmq/c/")
-        seen = await one.read()
+        assert await one.swap(version, b"2")
         member.kill()
         member.spawn()
-        member.wait_healthy()
-        assert await one.swap(seen.version, b"2")
-        root = log_in(member, "root", PASSWORD)
-        grant(member, "popmq", "/popmq/d/", root)  # a new revision of the users
+        await until_answered(one.read)
+        assert (await one.read()).value == b"2"
+        await one.close()
+
+
+def signing_keys(folder: Path) -> str:
+    """The option for tokens that say themselves how long they are valid, and for which revision of
+    the users."""
+    key = rsa.generate_private_key(65_537, 2_048)
+    private, public = folder / "tokens.key", folder / "tokens.pub"
+    pem = serialization.Encoding.PEM
+    pkcs8, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    private.write_bytes(key.private_bytes(pem, pkcs8, plain))
+    info = serialization.PublicFormat.SubjectPublicKeyInfo
+    public.write_bytes(key.public_key().public_bytes(pem, info))
+    return f"jwt,pub-key={public},priv-key={private},sign-method=RS256,ttl={TOKEN_S}s"
+
+
+async def test_a_token_that_has_run_out_is_replaced(tmp_path: Path) -> None:
+    with etcd(tmp_path / "etcd", options=("--auth-token", signing_keys(tmp_path))) as (member,):
+        enable_users(member, "popmq", PASSWORD, "/popmq/c/")
+        path = password_file(tmp_path)
+        one = open_register(url([member]), "c", "b", user="popmq", password_file=path)
+        version = await one.swap(0, b"1")
+        assert version
+        seen = await one.read()
+        waiting = asyncio.ensure_future(one.wait(seen, 60))
+        await asyncio.sleep(TOKEN_S + 0.5)
+        assert await one.swap(version, b"2")
+        assert (await waiting).value == b"2"
+        grant(member, "popmq", "/popmq/d/", log_in(member, "root", PASSWORD))
         assert (await one.read()).value == b"2"
         await one.close()
 
