@@ -86,7 +86,11 @@ lock-demo: setup #: the access lock shown: messages handed out twice without it 
 	PYTHONPATH=tests $(BIN)/python -m lock_demo
 
 it: setup ## services together, in one process
-	$(BIN)/pytest -q -n 3 tests/integration tests/front
+	$(BIN)/pytest -q -n 3 -m 'not etcd' tests/integration tests/front
+
+.PHONY: register
+register: setup #: the register of replicated brokers in a real etcd: members killed and stopped, users, TLS (ETCD=)
+	$(BIN)/pytest -q -n 2 -m etcd tests/integration
 
 crash: setup #: kill -9 under load (RUNS=20)
 	CRASH_RUNS=$(or $(RUNS),20) $(BIN)/pytest -q -s tests/crash --ignore tests/crash/test_planted.py

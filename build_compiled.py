@@ -82,7 +82,7 @@ _SETTINGS = """
 [mypy]
 ignore_missing_imports = True
 follow_imports = silent
-[mypy-apache.*,popmq_internal.*,popmq_admin.*,popmq_consumer.*]
+[mypy-apache.*,popmq_internal.*,popmq_admin.*,popmq_consumer.*,popmq_etcd.*]
 ignore_errors = True
 """
 
