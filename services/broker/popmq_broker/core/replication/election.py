@@ -10,6 +10,9 @@
     names another, which is silent     a member that is counted              begins an epoch
                                        none                                  waits
 
+A heart is that of a directory, not of a name: a primary that comes back without its data is silent,
+or the others would wait for it, and it for them.
+
 A group that is founded has one member. An empty directory founds a group only if it is told to
 wait for nobody: the first of several to come wins, the others follow it.
 
@@ -44,9 +47,13 @@ class Candidate:
 
 
 def role_of(
-    me: Candidate, record: GroupRecord | None, alive: frozenset[str], promised: int
+    me: Candidate, record: GroupRecord | None, alive: Mapping[str, str], promised: int
 ) -> tuple[Role, str]:
-    """What to do, and why. `promised`: the highest epoch that this replica has followed."""
+    """What to do, and why.
+
+    `alive`: whose hearts beat, replica → incarnation. `promised`: the highest epoch that this
+    replica has followed.
+    """
     if record is None:
         return Role.FOUND, "the register knows no group of this name"
     if me.identity and me.identity != record.identity:
@@ -62,7 +69,7 @@ def role_of(
         if counted:
             return Role.LEAD, "the register names this replica"
         return Role.WAIT, "the register names this replica, but with another data directory"
-    if record.primary in alive:
+    if _beats(record, record.primary, alive):
         return Role.FOLLOW, f"{record.primary} is primary in epoch {record.epoch}"
     if counted:
         return Role.LEAD, f"{record.primary} is silent, and this replica is in sync"
@@ -82,10 +89,14 @@ def founding(me: Candidate, identity: str, min_in_sync: int, now_ms: int) -> Gro
 
 
 def next_epoch(
-    me: Candidate, record: GroupRecord, alive: frozenset[str], now_ms: int
+    me: Candidate, record: GroupRecord, alive: Mapping[str, str], now_ms: int
 ) -> GroupRecord:
     """The record with which this replica becomes primary."""
-    left = _of(record.in_sync, alive | {me.replica})
+    left = {
+        replica: incarnation
+        for replica, incarnation in record.in_sync.items()
+        if replica == me.replica or _beats(record, replica, alive)
+    }
     enough = len(left) >= record.min_in_sync
     return replace(
         record,
@@ -97,5 +108,6 @@ def next_epoch(
     )
 
 
-def _of(in_sync: Mapping[str, str], alive: frozenset[str]) -> dict[str, str]:
-    return {replica: one for replica, one in in_sync.items() if replica in alive}
+def _beats(record: GroupRecord, replica: str, alive: Mapping[str, str]) -> bool:
+    """The member that is counted, not another directory under its name."""
+    return replica in alive and record.counts(replica, alive[replica])

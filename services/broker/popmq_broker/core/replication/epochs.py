@@ -52,8 +52,12 @@ class Epochs:
         are gone. It must be above all others."""
         assert epoch >= self.promised
         assert all(one.epoch < epoch for one in self.starts)
-        kept = tuple(one for one in self.starts if one.start < start)
-        return Epochs(epoch, (*kept, EpochStart(epoch, start))[-EPOCHS_MAX:])
+        return Epochs(epoch, self.starts).taken(EpochStart(epoch, start))
+
+    def taken(self, begins: EpochStart) -> "Epochs":
+        """With an epoch of the primary's that begins at this log's end."""
+        kept = tuple(one for one in self.starts if one.start < begins.start)
+        return Epochs(self.promised, (*kept, begins)[-EPOCHS_MAX:])
 
     def promise(self, epoch: int) -> "Epochs":
         return Epochs(max(epoch, self.promised), self.starts)

@@ -87,20 +87,20 @@ class Following:
             raise BadRequest(reason=f"bytes of {shipment.at}, the log ends at {self.log_end}")
         if crc32(shipment.data) != shipment.crc:
             raise BadRequest(reason=f"the bytes of {shipment.at} were changed on their way")
-        if shipment.data_epoch in self.epochs.starts:
+        begins, last = shipment.data_epoch, self.epochs.last
+        if begins == last:
             return None
-        last = self.epochs.last
-        if shipment.data_epoch.start != shipment.at or (
-            last is not None and shipment.data_epoch.epoch <= last.epoch
-        ):
-            raise BadRequest(reason=f"epoch {shipment.data_epoch} after {last}, at {shipment.at}")
-        return shipment.data_epoch
+        if last is None:  # nothing is kept; the primary may have deleted the epoch's beginning
+            fits = begins.start <= shipment.at
+        else:
+            fits = begins.start == shipment.at and begins.epoch > last.epoch
+        if not fits:
+            raise BadRequest(reason=f"epoch {begins} after {last}, at {shipment.at}")
+        return begins
 
     def begin(self, begins: EpochStart) -> Epochs:
         """To be on disk before `written`."""
-        promised = self.epochs.promised
-        kept = tuple(one for one in self.epochs.starts if one.start < begins.start)
-        self.epochs = Epochs(promised, (*kept, begins))
+        self.epochs = self.epochs.taken(begins)
         return self.epochs
 
     def written(self, shipment: Shipment) -> None:
