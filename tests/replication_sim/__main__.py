@@ -6,7 +6,6 @@ import time
 
 from replication_sim.simulation import Summary, run
 
-
 SEEDS = 1 << 32
 
 

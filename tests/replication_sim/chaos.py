@@ -13,11 +13,22 @@ class Chaos:
     def __init__(self, world: World) -> None:
         self._world = world
         rng = world.rng
-        self._every = rng.choice((100, 300, 1_000)) * MS
+        self._every = rng.choice((60, 200, 600)) * MS
         faults: list[Callable[[], None]] = [
-            self._power, self._kill, self._pause, self._wipe, self._cut_off, self._one_way,
-            self._no_register, self._slow_disk, self._clock, self._stop, self._second,
-            self._retention, self._weather, self._power_of_all,
+            self._power,
+            self._kill,
+            self._pause,
+            self._wipe,
+            self._cut_off,
+            self._one_way,
+            self._no_register,
+            self._slow_disk,
+            self._clock,
+            self._stop,
+            self._second,
+            self._retention,
+            self._weather,
+            self._power_of_all,
         ]
         count = rng.randrange(3, len(faults) + 1)
         self._faults = rng.sample(faults, count)
@@ -33,12 +44,13 @@ class Chaos:
         if not self._over:
             rng = self._world.rng
             rng.choice(self._faults)()
-            self._world.loop.after(rng.randrange(1, 2 * self._every), self._next)
+            most = 20 * MS if rng.random() < 0.3 else 2 * self._every
+            self._world.loop.after(rng.randrange(1, most), self._next)
 
     def _later(self, call: Callable[..., None], *args: object) -> None:
         """In some milliseconds or seconds."""
         rng = self._world.rng
-        most = rng.choice((50 * MS, 500 * MS, 3 * SECOND, 10 * SECOND))
+        most = rng.choice((10 * MS, 100 * MS, 1 * SECOND, 3 * SECOND, 10 * SECOND))
         self._world.loop.after(rng.randrange(most), self._unless_over, call, args)
 
     def _unless_over(self, call: Callable[..., None], args: tuple[object, ...]) -> None:
@@ -120,8 +132,8 @@ class Chaos:
         rng, network = self._world.rng, self._world.network
         network.lost = rng.choice((0.0, 0.01, 0.1))
         network.doubled = rng.choice((0.0, 0.05))
-        network.late = rng.choice((0.0, 0.01, 0.05))
-        self._world.old_reads = rng.choice((0.0, 0.0, 0.1))
+        network.late = rng.choice((0.0, 0.02, 0.15))
+        self._world.old_reads = rng.choice((0.0, 0.1, 0.3))
 
     def _cut_off(self) -> None:
         """One replica, from some others or all."""

@@ -9,7 +9,7 @@ each write since any part: all, nothing, its beginning or its end.
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from zlib import crc32
 
 from replication_sim.loop import Loop, Pause, Wake
@@ -27,7 +27,7 @@ def record(at: int, number: int, size: int) -> bytes:
 
 def whole_end(log: bytes | bytearray, start: int, end: int) -> int:
     """Where the last whole record that ends before or at `end` ends; a record begins at `start`."""
-    at = start
+    at, end = start, min(end, len(log))
     while at < end:
         size = log[at]
         if size < 9 or at + size > end:
@@ -43,20 +43,20 @@ def whole_end(log: bytes | bytearray, start: int, end: int) -> int:
 class Meta:
     """Small files; each replaced as a whole."""
 
-    incarnation: str
+    incarnation: str = ""
     identity: str = ""
-    epochs: Epochs = Epochs()
+    epochs: Epochs = field(default_factory=Epochs)
     log_start: int = 0
 
 
 class Disk:
-    def __init__(self, loop: Loop, rng: random.Random, incarnation: str) -> None:
+    def __init__(self, loop: Loop, rng: random.Random) -> None:
         self._loop = loop
         self._rng = rng
         self.log = bytearray()
         """As the process reads it."""
         self.durable = bytearray()
-        self.meta = Meta(incarnation)
+        self.meta = Meta()
         self.slow_factor = 1
         self.wiped = False
         self.locked = False

@@ -1,4 +1,4 @@
-"""A replica as follower: greets its primary, cuts what is not the primary's, fetches, acknowledges."""
+"""A replica as follower: greets its primary, cuts its own tail, fetches, acknowledges."""
 
 from typing import TYPE_CHECKING
 
@@ -6,7 +6,7 @@ from replication_sim.loop import MS, Task
 from replication_sim.violation import Violation
 
 from popmq_broker.core.replication.election import Role
-from popmq_broker.core.replication.follower import Following, Shipment, Start, start_of
+from popmq_broker.core.replication.follower import Following, GoOn, Shipment, start_of
 from popmq_broker.core.replication.group_record import GroupRecord
 from popmq_common.errors import PopMQError, ReplicaDiverged
 
@@ -28,8 +28,7 @@ class FollowerRole:
 
     async def play(self) -> None:
         replica, record = self._replica, self._record
-        promised = replica.meta.epochs.promise(record.epoch)
-        await replica.persist(epochs=promised, identity=record.identity)
+        await self._promise()
         replica.world.judge.follows(replica.run_name, record.epoch, replica.disk)
         self._tasks = [replica.spawn(self._follow()), replica.spawn(self._sync())]
         while not replica.stopping:
@@ -44,6 +43,10 @@ class FollowerRole:
     def close(self) -> None:
         for task in self._tasks:
             task.close()
+
+    async def _promise(self) -> None:
+        epochs = self._replica.meta.epochs.promise(self._record.epoch)
+        await self._replica.persist(epochs=epochs, identity=self._record.identity)
 
     async def _follow(self) -> None:
         while True:
@@ -72,7 +75,7 @@ class FollowerRole:
         )
         if answer is None or isinstance(answer, PopMQError):
             return False
-        self._session, split, log_start, counted, _ = answer
+        self._session, split, log_start, counted, theirs = answer
         start, at = start_of(
             split=split,
             log_end=replica.log_end,
@@ -80,10 +83,11 @@ class FollowerRole:
             shown_end=replica.shown_end,
             counted=counted,
         )
-        if start is Start.CUT:
+        if start is GoOn.CUT:
             await replica.cut(at)
-        elif start is Start.ANEW:
-            await replica.begin_anew(at)
+        elif start is GoOn.ANEW and (replica.log_end or at):
+            await replica.begin_anew(at, theirs)
+            return False  # and greets again, as another
         self._following = Following(
             replica.meta.epochs, epoch, replica.log_end, replica.durable_end
         )

@@ -1,13 +1,13 @@
 """The judge sees everything and checks what is promised, at each step that could break it.
 
-    R1  what was answered OK, or shown, is on the disk of each member in sync that is not wiped
-    R2  an epoch has one primary; an offset that was committed holds the same bytes for ever
-    R3  a commit point never falls; replicas show the same bytes
-    R4  a new primary has all that was ever committed
-    R5  what a replica has shown is never cut
-    R6  when the faults are over, there is a primary, all are in sync, a record is committed
-    R7  the set in sync is never smaller than the minimum, nothing is committed with fewer
-    R8  a replica follows no epoch below one that it has followed
+R1  what was answered OK, or shown, is on the disk of each member in sync that is not wiped
+R2  an epoch has one primary; an offset that was committed holds the same bytes for ever
+R3  a commit point never falls; replicas show the same bytes
+R4  a new primary has all that was ever committed
+R5  what a replica has shown is never cut
+R6  when the faults are over, there is a primary, all are in sync, a record is committed
+R7  the set in sync is never smaller than the minimum, nothing is committed with fewer
+R8  a replica follows no epoch below one that it has followed
 """
 
 from typing import TYPE_CHECKING

@@ -17,10 +17,9 @@ from popmq_common.errors import StaleEpoch
 if TYPE_CHECKING:
     from replication_sim.replica import Replica
 
-LAG_MS = 1_000
+LAG_MS = 600
 TICK = 150 * MS
 POLL = 100 * MS
-FETCH_BYTES = 64
 WAITING_MAX = 50
 
 
@@ -153,7 +152,7 @@ class PrimaryRole:
         found = epoch_at(replica.meta.epochs.starts, at)
         assert found is not None
         data_epoch, epoch_end = found
-        end = min(replica.log_end, at + FETCH_BYTES, epoch_end or replica.log_end)
+        end = min(replica.log_end, at + replica.world.fetch_bytes, epoch_end or replica.log_end)
         data = bytes(replica.disk.log[at:end])
         return Shipment(
             epoch=self.primary.record.epoch,

@@ -1,7 +1,7 @@
 """Virtual time, in microseconds: an event queue, and coroutines that wait in it.
 
-A coroutine waits by yielding a function that gets its wake-up call. Of several calls, as of an answer
-and a timer, the first one counts.
+A coroutine waits by yielding a function that gets its wake-up call. Of several calls, as of an
+answer and a timer, the first one counts.
 """
 
 import random

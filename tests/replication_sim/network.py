@@ -1,4 +1,4 @@
-"""Messages between replicas, register and clients: late, lost, doubled, in any order; partitions."""
+"""Messages: late, lost, doubled, in any order; partitions, also of one direction."""
 
 import random
 from collections.abc import Callable

@@ -108,9 +108,8 @@ class Process:
 
         return self._ask_register(serve)
 
-    def beat(self, incarnation: str, lasts: int) -> None:
-        register = self.world.register
-        self.world.network.send(self.name, REGISTER, register.beat, self.name, incarnation, lasts)
+    def beat(self, heart: str, lasts: int) -> None:
+        self.world.network.send(self.name, REGISTER, self.world.register.beat, heart, lasts)
 
     def _ask_register(self, serve: Callable[[Wake], None]) -> Pause:
         def arm(wake: Wake) -> None:

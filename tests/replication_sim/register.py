@@ -12,8 +12,7 @@ from popmq_broker.core.replication.group_record import GroupRecord, decode, enco
 class View:
     record: GroupRecord | None
     version: int
-    alive: dict[str, str]
-    """Replica → incarnation."""
+    alive: frozenset[str]
 
 
 class Register:
@@ -25,15 +24,15 @@ class Register:
         self.version = 0
         self.clock_offset = 0
         """Microseconds; a jump ends all that beats."""
-        self._beats: dict[str, tuple[str, int]] = {}
+        self._beats: dict[str, int] = {}
         self._past: list[View] = []
 
-    def beat(self, replica: str, incarnation: str, lasts: int) -> None:
-        self._beats[replica] = incarnation, self._loop.now + self.clock_offset + lasts
+    def beat(self, heart: str, lasts: int) -> None:
+        self._beats[heart] = self._loop.now + self.clock_offset + lasts
 
     def read(self) -> View:
         now = self._loop.now + self.clock_offset
-        alive = {name: one for name, (one, until) in self._beats.items() if until > now}
+        alive = frozenset(heart for heart, until in self._beats.items() if until > now)
         view = View(self.record, self.version, alive)
         self._past = [*self._past[-30:], view]
         return view

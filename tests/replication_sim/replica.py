@@ -1,5 +1,6 @@
-"""A replica: what it finds at its start, and its role by the register, looked at again and again."""
+"""A replica: what it finds at its start, and its role, by the register."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,19 +15,20 @@ from popmq_broker.core.replication.election import (
     Candidate,
     Role,
     founding,
+    heart,
     next_epoch,
     role_of,
 )
-from popmq_broker.core.replication.epochs import Epochs
+from popmq_broker.core.replication.epochs import Epochs, EpochStart
 from popmq_broker.core.replication.group_record import GroupRecord
 from popmq_common.errors import StaleEpoch
 
 if TYPE_CHECKING:
     from replication_sim.world import World
 
-LOOK = 200 * MS
-BEAT = 250 * MS
-LEASE = 1_000 * MS
+LOOK = 100 * MS
+BEAT = 200 * MS
+LEASE = 600 * MS
 
 
 class Replica(Process):
@@ -37,7 +39,6 @@ class Replica(Process):
         self.log_end = self.durable_end = self.shown_end = 0
         """`shown_end`: of whole records; of what this run knows."""
         self.stopping = False
-        self._cuts = 0
         self.role: PrimaryRole | FollowerRole | None = None
         self._grown = self.signal()
 
@@ -55,14 +56,21 @@ class Replica(Process):
         self.disk.zero_from(self.log_end)
         await self.disk.sync()
         self.durable_end = self.log_end
-        self.shown_end = self.meta.log_start
-        await self.persist(epochs=self.meta.epochs.cut(self.log_end))
+        self.shown_end = self._remembered_end()
+        await self.persist(epochs=self.meta.epochs.cut(self.log_end + 1))
         self.world.judge.restarted(self.run_name, self.log_end, self.disk)
+
+    def _remembered_end(self) -> int:
+        """Up to where the queues on disk go: what was shown, or less."""
+        start, end = self.meta.log_start, self.disk.shown_end
+        if end > start and self.world.rng.random() < 0.5:
+            end = self.world.rng.randrange(start, end)
+        return max(start, self.whole_from_start(end))
 
     async def _beat(self) -> None:
         while True:
             if not self.stopping:
-                self.beat(self.meta.incarnation, LEASE)
+                self.beat(heart(self.name, self.meta.incarnation), LEASE)
             await self.sleep(BEAT)
 
     # --- its role ---
@@ -71,14 +79,12 @@ class Replica(Process):
         view: View | None = await self.read_register()
         return view
 
-    def me(self, view: View) -> Candidate:
-        identity = self.meta.identity
-        if view.record is not None and identity != view.record.identity and not self.log_end:
-            identity = ""  # of a group that another has founded first
-        return Candidate(self.name, self.meta.incarnation, f"{self.name}:1", identity)
+    def me(self) -> Candidate:
+        meta = self.meta
+        return Candidate(self.name, meta.incarnation, f"{self.name}:1", meta.identity)
 
     def role_by(self, view: View) -> Role:
-        me, promised = self.me(view), self.meta.epochs.promised
+        me, promised = self.me(), self.meta.epochs.promised
         return role_of(me, view.record, view.alive, promised)[0]
 
     async def _look(self) -> None:
@@ -95,24 +101,25 @@ class Replica(Process):
             await self._play(FollowerRole(self, view.record))
 
     async def _found(self, view: View) -> None:
-        if self.name not in self.world.founders:
-            return
-        identity = self.meta.identity or f"data of {self.meta.incarnation}"
-        await self.persist(identity=identity)
-        record = founding(self.me(view), identity, self.world.min_in_sync, self.now_ms)
-        await self.swap(view.version, record)  # and looks again: it leads what it has founded
+        if self.name in self.world.founders:
+            identity = self.meta.identity or f"data of {self.meta.incarnation}"
+            record = founding(self.me(), identity, self.world.min_in_sync, self.now_ms)
+            await self._promote(view, record)
 
     async def _lead(self, view: View) -> None:
         assert view.record is not None
-        record = next_epoch(self.me(view), view.record, view.alive, self.now_ms)
-        version = await self.swap(view.version, record)
-        if version is None:
-            return
+        await self._promote(view, next_epoch(self.me(), view.record, view.alive, self.now_ms))
+
+    async def _promote(self, view: View, record: GroupRecord) -> None:
+        answer = await self.swap_register(view.version, record)
+        if answer is None or answer[0] is None:
+            return  # refused, or nobody knows: the register is looked at again
         await self._cut_half_a_record()
-        await self.persist(epochs=self.meta.epochs.begun(record.epoch, self.log_end))
+        epochs = self.meta.epochs.begun(record.epoch, self.log_end)
+        await self.persist(epochs=epochs, identity=record.identity)
         self.world.judge.began(self.run_name, record.epoch, self.disk)
         self.append()
-        await self._play(PrimaryRole(self, record, version))
+        await self._play(PrimaryRole(self, record, answer[0]))
 
     async def _cut_half_a_record(self) -> None:
         """What a primary ships may end within a record; an epoch begins behind a whole one."""
@@ -125,17 +132,6 @@ class Replica(Process):
         await role.play()
         role.close()
         self.role = None
-
-    async def swap(self, version: int, record: GroupRecord) -> int | None:
-        """The version with which the register holds it; None: it does not, or nobody knows."""
-        answer = await self.swap_register(version, record)
-        if answer is not None and answer[0] is not None:
-            taken: int = answer[0]
-            return taken
-        view = await self.look()
-        if view is not None and view.record == record and view.version > version:
-            return view.version
-        return None
 
     # --- its log ---
 
@@ -151,31 +147,31 @@ class Replica(Process):
         self._grown.set()
 
     async def sync(self) -> int:
-        """The end of what is on disk now; also what was begun in another role counts."""
-        end, cuts = self.log_end, self._cuts
+        """The end of what is on disk now. A role that ends takes its sync along: what was cut since
+        must not count."""
+        end = self.log_end
         await self.disk.sync()
-        if cuts == self._cuts:
-            self.durable_end = max(self.durable_end, end)
+        self.durable_end = max(self.durable_end, end)
         return end
 
     async def cut(self, end: int) -> None:
         """First the bytes, then the epochs: both are on disk when it is over."""
         self.world.judge.cut(self.run_name, end, self.disk)
-        self._cuts += 1
         self.log_end = self.durable_end = end
         self.disk.zero_from(end)
         await self.disk.sync()
         await self.persist(epochs=self.meta.epochs.cut(end))
 
-    async def begin_anew(self, start: int) -> None:
-        """Nothing of the log is kept; it goes on at `start`."""
+    async def begin_anew(self, start: int, theirs: Sequence[EpochStart]) -> None:
+        """Nothing of the log is kept; it goes on at `start`, as another directory."""
         self.world.judge.emptied(self.run_name, self.disk)
-        self._cuts += 1
+        incarnation = self.world.new_incarnation(self.name, self.disk)
+        await self.persist(incarnation=incarnation)
         self.log_end = self.durable_end = self.shown_end = start
         self.disk.zero_from(0)
         await self.disk.sync()
-        promised = self.meta.epochs.promised
-        await self.persist(epochs=Epochs(promised), log_start=start)
+        known = tuple(one for one in theirs if one.start <= start)
+        await self.persist(epochs=Epochs(self.meta.epochs.promised, known), log_start=start)
 
     async def persist(self, **changes: Any) -> None:
         self.meta = replace(self.meta, **changes)

@@ -41,9 +41,7 @@ def life(seed: int, steps: int = LIFE_STEPS) -> Summary:
     chaos.end()
     _becomes_whole(world)
     judge = world.judge
-    return Summary(
-        loop.steps, judge.answered, len(judge.epochs), judge.cuts, len(judge.committed)
-    )
+    return Summary(loop.steps, judge.answered, len(judge.epochs), judge.cuts, len(judge.committed))
 
 
 def _becomes_whole(world: World) -> None:

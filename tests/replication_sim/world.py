@@ -29,7 +29,8 @@ class World:
         self.founders = self.names[: self.rng.choice((1, count))]
         self.old_reads = 0.0
         """Share of the register's answers that are old."""
-        self.send_every = self.rng.choice((4, 15, 60)) * MS
+        self.send_every = self.rng.choice((8, 30, 100)) * MS
+        self.fetch_bytes = self.rng.choice((24, 64, 400))
         self.disks: dict[str, Disk] = {}
         self.running: dict[str, Replica] = {}
         self.doubles: list[Replica] = []
@@ -47,10 +48,14 @@ class World:
     # --- processes and disks ---
 
     def new_disk(self, name: str) -> None:
+        disk = self.disks[name] = Disk(self.loop, self.rng)
+        disk.meta = replace(disk.meta, incarnation=self.new_incarnation(name, disk))
+
+    def new_incarnation(self, name: str, disk: Disk) -> str:
         self._incarnations += 1
         incarnation = f"{name}{self._incarnations}"
-        self.disks[name] = Disk(self.loop, self.rng, incarnation)
-        self.judge.disks[incarnation] = self.disks[name]
+        self.judge.disks[incarnation] = disk
+        return incarnation
 
     def start(self, name: str) -> None:
         """Nothing happens where one runs already: the directory is locked."""
@@ -105,9 +110,7 @@ class World:
 
     # --- messages ---
 
-    def deliver(
-        self, end: str, method: str, start: str, wake: Wake, args: tuple[Any, ...]
-    ) -> None:
+    def deliver(self, end: str, method: str, start: str, wake: Wake, args: tuple[Any, ...]) -> None:
         replica = self.running.get(end)
         if replica is not None:
             replica.run(replica.handle, method, start, wake, args)

@@ -11,7 +11,8 @@
                                        none                                  waits
 
 A heart is that of a directory, not of a name: a primary that comes back without its data is silent,
-or the others would wait for it, and it for them.
+or the others would wait for it, and it for them. Whoever founds a group and dies before it has
+written down the data's identity is a member all the same.
 
 A group that is founded has one member. An empty directory founds a group only if it is told to
 wait for nobody: the first of several to come wins, the others follow it.
@@ -20,7 +21,7 @@ An epoch begins with a compare and set that keeps, of the set, those whose heart
 enough; all of its members have whatever is committed, so it is safe with any of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -46,13 +47,22 @@ class Candidate:
     """Of its data; empty: the directory is."""
 
 
+def heart(replica: str, incarnation: str) -> str:
+    """The name under which a replica's heart beats in the register."""
+    return f"{replica}.{incarnation}"
+
+
+def is_alive(record: GroupRecord, replica: str, alive: Collection[str]) -> bool:
+    """The member that is counted; another directory under its name is not it."""
+    return heart(replica, record.in_sync.get(replica, "")) in alive
+
+
 def role_of(
-    me: Candidate, record: GroupRecord | None, alive: Mapping[str, str], promised: int
+    me: Candidate, record: GroupRecord | None, alive: Collection[str], promised: int
 ) -> tuple[Role, str]:
     """What to do, and why.
 
-    `alive`: whose hearts beat, replica → incarnation. `promised`: the highest epoch that this
-    replica has followed.
+    `alive`: the hearts that beat. `promised`: the highest epoch that this replica has followed.
     """
     if record is None:
         return Role.FOUND, "the register knows no group of this name"
@@ -69,7 +79,7 @@ def role_of(
         if counted:
             return Role.LEAD, "the register names this replica"
         return Role.WAIT, "the register names this replica, but with another data directory"
-    if _beats(record, record.primary, alive):
+    if is_alive(record, record.primary, alive):
         return Role.FOLLOW, f"{record.primary} is primary in epoch {record.epoch}"
     if counted:
         return Role.LEAD, f"{record.primary} is silent, and this replica is in sync"
@@ -89,13 +99,13 @@ def founding(me: Candidate, identity: str, min_in_sync: int, now_ms: int) -> Gro
 
 
 def next_epoch(
-    me: Candidate, record: GroupRecord, alive: Mapping[str, str], now_ms: int
+    me: Candidate, record: GroupRecord, alive: Collection[str], now_ms: int
 ) -> GroupRecord:
     """The record with which this replica becomes primary."""
     left = {
         replica: incarnation
         for replica, incarnation in record.in_sync.items()
-        if replica == me.replica or _beats(record, replica, alive)
+        if replica == me.replica or is_alive(record, replica, alive)
     }
     enough = len(left) >= record.min_in_sync
     return replace(
@@ -106,8 +116,3 @@ def next_epoch(
         in_sync=left if enough else record.in_sync,
         began_ms=max(now_ms, record.began_ms + 1),
     )
-
-
-def _beats(record: GroupRecord, replica: str, alive: Mapping[str, str]) -> bool:
-    """The member that is counted, not another directory under its name."""
-    return replica in alive and record.counts(replica, alive[replica])

@@ -103,8 +103,12 @@ def decode(text: str) -> Epochs:
         fields = json.loads(text)
         starts = tuple(EpochStart(int(epoch), int(start)) for epoch, start in fields["epochs"])
         epochs = Epochs(int(fields["promised"]), starts)
-        if any(a.epoch >= b.epoch or a.start > b.start for a, b in pairwise(starts)):
+        if any(a.epoch >= b.epoch or a.start >= b.start for a, b in pairwise(starts)):
             raise ValueError("epochs and their starts must rise")
+        if epochs.promised < 0 or any(one.epoch < 0 or one.start < 0 for one in starts):
+            raise ValueError("epochs and their starts are not negative")
+        if starts and starts[-1].epoch > epochs.promised:
+            raise ValueError(f"epoch {starts[-1].epoch} was never promised")
     except (ValueError, KeyError, TypeError) as wrong:
         raise Corrupt(path=EPOCHS_FILE, offset=0, reason=str(wrong)) from wrong
     return epochs

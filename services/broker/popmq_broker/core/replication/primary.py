@@ -209,7 +209,10 @@ class Primary:
     # --- a planned stop ---
 
     def successor(self, now_ms: int) -> str | None:
-        """A member of the set that has all that this replica has on disk, or None."""
+        """A member of the set that has all that this replica has on disk, or None: also while a
+        change of the set is on its way, which could win over the hand-over, or lose to it."""
+        if self.proposed is not None:
+            return None
         for replica, incarnation in sorted(self.record.in_sync.items()):
             if replica == self.replica or not self._keeps_up(replica, incarnation, now_ms):
                 continue
@@ -219,7 +222,7 @@ class Primary:
 
     def handed_over(self, successor: str) -> GroupRecord:
         """The record that makes it primary. Its epoch is one that nobody appends in: the successor
-        begins the next one. Not while a change of the set is on its way: one of the two would fail."""
+        begins the next one."""
         assert self.proposed is None
         address = self.followers[successor].address
         return replace(self.record, epoch=self.record.epoch + 1, primary=successor, address=address)
