@@ -10,6 +10,10 @@
     names another, which is silent     a member that is counted              begins an epoch
                                        none                                  waits
 
+A heart is that of a directory, not of a name: a primary that comes back without its data is silent,
+or the others would wait for it, and it for them. Whoever founds a group and dies before it has
+written down the data's identity is a member all the same.
+
 A group that is founded has one member. An empty directory founds a group only if it is told to
 wait for nobody: the first of several to come wins, the others follow it.
 
@@ -17,7 +21,7 @@ An epoch begins with a compare and set that keeps, of the set, those whose heart
 enough; all of its members have whatever is committed, so it is safe with any of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -43,10 +47,23 @@ class Candidate:
     """Of its data; empty: the directory is."""
 
 
+def heart(replica: str, incarnation: str) -> str:
+    """The name under which a replica's heart beats in the register."""
+    return f"{replica}.{incarnation}"
+
+
+def is_alive(record: GroupRecord, replica: str, alive: Collection[str]) -> bool:
+    """The member that is counted; another directory under its name is not it."""
+    return heart(replica, record.in_sync.get(replica, "")) in alive
+
+
 def role_of(
-    me: Candidate, record: GroupRecord | None, alive: frozenset[str], promised: int
+    me: Candidate, record: GroupRecord | None, alive: Collection[str], promised: int
 ) -> tuple[Role, str]:
-    """What to do, and why. `promised`: the highest epoch that this replica has followed."""
+    """What to do, and why.
+
+    `alive`: the hearts that beat. `promised`: the highest epoch that this replica has followed.
+    """
     if record is None:
         return Role.FOUND, "the register knows no group of this name"
     if me.identity and me.identity != record.identity:
@@ -62,7 +79,7 @@ def role_of(
         if counted:
             return Role.LEAD, "the register names this replica"
         return Role.WAIT, "the register names this replica, but with another data directory"
-    if record.primary in alive:
+    if is_alive(record, record.primary, alive):
         return Role.FOLLOW, f"{record.primary} is primary in epoch {record.epoch}"
     if counted:
         return Role.LEAD, f"{record.primary} is silent, and this replica is in sync"
@@ -82,10 +99,14 @@ def founding(me: Candidate, identity: str, min_in_sync: int, now_ms: int) -> Gro
 
 
 def next_epoch(
-    me: Candidate, record: GroupRecord, alive: frozenset[str], now_ms: int
+    me: Candidate, record: GroupRecord, alive: Collection[str], now_ms: int
 ) -> GroupRecord:
     """The record with which this replica becomes primary."""
-    left = _of(record.in_sync, alive | {me.replica})
+    left = {
+        replica: incarnation
+        for replica, incarnation in record.in_sync.items()
+        if replica == me.replica or is_alive(record, replica, alive)
+    }
     enough = len(left) >= record.min_in_sync
     return replace(
         record,
@@ -95,7 +116,3 @@ def next_epoch(
         in_sync=left if enough else record.in_sync,
         began_ms=max(now_ms, record.began_ms + 1),
     )
-
-
-def _of(in_sync: Mapping[str, str], alive: frozenset[str]) -> dict[str, str]:
-    return {replica: one for replica, one in in_sync.items() if replica in alive}

@@ -52,8 +52,12 @@ class Epochs:
         are gone. It must be above all others."""
         assert epoch >= self.promised
         assert all(one.epoch < epoch for one in self.starts)
-        kept = tuple(one for one in self.starts if one.start < start)
-        return Epochs(epoch, (*kept, EpochStart(epoch, start))[-EPOCHS_MAX:])
+        return Epochs(epoch, self.starts).taken(EpochStart(epoch, start))
+
+    def taken(self, begins: EpochStart) -> "Epochs":
+        """With an epoch of the primary's that begins at this log's end."""
+        kept = tuple(one for one in self.starts if one.start < begins.start)
+        return Epochs(self.promised, (*kept, begins)[-EPOCHS_MAX:])
 
     def promise(self, epoch: int) -> "Epochs":
         return Epochs(max(epoch, self.promised), self.starts)
@@ -99,8 +103,12 @@ def decode(text: str) -> Epochs:
         fields = json.loads(text)
         starts = tuple(EpochStart(int(epoch), int(start)) for epoch, start in fields["epochs"])
         epochs = Epochs(int(fields["promised"]), starts)
-        if any(a.epoch >= b.epoch or a.start > b.start for a, b in pairwise(starts)):
+        if any(a.epoch >= b.epoch or a.start >= b.start for a, b in pairwise(starts)):
             raise ValueError("epochs and their starts must rise")
+        if epochs.promised < 0 or any(one.epoch < 0 or one.start < 0 for one in starts):
+            raise ValueError("epochs and their starts are not negative")
+        if starts and starts[-1].epoch > epochs.promised:
+            raise ValueError(f"epoch {starts[-1].epoch} was never promised")
     except (ValueError, KeyError, TypeError) as wrong:
         raise Corrupt(path=EPOCHS_FILE, offset=0, reason=str(wrong)) from wrong
     return epochs

@@ -33,9 +33,7 @@ def start_of(
     forced primary can do. Nothing is touched then.
     """
     behind = split is None or split < primary_log_start
-    if behind and not log_end:
-        return GoOn.ANEW, primary_log_start
-    if behind and counted:
+    if behind and counted:  # a member has all that is committed, or its log is lost
         raise ReplicaDiverged(shown=shown_end, split="nowhere")
     if behind:
         return GoOn.ANEW, primary_log_start
@@ -63,7 +61,9 @@ class Following:
     def __init__(self, epochs: Epochs, epoch: int, log_end: int, durable_end: int) -> None:
         """`epoch`: of the primary that is followed; promised already, on disk."""
         assert epoch == epochs.promised
-        self.epochs = epochs
+        self.epochs = epochs.cut(log_end)
+        self._epochs_are_on_disk = self.epochs == epochs
+        """Not if one had begun of which no byte came: what is taken next may belong to another."""
         self.log_end = log_end
         self.durable_end = durable_end
         self._told_commit_point = 0
@@ -74,7 +74,7 @@ class Following:
         return min(self._told_commit_point, self.durable_end)
 
     def check(self, shipment: Shipment) -> EpochStart | None:
-        """An epoch that begins with it and must be on disk before its bytes are written.
+        """The epoch of its bytes, if `begin` must be on disk before they are written.
 
         Raises `StaleEpoch` of a primary that is none any more, `BadRequest` for bytes that do not
         belong here or were changed on their way.
@@ -87,20 +87,22 @@ class Following:
             raise BadRequest(reason=f"bytes of {shipment.at}, the log ends at {self.log_end}")
         if crc32(shipment.data) != shipment.crc:
             raise BadRequest(reason=f"the bytes of {shipment.at} were changed on their way")
-        if shipment.data_epoch in self.epochs.starts:
-            return None
-        last = self.epochs.last
-        if shipment.data_epoch.start != shipment.at or (
-            last is not None and shipment.data_epoch.epoch <= last.epoch
-        ):
-            raise BadRequest(reason=f"epoch {shipment.data_epoch} after {last}, at {shipment.at}")
-        return shipment.data_epoch
+        begins, last = shipment.data_epoch, self.epochs.last
+        if begins == last:
+            return None if self._epochs_are_on_disk else begins
+        if last is None:  # nothing is kept; the primary may have deleted the epoch's beginning
+            fits = begins.start <= shipment.at
+        else:
+            fits = begins.start == shipment.at and begins.epoch > last.epoch
+        if not fits:
+            raise BadRequest(reason=f"epoch {begins} after {last}, at {shipment.at}")
+        return begins
 
     def begin(self, begins: EpochStart) -> Epochs:
-        """To be on disk before `written`."""
-        promised = self.epochs.promised
-        kept = tuple(one for one in self.epochs.starts if one.start < begins.start)
-        self.epochs = Epochs(promised, (*kept, begins))
+        """What must be on disk before the bytes of this epoch are written."""
+        if begins != self.epochs.last:
+            self.epochs = self.epochs.taken(begins)
+        self._epochs_are_on_disk = True
         return self.epochs
 
     def written(self, shipment: Shipment) -> None:

@@ -73,6 +73,8 @@ def decode(value: bytes, *, where: str) -> GroupRecord:
         )
         if record.epoch < 1 or record.min_in_sync < 1 or not record.primary:
             raise ValueError("an epoch, a minimum and a primary are needed")
+        if record.primary not in in_sync:
+            raise ValueError(f"{record.primary} is primary and not in sync")
     except (ValueError, KeyError, TypeError, AttributeError) as wrong:
         raise RegisterRecordUnreadable(where=where, reason=repr(wrong)) from wrong
     return record

@@ -40,7 +40,11 @@ class Follower:
     """Its log is on disk up to here, and equal to ours."""
     heard_ms: int
     caught_up_ms: int
-    """When it had all that was appended, for the last time."""
+    """The last time of which it is known that it has, by now, all that was appended then."""
+    mark_end: int
+    """Where our log ended at `mark_ms`: once it has that, it had caught up then. Under load it
+    never has all that is appended *now*."""
+    mark_ms: int
 
 
 class Primary:
@@ -86,8 +90,19 @@ class Primary:
         Before it is told, nothing that it says counts.
         """
         self._sessions += 1
+        before = self.followers.get(replica)
+        caught_up_ms = now_ms - self._lag_ms
+        if before is not None and before.incarnation == incarnation:
+            caught_up_ms = before.caught_up_ms
         self.followers[replica] = Follower(
-            incarnation, address, self._sessions, durable_end, now_ms, now_ms - self._lag_ms
+            incarnation=incarnation,
+            address=address,
+            session=self._sessions,
+            durable_end=durable_end,
+            heard_ms=now_ms,
+            caught_up_ms=caught_up_ms,
+            mark_end=self._durable_end,
+            mark_ms=now_ms,
         )
         return self._sessions
 
@@ -106,6 +121,9 @@ class Primary:
             raise AckBeyondLog(replica=replica, acked=durable_end, end=log_end)
         follower.durable_end = max(follower.durable_end, durable_end)
         follower.heard_ms = now_ms
+        if follower.durable_end >= follower.mark_end:
+            follower.caught_up_ms = max(follower.caught_up_ms, follower.mark_ms)
+            follower.mark_end, follower.mark_ms = log_end, now_ms
         if follower.durable_end >= log_end:
             follower.caught_up_ms = now_ms
         return self._advance()
@@ -197,7 +215,10 @@ class Primary:
     # --- a planned stop ---
 
     def successor(self, now_ms: int) -> str | None:
-        """A member of the set that has all that this replica has on disk, or None."""
+        """A member of the set that has all that this replica has on disk, or None: also while a
+        change of the set is on its way, which could win over the hand-over, or lose to it."""
+        if self.proposed is not None:
+            return None
         for replica, incarnation in sorted(self.record.in_sync.items()):
             if replica == self.replica or not self._keeps_up(replica, incarnation, now_ms):
                 continue
@@ -208,5 +229,6 @@ class Primary:
     def handed_over(self, successor: str) -> GroupRecord:
         """The record that makes it primary. Its epoch is one that nobody appends in: the successor
         begins the next one."""
+        assert self.proposed is None
         address = self.followers[successor].address
         return replace(self.record, epoch=self.record.epoch + 1, primary=successor, address=address)
