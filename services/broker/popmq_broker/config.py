@@ -66,8 +66,20 @@ class BrokerConfig:
     """Name of this process among the replicas of the broker, unique among them; empty: the broker
     has none, and this process is all of it."""
     register: str = ""
-    """What says which replica is primary, as a URL; file:///PATH for replicas of one machine. Every
-    replica of the cluster has the same."""
+    """What says which replica is primary, as a URL: etcd://HOST:PORT,HOST:PORT, with TLS
+    etcds://…, or file:///PATH for replicas of one machine. Every replica of the cluster has the
+    same."""
+    register_user: str = ""
+    """User of etcd; empty: none."""
+    register_password_file: Path | None = None
+    """File with that user's password; its mode is 0600."""
+    register_tls_ca: Path | None = None
+    """Authority, PEM, that signed etcd's certificates, with etcds://…; none: those of the
+    system."""
+    register_tls_cert: Path | None = None
+    """Certificate chain, PEM, shown to an etcd that asks for one; none: none is."""
+    register_tls_key: Path | None = None
+    """Private key of register_tls_cert, PEM; its mode is 0600."""
     min_in_sync: int = 2
     """How many replicas must have a message on disk before it is answered. It is set by the one
     that founds the group."""

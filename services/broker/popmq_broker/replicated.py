@@ -62,7 +62,16 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[ReplicaSer
     check(config)
     log = logs.get("broker").bind(broker=config.name)
     metrics_tls = listening_context(tls.metrics_files(config), log, "metrics")
-    register = open_register(config.register, config.cluster, config.name)
+    register = open_register(
+        config.register,
+        config.cluster,
+        config.name,
+        user=config.register_user,
+        password_file=config.register_password_file,
+        ca=config.register_tls_ca,
+        cert=config.register_tls_cert,
+        key=config.register_tls_key,
+    )
     built: list[Replica] = []
     link_server = LinkServer(
         lambda call: built[0].handle(call),

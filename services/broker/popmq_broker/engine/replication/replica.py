@@ -167,17 +167,21 @@ class Replica:
             await asyncio.gather(beats, return_exceptions=True)
             self._abandon()
             with suppress(RegisterUnreachable):
-                await self._parts.register.leave(self._parts.replica)
+                await self._parts.register.leave(self._heart)
 
     def stop(self) -> None:
         """Hand over, if somebody can take over; then `run` ends."""
         self._stopping.set()
 
+    @property
+    def _heart(self) -> str:
+        return election.heart(self._parts.replica, self._parts.directory.incarnation)
+
     async def _beat(self) -> None:
         parts = self._parts
         while True:
             try:
-                await parts.register.heartbeat(parts.replica, parts.lease_s)
+                await parts.register.heartbeat(self._heart, parts.lease_s)
             except RegisterUnreachable as away:
                 self._log.warning("register.unreachable", reason=str(away))
             await asyncio.sleep(parts.lease_s / BEATS)
@@ -384,7 +388,7 @@ class Replica:
                 now = decoded(seen, parts.name)
                 if now is None or (now.epoch, now.primary) != (record.epoch, record.primary):
                     return
-                if record.primary not in seen.alive:
+                if not election.is_alive(record, record.primary, seen.alive):
                     return
                 continue
             await asyncio.sleep(AGAIN_S)
