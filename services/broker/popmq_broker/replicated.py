@@ -44,6 +44,9 @@ from popmq_common.process.clock import Clock
 from popmq_common.process.config import ConfigError
 from popmq_common.tls.service_ends import connecting_context, listening_context
 
+TURN_AWAY_S = 1.0
+"""How long calls may take to finish when the replica is primary no more."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaServer:
@@ -124,6 +127,7 @@ async def _serving(
             yield
     finally:
         registry.unregister(figures)
+        await link_server.turn_away(TURN_AWAY_S)
 
 
 def _parts(
