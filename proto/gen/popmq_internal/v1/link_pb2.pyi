@@ -3942,12 +3942,17 @@ class ReplicaGroup(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    OF_PRIMARY_FIELD_NUMBER: _builtins.int
+    of_primary: _builtins.bool
+    """another replica refuses: who asks must look for the primary again"""
     def __init__(
         self,
+        *,
+        of_primary: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["of_primary", b"of_primary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

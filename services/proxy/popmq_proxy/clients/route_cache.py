@@ -23,6 +23,7 @@ from popmq_proxy.core.routing.routes import TopicRoutes, with_those_away
 
 REFRESH_S = 20.0
 RETRY_S = 1.0  # between attempts while no nameserver answers and the old answers are used
+EMPTY_S = 0.1  # between attempts while those that answer know no broker: one may be taking over
 MISSING_S = 1.0  # a topic that was missing may have been made a moment ago
 AWAY_KEPT_S = 60.0  # what a broker had that is not registered any more
 ROUTES_MAX = 20_000
@@ -173,15 +174,16 @@ class RouteCache:
         """By name; the last answer while no nameserver knows any. Raises `NameserverDown`."""
         if self._down and self._now_s() < self._brokers_retry_s:
             return self._brokers
+        wait_s = EMPTY_S
         try:
             found = await self._nameservers.brokers()
             self._down = "" if found or not self._brokers else "nameservers know no broker"
         except NameserverDown as down:
             if not self._brokers:
                 raise
-            self._down = str(down)
+            self._down, wait_s = str(down), RETRY_S
         if self._down:
-            self._brokers_retry_s = self._now_s() + RETRY_S
+            self._brokers_retry_s = self._now_s() + wait_s
         else:
             self._take_brokers(found)
         return self._brokers

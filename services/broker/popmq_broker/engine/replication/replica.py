@@ -100,7 +100,8 @@ class Replica:
     async def handle(self, call: link.Call) -> link.Reply:
         """Raises the errors of popmq_common.errors."""
         kind = call.WhichOneof("body") or ""
-        if kind == "replica_group":
+        any_may = self._lead is not None or not call.replica_group.of_primary
+        if kind == "replica_group" and any_may:
             return link.Reply(id=call.id, replica_group=self.describe())
         if kind.startswith("replica_"):
             if self._lead is None:

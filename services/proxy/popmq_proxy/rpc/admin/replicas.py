@@ -15,8 +15,6 @@ from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 TIMEOUT_MS: Final = 3_000
-LEADING: Final = ("primary", "taking over", "handing over")
-"""Roles of a replica that knows its followers."""
 
 
 class ReplicasHandler:
@@ -63,15 +61,11 @@ async def _group(upstream: Upstream, info: ns.BrokerInfo) -> admin.ReplicaGroup:
     if not info.replica:
         return _alone(info)
     group = admin.ReplicaGroup(broker=info.name, replicated=True)
-    call = link.Call(replica_group=link.ReplicaGroup())
+    call = link.Call(replica_group=link.ReplicaGroup(of_primary=True))
     try:
         found = (await upstream.call(info.name, call, TIMEOUT_MS)).replica_group
     except PopMQError as failed:
         group.failure = f"no primary answers: {failed}"
-        return group
-    if found.role not in LEADING:
-        told = f"{found.replica} answers at {info.address}, and is {found.role}"
-        group.failure = f"no primary answers: {told}"
         return group
     group.epoch = found.epoch
     group.min_in_sync = found.min_in_sync
