@@ -45,6 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "popmq_broker.app",
         "popmq_broker.backup",
         "popmq_broker.config",
+        "popmq_broker.force",
         "popmq_broker.handover",
         "popmq_broker.metrics",
         "popmq_broker.rebuild",

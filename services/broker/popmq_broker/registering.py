@@ -26,6 +26,7 @@ async def registered(
                 address=address,
                 epoch_ms=epoch_ms,
                 identity=state.catalog_state.identity,
+                replica=state.runtime.config.replica,
             ),
             Announced(state.catalog_state),
             state.runtime.log,

@@ -16,13 +16,13 @@ from prometheus_client import CollectorRegistry
 
 from popmq_broker import metrics, replica_metrics, tls
 from popmq_broker.clients import replica_link
-from popmq_broker.clients.register.open_register import open_register
 from popmq_broker.clients.register.register import Register
 from popmq_broker.config import BrokerConfig, Flush
 from popmq_broker.engine.broker import Broker
 from popmq_broker.engine.catalog.register import GrpcAnnouncer
 from popmq_broker.engine.replication.directory import ReplicaDirectory
 from popmq_broker.engine.replication.replica import Replica, ReplicaParts
+from popmq_broker.group_register import register_of
 from popmq_broker.opening import (
     EXIT_BUG,
     EXIT_DISK,
@@ -44,6 +44,9 @@ from popmq_common.process.clock import Clock
 from popmq_common.process.config import ConfigError
 from popmq_common.tls.service_ends import connecting_context, listening_context
 
+TURN_AWAY_S = 1.0
+"""How long calls may take to finish when the replica is primary no more."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaServer:
@@ -62,16 +65,7 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[ReplicaSer
     check(config)
     log = logs.get("broker").bind(broker=config.name)
     metrics_tls = listening_context(tls.metrics_files(config), log, "metrics")
-    register = open_register(
-        config.register,
-        config.cluster,
-        config.name,
-        user=config.register_user,
-        password_file=config.register_password_file,
-        ca=config.register_tls_ca,
-        cert=config.register_tls_cert,
-        key=config.register_tls_key,
-    )
+    register = register_of(config)
     built: list[Replica] = []
     link_server = LinkServer(
         lambda call: built[0].handle(call),
@@ -133,6 +127,7 @@ async def _serving(
             yield
     finally:
         registry.unregister(figures)
+        await link_server.turn_away(TURN_AWAY_S)
 
 
 def _parts(

@@ -19,6 +19,8 @@ from popmq_common.error_families import Refused as Refused
 from popmq_common.error_families import StorageFault as StorageFault
 from popmq_common.error_families import Unavailable as Unavailable
 from popmq_common.replica_errors import AckBeyondLog as AckBeyondLog
+from popmq_common.replica_errors import NoSuccessor as NoSuccessor
+from popmq_common.replica_errors import NotForced as NotForced
 from popmq_common.replica_errors import RegisterRecordUnreadable as RegisterRecordUnreadable
 from popmq_common.replica_errors import RegisterUnreachable as RegisterUnreachable
 from popmq_common.replica_errors import ReplicaDiverged as ReplicaDiverged

@@ -1,6 +1,14 @@
 """Errors between the replicas of one broker, and of their register."""
 
-from popmq_common.error_families import StorageFault, Unavailable
+from popmq_common.error_families import Refused, StorageFault, Unavailable
+
+
+class NoSuccessor(Refused):
+    """{primary} cannot hand over to {to}; in sync and able to take over: {able}."""
+
+
+class NotForced(Refused):
+    """Replica {replica} is not made primary: {reason}."""
 
 
 class StaleEpoch(Unavailable):

@@ -119,7 +119,7 @@ class BrokerLink:
         if reply.HasField("failure"):
             error = error_of(reply.failure)
             if isinstance(error, NotPrimary):
-                self._stopping(reply.failure)
+                self._leave(error)
             raise error
         return reply
 
@@ -172,9 +172,10 @@ class BrokerLink:
                 if not (waiter := self._waiting[call_id]).done():
                     waiter.set_exception(BrokerSilent(broker=self._broker))
 
-    def _stopping(self, failure: link.Failure) -> None:
-        """The broker takes no more calls. Those under way are answered."""
-        self._stops = str(error_of(failure))
+    def _leave(self, error: PopMQError) -> None:
+        """The broker takes no more calls here: it stops, or another replica is primary. Those under
+        way are answered; the next one looks for its address again."""
+        self._stops = str(error)
         self.broken = True
         self._close_when_done()
 
@@ -186,15 +187,15 @@ class BrokerLink:
         self._health.heard(self._loop.time())
         for reply in frame.replies:
             if not reply.id:
-                self._stopping(reply.failure)
+                self._leave(error_of(reply.failure))
                 continue
             on_reply = self._sends.pop(reply.id, None)
             if on_reply is not None:
                 self._deadlines.end(reply.id)
                 outcome = outcome_of(reply)
-                if isinstance(outcome, NotPrimary):
-                    self._stopping(reply.failure)
                 on_reply(outcome)
+                if isinstance(outcome, NotPrimary):
+                    self._leave(outcome)
                 self._close_when_done()
                 continue
             waiter = self._waiting.get(reply.id)

@@ -1,7 +1,8 @@
 """The register's record of a replica group: who is primary, in which epoch, who is in sync.
 
     {"format": 1, "epoch": 3, "primary": "a2", "address": "10.0.0.2:10911", "identity": "5f0c…",
-     "inSync": {"a1": "77b1…", "a2": "c09e…"}, "minInSync": 2, "beganMs": 1764065412000}
+     "inSync": {"a1": "77b1…", "a2": "c09e…"}, "minInSync": 2, "beganMs": 1764065412000,
+     "forcedEpoch": 0}
 
 A member in sync is a replica *and its incarnation*, the id of its data directory: a replica that
 comes back with an empty directory has another one, and is not the member that was counted.
@@ -35,6 +36,9 @@ class GroupRecord:
     """Nothing is committed with fewer."""
     began_ms: int = 0
     """When the epoch began; later than every one before, whatever the clocks say."""
+    forced_epoch: int = 0
+    """The last epoch that an operator forced, with a replica that may lack what was committed; 0:
+    none was. A record without it is of a version before that."""
 
     def counts(self, replica: str, incarnation: str) -> bool:
         """That directory of that replica is in sync."""
@@ -51,6 +55,7 @@ def encode(record: GroupRecord) -> bytes:
         "inSync": dict(sorted(record.in_sync.items())),
         "minInSync": record.min_in_sync,
         "beganMs": record.began_ms,
+        "forcedEpoch": record.forced_epoch,
     }
     return json.dumps(fields).encode()
 
@@ -70,6 +75,7 @@ def decode(value: bytes, *, where: str) -> GroupRecord:
             in_sync=in_sync,
             min_in_sync=int(fields["minInSync"]),
             began_ms=int(fields["beganMs"]),
+            forced_epoch=int(fields.get("forcedEpoch", 0)),
         )
         if record.epoch < 1 or record.min_in_sync < 1 or not record.primary:
             raise ValueError("an epoch, a minimum and a primary are needed")

@@ -162,6 +162,10 @@ class Primary:
         """Nothing is served before: whatever this replica had before is committed with it."""
         return self.commit_point >= self._epoch_end
 
+    def is_silent(self, replica: str, now_ms: int) -> bool:
+        follower = self.followers.get(replica)
+        return follower is None or now_ms - follower.heard_ms >= self._lag_ms
+
     def missing(self, now_ms: int) -> list[str]:
         """Members of the set that do not keep up: while there are any, nothing is committed."""
         return sorted(
@@ -214,15 +218,25 @@ class Primary:
 
     # --- a planned stop ---
 
-    def successor(self, now_ms: int) -> str | None:
+    def candidates(self, now_ms: int) -> list[str]:
+        """Members of the set that keep up, and so can take over in a moment."""
+        return [
+            replica
+            for replica, incarnation in sorted(self.record.in_sync.items())
+            if replica != self.replica
+            and replica in self.followers
+            and self._keeps_up(replica, incarnation, now_ms)
+        ]
+
+    def successor(self, now_ms: int, wanted: str = "") -> str | None:
         """A member of the set that has all that this replica has on disk, or None: also while a
-        change of the set is on its way, which could win over the hand-over, or lose to it."""
+        change of the set is on its way, which could win over the hand-over, or lose to it.
+        `wanted`: no other one."""
         if self.proposed is not None:
             return None
-        for replica, incarnation in sorted(self.record.in_sync.items()):
-            if replica == self.replica or not self._keeps_up(replica, incarnation, now_ms):
-                continue
-            if self._end_of(replica, incarnation) >= self._durable_end:
+        for replica in self.candidates(now_ms):
+            has_all = self._end_of(replica, self.record.in_sync[replica]) >= self._durable_end
+            if has_all and wanted in ("", replica):
                 return replica
         return None
 

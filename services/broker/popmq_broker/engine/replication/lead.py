@@ -18,7 +18,7 @@ from popmq_broker.core.replication.primary import Primary
 from popmq_broker.engine.replication.directory import ReplicaDirectory
 from popmq_broker.store.queues import queue_ends
 from popmq_broker.store.replica_store import ReplicaStore
-from popmq_common.errors import BadRequest, RegisterUnreachable, StaleEpoch
+from popmq_common.errors import BadRequest, NoSuccessor, RegisterUnreachable, StaleEpoch
 from popmq_common.process.logs import Log
 from popmq_common.units import MiB
 from popmq_internal.v1 import link_pb2 as link
@@ -55,7 +55,12 @@ class Lead:
         self._now_ms = now_ms
         self._missing: list[str] = []
         self.identity = ""
+        self.moving = asyncio.Event()
+        """Set when an operator wants another primary."""
+        self._move_to = ""
         store.on_disk = self._on_disk
+        if 0 < primary.record.forced_epoch == self.epoch - 1:
+            self._log.error("replica.forced", epoch=self.epoch, log_end=store.log_end)
 
     @property
     def epoch(self) -> int:
@@ -68,7 +73,19 @@ class Lead:
     def _on_disk(self, end_offset: int) -> None:
         self._store.commit(self._primary.synced(end_offset))
 
-    # --- calls of followers ---
+    # --- calls of followers, and of operators ---
+
+    async def handle(self, kind: str, call: link.Call) -> link.Reply:
+        """Raises what the call raises."""
+        if kind == "replica_fetch":
+            return link.Reply(id=call.id, replica_fetch=await self.fetch(call.replica_fetch))
+        if kind == "replica_ack":
+            return link.Reply(id=call.id, done=await self.ack(call.replica_ack))
+        if kind == "replica_files":
+            return link.Reply(id=call.id, replica_files=await self.files(call.replica_files))
+        if kind == "replica_move":
+            return link.Reply(id=call.id, done=self.move(call.replica_move))
+        return link.Reply(id=call.id, replica_hello=await self.hello(call.replica_hello))
 
     async def hello(self, request: link.ReplicaHello) -> link.ReplicaHelloReply:
         """Raises `StaleEpoch`, `BadRequest` for another file size."""
@@ -194,10 +211,22 @@ class Lead:
             self._log.info("replicas.in_sync", replicas=sorted(primary.record.in_sync))
             return
 
+    def move(self, request: link.ReplicaMove) -> link.Done:
+        """Soon another one is primary. Raises `NoSuccessor`."""
+        found, wanted = self._primary.candidates(self._now_ms()), request.to
+        if not found or (wanted and wanted not in found):
+            in_sync = ", ".join(found) or "none"
+            raise NoSuccessor(
+                primary=self._primary.replica, to=wanted or "another replica", able=in_sync
+            )
+        self._move_to = wanted
+        self.moving.set()
+        return link.Done()
+
     async def hand_over(self, successor_s: float) -> str | None:
         """Name a follower that has everything primary; None: there was none in time."""
         deadline_ms = self._now_ms() + int(successor_s * 1000)
-        while (successor := self._primary.successor(self._now_ms())) is None:
+        while (successor := self._primary.successor(self._now_ms(), self._move_to)) is None:
             if self._now_ms() > deadline_ms:
                 return None
             await asyncio.sleep(TICK_S / 5)
@@ -219,6 +248,9 @@ class Lead:
             min_in_sync=primary.record.min_in_sync,
             log_end=log_end,
             commit_point=primary.commit_point,
+            incarnation=self._directory.incarnation,
+            last_stored_ms=self._store.last_store_ms,
+            forced_epoch=primary.record.forced_epoch,
         )
         reply.members.add(replica=primary.replica, role="primary", address=primary.record.address)
         missing = primary.missing(now_ms)
@@ -227,12 +259,14 @@ class Lead:
                 continue
             follower = primary.followers.get(name)
             counted = follower is not None and primary.record.counts(name, follower.incarnation)
-            role = "silent" if follower is None or name in missing else "catching up"
-            member = reply.members.add(
-                replica=name, role="in sync" if counted and name not in missing else role
-            )
+            role = "in sync" if counted and name not in missing else "catching up"
+            if primary.is_silent(name, now_ms):
+                role = "silent"
+            member = reply.members.add(replica=name, role=role)
             if follower is not None:
                 member.address = follower.address
                 member.behind_bytes = max(0, log_end - follower.durable_end)
                 member.silent_ms = now_ms - follower.heard_ms
+                if member.behind_bytes:
+                    member.behind_ms = now_ms - follower.caught_up_ms
         return reply

@@ -100,25 +100,16 @@ class Replica:
     async def handle(self, call: link.Call) -> link.Reply:
         """Raises the errors of popmq_common.errors."""
         kind = call.WhichOneof("body") or ""
-        if kind == "replica_group":
+        any_may = self._lead is not None or not call.replica_group.of_primary
+        if kind == "replica_group" and any_may:
             return link.Reply(id=call.id, replica_group=self.describe())
         if kind.startswith("replica_"):
-            return await self._of_follower(kind, call)
+            if self._lead is None:
+                raise self._not_primary()
+            return await self._lead.handle(kind, call)
         if self.broker is None:
             raise self._not_primary()
         return await self.broker.handle(call)
-
-    async def _of_follower(self, kind: str, call: link.Call) -> link.Reply:
-        lead = self._lead
-        if lead is None:
-            raise self._not_primary()
-        if kind == "replica_fetch":
-            return link.Reply(id=call.id, replica_fetch=await lead.fetch(call.replica_fetch))
-        if kind == "replica_ack":
-            return link.Reply(id=call.id, done=await lead.ack(call.replica_ack))
-        if kind == "replica_files":
-            return link.Reply(id=call.id, replica_files=await lead.files(call.replica_files))
-        return link.Reply(id=call.id, replica_hello=await lead.hello(call.replica_hello))
 
     def handle_sends(
         self, calls: Sequence[link.Call | SendCall], answer: Callable[[link.Reply | SendDone], None]
@@ -137,7 +128,9 @@ class Replica:
 
     def describe(self) -> link.ReplicaGroupReply:
         if self._lead is not None:
-            return self._lead.describe()
+            described = self._lead.describe()
+            described.role = self.role
+            return described
         record, store = self._record, self._store
         return link.ReplicaGroupReply(
             replica=self._parts.replica,
@@ -146,6 +139,9 @@ class Replica:
             min_in_sync=record.min_in_sync if record is not None else 0,
             log_end=store.log_end if store is not None else 0,
             commit_point=store.committed_end if store is not None else 0,
+            incarnation=self._parts.directory.incarnation,
+            last_stored_ms=store.last_store_ms if store is not None else 0,
+            forced_epoch=record.forced_epoch if record is not None else 0,
         )
 
     # --- the life ---
@@ -207,6 +203,7 @@ class Replica:
             assert record is not None
             await self._follow(me, record, why)
         else:
+            await self._opened()  # so that it can tell what it has
             self._tell("waiting", why)
             self._seen = await parts.register.wait(seen, LOOK_S)
 
@@ -265,29 +262,33 @@ class Replica:
             self._abandon()
 
     async def _lead_on(self, lead: Lead, store: ReplicaStore, record: GroupRecord) -> None:
-        """Serve until the register names another (raises `Deposed`), or it is to stop."""
+        """Serve until the register names another (raises `Deposed`), or it is to hand over."""
         serving = asyncio.create_task(self._serve(lead, store, record), name="serving")
         watching = [
             asyncio.create_task(lead.keep_set(), name="set in sync"),
             asyncio.create_task(self._until_deposed(record), name="register"),
         ]
-        stopping = asyncio.create_task(self._stopping.wait())
+        leaving = [
+            asyncio.create_task(self._stopping.wait(), name="stop"),
+            asyncio.create_task(lead.moving.wait(), name="move"),
+        ]
         try:
-            await asyncio.wait([serving, stopping, *watching], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([serving, *leaving, *watching], return_when=asyncio.FIRST_COMPLETED)
             for task in (serving, *watching):
                 if task.done():
                     task.result()
             await self._hand_over(lead, serving)
         finally:
-            tasks: tuple[asyncio.Task[Any], ...] = (serving, stopping, *watching)
+            tasks: tuple[asyncio.Task[Any], ...] = (serving, *leaving, *watching)
             for one in tasks:
                 one.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _hand_over(self, lead: Lead, serving: "asyncio.Task[None]") -> None:
-        """A planned stop: nothing new is taken, a follower gets the rest and leads."""
+        """A planned stop or move: nothing new is taken, a follower gets the rest and leads. If
+        there is none, a replica that does not stop looks at the register and leads again."""
         broker, self.broker = self.broker, None
-        self._tell("handing over", "it is to stop")
+        self._tell("handing over", "it is to stop" if self._stopping.is_set() else "asked for")
         if broker is not None:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
