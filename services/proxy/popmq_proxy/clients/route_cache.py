@@ -198,8 +198,8 @@ class RouteCache:
             self.make_stale()
         self._brokers = found
         for info in found:
-            before = self._known.get(info.name)
-            if before is not None and before.address != info.address:
+            known = self._known.get(info.name)
+            if known is not None and known.address != info.address:
                 self.moved(info.name, info.address)
             self._known[info.name] = info
             self._known.move_to_end(info.name)
