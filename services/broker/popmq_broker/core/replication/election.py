@@ -86,9 +86,12 @@ def role_of(
     return Role.WAIT, f"{record.primary} is silent, and this replica is not in sync"
 
 
-def founding(me: Candidate, identity: str, min_in_sync: int, now_ms: int) -> GroupRecord:
+def founding(
+    me: Candidate, identity: str, min_in_sync: int, now_ms: int, promised: int = 0
+) -> GroupRecord:
+    """The first record; of a group whose register was lost it is above all epochs of before."""
     return GroupRecord(
-        epoch=1,
+        epoch=promised + 1,
         primary=me.replica,
         address=me.address,
         identity=identity,

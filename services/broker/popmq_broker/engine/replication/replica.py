@@ -193,8 +193,8 @@ class Replica:
             raise ReplicaOfOther(replica=parts.replica, broker=parts.name, reason=why)
         if role is Role.FOUND:
             identity = me.identity or secrets.token_hex(8)
-            founding = election.founding(me, identity, parts.min_in_sync, parts.wall_ms())
-            await self._promote(founding, seen, why)
+            fresh = me, identity, parts.min_in_sync, parts.wall_ms(), directory.epochs.promised
+            await self._promote(election.founding(*fresh), seen, why)
         elif role is Role.LEAD:
             assert record is not None
             following = election.next_epoch(me, record, seen.alive, parts.wall_ms())

@@ -77,6 +77,7 @@ def test_whoever_founds_a_group_is_its_only_member() -> None:
     assert record.in_sync == {"a": "a1"}
     assert (record.epoch, record.primary, record.min_in_sync, record.began_ms) == (1, "a", 2, 7)
     assert role_of(replace(EMPTY, identity="data"), record, set(), 0)[0] is Role.LEAD
+    assert founding(EMPTY, "data", 2, 7, promised=6).epoch == 7  # the register was lost
 
 
 WITHOUT_B = {"a": "a1", "c": "c1"}
