@@ -75,7 +75,7 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[ReplicaSer
         log=log,
         tls=listening_context(tls.link_files(config), log, "link"),
     )
-    registry = replica_metrics.registry(built)
+    registry = replica_metrics.registry(config.name, built)
     pages = MetricsServer(registry, config.host, config.metrics_port, tls=metrics_tls)
     directory = _directory(config, log)
     await link_server.start(config.host, config.port)
