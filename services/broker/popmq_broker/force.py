@@ -52,12 +52,9 @@ class Forcing:
         self._config = config
         self._register = register
 
-    async def look(self, lost: frozenset[str]) -> Outlook:
-        """`lost`: replicas whose data is gone, as the operator says.
-
-        Raises `NotForced`, `RegisterUnreachable`, `RegisterRecordUnreadable`, and what a call to
-        the replica raises.
-        """
+    async def look(self) -> Outlook:
+        """Raises `NotForced`, `RegisterUnreachable`, `RegisterRecordUnreadable`, and what a call
+        to the replica raises."""
         config = self._config
         seen = await self._register.read()
         if seen.value is None:
@@ -76,7 +73,7 @@ class Forcing:
             commit_point=found.commit_point,
             last_stored_ms=found.last_stored_ms,
         )
-        reason = unclean.objection(record, chosen, seen.alive, lost) or ""
+        reason = unclean.objection(record, chosen, seen.alive) or ""
         if reason:
             raise NotForced(replica=config.replica, reason=reason)
         return Outlook(seen=seen, record=record, chosen=chosen)

@@ -6,7 +6,7 @@ from popmq_broker.config import BrokerConfig
 
 
 def register_of(config: BrokerConfig) -> Register:
-    """Of the replicas of this broker. Raises `ConfigError`."""
+    """Of the replicas of this broker. Call it in the event loop. Raises `ConfigError`."""
     return open_register(
         config.register,
         config.cluster,

@@ -9,9 +9,10 @@ import click
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.cluster.cluster_view import Service, View, view_of
 from popmq_cli.cluster.cluster_warnings import ClusterWarning, Severity, cluster_warnings
+from popmq_cli.replicas.remarks import in_sync_count, primary_of
 from popmq_cli.shell.commands import CommandGroup
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
-from popmq_cli.shell.output import EXIT_FAILED, colored, document, fields, table
+from popmq_cli.shell.output import EXIT_FAILED, NumberText, colored, document, fields, table
 from popmq_cli.shell.parameters import Duration
 from popmq_cli.shell.short_numbers import (
     NONE,
@@ -29,6 +30,7 @@ HEADINGS: Final = (
     ["ROLE", "NAME", "ADDRESS", "VERSION", "UP", "CPU", "MEMORY", "DISK FREE"],
     ["BROKER", "IN/S", "OUT/S", "READY", "IN FLIGHT", "DELAYED", "BLOCKED", "HALF", "DEAD"],
     ["PROXY", "CLIENTS", "CALLS/S", "FAILED/S"],
+    ["BROKER", "PRIMARY", "IN SYNC", "NEEDED", "MOST BEHIND"],
 )
 
 
@@ -128,6 +130,10 @@ def _show(view: View, found: list[ClusterWarning], endpoint: str) -> None:
     if view.brokers:
         click.echo()
         table(HEADINGS[1], _backlog_rows(view))
+    groups = [answer.replicas for answer in view.look.brokers if answer.replicas.replicated]
+    if groups:
+        click.echo()
+        table(HEADINGS[3], [_replicas_row(group) for group in groups])
     click.echo()
     table(HEADINGS[2], [_proxy_row(one) for one in view.services if one.role == "proxy"])
     click.echo()
@@ -166,6 +172,14 @@ def _service_row(one: Service) -> list[object]:
         bytes_text(one.memory_bytes) if one.memory_bytes else NONE,
         disk,
     ]
+
+
+def _replicas_row(group: admin.ReplicaGroup) -> list[object]:
+    if group.failure:
+        return [group.broker, colored("none", "red"), NONE, NONE, NONE]
+    in_sync = NumberText(f"{in_sync_count(group)} of {len(group.replicas)}")
+    behind = bytes_text(max(one.behind_bytes for one in group.replicas))
+    return [group.broker, primary_of(group), in_sync, group.min_in_sync, behind]
 
 
 def _proxy_row(one: Service) -> list[object]:

@@ -36,12 +36,6 @@ EXIT_NOT_LIKE_THAT = 2
     help="Where its link is: its POPMQ_BROKER_ADVERTISE.",
 )
 @click.option(
-    "--lost",
-    multiple=True,
-    metavar="REPLICA",
-    help="Say that the data of this replica, in sync and alive, is gone. Can be repeated.",
-)
-@click.option(
     "--min-in-sync",
     type=click.IntRange(1, 100),
     help="How many must be in sync from now on; as before if you do not say it.",
@@ -53,7 +47,6 @@ def force(
     register: str,
     replica: str,
     address: str,
-    lost: tuple[str, ...],
     min_in_sync: int | None,
     yes: str,
     as_json: bool,
@@ -75,18 +68,16 @@ def force(
     try:
         logs.configure("warning")
         config = from_env(BrokerConfig, "POPMQ_BROKER_", environ)
-        asyncio.run(_force(config, frozenset(lost), min_in_sync, yes))
+        asyncio.run(_force(config, min_in_sync, yes))
     except ConfigError as wrong:
         fail(str(wrong), EXIT_NOT_LIKE_THAT)
     except PopMQError as wrong:
         fail(str(wrong))
 
 
-async def _force(
-    config: BrokerConfig, lost: frozenset[str], min_in_sync: int | None, yes: str
-) -> None:
+async def _force(config: BrokerConfig, min_in_sync: int | None, yes: str) -> None:
     async with forcing(config) as work:
-        outlook = await work.look(lost)
+        outlook = await work.look()
         if not is_json():
             for line in lines(outlook):
                 click.echo(line)

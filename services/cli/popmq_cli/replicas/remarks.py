@@ -30,6 +30,15 @@ def primary_of(group: admin.ReplicaGroup) -> str:
     return group.replicas[0].name if group.replicas else ""
 
 
+def short(group: admin.ReplicaGroup) -> str:
+    """`a1, 3 of 3 in sync`; empty for a broker without replicas."""
+    if not group.replicated:
+        return ""
+    if group.failure:
+        return "no primary"
+    return f"{primary_of(group)}, {in_sync_count(group)} of {len(group.replicas)} in sync"
+
+
 def remarks(group: admin.ReplicaGroup) -> list[Remark]:
     """None of a broker without replicas."""
     if not group.replicated:

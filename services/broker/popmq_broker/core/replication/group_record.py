@@ -38,7 +38,7 @@ class GroupRecord:
     """When the epoch began; later than every one before, whatever the clocks say."""
     forced_epoch: int = 0
     """The last epoch that an operator forced, with a replica that may lack what was committed; 0:
-    none was. A record without it is of a version before that."""
+    none was."""
 
     def counts(self, replica: str, incarnation: str) -> bool:
         """That directory of that replica is in sync."""
@@ -75,7 +75,7 @@ def decode(value: bytes, *, where: str) -> GroupRecord:
             in_sync=in_sync,
             min_in_sync=int(fields["minInSync"]),
             began_ms=int(fields["beganMs"]),
-            forced_epoch=int(fields.get("forcedEpoch", 0)),
+            forced_epoch=int(fields["forcedEpoch"]),
         )
         if record.epoch < 1 or record.min_in_sync < 1 or not record.primary:
             raise ValueError("an epoch, a minimum and a primary are needed")

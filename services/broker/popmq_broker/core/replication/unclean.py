@@ -1,14 +1,14 @@
 """An operator makes a replica primary that may lack what was committed: when no replica that is in
 sync is left, and nobody would ever become primary otherwise.
 
-What the group had committed and this replica does not have is lost. So it is refused as long as a
-member in sync beats its heart, unless the operator says that its data is gone: one that came back
-with an empty directory beats as well.
+What the group had committed and this replica does not have is lost. So it is refused as long as
+the heart of a member in sync beats. One that came back with an empty directory has another heart.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from popmq_broker.core.replication.election import is_alive
 from popmq_broker.core.replication.group_record import GroupRecord
 
 
@@ -32,17 +32,15 @@ def loses_nothing(record: GroupRecord, chosen: Chosen) -> bool:
     return record.counts(chosen.replica, chosen.incarnation)
 
 
-def objection(
-    record: GroupRecord, chosen: Chosen, alive: Iterable[str], lost: Iterable[str]
-) -> str | None:
-    """Why it must not be forced. `lost`: replicas whose data is gone, as the operator says."""
-    rest = sorted(record.in_sync.keys() - {chosen.replica} - set(lost))
-    beating = [replica for replica in rest if replica in set(alive)]
+def objection(record: GroupRecord, chosen: Chosen, alive: Collection[str]) -> str | None:
+    """Why it must not be forced. `alive`: the hearts that beat."""
+    rest = sorted(record.in_sync.keys() - {chosen.replica})
+    beating = [replica for replica in rest if is_alive(record, replica, alive)]
     if beating:
         names = ", ".join(beating)
         return (
-            f"{names} is in sync and its heart beats, so nothing need be lost: with enough "
-            "replicas it takes over by itself. If its data is gone, say so: --lost NAME"
+            f"{names} is in sync and alive, so nothing need be lost: with enough replicas it takes "
+            "over by itself"
         )
     if not chosen.log_end:
         return "it has no messages; choose another one"

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_common.errors import BrokerNotFound, NoBroker, PopMQError
+from popmq_common.errors import BadRequest, BrokerNotFound, NoBroker, PopMQError
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
@@ -32,12 +32,14 @@ class ReplicasHandler:
     async def move(
         self, ctx: CallContext, request: admin.MovePrimaryRequest
     ) -> admin.MovePrimaryResponse:
-        """Raises `BrokerNotFound`, `NoSuccessor`, `NotServed` by a broker without replicas, and
+        """Raises `BrokerNotFound`, `NoSuccessor`, `BadRequest` for a broker without replicas, and
         what else a call to the primary raises."""
         infos = await self._expected(request.broker)
         if not request.broker:
             raise BrokerNotFound(broker="", known=", ".join(info.name for info in infos))
         (group,) = await groups_of(self._upstream, infos)
+        if not group.replicated:
+            raise BadRequest(reason=f"broker {request.broker} has no replicas")
         move = link.Call(replica_move=link.ReplicaMove(to=request.to))
         await self._upstream.call(request.broker, move, TIMEOUT_MS)
         return admin.MovePrimaryResponse(group=group)
