@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from grafana_json import Dashboard, Panel, document
+from replica_board import REPLICAS
 
 FOLDER = Path(__file__).parent / "grafana/dashboards"
 GROUP = 'consumer_group=~"$group",topic=~"$topic"'
@@ -335,52 +336,6 @@ PROXY = Dashboard(
             {
                 "{{call}}": _rate("popmq_nameserver_calls_total", by="call"),
             },
-        ),
-    ),
-)
-
-REPLICAS = Dashboard(
-    "replicas",
-    "PopMQ: replicas of brokers",
-    (
-        Panel(
-            "Primary",
-            "short",
-            {"{{broker}} {{replica}}": "popmq_replica_primary == 1"},
-            kind="stat",
-        ),
-        Panel(
-            "In sync, and needed",
-            "short",
-            {
-                "{{broker}} in sync": "max by (broker) (popmq_replicas_in_sync)",
-                "{{broker}} needed": "max by (broker) (popmq_replicas_needed)",
-            },
-            "With fewer in sync than needed nothing is sent, received or acked.",
-            kind="stat",
-        ),
-        Panel(
-            "Followers behind",
-            "bytes",
-            {
-                "{{broker}} {{replica}}": "max by (broker, replica) (popmq_replica_behind_bytes)",
-            },
-        ),
-        Panel(
-            "On disk and not committed",
-            "bytes",
-            {
-                "{{broker}}": "max by (broker) (popmq_replica_log_end) "
-                "- max by (broker) (popmq_replica_commit_point)",
-            },
-            "Answers wait until other replicas have it too.",
-        ),
-        Panel("The log's end", "bytes", {"{{instance}}": "popmq_replica_log_end"}),
-        Panel(
-            "Primaries begun",
-            "short",
-            {"{{broker}}": "max by (broker) (popmq_replica_epoch)"},
-            "The epoch: it rises when a replica takes over, by two when one hands over.",
         ),
     ),
 )
