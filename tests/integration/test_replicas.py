@@ -105,11 +105,11 @@ def test_a_replica_that_lacks_messages_is_forced(server: Server, tmp_path: Path)
     a3.start()
     where = ["--register", a3.env["POPMQ_BROKER_REGISTER"], "--address", f"127.0.0.1:{a3.port}"]
     force = ["replica", "force", "broker-a", *where, "--replica", "a3"]
-    until(lambda: "is in sync and alive" not in popmq(None, *force, "--yes", "x").stderr)
-    wrong = popmq(None, *force, "--yes", "broker-b")
+    until(lambda: "is in sync and alive" not in popmq(None, *force, "--confirm", "x").stderr)
+    wrong = popmq(None, *force, "--confirm", "broker-b")
     assert wrong.returncode == 1
     assert "nothing was changed" in wrong.stderr
-    done = popmq(None, *force, "--min-in-sync", "1", "--yes", "broker-a", "--json")
+    done = popmq(None, *force, "--min-in-sync", "1", "--confirm", "broker-a", "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert (told["replica"], told["role"], told["nothingLost"]) == ("a3", "primary", False)

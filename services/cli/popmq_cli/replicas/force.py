@@ -38,9 +38,10 @@ EXIT_NOT_LIKE_THAT = 2
 @click.option(
     "--min-in-sync",
     type=click.IntRange(1, 100),
+    metavar="COUNT",
     help="How many must be in sync from now on; as before if you do not say it.",
 )
-@click.option("--yes", default="", metavar="BROKER", help="The broker's name again: do not ask.")
+@click.option("--confirm", default="", metavar="BROKER", help="The broker's name: do not ask.")
 @json_option
 def force(
     broker: str,
@@ -48,10 +49,10 @@ def force(
     replica: str,
     address: str,
     min_in_sync: int | None,
-    yes: str,
+    confirm: str,
     as_json: bool,
 ) -> None:
-    """Make a replica of BROKER primary though it may lack committed messages. They are lost.
+    """Make a replica primary that may lack messages of BROKER. They are lost.
 
     Use it only when no replica that is in sync can come back. It talks to the register and to the
     replica, which must run; no proxy is needed. Run it with the POPMQ_BROKER_ variables of the
@@ -68,20 +69,20 @@ def force(
     try:
         logs.configure("warning")
         config = from_env(BrokerConfig, "POPMQ_BROKER_", environ)
-        asyncio.run(_force(config, min_in_sync, yes))
+        asyncio.run(_force(config, min_in_sync, confirm))
     except ConfigError as wrong:
         fail(str(wrong), EXIT_NOT_LIKE_THAT)
     except PopMQError as wrong:
         fail(str(wrong))
 
 
-async def _force(config: BrokerConfig, min_in_sync: int | None, yes: str) -> None:
+async def _force(config: BrokerConfig, min_in_sync: int | None, confirm: str) -> None:
     async with forcing(config) as work:
         outlook = await work.look()
         if not is_json():
             for line in lines(outlook):
                 click.echo(line)
-        _confirm(config.name, yes)
+        _confirm(config.name, confirm)
         record = await work.force(outlook, min_in_sync, SystemClock().now_ms())
         _tell(outlook, record.epoch, await work.follow(record))
 
@@ -107,10 +108,10 @@ def lines(outlook: Outlook) -> list[str]:
     ]
 
 
-def _confirm(broker: str, yes: str) -> None:
-    if not yes and is_json():
-        raise click.UsageError(f"with --json nothing is asked: say --yes {broker}")
-    typed = yes or click.prompt("Type the broker's name to go on", err=True)
+def _confirm(broker: str, confirm: str) -> None:
+    if not confirm and is_json():
+        raise click.UsageError(f"with --json nothing is asked: say --confirm {broker}")
+    typed = confirm or click.prompt("Type the broker's name to go on", err=True)
     if typed != broker:
         fail(f"{typed} is not {broker}: nothing was changed")
 
