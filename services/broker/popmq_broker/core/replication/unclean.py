@@ -2,13 +2,14 @@
 sync is left, and nobody would ever become primary otherwise.
 
 What the group had committed and this replica does not have is lost. So it is refused as long as a
-member in sync beats its heart, unless the operator says that its data is gone: one that came back
-with an empty directory beats as well.
+member in sync beats its heart, unless the operator says that its data is gone. One that came back
+with another directory is not that member.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
+from popmq_broker.core.replication.election import is_alive
 from popmq_broker.core.replication.group_record import GroupRecord
 
 
@@ -33,11 +34,12 @@ def loses_nothing(record: GroupRecord, chosen: Chosen) -> bool:
 
 
 def objection(
-    record: GroupRecord, chosen: Chosen, alive: Iterable[str], lost: Iterable[str]
+    record: GroupRecord, chosen: Chosen, alive: Collection[str], lost: Iterable[str]
 ) -> str | None:
-    """Why it must not be forced. `lost`: replicas whose data is gone, as the operator says."""
+    """Why it must not be forced. `alive`: the hearts that beat. `lost`: replicas whose data is
+    gone, as the operator says."""
     rest = sorted(record.in_sync.keys() - {chosen.replica} - set(lost))
-    beating = [replica for replica in rest if replica in set(alive)]
+    beating = [replica for replica in rest if is_alive(record, replica, alive)]
     if beating:
         names = ", ".join(beating)
         return (
