@@ -12,11 +12,9 @@ from replication_sim.leading import PrimaryRole
 from replication_sim.world import World
 
 from popmq_broker.core.replication import election
-from popmq_broker.core.replication.epochs import EpochStart
-from popmq_broker.core.replication.follower import Following, Shipment
+from popmq_broker.core.replication.follower import Following
 from popmq_broker.core.replication.group_record import GroupRecord
 from popmq_broker.core.replication.primary import Primary
-from popmq_common.errors import BadRequest
 
 
 @fault
@@ -186,18 +184,4 @@ def a_follower_shows_what_it_does_not_have() -> Iterator[None]:
         return self._told_commit_point
 
     with patch.object(Following, "commit_point", property(told)):
-        yield
-
-
-@fault
-def a_follower_begins_only_where_an_epoch_does() -> Iterator[None]:
-    real = Following.check
-
-    def check(self: Following, shipment: Shipment) -> EpochStart | None:
-        begins = real(self, shipment)
-        if begins is not None and begins.start != shipment.at:
-            raise BadRequest(reason="not where an epoch begins")
-        return begins
-
-    with patch.object(Following, "check", check):
         yield
