@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 from replication_sim import following, leading
 from replication_sim.disk import Disk
-from replication_sim.faults.planting import fault
+from replication_sim.faults.planting import fault, fault_with
 from replication_sim.following import FollowerRole
 from replication_sim.leading import PrimaryRole
 from replication_sim.replica import Replica
@@ -14,7 +14,7 @@ from replication_sim.replica import Replica
 from popmq_broker.core.replication.follower import GoOn, start_of
 
 
-@fault
+@fault_with("power", "cut off", "one way", "power of all")
 def a_cut_is_in_memory_only() -> Iterator[None]:
     with patch.object(Disk, "zero_from", lambda *_: None):
         yield
@@ -77,7 +77,7 @@ def a_primary_counts_before_its_sync() -> Iterator[None]:
         yield
 
 
-@fault
+@fault_with("power", "slow disk", "weather")
 def a_hello_counts_what_is_not_synced() -> Iterator[None]:
     real: Callable[..., None] = PrimaryRole.hello
 
@@ -89,7 +89,7 @@ def a_hello_counts_what_is_not_synced() -> Iterator[None]:
         yield
 
 
-@fault
+@fault_with("power", "slow disk", "kill")
 def what_a_start_finds_is_not_synced() -> Iterator[None]:
     async def recover(self: Replica) -> None:
         self.log_end = self.durable_end = self.whole_from_start(len(self.disk.log))

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from replication_sim import replica
 from replication_sim.disk import Meta
-from replication_sim.faults.planting import fault
+from replication_sim.faults.planting import fault, fault_with
 from replication_sim.leading import PrimaryRole
 from replication_sim.world import World
 
@@ -86,7 +86,7 @@ def a_new_primary_keeps_too_few() -> Iterator[None]:
         yield
 
 
-@fault
+@fault_with("one way", "weather", "wipe")
 def an_answer_that_was_lost_is_a_refusal() -> Iterator[None]:
     real, goes_on = PrimaryRole._propose, PrimaryRole._goes_on
 
@@ -103,7 +103,7 @@ def an_answer_that_was_lost_is_a_refusal() -> Iterator[None]:
         yield
 
 
-@fault
+@fault_with("wipe", "weather", "pause")
 def acks_of_an_old_session_count() -> Iterator[None]:
     real = Primary.heard
 
@@ -112,17 +112,6 @@ def acks_of_an_old_session_count() -> Iterator[None]:
         return real(self, name, session if known is None else known.session, *more)
 
     with patch.object(Primary, "heard", heard):
-        yield
-
-
-@fault
-def greetings_of_another_epoch_are_taken() -> Iterator[None]:
-    real = PrimaryRole.hello
-
-    def hello(self: PrimaryRole, reply: Any, name: str, one: str, _: int, *more: Any) -> None:
-        real(self, reply, name, one, self.primary.record.epoch, *more)
-
-    with patch.object(PrimaryRole, "hello", hello):
         yield
 
 
