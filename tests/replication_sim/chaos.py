@@ -1,6 +1,6 @@
 """What happens to a group of replicas: one fault after the other, some at once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from replication_sim.loop import MS, SECOND
 from replication_sim.network import REGISTER
@@ -10,28 +10,29 @@ HOUR = 3_600 * SECOND
 
 
 class Chaos:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, dangers: Sequence[str] = ()) -> None:
+        """`dangers`: those alone; none: some, drawn."""
         self._world = world
         rng = world.rng
         self._every = rng.choice((60, 200, 600)) * MS
-        faults: list[Callable[[], None]] = [
-            self._power,
-            self._kill,
-            self._pause,
-            self._wipe,
-            self._cut_off,
-            self._one_way,
-            self._no_register,
-            self._slow_disk,
-            self._clock,
-            self._stop,
-            self._second,
-            self._retention,
-            self._weather,
-            self._power_of_all,
-        ]
-        count = rng.randrange(3, len(faults) + 1)
-        self._faults = rng.sample(faults, count)
+        faults: dict[str, Callable[[], None]] = {
+            "power": self._power,
+            "power of all": self._power_of_all,
+            "kill": self._kill,
+            "pause": self._pause,
+            "wipe": self._wipe,
+            "stop": self._stop,
+            "second process": self._second,
+            "slow disk": self._slow_disk,
+            "clock": self._clock,
+            "retention": self._retention,
+            "cut off": self._cut_off,
+            "one way": self._one_way,
+            "no register": self._no_register,
+            "weather": self._weather,
+        }
+        drawn = rng.sample(sorted(faults), rng.randrange(3, len(faults) + 1))
+        self._faults = [faults[name] for name in dangers or drawn]
         self._over = False
         self._weather()
         world.loop.after(1 * SECOND, self._next)

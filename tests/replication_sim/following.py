@@ -133,7 +133,7 @@ class FollowerRole:
 
     def _show(self, following: Following) -> None:
         replica = self._replica
-        end = max(replica.shown_end, replica.whole(following.commit_point))
+        end = max(replica.shown_end, following.commit_point)
         if end > replica.shown_end:
             replica.world.judge.shows(replica.run_name, replica.shown_end, end, replica.disk)
             replica.shown_end = end

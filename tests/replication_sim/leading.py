@@ -4,6 +4,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from replication_sim.disk import whole_end
 from replication_sim.loop import MS, Task, Wake
 from replication_sim.register import View
 from replication_sim.violation import Violation
@@ -79,7 +80,7 @@ class PrimaryRole:
         replica, judge = self._replica, self._replica.world.judge
         if commit_point < self._judged:
             raise Violation("R3", f"{replica.run_name}: {commit_point} after {self._judged}")
-        end = max(replica.shown_end, replica.whole(commit_point))
+        end = max(replica.shown_end, commit_point)
         if end > replica.shown_end:
             epoch = self.primary.record.epoch
             judge.commits(replica.run_name, epoch, replica.shown_end, end, replica.disk)
@@ -152,8 +153,9 @@ class PrimaryRole:
         found = epoch_at(replica.meta.epochs.starts, at)
         assert found is not None
         data_epoch, epoch_end = found
-        end = min(replica.log_end, at + replica.world.fetch_bytes, epoch_end or replica.log_end)
-        data = bytes(replica.disk.log[at:end])
+        log, end = replica.disk.log, min(replica.log_end, epoch_end or replica.log_end)
+        whole = whole_end(log, at, min(end, at + replica.world.fetch_bytes))
+        data = bytes(log[at:whole])
         return Shipment(
             epoch=self.primary.record.epoch,
             at=at,

@@ -37,7 +37,7 @@ class Replica(Process):
         self.disk = disk
         self.meta = disk.meta
         self.log_end = self.durable_end = self.shown_end = 0
-        """`shown_end`: of whole records; of what this run knows."""
+        """`shown_end`: of what this run knows."""
         self.stopping = False
         self.role: PrimaryRole | FollowerRole | None = None
         self._grown = self.signal()
@@ -114,18 +114,11 @@ class Replica(Process):
         answer = await self.swap_register(view.version, record)
         if answer is None or answer[0] is None:
             return  # refused, or nobody knows: the register is looked at again
-        await self._cut_half_a_record()
         epochs = self.meta.epochs.begun(record.epoch, self.log_end)
         await self.persist(epochs=epochs, identity=record.identity)
         self.world.judge.began(self.run_name, record.epoch, self.disk)
         self.append()
         await self._play(PrimaryRole(self, record, answer[0]))
-
-    async def _cut_half_a_record(self) -> None:
-        """What a primary ships may end within a record; an epoch begins behind a whole one."""
-        end = self.whole(self.log_end)
-        if end < self.log_end:
-            await self.cut(end)
 
     async def _play(self, role: "PrimaryRole | FollowerRole") -> None:
         self.role = role
@@ -179,10 +172,6 @@ class Replica(Process):
 
     def grown(self, timeout: int) -> Any:
         return self._grown.wait(timeout)
-
-    def whole(self, end: int) -> int:
-        """The end of the last whole record before `end`."""
-        return whole_end(self.disk.log, max(self.shown_end, self.meta.log_start), end)
 
     def whole_from_start(self, end: int) -> int:
         return whole_end(self.disk.log, self.meta.log_start, end)

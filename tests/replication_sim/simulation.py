@@ -1,6 +1,6 @@
 """Lives of a replica group: some seconds of faults, then the group must be whole again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 from replication_sim.chaos import Chaos
@@ -31,10 +31,10 @@ class Summary:
         )
 
 
-def life(seed: int, steps: int = LIFE_STEPS) -> Summary:
-    """Raises `Violation`."""
+def life(seed: int, steps: int = LIFE_STEPS, dangers: Sequence[str] = ()) -> Summary:
+    """`dangers`: those alone; none: some, drawn. Raises `Violation`."""
     world = World(seed)
-    chaos = Chaos(world)
+    chaos = Chaos(world, dangers)
     loop = world.loop
     while loop.steps < steps:
         loop.step()

@@ -12,10 +12,11 @@ STEPS = 2_000
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_found(name: str) -> None:
+    fault = FAULTS[name]
     for seed in range(1, LIVES_MAX + 1):
         try:
-            with FAULTS[name]():
-                life(seed, STEPS)
+            with fault.planted():
+                life(seed, STEPS, fault.dangers)
         except Exception as found:  # also what a shell that is broken may raise
             invariant = found.invariant if isinstance(found, Violation) else "crash"
             print(f"| {name.replace('_', ' ')} | {invariant} | {seed * STEPS:,} |")

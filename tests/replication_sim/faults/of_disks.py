@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from unittest.mock import patch
 
-from replication_sim import following
+from replication_sim import following, leading
 from replication_sim.disk import Disk
-from replication_sim.faults.planting import fault
+from replication_sim.faults.planting import fault, fault_with
 from replication_sim.following import FollowerRole
 from replication_sim.leading import PrimaryRole
 from replication_sim.replica import Replica
@@ -14,43 +14,22 @@ from replication_sim.replica import Replica
 from popmq_broker.core.replication.follower import GoOn, start_of
 
 
-@fault
+@fault_with("power", "cut off", "one way", "power of all")
 def a_cut_is_in_memory_only() -> Iterator[None]:
     with patch.object(Disk, "zero_from", lambda *_: None):
         yield
 
 
 @fault
-def a_cut_leaves_the_epochs() -> Iterator[None]:
-    async def cut(self: Replica, end: int) -> None:
-        self.world.judge.cut(self.run_name, end, self.disk)
-        self.log_end = self.durable_end = end
-        self.disk.zero_from(end)
-        await self.disk.sync()
-
-    with patch.object(Replica, "cut", cut):
-        yield
-
-
-@fault
-def epochs_are_cut_before_the_bytes() -> Iterator[None]:
-    real = Replica.cut
-
-    async def cut(self: Replica, end: int) -> None:
-        await self.persist(epochs=self.meta.epochs.cut(end))
-        await real(self, end)
-
-    with patch.object(Replica, "cut", cut):
-        yield
-
-
-@fault
 def a_promoted_replica_cuts_to_its_commit_point() -> Iterator[None]:
-    async def cut(self: Replica) -> None:
+    real = Replica._promote
+
+    async def promote(self: Replica, *seen: Any) -> None:
         if self.shown_end < self.log_end:
             await self.cut(self.shown_end)
+        await real(self, *seen)
 
-    with patch.object(Replica, "_cut_half_a_record", cut):
+    with patch.object(Replica, "_promote", promote):
         yield
 
 
@@ -63,24 +42,6 @@ def a_follower_cuts_at_its_commit_point() -> Iterator[None]:
         return start, at
 
     with patch.object(following, "start_of", start_at):
-        yield
-
-
-@fault
-def an_epoch_begins_behind_half_a_record() -> Iterator[None]:
-    async def cut(_: Replica) -> None:
-        return
-
-    with patch.object(Replica, "_cut_half_a_record", cut):
-        yield
-
-
-@fault
-def half_a_record_is_shown() -> Iterator[None]:
-    def whole(_: Replica, end: int) -> int:
-        return end
-
-    with patch.object(Replica, "whole", whole):
         yield
 
 
@@ -116,7 +77,7 @@ def a_primary_counts_before_its_sync() -> Iterator[None]:
         yield
 
 
-@fault
+@fault_with("power", "slow disk", "weather")
 def a_hello_counts_what_is_not_synced() -> Iterator[None]:
     real: Callable[..., None] = PrimaryRole.hello
 
@@ -128,7 +89,7 @@ def a_hello_counts_what_is_not_synced() -> Iterator[None]:
         yield
 
 
-@fault
+@fault_with("power", "slow disk", "kill")
 def what_a_start_finds_is_not_synced() -> Iterator[None]:
     async def recover(self: Replica) -> None:
         self.log_end = self.durable_end = self.whole_from_start(len(self.disk.log))
@@ -136,4 +97,13 @@ def what_a_start_finds_is_not_synced() -> Iterator[None]:
         await self.persist(epochs=self.meta.epochs.cut(self.log_end + 1))
 
     with patch.object(Replica, "_recover", recover):
+        yield
+
+
+@fault
+def what_is_sent_ends_within_a_record() -> Iterator[None]:
+    def end(_log: Any, _start: int, end: int) -> int:
+        return end
+
+    with patch.object(leading, "whole_end", end):
         yield

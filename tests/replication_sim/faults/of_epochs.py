@@ -81,3 +81,12 @@ def bytes_of_two_epochs_have_the_name_of_one() -> Iterator[None]:
 
     with patch.object(leading, "epoch_at", found_at):
         yield
+
+
+@fault
+def a_start_keeps_epochs_behind_its_end() -> Iterator[None]:
+    def cut(self: Epochs, _: int) -> Epochs:
+        return self
+
+    with patch.object(Epochs, "cut", cut):
+        yield

@@ -7,16 +7,14 @@ from unittest.mock import patch
 
 from replication_sim import replica
 from replication_sim.disk import Meta
-from replication_sim.faults.planting import fault
+from replication_sim.faults.planting import fault, fault_with
 from replication_sim.leading import PrimaryRole
 from replication_sim.world import World
 
 from popmq_broker.core.replication import election
-from popmq_broker.core.replication.epochs import EpochStart
-from popmq_broker.core.replication.follower import Following, Shipment
+from popmq_broker.core.replication.follower import Following
 from popmq_broker.core.replication.group_record import GroupRecord
 from popmq_broker.core.replication.primary import Primary
-from popmq_common.errors import BadRequest
 
 
 @fault
@@ -88,7 +86,7 @@ def a_new_primary_keeps_too_few() -> Iterator[None]:
         yield
 
 
-@fault
+@fault_with("one way", "weather", "wipe")
 def an_answer_that_was_lost_is_a_refusal() -> Iterator[None]:
     real, goes_on = PrimaryRole._propose, PrimaryRole._goes_on
 
@@ -105,7 +103,7 @@ def an_answer_that_was_lost_is_a_refusal() -> Iterator[None]:
         yield
 
 
-@fault
+@fault_with("wipe", "weather", "pause")
 def acks_of_an_old_session_count() -> Iterator[None]:
     real = Primary.heard
 
@@ -114,17 +112,6 @@ def acks_of_an_old_session_count() -> Iterator[None]:
         return real(self, name, session if known is None else known.session, *more)
 
     with patch.object(Primary, "heard", heard):
-        yield
-
-
-@fault
-def greetings_of_another_epoch_are_taken() -> Iterator[None]:
-    real = PrimaryRole.hello
-
-    def hello(self: PrimaryRole, reply: Any, name: str, one: str, _: int, *more: Any) -> None:
-        real(self, reply, name, one, self.primary.record.epoch, *more)
-
-    with patch.object(PrimaryRole, "hello", hello):
         yield
 
 
@@ -186,18 +173,4 @@ def a_follower_shows_what_it_does_not_have() -> Iterator[None]:
         return self._told_commit_point
 
     with patch.object(Following, "commit_point", property(told)):
-        yield
-
-
-@fault
-def a_follower_begins_only_where_an_epoch_does() -> Iterator[None]:
-    real = Following.check
-
-    def check(self: Following, shipment: Shipment) -> EpochStart | None:
-        begins = real(self, shipment)
-        if begins is not None and begins.start != shipment.at:
-            raise BadRequest(reason="not where an epoch begins")
-        return begins
-
-    with patch.object(Following, "check", check):
         yield

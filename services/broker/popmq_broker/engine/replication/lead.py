@@ -15,6 +15,7 @@ from popmq_broker.core.replication import epochs as epochs_
 from popmq_broker.core.replication import group_record
 from popmq_broker.core.replication.epochs import Epochs, EpochStart
 from popmq_broker.core.replication.primary import Primary
+from popmq_broker.core.replication.whole_records import HEAD_BYTES, first_bytes, whole_bytes
 from popmq_broker.engine.replication.directory import ReplicaDirectory
 from popmq_broker.store.queues import queue_ends
 from popmq_broker.store.replica_store import ReplicaStore
@@ -142,9 +143,20 @@ class Lead:
             bytes_max = min(bytes_max, next_start - request.at)
         reply.data_epoch.epoch, reply.data_epoch.start = epoch
         if request.at < store.log_end:
-            reply.data = store.raw(request.at, bytes_max)
+            reply.data = self._whole_records(request.at, bytes_max)
             reply.crc = crc32(reply.data)
         return reply
+
+    def _whole_records(self, at: int, bytes_max: int) -> bytes:
+        """At least one, if it is larger than `bytes_max` too. Raises `BadRequest`."""
+        data = self._store.raw(at, bytes_max)
+        if end := whole_bytes(data):
+            return data[:end]
+        head = self._store.raw(at, HEAD_BYTES)
+        data = self._store.raw(at, first_bytes(head)) if len(head) == HEAD_BYTES else b""
+        if not whole_bytes(data):
+            raise BadRequest(reason=f"no record of the primary's log begins at {at}")
+        return data
 
     async def ack(self, request: link.ReplicaAck) -> link.Done:
         """Raises `StaleEpoch`, `AckBeyondLog`."""

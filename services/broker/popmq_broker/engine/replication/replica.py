@@ -29,7 +29,6 @@ from popmq_broker.store.files.config import StoreConfig
 from popmq_broker.store.files.files import Files
 from popmq_broker.store.replica_store import ReplicaStore
 from popmq_common.errors import (
-    Corrupt,
     NotPrimary,
     PopMQError,
     RegisterUnreachable,
@@ -215,11 +214,9 @@ class Replica:
     async def _opened(self) -> ReplicaStore:
         if self._store is None:
             self._store = await self._parts.open_store()
-            last = self._parts.directory.epochs.last
-            if last is not None and last.start > self._store.log_end:
-                end = self._store.log_end
-                reason = f"the log ends at {end}, and epoch {last.epoch} began at {last.start}"
-                raise Corrupt(path=self._store.data_dir, offset=end, reason=reason)
+            # An epoch is on disk before its bytes, and perhaps before those that it follows.
+            directory = self._parts.directory
+            await directory.save(directory.epochs.cut(self._store.log_end + 1))
         return self._store
 
     def _abandon(self) -> None:

@@ -62,7 +62,7 @@ def test_a_record_that_cannot_be_is_refused(changes: dict[str, Any]) -> None:
         decode(json.dumps(fields).encode(), where="/popmq/x")
 
 
-@pytest.mark.parametrize("name", sorted(json.loads(encode(RECORD))))
+@pytest.mark.parametrize("name", sorted(json.loads(encode(RECORD)).keys() - {"forcedEpoch"}))
 def test_a_record_without_a_field_is_refused(name: str) -> None:
     fields = json.loads(encode(RECORD))
     del fields[name]
