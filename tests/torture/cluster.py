@@ -230,7 +230,9 @@ def cluster(folder: Path, register: RegisterServers, broker_count: int) -> Itera
             made.start(name)
         for broker in brokers:
             if not made.until_in_sync(broker, START_S):
-                raise AssertionError(f"the replicas of {broker} are not in sync: {made.record(broker)}")
+                raise AssertionError(
+                    f"the replicas of {broker} are not in sync: {made.record(broker)}"
+                )
         yield made
 
 

@@ -168,7 +168,9 @@ def read(path: Path) -> History:
                     fields["damage"] = tuple(fields["damage"])
                 history.add(kind(**fields))
             except (ValueError, KeyError, TypeError, AttributeError) as wrong:
-                raise ValueError(f"{path} line {number} is no part of a history: {wrong}") from wrong
+                raise ValueError(
+                    f"{path} line {number} is no part of a history: {wrong}"
+                ) from wrong
     return history
 
 
