@@ -21,8 +21,8 @@ TOPICS = "torture"
 WARM_S = 3.0
 IN_SYNC_S = 60.0
 DRAIN_S_MAX = 240.0
-QUIET_S = load.LEASE_S_MAX + 5.0
-"""So long nothing may come when all has come: a lease that was not ended would be over."""
+QUIET_S = 5.0
+"""Longer than a lease nothing may come when all has come: one that was not ended would be over."""
 LOOK_S = 3.0
 SHUT_S = 2.0
 """Between the last call and the kill: what is committed is known to all by then."""
@@ -108,13 +108,14 @@ def drain(loads: dict[str, Load]) -> None:
     nobody waits for acks."""
     for one in loads.values():
         one.drain()
+    quiet_s = load.lease_s(loads) + QUIET_S
     deadline = time.monotonic() + DRAIN_S_MAX
     while time.monotonic() < deadline:
         time.sleep(LOOK_S)
         calls = [call for kind, one in loads.items() for call in calls_of(kind, one.events)]
         came = [call for call in calls if call.name == "receive" and call.body]
         last_s = max((call.ended_s for call in came), default=0.0)
-        if owed(calls) <= {call.body for call in came} and time.time() - last_s > QUIET_S:
+        if owed(calls) <= {call.body for call in came} and time.time() - last_s > quiet_s:
             return
 
 

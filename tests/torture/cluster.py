@@ -18,8 +18,6 @@ from typing import Any, NamedTuple
 import grpc
 from chaos.forwarder import Forwarder, Network, Pids
 from harness.processes import Process, free_port
-from torture.faults import LEASE_S
-from torture.registers import RegisterServers
 
 from popmq_admin.v1.admin_pb2_grpc import AdminStub
 from popmq_broker.clients.register.open_register import open_register
@@ -27,6 +25,8 @@ from popmq_broker.clients.register.register import Seen
 from popmq_broker.core.replication import group_record
 from popmq_broker.core.replication.group_record import GroupRecord
 from popmq_common.errors import RegisterUnreachable
+from torture.faults import LEASE_S
+from torture.registers import RegisterServers
 
 CLUSTER = "torture"
 REPLICAS = 3

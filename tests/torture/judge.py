@@ -73,8 +73,14 @@ def _sorted(history: History) -> Calls:
         if call.body:
             groups[names.get(call.name, call.name)][call.body].append(call)
     copies = Counter(one.body for one in history.stored)
-    kinds = ("send", "receive", "ack", "nack", "settle")
-    return Calls(*(groups[kind] for kind in kinds), copies)
+    return Calls(
+        sends=groups["send"],
+        receives=groups["receive"],
+        acks=groups["ack"],
+        nacks=groups["nack"],
+        settles=groups["settle"],
+        copies=copies,
+    )
 
 
 def _was_ok(calls: Sequence[Call]) -> Call | None:
@@ -229,7 +235,7 @@ def _due_s(calls: Calls, body: str) -> float:
 
 
 def transactions(history: History, calls: Calls) -> Iterator[Violation]:
-    for body, sends in calls.sends.items():
+    for body in calls.sends:
         if letter(body) != "t":
             continue
         settles = calls.settles.get(body, ())
@@ -248,6 +254,8 @@ def unknown(history: History, calls: Calls) -> Iterator[Violation]:
     for body, receives in calls.receives.items():
         if body not in calls.sends:
             yield Violation("unknown", f"{body} came, nobody sent it", receives[0].ended_s)
+    for body in calls.copies.keys() - calls.sends.keys():
+        yield Violation("unknown", f"{body} is stored, nobody sent it")
 
 
 def replicas(history: History, calls: Calls) -> Iterator[Violation]:

@@ -1,6 +1,7 @@
 """How long a broker served nobody, for each kind of fault: from probes that were answered OK.
 
-A fault's time ends when the next one at the same broker begins, and a while after it was healed.
+A fault's time ends when the next one at the same broker begins, a while after it was healed, and
+with the last probe.
 The outage is the longest time without an answer in between; before the fault nothing counts.
 """
 
@@ -8,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from torture.history import Fault, History, letter
@@ -32,14 +34,22 @@ class Outages:
 def outages(history: History) -> list[Outages]:
     by_broker = _answers_s(history)
     found: dict[tuple[str, bool], list[float]] = defaultdict(list)
+    last_s = max(
+        (
+            call.began_s
+            for call in history.calls
+            if call.name == "send" and letter(call.body) == "p"
+        ),
+        default=0.0,
+    )
     faults = sorted(history.faults, key=lambda fault: fault.began_s)
     for fault in faults:
         others = [one for one in faults if one is not fault and _concerns(one, fault.broker)]
         ends = [one.began_s for one in others if one.began_s > fault.began_s]
-        until_s = min([*ends, fault.healed_s + AFTER_S])
+        until_s = min([*ends, fault.healed_s + AFTER_S, max(last_s, fault.began_s)])
         name = f"{fault.name} of {fault.role or kind(fault)}"
         for broker, answers_s in by_broker.items():
-            if fault.broker not in ("", broker) or not answers_s:
+            if not _concerns(fault, broker):
                 continue
             began_s, ended_s = longest(answers_s, fault.began_s, until_s)
             alone = not any(
@@ -80,4 +90,4 @@ def longest(answers_s: Sequence[float], began_s: float, until_s: float) -> tuple
     times = [began_s, *answers_s[first : last + 1]]
     if last >= len(answers_s):  # no answer came any more
         times.append(max(until_s, times[-1]))
-    return max(zip(times, times[1:], strict=False), key=lambda pair: pair[1] - pair[0])
+    return max(pairwise(times), key=lambda pair: pair[1] - pair[0])

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from popmq import Client, PopMQClientError, ReceivedMessage, Resolution, SendReceipt
@@ -69,7 +70,7 @@ class Load:
             if self.draining.is_set():
                 return
             body = f"sdk/n{line}/{number}"
-            await self.book.call("send", body, lambda: client.send(topic, body.encode()))
+            await self.book.call("send", body, partial(client.send, topic, body.encode()))
             await asyncio.sleep(load.GAP_S)
 
     async def send_in_order(self, client: Client, line: int) -> None:
@@ -77,9 +78,8 @@ class Load:
         topic, number = self.topic("fifo"), 0
         while not self.draining.is_set():
             body, group = f"sdk/f{line}/{number}", f"sdk-{line}"
-            if await self.book.call(
-                "send", body, lambda: client.send(topic, body.encode(), message_group=group)
-            ):
+            send = partial(client.send, topic, body.encode(), message_group=group)
+            if await self.book.call("send", body, send):
                 number += 1
             await asyncio.sleep(load.FIFO_GAP_S)
 
@@ -90,10 +90,8 @@ class Load:
                 return
             due_s = time.time() + self.rng.uniform(*load.DELAYS_S)
             at, body = datetime.fromtimestamp(due_s, UTC), f"sdk/d0/{number}"
-            send = client.send
-            await self.book.call(
-                "send", body, lambda: send(topic, body.encode(), deliver_at=at), until_s=due_s
-            )
+            send = partial(client.send, topic, body.encode(), deliver_at=at)
+            await self.book.call("send", body, send, until_s=due_s)
             await asyncio.sleep(load.DELAY_GAP_S)
 
     async def transact(self, client: Client) -> None:
@@ -104,12 +102,8 @@ class Load:
                 return
             body, commit = f"sdk/t0/{number}", self.rng.random() < load.COMMITTED
             self.decided[body] = commit
-            half = await self.book.call(
-                "half",
-                body,
-                lambda: client.transactions.send(topic, body.encode()),
-                commit=commit,
-            )
+            begin = partial(client.transactions.send, topic, body.encode())
+            half = await self.book.call("half", body, begin, commit=commit)
             if half is not None and self.rng.random() > load.LEFT_TO_CHECK:
                 settle = half.commit if commit else half.rollback
                 await self.book.call("settle", body, settle, commit=commit)
@@ -132,15 +126,9 @@ class Load:
                 if self.draining.is_set():
                     return
                 await open_ones.acquire()
-                task = under_way.create_task(
-                    self.book.call(
-                        "send",
-                        f"sdk/p{line}/{number}",
-                        lambda body=f"sdk/p{line}/{number}": client.send(
-                            topic, body.encode(), message_group=group
-                        ),
-                    )
-                )
+                body = f"sdk/p{line}/{number}"
+                send = partial(client.send, topic, body.encode(), message_group=group)
+                task = under_way.create_task(self.book.call("send", body, send))
                 task.add_done_callback(lambda _: open_ones.release())
                 await asyncio.sleep(load.PROBE_GAP_S)
 
@@ -178,13 +166,11 @@ class Load:
         """Most are acked; some are nacked; some are let go of, and come when their lease ends."""
         body, what = message.body.decode(), self.rng.random()
         if what < load.ACKED:
-            await self.book.call("ack", body, lambda: client.ack(message))
+            await self.book.call("ack", body, partial(client.ack, message))
         elif what < load.ACKED + load.NACKED:
-            delay_s, until_s = load.NACK_S, time.time() + load.NACK_S
-            nack = client.nack
-            await self.book.call(
-                "nack", body, lambda: nack(message, delay_s, "later"), until_s=until_s
-            )
+            until_s = time.time() + load.NACK_S
+            nack = partial(client.nack, message, load.NACK_S, "later")
+            await self.book.call("nack", body, nack, until_s=until_s)
 
     # --- all of it ---
 
