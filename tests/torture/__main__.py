@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from torture import against, campaign, history, load, registers
+from torture.faults import LANES
 from torture.judge import judge
 from torture.outages import outages
 from torture.report import report
@@ -46,6 +47,7 @@ def main() -> None:
                 brokers=asked.brokers,
                 register=asked.register,
                 clients=clients,
+                lanes=asked.lanes.split(","),
             )
     sys.exit(_judged(file))
 
@@ -59,12 +61,15 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--register", default="file", choices=registers.KINDS)
     parser.add_argument("--clients", default="sdk,python", help=f"of {','.join(load.CLIENTS)}")
+    parser.add_argument("--lanes", default=",".join(LANES), help="of faults, default: all")
     parser.add_argument("--keep", type=Path, help="a new folder for history, data and logs")
     parser.add_argument("--endpoint", help="a cluster of yours: load and judge, no faults")
     parser.add_argument("--judge", type=Path, metavar="FILE", help="a history, judged again")
     asked = parser.parse_args()
     if unknown := set(asked.clients.split(",")) - set(load.CLIENTS):
         parser.error(f"no such client: {', '.join(sorted(unknown))}")
+    if unknown := set(asked.lanes.split(",")) - set(LANES):
+        parser.error(f"no such lane: {', '.join(sorted(unknown))}")
     if asked.keep and asked.keep.exists() and any(asked.keep.iterdir()):
         parser.error(f"{asked.keep} is not empty")
     return asked

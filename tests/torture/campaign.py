@@ -59,6 +59,7 @@ def run(
     brokers: int,
     register: str,
     clients: Sequence[str],
+    lanes: Sequence[str],
 ) -> None:
     """Everything is in the history when it returns."""
     settings = {
@@ -66,6 +67,7 @@ def run(
         "brokers": brokers,
         "register": register,
         "clients": list(clients),
+        "lanes": list(lanes),
     }
     recorder.note(Run(seed=seed, began_s=time.time(), settings=settings))
     with (
@@ -76,7 +78,8 @@ def run(
         with load.running(folder, clients, made.endpoints, TOPICS) as loads:
             time.sleep(WARM_S)
             striking = Striking(made, seed, recorder.note)
-            striking.begin(faults.lanes(list(made.brokers), [*made.processes, *servers.members]))
+            names = [*made.processes, *servers.members]
+            striking.begin(faults.lanes(list(made.brokers), names, lanes))
             let_go_on(loads, minutes * 60)
             striking.end()
             for broker in made.brokers:

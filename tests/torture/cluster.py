@@ -1,4 +1,4 @@
-"""A nameserver, brokers with three replicas each, two proxies, and a register that they share.
+"""Two nameservers, brokers with three replicas each, two proxies, and a register that they share.
 
 Replicas and proxies reach a replica through a forwarder, where their link can be cut.
 """
@@ -217,7 +217,7 @@ def cluster(folder: Path, register: RegisterServers, broker_count: int) -> Itera
     }
     made = Cluster(folder, register, brokers)
     with ExitStack() as stack:
-        nameservers = _add_nameserver(made)
+        nameservers = ",".join(_add_nameserver(made, number) for number in (1, 2))
         for broker, replicas in brokers.items():
             for replica in replicas:
                 forwarder = made.networks[replica] = Forwarder(Pids())
@@ -236,12 +236,11 @@ def cluster(folder: Path, register: RegisterServers, broker_count: int) -> Itera
         yield made
 
 
-def _add_nameserver(made: Cluster) -> str:
+def _add_nameserver(made: Cluster, number: int) -> str:
     """Its address."""
-    port = free_port()
+    port, name = free_port(), f"nameserver-{number}"
     env = {"POPMQ_NAMESERVER_PORT": str(port)}
-    log = made.folder / "nameserver.log"
-    made.processes["nameserver"] = Process(["nameserver"], env, log, port)
+    made.processes[name] = Process(["nameserver"], env, made.folder / f"{name}.log", port)
     return f"127.0.0.1:{port}"
 
 

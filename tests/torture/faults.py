@@ -76,8 +76,13 @@ class Planned:
         return targets[int(self.choice * len(targets))]
 
 
-def lanes(brokers: Sequence[str], servers: Sequence[str]) -> list[Lane]:
-    """`servers`: nameservers, proxies, and members of the register."""
+LANES: Final = ("replicas", "links", "proxies", "nameservers", "register")
+
+
+def lanes(
+    brokers: Sequence[str], servers: Sequence[str], wanted: Sequence[str] = LANES
+) -> list[Lane]:
+    """`servers`: nameservers, proxies, and members of the register. `wanted`: some of `LANES`."""
 
     def named(start: str) -> tuple[str, ...]:
         return tuple(name for name in servers if name.startswith(start))
@@ -86,9 +91,9 @@ def lanes(brokers: Sequence[str], servers: Sequence[str]) -> list[Lane]:
     found += [Lane(f"{one}/links", LINKS, (8.0, 30.0), one) for one in brokers]
     found.append(Lane("proxies", PROXIES, (10.0, 40.0), targets=named("proxy")))
     found.append(Lane("nameservers", NAMESERVERS, (15.0, 60.0), targets=named("nameserver")))
-    if members := named("etcd"):
-        found.append(Lane("register", REGISTER, (10.0, 40.0), targets=members))
-    return found
+    found.append(Lane("register", REGISTER, (10.0, 40.0), targets=named("etcd")))
+    struck = [lane for lane in found if lane.broker or lane.targets]
+    return [lane for lane in struck if lane.name.rpartition("/")[2] in wanted]
 
 
 def plan(seed: int, lane: Lane) -> Iterator[Planned]:

@@ -31,8 +31,7 @@ class Striking:
 
     def begin(self, lanes: list[Lane]) -> None:
         for lane in lanes:
-            if lane.broker or lane.targets:
-                self._threads.append(threading.Thread(target=self._lane, args=(lane,), daemon=True))
+            self._threads.append(threading.Thread(target=self._lane, args=(lane,), daemon=True))
         self._threads.append(threading.Thread(target=self._watch, daemon=True))
         for thread in self._threads:
             thread.start()

@@ -43,6 +43,11 @@ def test_a_register_without_servers_has_no_lane() -> None:
     assert "register" not in [lane.name for lane in lanes(["broker-a"], SERVERS[:-1])]
 
 
+def test_lanes_can_be_chosen() -> None:
+    found = lanes(["broker-a", "broker-b"], SERVERS, ["links", "proxies"])
+    assert [lane.name for lane in found] == ["broker-a/links", "broker-b/links", "proxies"]
+
+
 def test_a_choice_is_one_of_those_that_there_are() -> None:
     lane = Lane("one", LANES[0].kinds, (0, 1))
     found = {planned.one_of(["x", "y"]) for planned in islice(plan(1, lane), 50)}
