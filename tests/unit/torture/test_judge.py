@@ -109,10 +109,10 @@ VIOLATIONS: dict[str, tuple[str, list[Entry]]] = {
     "an offset given again after a fail-over": (
         "one place twice",
         [
-            send(A, 1),
-            send(B, 1),
-            receive(A, 2, place="broker-a/0", queue_offset=3, message_id="7"),
-            receive(B, 9, place="broker-a/0", queue_offset=3, message_id="8"),
+            *(send(body, 1) for body in F[:2]),
+            receive(F[0], 2, place="broker-a/0", queue_offset=3, message_id="7"),
+            ack(F[0], 3),
+            receive(F[1], 9, place="broker-a/0", queue_offset=3, message_id="8"),
         ],
     ),
     "came after its ack": ("again", [send(A, 1), receive(A, 2), ack(A, 3), receive(A, 4)]),
@@ -201,6 +201,11 @@ RIGHT: dict[str, Callable[[], list[Entry]]] = {
         receive(A, 2),
         ack(A, 3),
         receive(A, 4, began_s=2.9),
+    ],
+    "the same offset, of a retry topic": lambda: [
+        *(send(body, 1) for body in (A, B)),
+        receive(A, 2, place="broker-a/0", queue_offset=3),
+        receive(B, 2, place="broker-a/0", queue_offset=3, attempt=2),
     ],
     "an ack without an answer": lambda: [
         send(A, 1),
