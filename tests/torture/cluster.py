@@ -26,7 +26,7 @@ from popmq_broker.core.replication import group_record
 from popmq_broker.core.replication.group_record import GroupRecord
 from popmq_common.errors import RegisterUnreachable
 from torture.faults import LEASE_S
-from torture.registers import RegisterServers
+from torture.registers import RegisterServers, Server
 
 CLUSTER = "torture"
 REPLICAS = 3
@@ -76,7 +76,7 @@ class Cluster:
         proxies = [self.processes[name].port for name in self.processes if "proxy" in name]
         return ";".join(f"127.0.0.1:{port}" for port in proxies)
 
-    def process(self, name: str) -> Process:
+    def process(self, name: str) -> Server:
         return self.processes.get(name) or self.register.members[name]
 
     def broker_of(self, replica: str) -> str:
@@ -113,7 +113,7 @@ class Cluster:
 
     def dead(self) -> list[str]:
         """Processes that ended, and nobody here did it."""
-        every = {**self.register.members, **self.processes}
+        every: dict[str, Server] = {**self.register.members, **self.processes}
         return [name for name, one in every.items() if name not in self.down and not one.is_running]
 
     # --- links ---

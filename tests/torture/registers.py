@@ -1,23 +1,73 @@
 """The register that replicas share, and its servers, which faults may strike too."""
 
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
-from harness.processes import Process
+from harness.etcd_server import STOP_S, EtcdMember, etcd
 
-KINDS = ("file",)
+KINDS = ("file", "etcd")
+MEMBERS = 3
+
+
+class Server(Protocol):
+    """A process that a fault may strike; harness.processes.Process is one."""
+
+    log: Path
+
+    @property
+    def running(self) -> "subprocess.Popen[bytes] | None": ...
+    @property
+    def is_running(self) -> bool: ...
+    def spawn(self) -> None: ...
+    def wait_ready(self) -> None: ...
+    def kill(self) -> None: ...
+    def stop(self) -> int: ...
+
+
+class EtcdServer:
+    def __init__(self, member: EtcdMember) -> None:
+        self._member = member
+        self.log = member.log
+
+    @property
+    def running(self) -> "subprocess.Popen[bytes] | None":
+        return self._member.process
+
+    @property
+    def is_running(self) -> bool:
+        return self.running is not None and self.running.poll() is None
+
+    def spawn(self) -> None:
+        self._member.spawn()
+
+    def wait_ready(self) -> None:
+        self._member.wait_healthy()
+
+    def kill(self) -> None:
+        self._member.kill()
+
+    def stop(self) -> int:
+        assert self.running is not None
+        self.running.terminate()
+        return self.running.wait(STOP_S)
 
 
 @dataclass(frozen=True)
 class RegisterServers:
     url: str
-    members: dict[str, Process] = field(default_factory=dict)
+    members: Mapping[str, Server] = field(default_factory=dict)
 
 
 @contextmanager
 def register_servers(kind: str, folder: Path) -> Iterator[RegisterServers]:
-    assert kind == "file", kind
-    folder.mkdir(parents=True, exist_ok=True)
-    yield RegisterServers(f"file://{folder}")
+    if kind == "file":
+        folder.mkdir(parents=True, exist_ok=True)
+        yield RegisterServers(f"file://{folder}")
+        return
+    with etcd(folder, MEMBERS) as members:
+        url = f"etcd://{','.join(member.address for member in members)}"
+        yield RegisterServers(url, {member.name: EtcdServer(member) for member in members})
