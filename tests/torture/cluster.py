@@ -64,7 +64,7 @@ class Cluster:
     """Name → its replicas."""
     processes: dict[str, Process] = field(default_factory=dict)
     networks: dict[str, Forwarder] = field(default_factory=dict)
-    """In front of each replica."""
+    """In front of each replica, and of the register's servers."""
     metrics_ports: dict[str, int] = field(default_factory=dict)
     down: set[str] = field(default_factory=set)
     """Ended, or about to be, by a fault."""
@@ -136,10 +136,10 @@ class Cluster:
                 for name, process in self.processes.items()
                 if process.running is not None
             }
-            for replica, forwarder in self.networks.items():
-                forwarder.pids.watched = {pid for name, pid in pids.items() if name != replica}
-                unheard = {one.sender for one in self._cuts if one.receiver == replica}
-                untold = {one.receiver for one in self._cuts if one.sender == replica}
+            for server, forwarder in self.networks.items():
+                forwarder.pids.watched = {pid for name, pid in pids.items() if name != server}
+                unheard = {one.sender for one in self._cuts if one.receiver == server}
+                untold = {one.receiver for one in self._cuts if one.sender == server}
                 forwarder.become(
                     Network(
                         unheard=frozenset(pids[one] for one in unheard if one in pids),
@@ -215,7 +215,7 @@ def cluster(folder: Path, register: RegisterServers, broker_count: int) -> Itera
         f"broker-{letter}": tuple(f"{letter}{number}" for number in range(1, REPLICAS + 1))
         for letter in "abcdef"[:broker_count]
     }
-    made = Cluster(folder, register, brokers)
+    made = Cluster(folder, register, brokers, networks=dict(register.networks))
     with ExitStack() as stack:
         nameservers = ",".join(_add_nameserver(made, number) for number in (1, 2))
         for broker, replicas in brokers.items():

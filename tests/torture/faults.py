@@ -46,6 +46,11 @@ LINKS: Final = (
     Kind("deaf to the others", 1, (0.5, 8.0), BACKUP),
     Kind("cut from the proxies", 2, (0.5, 5.0), PRIMARY),
 )
+REGISTER_LINKS: Final = (
+    Kind("cut from the register", 3, (0.5, 4 * LEASE_S), PRIMARY),
+    Kind("cut from the register", 2, (0.5, 4 * LEASE_S), BACKUP),
+)
+"""Where it has servers."""
 PROXIES: Final = (Kind("kill", 2, (0.2, 3.0)), Kind("pause", 1, (0.2, 5.0)))
 NAMESERVERS: Final = (Kind("kill", 2, (0.2, 5.0)), Kind("pause", 1, (0.2, 5.0)))
 REGISTER: Final = (Kind("kill", 2, (0.2, 6.0)), Kind("pause", 2, (0.2, 6.0)))
@@ -88,7 +93,8 @@ def lanes(
         return tuple(name for name in servers if name.startswith(start))
 
     found = [Lane(f"{one}/replicas", REPLICAS, (0.5, 8.0), one) for one in brokers]
-    found += [Lane(f"{one}/links", LINKS, (8.0, 30.0), one) for one in brokers]
+    links = LINKS + (REGISTER_LINKS if named("etcd") else ())
+    found += [Lane(f"{one}/links", links, (8.0, 30.0), one) for one in brokers]
     found.append(Lane("proxies", PROXIES, (10.0, 40.0), targets=named("proxy")))
     found.append(Lane("nameservers", NAMESERVERS, (15.0, 60.0), targets=named("nameserver")))
     found.append(Lane("register", REGISTER, (10.0, 40.0), targets=named("etcd")))

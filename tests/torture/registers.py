@@ -2,11 +2,12 @@
 
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from chaos.forwarder import Forwarder, Pids
 from harness.etcd_server import STOP_S, EtcdMember, etcd
 
 KINDS = ("file", "etcd")
@@ -60,6 +61,8 @@ class EtcdServer:
 class RegisterServers:
     url: str
     members: Mapping[str, Server] = field(default_factory=dict)
+    networks: Mapping[str, Forwarder] = field(default_factory=dict)
+    """In front of each member."""
 
 
 @contextmanager
@@ -68,6 +71,12 @@ def register_servers(kind: str, folder: Path) -> Iterator[RegisterServers]:
         folder.mkdir(parents=True, exist_ok=True)
         yield RegisterServers(f"file://{folder}")
         return
-    with etcd(folder, MEMBERS) as members:
-        url = f"etcd://{','.join(member.address for member in members)}"
-        yield RegisterServers(url, {member.name: EtcdServer(member) for member in members})
+    with etcd(folder, MEMBERS) as members, ExitStack() as stack:
+        networks: dict[str, Forwarder] = {}
+        for member in members:
+            forwarder = networks[member.name] = Forwarder(Pids())
+            stack.callback(forwarder.close)
+            forwarder.to_port = member.port
+        url = f"etcd://{','.join(f'127.0.0.1:{one.port}' for one in networks.values())}"
+        servers = {member.name: EtcdServer(member) for member in members}
+        yield RegisterServers(url, servers, networks)

@@ -119,6 +119,8 @@ class Striking:
 def cuts_of(cluster: Cluster, name: str, target: str, broker: str) -> set[Cut]:
     if name == "cut from the proxies":
         others = [one for one in cluster.processes if one.startswith("proxy")]
+    elif name == "cut from the register":
+        others = list(cluster.register.members)
     else:
         others = [one for one in cluster.brokers[broker] if one != target]
     there = {Cut(target, other) for other in others}
