@@ -12,7 +12,7 @@ SHOWN_MAX = 10
 
 
 def report(history: History, violations: Sequence[Violation], found: Sequence[Outages]) -> str:
-    lines = ["time without service, in seconds: times, p50, p99, max"]
+    lines = ["time without service, in seconds: times, p50, p99, max"] if found else []
     lines += [
         f"  {one.fault + ('' if one.alone else ', and others'):<48}"
         f"{len(one.times_s):5}{one.quantile(0.5):8.2f}{one.quantile(0.99):8.2f}"
