@@ -64,6 +64,12 @@ MINUTES ?= 10
 soak: setup #: a cluster under load, killed again and again (MINUTES=10)
 	PYTHONPATH=tests $(BIN)/python -m soak $(MINUTES)
 
+.PHONY: torture
+TORTURE_ARGS = $(if $(SEED),--seed $(SEED)) $(if $(BROKERS),--brokers $(BROKERS)) $(if $(REGISTER),--register $(REGISTER)) \
+	$(if $(CLIENTS),--clients $(CLIENTS)) $(if $(LANES),--lanes $(LANES)) $(if $(ENDPOINT),--endpoint '$(ENDPOINT)') $(if $(KEEP),--keep '$(KEEP)')
+torture: setup #: replicas killed, paused, cut off and wiped under load, held to what clients were told (MINUTES=5 SEED= BROKERS=2 REGISTER=etcd CLIENTS=sdk,python,go LANES=replicas KEEP= ENDPOINT= JUDGE=)
+	PYTHONPATH=tests $(BIN)/python -m torture $(if $(JUDGE),--judge '$(JUDGE)',--minutes $(if $(filter command line environment,$(origin MINUTES)),$(MINUTES),5) $(TORTURE_ARGS))
+
 .PHONY: sdk-chaos bench-sdk
 sdk-chaos: setup #: consumers, proxies and brokers stopped and killed while the SDK works (MESSAGES=10000 ONLY=stop,kill JSON=1)
 	PYTHONPATH=tests $(BIN)/python -m sdk_chaos $(if $(filter command line environment,$(origin MESSAGES)),$(MESSAGES),10000) \

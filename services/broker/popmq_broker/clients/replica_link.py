@@ -75,11 +75,11 @@ async def connect(
                 server_hostname=host.strip("[]") if tls else None,
             )
             try:
-                await greet(frames, broker, secret, "POPMQ_BROKER_REPLICA_TLS_CA")
+                await greet(frames, broker, secret, "POPMQ_BROKER_REPLICA_TLS")
             except BaseException:
                 frames.abort()
                 raise
     except (OSError, TimeoutError, ValueError) as wrong:
-        reason = f"{address}: {wrong or 'no answer'}"
+        reason = f"{address}: {str(wrong) or 'no answer'}"
         raise BrokerUnreachable(broker=broker, reason=reason) from wrong
     return ReplicaLink(broker, frames)

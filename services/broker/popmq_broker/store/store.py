@@ -235,6 +235,8 @@ class Store(Reads):
     @contextmanager
     def _or_ends(self) -> Iterator[None]:
         """`DiskFull` passes; any other error of the disk ends the store: raises `StoreClosed`."""
+        if self._commit_log.closed:  # the directory may belong to another store by now
+            raise StoreClosed()
         try:
             yield
         except OSError as failed:
@@ -254,9 +256,7 @@ class Store(Reads):
 
     async def durable(self, end_offset: int) -> None:
         """Return when the log is committed up to `end_offset`; at once with async flush.
-
-        Raises `StoreClosed` when the disk has failed.
-        """
+        Raises `StoreClosed` when the disk has failed."""
         if self._failed:
             raise StoreClosed()
         if end_offset <= self._committed_end or not self._config.sync_flush:
@@ -285,7 +285,7 @@ class Store(Reads):
             await self._files.replace_async(self._config.data_dir / name, data)
 
     async def save_config(self, name: str, text: str) -> None:
-        """Raises `DiskFull`; then the file is as it was."""
+        """Raises `DiskFull`, `StoreClosed`; then the file is as it was."""
         with self._or_ends():
             await self._config_files.save(name, text)
 

@@ -222,6 +222,10 @@ class CommitLog:
     def sync(self, start: int, end: int) -> None:
         self._segments.sync(start, end)
 
+    @property
+    def closed(self) -> bool:
+        return self._segments.closed
+
     def close(self) -> None:
         self._segments.close()
 
