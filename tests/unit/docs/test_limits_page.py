@@ -154,7 +154,9 @@ LIMITS = {
     "characters of a topic's name": Limit(count(TOPIC_CHARS_MAX), FIXED, e.IllegalTopic),
     "characters of a group's name": Limit(count(GROUP_CHARS_MAX), FIXED, e.IllegalGroup),
     "queues of a topic on each broker": Limit(count(QUEUES_MAX), FIXED, e.IllegalQueueCount),
-    "queues on each broker, of a topic that is created when it is first used": proxy("create_topic_queues"),
+    "queues on each broker, of a topic that is created when it is first used": proxy(
+        "create_topic_queues"
+    ),
     "topics": broker("topics_max"),
     "retry topics, dead letters, the broker's own topics": broker("inner_topics_max"),
     "groups": broker("groups_max"),
