@@ -64,9 +64,9 @@ class ProxyConfig:
     """Nameservers to ask for routes, as host:port, separated by commas. The proxy asks them in
     turn."""
     admin_secret_file: Path | None = None
-    """File with the admin secret. Whoever changes topics, groups or offsets, redrives dead letters
-    or settles transactions must present it (popmq --secret-file). If it is not set, anyone who
-    reaches the port may do that."""
+    """File with the admin secret. A client must present it to change topics, groups or offsets, to
+    redrive dead letters and to settle transactions (popmq --secret-file). If it is not set, anyone
+    who reaches the port may do that."""
     authentication: bool = False
     """Whether every request needs a user: it is signed with the secret key of a user, or comes with
     a user's client certificate. popmq user create makes users (docs/security.md)."""
