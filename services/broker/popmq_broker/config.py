@@ -42,17 +42,19 @@ class BrokerConfig:
     link_secret_file: Path | None = None
     """File with the same, instead of it."""
     link_tls_cert: Path | None = None
-    """Certificate chain of the link, PEM, naming the host that proxies connect to; none: no TLS.
-    Nameservers that ask for a certificate get it too."""
+    """Certificate chain of the link and of the health service, PEM, naming the host that proxies
+    connect to; none: no TLS. Nameservers that ask for a certificate get it too."""
     link_tls_key: Path | None = None
     """Private key of link_tls_cert, PEM; its mode is 0600."""
     link_tls_client_ca: Path | None = None
-    """Authority, PEM, that must have signed the proxies' certificates; none: they need none."""
+    """Authority, PEM, that must have signed the certificates of proxies and probes; none: they need
+    none."""
     nameserver_tls_ca: Path | None = None
     """Authority, PEM, that signed the nameservers' certificates; none: they are asked without
     TLS."""
     health_port: int = 0
-    """Port of the health service of gRPC, for probes; 0: none."""
+    """Port of the health service of gRPC, for probes; 0: none. It speaks TLS, and asks for
+    certificates, as the link does."""
     metrics_port: int = 0
     """Port of /metrics; 0: none."""
     metrics_tls_cert: Path | None = None
