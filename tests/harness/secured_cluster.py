@@ -17,9 +17,14 @@ def settings(tls: Path) -> dict[str, str]:
     """Variables of nameserver, broker and proxy, whose files are in `tls`."""
     found: dict[str, str] = {}
     for name in ("nameserver-1", "broker-a", "proxy"):
-        variables: dict[str, str] = SECURED[name]["environment"]
-        found |= {variable: _default(value, tls) for variable, value in variables.items()}
+        found |= variables(name, tls)
     return found
+
+
+def variables(service: str, tls: Path) -> dict[str, str]:
+    """Of one service of the file."""
+    given: dict[str, str] = SECURED[service]["environment"]
+    return {name: _default(value, tls) for name, value in given.items()}
 
 
 def _default(value: str, tls: Path) -> str:
