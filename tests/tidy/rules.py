@@ -28,7 +28,6 @@ MAY_IMPORT: dict[str, set[str]] = {
         "popmq_broker.app",
         "popmq_broker.config",
         "popmq_broker.metrics",
-        "popmq_broker.tls",
         "popmq_common",
         "popmq_internal",
         "popmq_nameserver.core",
