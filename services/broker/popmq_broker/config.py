@@ -56,7 +56,8 @@ class BrokerConfig:
     """PEM file with the authority that signed the nameservers' certificates. If it is not set, the
     broker connects to them without TLS."""
     health_port: int = 0
-    """Port of gRPC's health service, for probes. 0 means that there is none."""
+    """Port of gRPC's health service, for probes. 0 means that there is none. It speaks TLS, and
+    asks for certificates, as the link does."""
     metrics_port: int = 0
     """Port of /metrics. 0 means that there is no such page."""
     metrics_tls_cert: Path | None = None
