@@ -1,0 +1,131 @@
+"""/groups/NAME: where it is in each queue, what holds it up, how it is set."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from popmq_admin.v1 import admin_pb2 as admin
+from popmq_common.words import counted
+from popmq_console.asking.readings import look
+from popmq_console.pages.topic import check_name
+from popmq_console.reading.calls import each
+from popmq_console.reading.commands import command
+from popmq_console.reading.groups import settings_of, stuck_queues, topics_of_group
+from popmq_console.visit import FormRefused, Visit, named
+from popmq_readings.retry_policies import parse_policy, policy_text
+
+STUCK_SHOWN: Final = 12
+QUEUES_SHOWN: Final = 128
+
+
+async def group(visit: Visit) -> Response:
+    """Raises `CallFailed`."""
+    name = visit.request.path_params["name"]
+    found = await visit.ask("DescribeGroup", admin.DescribeGroupRequest(name=name))
+    view = await look(visit)
+    queues = sorted(found.queues, key=lambda one: (one.topic, one.broker, one.queue_id))
+    topics = topics_of_group(queues, view.groups if view is not None else [], name)
+    return visit.page(
+        "group.html",
+        area="/groups",
+        name=name,
+        group=found.group,
+        policy=policy_text(found.group.retry_policy),
+        settings=settings_of(found.group, policy_text(found.group.retry_policy)),
+        topics=topics,
+        queues=queues[:QUEUES_SHOWN],
+        queues_left_out=max(0, len(queues) - QUEUES_SHOWN),
+        oldest=await oldest_open(visit, queues),
+        dead=await dead_count(visit, name),
+        may_update=await visit.may_change(f"Group:{name}", "Update"),
+        may_delete=await visit.may_change(f"Group:{name}", "Delete"),
+    )
+
+
+async def oldest_open(
+    visit: Visit, queues: list[admin.GroupQueue]
+) -> list[tuple[admin.GroupQueue, Any]]:
+    """Of the queues with the largest lag the first message that is not done; None where this
+    visitor may not see it."""
+
+    async def first(queue: admin.GroupQueue) -> Any:
+        request = admin.GetMessageRequest(
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            offset=max(queue.committed_offset, queue.min_offset),
+            broker=queue.broker,
+        )
+        answer = await visit.ask_or_none("GetMessage", request)
+        return answer.messages[0] if answer is not None and answer.messages else None
+
+    behind = stuck_queues(queues, STUCK_SHOWN)
+    return list(zip(behind, await each(first, behind), strict=True))
+
+
+async def dead_count(visit: Visit, name: str) -> int | None:
+    """Kept dead letters; None: not known."""
+    request = admin.PurgeDeadLettersRequest(group=name, dry_run=True)
+    if not await visit.may(f"Group:{name}", "Delete"):
+        return None
+    answer = await visit.ask_or_none("PurgeDeadLetters", request)
+    return None if answer is None else sum(queue.count for queue in answer.queues)
+
+
+async def change_group(visit: Visit) -> Response:
+    """Settings. Raises `FormRefused`, `CallFailed`."""
+    name = visit.request.path_params["name"]
+    form = await visit.change_form()
+    given = {key: str(form.get(key, "")).strip() for key in ("max_attempts", "retry_policy")}
+    try:
+        request = _change(name, given)
+    except ValueError as wrong:
+        raise FormRefused(f"Nothing was changed: {wrong}.") from wrong
+    text = command("group", "set", name, **given)
+    await visit.change("UpdateGroup", request, text)
+    visit.tell(f"The settings of group {name} are changed.")
+    return visit.go(named("groups", name))
+
+
+def _change(name: str, given: Mapping[str, str]) -> admin.UpdateGroupRequest:
+    """Raises `ValueError`."""
+    request = admin.UpdateGroupRequest(name=name)
+    if given["max_attempts"]:
+        request.max_attempts = int(given["max_attempts"])
+    if given["retry_policy"]:
+        request.retry_policy.CopyFrom(parse_policy(given["retry_policy"]))
+    return request
+
+
+async def delete_group_page(visit: Visit) -> Response:
+    """Raises `CallFailed`."""
+    name = visit.request.path_params["name"]
+    found = await visit.ask("DescribeGroup", admin.DescribeGroupRequest(name=name))
+    lag, held = sum(one.lag for one in found.queues), sum(one.in_flight for one in found.queues)
+    return visit.page(
+        "confirm.html",
+        area="/groups",
+        trail=[("/groups", "Groups"), (named("groups", name), name)],
+        title=f"Delete group {name}",
+        facts=[
+            f"Its offsets in {counted(len(found.queues), 'queue')} are forgotten.",
+            f"It has not finished {counted(lag, 'message')}; consumers hold {held:,} of them.",
+            "The messages stay in their topics.",
+        ],
+        name=name,
+        action=named("groups", name, "delete"),
+        button="Delete the group",
+        shell=command("group", "delete", name),
+        hidden={},
+    )
+
+
+async def delete_group(visit: Visit) -> Response:
+    """Raises `FormRefused`, `CallFailed`."""
+    name = visit.request.path_params["name"]
+    form = await visit.change_form()
+    check_name(str(form.get("name", "")), name)
+    text = command("group", "delete", name, yes=True)
+    await visit.change("DeleteGroup", admin.DeleteGroupRequest(name=name), text)
+    visit.tell(f"Group {name} is deleted.")
+    return visit.go("/groups")
