@@ -6,9 +6,12 @@ from typing import Final, NamedTuple
 from starlette.responses import Response
 
 from popmq_console.pages import (
+    access,
+    cluster,
     dead_letters,
     group,
     groups,
+    later,
     login,
     message,
     overview,
@@ -59,5 +62,17 @@ ROUTES: Final = [
     Route("POST", "/dead-letters/{name}/redrive", redrive.redrive),
     Route("GET", "/dead-letters/{name}/purge", redrive.purge_preview),
     Route("POST", "/dead-letters/{name}/purge", redrive.purge),
+    Route("GET", "/later", later.later),
+    Route("GET", "/later/settle", later.settle_page),
+    Route("POST", "/later/settle", later.settle),
     Route("POST", "/recall", send.recall),
+    Route("GET", "/cluster", cluster.cluster),
+    Route("GET", "/cluster/permission", cluster.permission_page),
+    Route("POST", "/cluster/permission", cluster.set_permission),
+    Route("GET", "/access", access.access),
+    Route("POST", "/access/users", access.create_user),
+    Route("GET", "/access/user/{name}", access.user_page),
+    Route("POST", "/access/user/{how}", access.change_user),
+    Route("POST", "/access/entry", access.put_entry),
+    Route("POST", "/access/entry/delete", access.delete_entry),
 ]

@@ -232,7 +232,7 @@ class Visit:
             "url": self.url,
             "here": self.here,
             "read_only": self.why_read_only,
-            "told": self._told(),
+            "notice": self._notice(),
             **values,
         }
         return HTMLResponse(self.console.templates.get_template(template).render(values), status)
@@ -244,7 +244,7 @@ class Visit:
             del told[next(iter(told))]
         told[self.visitor_id] = text
 
-    def _told(self) -> str:
+    def _notice(self) -> str:
         if self.request.headers.get("hx-request"):
             return ""  # a live part, without the place where it is shown
         return self.console.told.pop(self.visitor_id, "")

@@ -15,16 +15,21 @@ ID_CHARS_MAX: Final = 512
 NOTHING: Final = "unknown"
 TONES: Final = {"dead": "dead", "ready": "visible", "acked": "settled", "recalled": "settled"}
 KINDS: Final = {
-    "stored": "stored",
+    "sent": "stored",
+    "delivered": "stored",
+    "committed": "stored",
+    "redriven": "stored",
     "acked": "acked",
+    "recalled": "acked",
     "dead": "dead",
-    "leased": "leased",
-    "handed-out": "leased",
+    "given-up": "dead",
+    "delivered-to": "leased",
     "renewed": "leased",
+    "changed": "leased",
     "nacked": "nacked",
     "retry": "retry",
-    "redriven": "retry",
 }
+"""Kinds of events → how they are coloured."""
 
 
 async def message(visit: Visit) -> Response:

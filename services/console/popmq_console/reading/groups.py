@@ -137,6 +137,6 @@ def settings_of(group: admin.Group, policy: str) -> Mapping[str, object]:
         "order": "FIFO by message group" if group.fifo else "none",
         "attempts before the dead letters": group.max_attempts,
         "deliveries at most, counted or not": group.max_hand_outs,
-        "delays between attempts": policy,
+        "delays between attempts": policy.replace(",", ", "),
         "new topics from": f"the {start} message" if group.consume_from != "TIME" else start,
     }

@@ -91,7 +91,7 @@
         width: Math.max(200, place.clientWidth - 16),
         height: 150,
         cursor: { y: false },
-        scales: { y: { range: (_, low, high) => [0, Math.max(1, high * 1.1)] } },
+        scales: { x: { range: (_, low, high) => [Math.min(low, high - 300), high] }, y: { range: (_, low, high) => [0, Math.max(1, high * 1.1)] } },
         axes: [axis, { ...axis, size: 52 }],
         series: [{ value: (_, v) => (v ? local(v * 1000) : "–") }, line("in/s", "--accent"), line("out/s", "--flight"), line("acked/s", "--delayed")],
       }, columns, place);
@@ -101,6 +101,10 @@
   // --- clicks ---
 
   async function copy(button) {
+    if (!navigator.clipboard) { // only over HTTPS and on this machine
+      window.getSelection().selectAllChildren(button.previousElementSibling);
+      return;
+    }
     await navigator.clipboard.writeText(button.dataset.copy);
     button.textContent = "copied";
     setTimeout(() => { button.textContent = "copy"; }, 1500);
