@@ -1,6 +1,7 @@
 """The templates, and how they write figures, times and links."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -48,7 +49,9 @@ def first_line(message: admin.StoredMessage) -> str:
     return head_line(message.body, message.body_bytes)
 
 
+@cache
 def environment() -> Environment:
+    """Made once: it keeps the templates that it has compiled."""
     made = Environment(
         loader=PackageLoader("popmq_console", "templates"),
         autoescape=True,

@@ -1,11 +1,12 @@
 """/groups/NAME: where it is in each queue, what holds it up, how it is set."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_common.records.names import RETRY_PREFIX
 from popmq_common.words import counted
 from popmq_console.asking.readings import look
 from popmq_console.pages.topic import check_name
@@ -36,31 +37,46 @@ async def group(visit: Visit) -> Response:
         topics=topics,
         queues=queues[:QUEUES_SHOWN],
         queues_left_out=max(0, len(queues) - QUEUES_SHOWN),
-        oldest=await oldest_open(visit, queues),
+        opened=await open_queues(visit, queues),
         dead=await dead_count(visit, name),
         may_update=await visit.may_change(f"Group:{name}", "Update"),
         may_delete=await visit.may_change(f"Group:{name}", "Delete"),
     )
 
 
-async def oldest_open(
-    visit: Visit, queues: list[admin.GroupQueue]
-) -> list[tuple[admin.GroupQueue, Any]]:
-    """Of the queues with the largest lag the first message that is not done; None where this
-    visitor may not see it."""
+class OpenQueue(NamedTuple):
+    """A queue that the group is not done with. None: there is no such message, or this visitor may
+    not see it."""
 
-    async def first(queue: admin.GroupQueue) -> Any:
+    queue: admin.GroupQueue
+    delivered: admin.StoredMessage | None
+    """The last one that a consumer got; only where consumers hold some."""
+    following: admin.StoredMessage | None
+    """The first one that none got."""
+
+
+async def open_queues(visit: Visit, queues: list[admin.GroupQueue]) -> list[OpenQueue]:
+    """Those with the largest lag."""
+
+    async def message(queue: admin.GroupQueue, offset: int) -> Any:
+        if not queue.min_offset <= offset < queue.max_offset:
+            return None
         request = admin.GetMessageRequest(
             topic=queue.topic,
             queue_id=queue.queue_id,
-            offset=max(queue.committed_offset, queue.min_offset),
+            offset=offset,
             broker=queue.broker,
+            system=queue.topic.startswith(RETRY_PREFIX),
         )
         answer = await visit.ask_or_none("GetMessage", request)
         return answer.messages[0] if answer is not None and answer.messages else None
 
-    behind = stuck_queues(queues, STUCK_SHOWN)
-    return list(zip(behind, await each(first, behind), strict=True))
+    async def one(queue: admin.GroupQueue) -> OpenQueue:
+        at = max(queue.committed_offset, queue.min_offset)
+        held = await message(queue, at - 1) if queue.in_flight else None
+        return OpenQueue(queue, held, await message(queue, at))
+
+    return await each(one, stuck_queues(queues, STUCK_SHOWN))
 
 
 async def dead_count(visit: Visit, name: str) -> int | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_common.records.names import retry_topic
 from popmq_console.reading.sheets import Column
 from popmq_readings.cluster_view import GroupRow
 from popmq_readings.doctor_checks import SILENT_MS
@@ -84,7 +85,8 @@ class TopicOfGroup:
 
     @property
     def lag(self) -> int:
-        return sum(queue.lag for queue in self.queues)
+        """Conserved where the brokers told it: also what waits for a retry, or for its turn."""
+        return sum(queue.lag for queue in self.queues) if self.figures is None else self.figures.lag
 
     @property
     def in_flight(self) -> int:
@@ -102,9 +104,14 @@ def topics_of_group(
     known = {one.topic: one for one in figures if one.group == group}
     by_topic: dict[str, list[admin.GroupQueue]] = {}
     for queue in queues:
-        by_topic.setdefault(queue.topic, []).append(queue)
+        by_topic.setdefault(origin_of(group, queue.topic), []).append(queue)
     found = [TopicOfGroup(topic, own, known.get(topic)) for topic, own in by_topic.items()]
     return sorted(found, key=lambda one: (-one.lag, one.topic))
+
+
+def origin_of(group: str, topic: str) -> str:
+    """The topic whose retries it has; a topic that is none of the group's retries stays."""
+    return topic.removeprefix(retry_topic(group, ""))
 
 
 def uses_of_topic(inspected: admin.InspectResponse | None, topic: str) -> list[GroupRow] | None:

@@ -83,15 +83,17 @@
     const color = (name) => style.getPropertyValue(name).trim();
     for (const place of root.querySelectorAll(".chart[data-points]")) {
       const points = JSON.parse(place.dataset.points);
+      const last = points.length ? points[points.length - 1][0] : 0;
+      if (last && last - points[0][0] < 300) points.unshift([last - 300, null, null, null]);
       const columns = [0, 1, 2, 3].map((i) => points.map((one) => one[i]));
       const axis = { stroke: color("--muted"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line") } };
-      const line = (label, name) => ({ label, stroke: color(name), width: 1.5, points: { show: points.length < 3 }, value: (_, v) => (v === null || v === undefined ? "–" : v.toFixed(1)) });
+      const line = (label, name) => ({ label, stroke: color(name), width: 1.5, points: { show: points.length < 4 }, value: (_, v) => (v === null || v === undefined ? "–" : v.toFixed(1)) });
       place.replaceChildren();
       new uPlot({
         width: Math.max(200, place.clientWidth - 16),
         height: 150,
         cursor: { y: false },
-        scales: { x: { range: (_, low, high) => [Math.min(low, high - 300), high] }, y: { range: (_, low, high) => [0, Math.max(1, high * 1.1)] } },
+        scales: { y: { range: (_, low, high) => [0, Math.max(1, high * 1.1)] } },
         axes: [axis, { ...axis, size: 52 }],
         series: [{ value: (_, v) => (v ? local(v * 1000) : "–") }, line("in/s", "--accent"), line("out/s", "--flight"), line("acked/s", "--delayed")],
       }, columns, place);
