@@ -230,6 +230,12 @@ edge: setup #: HAProxy and Envoy before two proxies, with the configurations of 
 	$(BIN)/pip install --quiet --group edge
 	$(BIN)/pytest -q tests/edge $(if $(ONLY),-k '$(ONLY)')
 
+.PHONY: console-browser
+console-browser: setup #: the web console in Chromium: walks of an operator, each screen in three widths, dark and light (ONLY=)
+	@test -n "$$CHROMIUM" || command -v chromium >/dev/null || { echo 'make console-browser: apt-get install chromium, or name one in CHROMIUM'; exit 1; }
+	$(BIN)/pip install --quiet --group browser
+	$(BIN)/pytest -q tests/console_browser $(if $(ONLY),-k '$(ONLY)')
+
 .PHONY: compose-short
 compose-short: setup #: a part of make compose, some minutes
 	@docker info >/dev/null 2>&1 || { echo 'make compose-short: a Docker engine is needed (https://docs.docker.com/engine/install)'; exit 1; }

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from harness.console import BASE, Browser, FakeCluster, browsing
 
-from popmq._core.signature import Headers
+from popmq._core.signature import Headers, authorization
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.process.clock import VirtualClock
 from popmq_console.config import ConsoleConfig
@@ -29,8 +29,6 @@ def guarded() -> FakeCluster:
 
     def known(headers: Headers) -> str:
         user = user_of(headers)
-        from popmq._core.signature import authorization
-
         date = dict(headers).get("x-mq-date-time", "")
         if user not in users or dict(headers)["authorization"] != authorization(
             user, users[user], date
@@ -104,7 +102,8 @@ async def test_headers_of_every_answer(free: Browser) -> None:
     for path in ("/topics", "/static/console.js", "/nothing", "/healthz", "/static/nothing"):
         headers = (await free.http.get(path)).headers
         policy = headers["content-security-policy"]
-        assert "default-src 'self'" in policy and "frame-ancestors 'none'" in policy
+        assert "default-src 'self'" in policy
+        assert "frame-ancestors 'none'" in policy
         assert "unsafe" not in policy
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["x-frame-options"] == "DENY"
@@ -114,7 +113,9 @@ async def test_headers_of_every_answer(free: Browser) -> None:
 
 async def test_the_cookie_is_for_this_console_alone(free: Browser) -> None:
     (cookie,) = (await free.http.get("/topics")).headers.get_list("set-cookie")
-    assert "HttpOnly" in cookie and "SameSite=strict" in cookie and "Path=/" in cookie
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert "Path=/" in cookie
     async with browsing(FakeCluster(), secure_cookie=True) as secure:
         assert "Secure" in (await secure.http.get("/login")).headers["set-cookie"]
 
@@ -123,7 +124,8 @@ async def test_the_cookie_is_for_this_console_alone(free: Browser) -> None:
 async def test_a_name_that_points_here_reads_nothing(free: Browser, host: str) -> None:
     response = await free.http.get("/topics", headers={"host": host})
     assert response.status_code == 421
-    assert "orders" not in response.text and "set-cookie" not in response.headers
+    assert "orders" not in response.text
+    assert "set-cookie" not in response.headers
 
 
 async def test_a_name_that_the_console_was_told_is_served() -> None:
@@ -220,7 +222,8 @@ async def test_nobody_reads_anything_without_a_log_in(browser: Browser, path: st
 async def test_log_in_and_out(browser: Browser) -> None:
     await log_in(browser, "root", "/topics")
     await browser.get("/topics")
-    assert "orders" in browser.text and "root" in browser.text
+    assert "orders" in browser.text
+    assert "root" in browser.text
     assert SECRETS["root"] not in browser.page
     await browser.post("/logout")
     assert (await browser.http.get("/topics")).status_code == 303
@@ -256,8 +259,6 @@ async def test_wrong_secrets_are_bounded(browser: Browser) -> None:
         await browser.post("/login", 403, user="root", secret="wrong")
     await browser.post("/login", 429, user="root", secret=SECRETS["root"])
     assert "Too many tries" in browser.text
-    clock = VirtualClock(1_000_000)
-    assert clock.now_ms() == 1_000_000
 
 
 @pytest.mark.parametrize("user", ["nobody", "", "a,b", "ü", "a b", "x" * 5_000])
@@ -312,13 +313,15 @@ def test_the_log_in_leads_nowhere_else(then: str) -> None:
 async def test_what_a_user_may_not_do_is_not_offered(browser: Browser) -> None:
     await log_in(browser, "alice")
     await browser.get("/topics/orders")
-    assert "Delete the topic" not in browser.page and "Send a message" not in browser.page
+    assert "Delete the topic" not in browser.page
+    assert "Send a message" not in browser.page
     await browser.get("/")
     assert "You may not see the cluster" in browser.text
     await browser.get("/topics")
     assert "You may not list them" in browser.text
     await browser.get("/access")
-    assert "Create a user" not in browser.page and "Not known" in browser.text
+    assert "Create a user" not in browser.page
+    assert "Not known" in browser.text
 
 
 async def test_and_is_refused_when_tried(browser: Browser) -> None:
@@ -372,14 +375,17 @@ async def test_without_the_admin_secret_it_is_read_only() -> None:
 
 
 async def test_below_a_prefix() -> None:
-    calls = FakeCluster(ListTopics=admin.ListTopicsResponse(), CreateTopic=admin.CreateTopicResponse())
+    calls = FakeCluster(
+        ListTopics=admin.ListTopicsResponse(), CreateTopic=admin.CreateTopicResponse()
+    )
     async with browsing(calls, path_prefix="/queue") as browser:
         await browser.get("/topics", 404)
         first = await browser.http.get("/queue/topics")
         assert "Path=/queue/" in first.headers["set-cookie"]
         await browser.get("/queue/topics?q=a")
         links = re.findall(r'(?:href|action|src|hx-get|data-base)="([^"#?][^"]*)"', browser.page)
-        assert links and all(one.startswith("/queue/") for one in links), links
+        assert links
+        assert [one for one in links if not one.startswith("/queue/")] == []
         made = await browser.post("/queue/topics", name="new", type="NORMAL", queues="1")
         assert made.headers["location"] == "/queue/topics/new"
         assert (await browser.http.get("/queue/static/console.css")).status_code == 200

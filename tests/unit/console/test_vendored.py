@@ -7,7 +7,9 @@ from pathlib import Path
 import popmq_console
 
 FOLDER = Path(popmq_console.__file__).parent / "static" / "vendor"
-LINE = re.compile(r"^(\S+\.(?:js|css))\s+(\S+ [\d.]+)\s+(\S+)\s+(\S+) (\S+)\s+([0-9a-f]{64})$", re.M)
+LINE = re.compile(
+    r"^(\S+\.(?:js|css))\s+(\S+ [\d.]+)\s+(\S+)\s+(\S+) (\S+)\s+([0-9a-f]{64})$", re.M
+)
 
 
 def test_each_file_is_listed_with_its_checksum() -> None:

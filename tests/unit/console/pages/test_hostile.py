@@ -9,7 +9,7 @@ from popmq_admin.v1 import admin_pb2 as admin
 
 EVIL = [
     "<script>alert(1)</script>",
-    "\"><img src=x onerror=alert(1)>",
+    '"><img src=x onerror=alert(1)>',
     "' onmouseover='alert(1)",
     "javascript:alert(1)",
     "{{ 987*987 }}{% for x in y %}",

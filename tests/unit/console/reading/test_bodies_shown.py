@@ -23,14 +23,17 @@ def test_bytes_are_shown_as_rows() -> None:
     found = shown_body(b"\xff\x00A", 3)
     assert (found.kind, found.text, found.cut) == ("bytes", None, False)
     assert found.hex == hex_rows(b"\xff\x00A")
-    assert found.hex.startswith("000000  ff 00 41") and found.hex.endswith("  ..A")
+    assert found.hex.startswith("000000  ff 00 41")
+    assert found.hex.endswith("  ..A")
 
 
 def test_large_bodies_are_cut() -> None:
     assert shown_body(b"\xff" * 9_999, 9_999).hex_bytes == HEX_BYTES_MAX
     assert shown_body(b"\xff" * 9_999, 9_999).cut
     long = shown_body(b"a" * (TEXT_CHARS_MAX + 1), TEXT_CHARS_MAX + 1)
-    assert long.cut and long.text is not None and len(long.text) == TEXT_CHARS_MAX
+    assert long.cut
+    assert long.text is not None
+    assert len(long.text) == TEXT_CHARS_MAX
 
 
 def test_a_beginning_may_end_within_a_character() -> None:

@@ -20,7 +20,9 @@ REQUEST = admin.ListGroupsRequest()
 
 
 def failed(code: grpc.StatusCode, text: str = "why") -> grpc.aio.AioRpcError:
-    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details=text)
+    return grpc.aio.AioRpcError(
+        code, grpc.aio.Metadata(), grpc.aio.Metadata(), details=text, debug_error_string=""
+    )
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,11 @@ def test_a_filter_by_tag_key_and_text() -> None:
         PeekFilter(text="berlin"),
     ]
     assert all(one.passes(message) for one in passing)
-    failing = [PeekFilter(tag="ne"), PeekFilter(key="k"), PeekFilter(text="x"), PeekFilter("new", "k2")]
+    failing = [
+        PeekFilter(tag="ne"),
+        PeekFilter(key="k"),
+        PeekFilter(text="x"),
+        PeekFilter("new", "k2"),
+    ]
     assert not any(one.passes(message) for one in failing)
     assert not PeekFilter()

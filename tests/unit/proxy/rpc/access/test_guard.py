@@ -279,8 +279,8 @@ def test_everybody_may_ask_what_they_may_do_themselves(alice: TwoBrokers) -> Non
     for name in ("alice", "root", "nobody"):
         with pytest.raises(AccessDenied):
             ask("Topic:two", username=name)
+    request = admin.TestAccessRequest(resource="Topic:two", actions=["Pub"])
     with pytest.raises(CredentialsRefused):
-        request = admin.TestAccessRequest(resource="Topic:two", actions=["Pub"])
         alice.proxy.ask(ALICE._replace(signature=None), "TestAccess", request)
 
 
