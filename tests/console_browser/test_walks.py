@@ -1,14 +1,11 @@
 """What an operator does, from the first look to the end, in a browser."""
 
 import asyncio
-import json
 import re
 from pathlib import Path
-from typing import Any
 
 from console_browser.conftest import opened
-from integration.served import serving
-from integration.test_console import OPERATOR, SECRET, first_user_is_known
+from integration.served import OPERATOR, SECRET, serving_users
 from playwright.async_api import Browser, Page, expect
 
 from popmq import Client, Credentials
@@ -112,20 +109,11 @@ async def test_a_reset_is_previewed_and_may_be_left(page: Page, url: str, client
 
 
 async def test_a_user_without_rights(chromium: Browser, tmp_path: Path) -> None:
-    first = tmp_path / "first-user.json"
-    first.write_text(json.dumps({"username": OPERATOR, "password": SECRET}))
-    first.chmod(0o600)
-    settings: dict[str, Any] = {
-        "authentication": True,
-        "authorization": True,
-        "init_user_file": first,
-    }
     async with (
-        serving(tmp_path, **settings) as endpoint,
+        serving_users(tmp_path) as endpoint,
         console(ConsoleConfig(endpoint=endpoint, port=0), SystemClock()) as served,
         opened(chromium) as page,
     ):
-        await first_user_is_known(endpoint)
         secret = await _reader_of_orders(endpoint)
         url = served.url.rstrip("/")
         await page.goto(f"{url}/topics/orders?peek=oldest")

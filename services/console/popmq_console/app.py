@@ -76,7 +76,7 @@ async def _no_page(request: Request, wrong: Exception) -> Response:
     return PlainTextResponse("There is no such page. The console begins at /.\n", 404)
 
 
-class Server(uvicorn.Server):
+class ConsoleServer(uvicorn.Server):
     """Inside a process that has its own signals."""
 
     @contextlib.contextmanager
@@ -89,7 +89,7 @@ async def console(config: ConsoleConfig, clock: Clock) -> AsyncIterator[Serving]
     """Serve until the context is left. Raises `OSError` when the port is taken, `ValueError`."""
     listening = _listening(config.host, config.port)
     made = made_console(config, clock)
-    server = Server(
+    server = ConsoleServer(
         uvicorn.Config(
             application(made, clock),
             lifespan="off",

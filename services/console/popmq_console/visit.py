@@ -14,10 +14,10 @@ from popmq._core.signature import Headers
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_console.config import ConsoleConfig
 from popmq_console.guard.attempts import LoginAttempts
-from popmq_console.guard.sessions import Session, SessionTable
+from popmq_console.guard.sessions import SessionTable, VisitorSession
 from popmq_console.guard.tokens import form_token, is_form_token
-from popmq_console.reading.calls import TIMEOUT_S, Answers, CallFailed, ClusterCalls, Failure
-from popmq_console.reading.changes import Change, Changes
+from popmq_console.reading.calls import TIMEOUT_S, CallFailed, ClusterCalls, Failure, KeptAnswers
+from popmq_console.reading.changes import Changes, ConsoleChange
 from popmq_console.reading.history import History
 
 RIGHTS_KEPT_MS: Final = 3_000
@@ -49,7 +49,7 @@ class Console:
     key: bytes = field(repr=False)
     sessions: SessionTable
     started_ms: int
-    answers: Answers = field(default_factory=Answers)
+    answers: KeptAnswers = field(default_factory=KeptAnswers)
     attempts: LoginAttempts = field(default_factory=LoginAttempts)
     history: History = field(default_factory=History)
     changes: Changes = field(default_factory=Changes)
@@ -71,7 +71,7 @@ class Visit:
     def __init__(self, console: Console, request: Request, visitor_id: str, now_ms: int) -> None:
         self.console, self.request = console, request
         self.visitor_id, self.now_ms = visitor_id, now_ms
-        self.session: Session | None = console.sessions.find(visitor_id, now_ms)
+        self.session: VisitorSession | None = console.sessions.find(visitor_id, now_ms)
         self.asked_ms = now_ms
         """When the oldest figure of the page was told."""
         self._standing = Standing(False, False)
@@ -212,7 +212,7 @@ class Visit:
     def note(self, command: str, outcome: str) -> None:
         """Of a change that was made, or refused."""
         self.console.answers.forget(self.who)
-        self.console.changes.add(Change(self.now_ms, self.user, command, outcome))
+        self.console.changes.add(ConsoleChange(self.now_ms, self.user, command, outcome))
 
     # --- answering ---
 

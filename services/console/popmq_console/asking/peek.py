@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_console.asking.readings import message_at
 from popmq_console.reading.calls import SEARCH_S, each
 from popmq_console.reading.peeking import (
     MODES,
@@ -81,7 +82,11 @@ async def peeked(
         if asked.mode == "time":
             starts = await each(lambda one: _first_since(visit, topic, one, asked.time_ms), queues)
         places = places_from(queues, starts, count)
-    found = [one for one in await each(lambda at: _at(visit, topic, at), places) if one is not None]
+    found = [
+        one
+        for one in await each(lambda at: message_at(visit, topic, at), places)
+        if one is not None
+    ]
     passed = [one for one in found if asked.wanted.passes(one)]
     newest_first = asked.mode == "newest"
     passed.sort(key=lambda one: (one.stored_ms, one.log_offset), reverse=newest_first)
@@ -97,26 +102,13 @@ async def _by_key(visit: Visit, topic: str, asked: PeekAsked) -> Peek:
     return Peek(asked, passed[:SHOWN_MAX], len(found.messages), found.incomplete)
 
 
-async def _at(visit: Visit, topic: str, place: QueuePlace) -> admin.StoredMessage | None:
-    """None: it is no longer there."""
-    request = admin.GetMessageRequest(
-        topic=topic,
-        queue_id=place.queue_id,
-        offset=place.offset,
-        broker=place.broker,
-        system=topic.startswith("%"),
-    )
-    found = await visit.ask("GetMessage", request)
-    return found.messages[0] if found.messages else None
-
-
 async def _first_since(visit: Visit, topic: str, queue: admin.TopicQueue, time_ms: int) -> int:
     """The offset of the queue's first message stored then or later; a binary search, so it reads
     some twenty messages."""
     low, high = queue.min_offset, queue.max_offset
     while low < high:
         middle = (low + high) // 2
-        found = await _at(visit, topic, QueuePlace(queue.broker, queue.queue_id, middle))
+        found = await message_at(visit, topic, QueuePlace(queue.broker, queue.queue_id, middle))
         await asyncio.sleep(0)
         if found is None or found.stored_ms < time_ms:
             low = middle + 1

@@ -3,7 +3,9 @@
 from typing import Final
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_common.records.names import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from popmq_console.reading.calls import CallFailed, Failure
+from popmq_console.reading.peeking import QueuePlace
 from popmq_console.visit import FIGURES_KEPT_MS, Visit
 from popmq_readings.cluster_view import View
 
@@ -59,3 +61,16 @@ async def groups_or_none(visit: Visit) -> list[admin.Group] | None:
         if failed.failure is Failure.DENIED:
             return None
         raise
+
+
+async def message_at(visit: Visit, topic: str, place: QueuePlace) -> admin.StoredMessage | None:
+    """None: there is none. `topic`: as stored. Raises `CallFailed`."""
+    request = admin.GetMessageRequest(
+        topic=topic,
+        queue_id=place.queue_id,
+        offset=place.offset,
+        broker=place.broker,
+        system=topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)),
+    )
+    found = await visit.ask("GetMessage", request)
+    return found.messages[0] if found.messages else None

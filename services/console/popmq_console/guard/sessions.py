@@ -10,7 +10,7 @@ SESSIONS_OF_USER_MAX: Final = 20
 
 
 @dataclass(slots=True)
-class Session:
+class VisitorSession:
     user: str
     secret: str = field(repr=False)
     """Stays here: browsers have the visitor id alone."""
@@ -28,12 +28,12 @@ class SessionTable:
 
     def __init__(self, session_ms: int, idle_ms: int) -> None:
         self._session_ms, self._idle_ms = session_ms, idle_ms
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, VisitorSession] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, visitor_id: str, session: Session) -> None:
+    def begin(self, visitor_id: str, session: VisitorSession) -> None:
         """Where there are too many, of this user or of all, the one that is unused the longest
         ends."""
         own = [one for one, kept in self._sessions.items() if kept.user == session.user]
@@ -45,7 +45,7 @@ class SessionTable:
             self._drop_unused(list(self._sessions))
         self._sessions[visitor_id] = session
 
-    def find(self, visitor_id: str, now_ms: int) -> Session | None:
+    def find(self, visitor_id: str, now_ms: int) -> VisitorSession | None:
         """None: it has ended, or there was none."""
         session = self._sessions.get(visitor_id)
         if session is None:
@@ -59,7 +59,7 @@ class SessionTable:
     def end(self, visitor_id: str) -> None:
         self._sessions.pop(visitor_id, None)
 
-    def _is_over(self, session: Session, now_ms: int) -> bool:
+    def _is_over(self, session: VisitorSession, now_ms: int) -> bool:
         unused_ms, age_ms = now_ms - session.used_ms, now_ms - session.began_ms
         return unused_ms >= self._idle_ms or age_ms >= self._session_ms
 

@@ -1,18 +1,18 @@
 """/groups/NAME: where it is in each queue, what holds it up, how it is set."""
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from starlette.responses import Response
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_common.records.names import RETRY_PREFIX
 from popmq_common.words import counted
-from popmq_console.asking.readings import look
+from popmq_console.asking.readings import look, message_at
 from popmq_console.pages.topic import check_name
-from popmq_console.reading.calls import each
+from popmq_console.reading.calls import CallFailed, Failure, each
 from popmq_console.reading.commands import command
 from popmq_console.reading.groups import settings_of, stuck_queues, topics_of_group
+from popmq_console.reading.peeking import QueuePlace
 from popmq_console.visit import FormRefused, Visit, named
 from popmq_readings.retry_policies import parse_policy, policy_text
 
@@ -58,18 +58,16 @@ class OpenQueue(NamedTuple):
 async def open_queues(visit: Visit, queues: list[admin.GroupQueue]) -> list[OpenQueue]:
     """Those with the largest lag."""
 
-    async def message(queue: admin.GroupQueue, offset: int) -> Any:
+    async def message(queue: admin.GroupQueue, offset: int) -> admin.StoredMessage | None:
         if not queue.min_offset <= offset < queue.max_offset:
             return None
-        request = admin.GetMessageRequest(
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            offset=offset,
-            broker=queue.broker,
-            system=queue.topic.startswith(RETRY_PREFIX),
-        )
-        answer = await visit.ask_or_none("GetMessage", request)
-        return answer.messages[0] if answer is not None and answer.messages else None
+        place = QueuePlace(queue.broker, queue.queue_id, offset)
+        try:
+            return await message_at(visit, queue.topic, place)
+        except CallFailed as failed:
+            if failed.failure in (Failure.DENIED, Failure.NOT_THERE):
+                return None
+            raise
 
     async def one(queue: admin.GroupQueue) -> OpenQueue:
         at = max(queue.committed_offset, queue.min_offset)

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from popmq import Credentials, UnusableSettings
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_console.guard.sessions import Session
+from popmq_console.guard.sessions import VisitorSession
 from popmq_console.reading.calls import SECRET_WORDS, CallFailed, Failure
 from popmq_console.visit import CLUSTER, Visit
 
@@ -45,14 +45,14 @@ async def login(visit: Visit) -> Response:
     attempts.succeeded(user, visit.address)
     visit.console.sessions.end(visit.visitor_id)
     visit.visitor_id = new_visitor_id()  # what was known before the log-in is of no use after it
-    session = Session(user, secret, visit.now_ms, visit.now_ms)
+    session = VisitorSession(user, secret, visit.now_ms, visit.now_ms)
     visit.console.sessions.begin(visit.visitor_id, session)
     return visit.go_to(local_address(then, visit.console.config.path_prefix))
 
 
 async def _is_user(visit: Visit, user: str, secret: str) -> bool:
     """Raises `CallFailed` when no server answers."""
-    session = Session(user, secret, visit.now_ms, visit.now_ms)
+    session = VisitorSession(user, secret, visit.now_ms, visit.now_ms)
     request = admin.TestAccessRequest(resource=CLUSTER, actions=["Get"])
     headers = session.signed.at(visit.now_ms // 1000)
     try:

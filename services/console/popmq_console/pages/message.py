@@ -5,6 +5,7 @@ from typing import Final
 from starlette.responses import Response
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_console.asking.readings import message_at
 from popmq_console.reading.bodies_shown import shown_body
 from popmq_console.reading.calls import EXPLAIN_S, SEARCH_S, CallFailed, Failure
 from popmq_console.reading.commands import command
@@ -38,7 +39,7 @@ async def message(visit: Visit) -> Response:
     message_id = visit.parameters.get("id", "").strip()[:ID_CHARS_MAX]
     stored, why_no_body = None, ""
     if at := visit.parameters.get("at", ""):
-        stored = await _at(visit, topic, place_of(at))
+        stored = await message_at(visit, topic, place_of(at))
         if stored is None:
             raise CallFailed(Failure.NOT_THERE, f"topic {topic} has no message at {at}")
         message_id = stored.message_id
@@ -81,18 +82,6 @@ def place_of(text: str) -> QueuePlace:
     if len(parts[1]) > 9 or len(parts[2]) > 18:
         raise FormRefused(f"{text!r} is no place: a number is too large")
     return QueuePlace(parts[0], int(parts[1]), int(parts[2]))
-
-
-async def _at(visit: Visit, topic: str, place: QueuePlace) -> admin.StoredMessage | None:
-    request = admin.GetMessageRequest(
-        topic=topic,
-        queue_id=place.queue_id,
-        offset=place.offset,
-        broker=place.broker,
-        system=topic.startswith("%"),
-    )
-    found = await visit.ask("GetMessage", request)
-    return found.messages[0] if found.messages else None
 
 
 async def _by_id(

@@ -25,7 +25,7 @@ ID_CHARS_MIN: Final = 16
 
 
 @dataclass(slots=True)
-class Found:
+class SearchFinds:
     topics: list[str] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
     messages: list[admin.StoredMessage] = field(default_factory=list)
@@ -38,7 +38,7 @@ async def search(visit: Visit) -> Response:
     """Where there is one answer, that page. Raises `CallFailed`."""
     text = visit.parameters.get("q", "")[:TEXT_MAX].strip()
     if not text:
-        return visit.page("search.html", area="", searched="", found=Found(), where="")
+        return visit.page("search.html", area="", searched="", found=SearchFinds(), where="")
     topics = await topics_or_none(visit)
     groups = await groups_or_none(visit)
     topic_names = [one.name for one in topics or []]
@@ -50,7 +50,7 @@ async def search(visit: Visit) -> Response:
         return await _by_handle(visit, text, handle, topic_names, group_names)
     if await _is_message(visit, text):
         return visit.go("/message", id=text)
-    found = Found()
+    found = SearchFinds()
     lower = text.lower()
     found.topics = list(islice((n for n in topic_names if lower in n.lower()), NAMES_SHOWN))
     found.groups = list(islice((n for n in group_names if lower in n.lower()), NAMES_SHOWN))
@@ -101,7 +101,7 @@ async def _is_message(visit: Visit, text: str) -> bool:
     return bool(found.found)
 
 
-async def _by_key(visit: Visit, text: str, topics: list[str], found: Found) -> None:
+async def _by_key(visit: Visit, text: str, topics: list[str], found: SearchFinds) -> None:
     if len(topics) > KEY_TOPICS_MAX:
         found.notes.append(
             f"There are {len(topics):,} topics: to find a key, look in one of them "
@@ -124,7 +124,7 @@ async def _by_key(visit: Visit, text: str, topics: list[str], found: Found) -> N
     found.messages = messages[:NAMES_SHOWN]
 
 
-async def _by_client(visit: Visit, text: str, groups: list[str], found: Found) -> None:
+async def _by_client(visit: Visit, text: str, groups: list[str], found: SearchFinds) -> None:
     """Consumers that pull hold queues by name; leases of others are told by a message's page."""
     if "@" not in text and len(text) < ID_CHARS_MIN:
         return
@@ -166,4 +166,4 @@ async def _by_handle(
         f"A receipt handle: broker {handle.broker}, queue {handle.queue_id}, offset "
         f"{handle.queue_offset}, of a topic and group that you may not see, or that are gone."
     )
-    return visit.page("search.html", area="", searched=text, found=Found(), where=where)
+    return visit.page("search.html", area="", searched=text, found=SearchFinds(), where=where)

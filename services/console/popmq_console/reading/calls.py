@@ -92,7 +92,7 @@ class ClusterCalls:
             raise failure_of(failed, rpc) from failed
 
 
-class Answers:
+class KeptAnswers:
     """Of the last moments: pages that are loaded together share them, and rights are asked seldom.
     By who asked and what; bounded."""
 

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 CHANGES_MAX: Final = 500
 
 
-class Change(NamedTuple):
+class ConsoleChange(NamedTuple):
     at_ms: int
     user: str
     """Empty: nobody had to log in."""
@@ -19,10 +19,10 @@ class Changes:
     """The newest first, at most `CHANGES_MAX`."""
 
     def __init__(self) -> None:
-        self._made: deque[Change] = deque(maxlen=CHANGES_MAX)
+        self._made: deque[ConsoleChange] = deque(maxlen=CHANGES_MAX)
 
-    def add(self, change: Change) -> None:
+    def add(self, change: ConsoleChange) -> None:
         self._made.appendleft(change)
 
-    def all(self) -> list[Change]:
+    def all(self) -> list[ConsoleChange]:
         return list(self._made)

@@ -32,7 +32,7 @@ FIELDS: Final = (
 
 
 @dataclass(slots=True)
-class Reason:
+class LetterReason:
     """Letters with the same words."""
 
     text: str
@@ -47,11 +47,13 @@ class Reason:
         return self.text or NO_REASON
 
 
-def reasons(letters: Iterable[admin.DeadLetter]) -> list[Reason]:
+def reasons(letters: Iterable[admin.DeadLetter]) -> list[LetterReason]:
     """The most frequent first."""
-    found: dict[str, Reason] = {}
+    found: dict[str, LetterReason] = {}
     for letter in letters:
-        one = found.setdefault(letter.reason, Reason(letter.reason, oldest_ms=letter.stored_ms))
+        one = found.setdefault(
+            letter.reason, LetterReason(letter.reason, oldest_ms=letter.stored_ms)
+        )
         one.count += 1
         one.open += not letter.redriven
         one.oldest_ms = min(one.oldest_ms, letter.stored_ms)

@@ -3,8 +3,8 @@
 from popmq_console.guard.sessions import (
     SESSIONS_MAX,
     SESSIONS_OF_USER_MAX,
-    Session,
     SessionTable,
+    VisitorSession,
 )
 
 SESSION_MS, IDLE_MS = 10_000, 2_000
@@ -14,8 +14,8 @@ def table() -> SessionTable:
     return SessionTable(SESSION_MS, IDLE_MS)
 
 
-def session(user: str, now_ms: int) -> Session:
-    return Session(user, "secret", now_ms, now_ms)
+def session(user: str, now_ms: int) -> VisitorSession:
+    return VisitorSession(user, "secret", now_ms, now_ms)
 
 
 def test_a_session_ends_when_nobody_uses_it() -> None:
@@ -62,5 +62,5 @@ def test_one_user_cannot_fill_it() -> None:
 
 
 def test_a_secret_is_not_printed() -> None:
-    one = Session("alice", "hunter2-hunter2", 0, 0)
+    one = VisitorSession("alice", "hunter2-hunter2", 0, 0)
     assert "hunter2" not in repr(one)

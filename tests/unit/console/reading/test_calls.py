@@ -9,9 +9,9 @@ from popmq_admin.v1 import admin_pb2 as admin
 from popmq_console.reading.calls import (
     KEPT_MAX,
     SPREAD_MAX,
-    Answers,
     CallFailed,
     Failure,
+    KeptAnswers,
     each,
     failure_of,
 )
@@ -57,7 +57,7 @@ class Asked:
 
 
 async def test_an_answer_serves_for_a_moment() -> None:
-    answers, asked = Answers(), Asked()
+    answers, asked = KeptAnswers(), Asked()
     assert await answers.ask("", "X", REQUEST, 0, 100, asked) == (0, 1)
     assert await answers.ask("", "X", REQUEST, 99, 100, asked) == (0, 1)
     assert await answers.ask("", "X", REQUEST, 100, 100, asked) == (100, 2)
@@ -66,7 +66,7 @@ async def test_an_answer_serves_for_a_moment() -> None:
 
 
 async def test_an_answer_is_of_one_user() -> None:
-    answers, asked = Answers(), Asked()
+    answers, asked = KeptAnswers(), Asked()
     await answers.ask("alice", "X", REQUEST, 0, 100, asked)
     assert await answers.ask("bob", "X", REQUEST, 0, 100, asked) == (0, 2)
     other = admin.ListTopicsRequest(system=True)
@@ -74,7 +74,7 @@ async def test_an_answer_is_of_one_user() -> None:
 
 
 async def test_kept_answers_are_bounded() -> None:
-    answers, asked = Answers(), Asked()
+    answers, asked = KeptAnswers(), Asked()
     for number in range(KEPT_MAX + 10):
         await answers.ask(f"user{number}", "X", REQUEST, 0, 100, asked)
     assert len(answers._kept) == KEPT_MAX
