@@ -25,7 +25,7 @@ from popmq_console.reading.calls import ClusterCalls
 from popmq_console.routes import ROUTES
 from popmq_console.screening import screened
 from popmq_console.static_files import StaticFiles
-from popmq_console.templates import environment
+from popmq_console.template_environment import environment
 from popmq_console.visit import Console
 
 KEY_BYTES: Final = 32

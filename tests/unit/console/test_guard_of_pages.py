@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from harness.console import BASE, Browser, FakeCluster, browsing
+from harness.console import Browser, FakeCluster, browsing
 
 from popmq._core.signature import Headers, authorization
 from popmq_admin.v1 import admin_pb2 as admin
@@ -369,34 +369,3 @@ async def test_without_the_admin_secret_it_is_read_only() -> None:
         await browser.get("/topics")
         assert "Read-only: TestAccess needs the admin secret" in browser.text
         assert "Create a topic" not in browser.page
-
-
-# --- below a path ---
-
-
-async def test_below_a_prefix() -> None:
-    calls = FakeCluster(
-        ListTopics=admin.ListTopicsResponse(), CreateTopic=admin.CreateTopicResponse()
-    )
-    async with browsing(calls, path_prefix="/queue") as browser:
-        await browser.get("/topics", 404)
-        first = await browser.http.get("/queue/topics")
-        assert "Path=/queue/" in first.headers["set-cookie"]
-        await browser.get("/queue/topics?q=a")
-        links = re.findall(r'(?:href|action|src|hx-get|data-base)="([^"#?][^"]*)"', browser.page)
-        assert links
-        assert [one for one in links if not one.startswith("/queue/")] == []
-        made = await browser.post("/queue/topics", name="new", type="NORMAL", queues="1")
-        assert made.headers["location"] == "/queue/topics/new"
-        assert (await browser.http.get("/queue/static/console.css")).status_code == 200
-        assert (await browser.http.get("/queue")).headers["location"] == "/queue/"
-
-
-@pytest.mark.parametrize("prefix", ["queue", "/queue/", "/", "/a b", "/<x>", "//"])
-def test_a_prefix_that_is_none_is_told(prefix: str) -> None:
-    with pytest.raises(ValueError, match="path prefix"):
-        ConsoleConfig(endpoint="x", path_prefix=prefix)
-
-
-def test_the_base_of_these_tests_is_an_address() -> None:
-    assert BASE.startswith("http://127.0.0.1")

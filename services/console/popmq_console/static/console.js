@@ -153,6 +153,7 @@
     answered = true;
     const live = document.getElementById("live") || event.target;
     tellTimes(live);
+    tellAges();
     tellPause();
     draw(live);
   });

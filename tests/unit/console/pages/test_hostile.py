@@ -19,10 +19,8 @@ EVIL = [
 ]
 
 
-def cluster(evil: str) -> FakeCluster:
-    topic = admin.Topic(name=evil, message_type=evil, queues=1, read_queues=1)
-    group = admin.Group(name=evil, max_attempts=1, consume_from=evil)
-    stored = admin.StoredMessage(
+def stored_message(evil: str) -> admin.StoredMessage:
+    return admin.StoredMessage(
         broker=evil,
         topic=evil,
         message_id=evil,
@@ -34,6 +32,12 @@ def cluster(evil: str) -> FakeCluster:
         body_bytes=len(evil.encode()),
         properties={evil: evil},
     )
+
+
+def cluster(evil: str) -> FakeCluster:
+    topic = admin.Topic(name=evil, message_type=evil, queues=1, read_queues=1)
+    group = admin.Group(name=evil, max_attempts=1, consume_from=evil)
+    stored = stored_message(evil)
     letter = admin.DeadLetter(
         broker=evil, topic=evil, message_id=evil, reason=evil, cursor=f"{evil}:0:0", stored_ms=1
     )
