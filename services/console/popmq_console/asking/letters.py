@@ -74,3 +74,18 @@ async def groups_with_letters(visit: Visit) -> list[str] | None:
         raise
     names = [one.name for one in topics if one.name.startswith(DEAD_LETTER_PREFIX)]
     return sorted(name.removeprefix(DEAD_LETTER_PREFIX) for name in names)
+
+
+async def letters_kept(visit: Visit, group: str) -> int | None:
+    """How many a group has, also those that were sent again; None: not known. A group that never
+    gave a message up has no topic for them, and 0. Raises `CallFailed`."""
+    request = admin.DescribeTopicRequest(name=f"{DEAD_LETTER_PREFIX}{group}")
+    try:
+        answer = await visit.ask("DescribeTopic", request)
+    except CallFailed as failed:
+        if failed.failure is Failure.NOT_THERE:
+            return 0
+        if failed.failure is Failure.DENIED:
+            return None
+        raise
+    return sum(int(queue.max_offset - queue.min_offset) for queue in answer.queues)

@@ -7,8 +7,13 @@ from typing import Final
 from starlette.responses import Response, StreamingResponse
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_common.records.names import DEAD_LETTER_PREFIX
-from popmq_console.asking.letters import SCAN_MAX, groups_with_letters, letter_pages, letters
+from popmq_console.asking.letters import (
+    SCAN_MAX,
+    groups_with_letters,
+    letter_pages,
+    letters,
+    letters_kept,
+)
 from popmq_console.reading.calls import each
 from popmq_console.reading.commands import command
 from popmq_console.reading.dead_letters import as_csv, as_json_lines, reasons
@@ -38,18 +43,10 @@ async def dead_letters(visit: Visit) -> Response:
         return visit.page("by_name.html", area="/dead-letters", what="dead letters", why=why)
     wanted = asked(visit.parameters, list(COLUMNS), "name")
     found = sheet([LettersLine(one) for one in groups], wanted, COLUMNS, lambda one: one.group)
-    counts = await each(lambda line: _stored(visit, line.group), found.rows)
+    counts = await each(lambda line: letters_kept(visit, line.group), found.rows)
     for line, count in zip(found.rows, counts, strict=True):
         line.stored = count
     return visit.page("dead_letters.html", area="/dead-letters", sheet=found)
-
-
-async def _stored(visit: Visit, group: str) -> int | None:
-    request = admin.DescribeTopicRequest(name=f"{DEAD_LETTER_PREFIX}{group}")
-    answer = await visit.ask_or_none("DescribeTopic", request)
-    if answer is None:
-        return None
-    return sum(int(queue.max_offset - queue.min_offset) for queue in answer.queues)
 
 
 def filter_of(given: Mapping[str, str]) -> admin.DeadLetterFilter:

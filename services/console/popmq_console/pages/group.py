@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.words import counted
+from popmq_console.asking.letters import letters_kept
 from popmq_console.asking.readings import look, message_at
 from popmq_console.pages.topic import check_name
 from popmq_console.reading.calls import CallFailed, Failure, each
@@ -38,7 +39,7 @@ async def group(visit: Visit) -> Response:
         queues=queues[:QUEUES_SHOWN],
         queues_left_out=max(0, len(queues) - QUEUES_SHOWN),
         opened=await open_queues(visit, queues),
-        dead=await dead_count(visit, name),
+        dead=await letters_kept(visit, name),
         may_update=await visit.may_change(f"Group:{name}", "Update"),
         may_delete=await visit.may_change(f"Group:{name}", "Delete"),
     )
@@ -75,15 +76,6 @@ async def open_queues(visit: Visit, queues: list[admin.GroupQueue]) -> list[Open
         return OpenQueue(queue, held, await message(queue, at))
 
     return await each(one, stuck_queues(queues, STUCK_SHOWN))
-
-
-async def dead_count(visit: Visit, name: str) -> int | None:
-    """Kept dead letters; None: not known."""
-    request = admin.PurgeDeadLettersRequest(group=name, dry_run=True)
-    if not await visit.may(f"Group:{name}", "Delete"):
-        return None
-    answer = await visit.ask_or_none("PurgeDeadLetters", request)
-    return None if answer is None else sum(queue.count for queue in answer.queues)
 
 
 async def change_group(visit: Visit) -> Response:

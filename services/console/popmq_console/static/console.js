@@ -3,10 +3,12 @@
 
 (() => {
   const EVERY_MS = 5000;
+  const SLOW_TICKS = 6; // for what brokers have to search
   const kept = window.sessionStorage;
   let paused = kept.getItem("paused") === "yes";
   let answered = true;
   let leader = 0;
+  let ticks = 0;
 
   const two = (n) => String(n).padStart(2, "0");
 
@@ -73,6 +75,8 @@
   function tick() {
     if (paused || document.hidden || reads() || !document.getElementById("live")) return;
     document.body.dispatchEvent(new Event("tick"));
+    ticks += 1;
+    if (ticks % SLOW_TICKS === 0) document.body.dispatchEvent(new Event("slow"));
   }
 
   // --- charts ---
