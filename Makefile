@@ -16,7 +16,7 @@ help:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[server,pipelines,sql,redis,otel,taskiq]' --group dev
+	$(BIN)/pip install --quiet --editable '.[server,console,pipelines,sql,redis,otel,taskiq]' --group dev
 	touch $@
 
 .venv-quickstart/.ready: pyproject.toml
@@ -231,6 +231,12 @@ edge: setup #: HAProxy and Envoy before two proxies, with the configurations of 
 	@command -v haproxy >/dev/null || { echo 'make edge: install HAProxy 2.6 or newer (apt-get install haproxy)'; exit 1; }
 	$(BIN)/pip install --quiet --group edge
 	$(BIN)/pytest -q tests/edge $(if $(ONLY),-k '$(ONLY)')
+
+.PHONY: console-browser
+console-browser: setup #: the web console in Chromium: walks of an operator, each screen in three widths, dark and light (ONLY=)
+	@test -n "$$CHROMIUM" || command -v chromium >/dev/null || { echo 'make console-browser: apt-get install chromium, or name one in CHROMIUM'; exit 1; }
+	$(BIN)/pip install --quiet --group browser
+	$(BIN)/pytest -q tests/console_browser $(if $(ONLY),-k '$(ONLY)')
 
 .PHONY: compose-short
 compose-short: setup #: a part of make compose, some minutes

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_cli.doctor.doctor_checks import Facts
-from popmq_cli.shell.times import moment
 from popmq_common.words import counted, numbered
+from popmq_readings.doctor_checks import Facts
+from popmq_readings.times import moment
 
 
 def surprises(brokers: Sequence[admin.BrokerState]) -> list[str]:

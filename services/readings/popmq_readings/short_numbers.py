@@ -2,7 +2,10 @@
 
 from typing import Final
 
-from popmq_cli.shell.output import NumberText
+
+class NumberText(str):
+    """A number with its unit, as text: a table puts it to the right."""
+
 
 _COUNT_WHOLE_MAX: Final = 99_999
 _COUNT_UNITS: Final = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_cli.cluster.cluster_view import Look, view_of
-from popmq_cli.cluster.cluster_warnings import Severity, cluster_warnings
 from popmq_cli.cluster.top_screen import screen
-from popmq_cli.shell.short_numbers import bytes_text, clipped, count_text, rate_text, up_text
+from popmq_readings.cluster_view import Look, view_of
+from popmq_readings.cluster_warnings import Severity, cluster_warnings
+from popmq_readings.short_numbers import bytes_text, clipped, count_text, rate_text, up_text
 
 NOW = 1_700_000_000_000
 START = NOW - 3_600_000

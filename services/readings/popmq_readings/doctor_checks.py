@@ -6,8 +6,8 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_cli.shell.times import moment, span_text
 from popmq_common.words import counted
+from popmq_readings.times import moment, span_text
 
 SKEW_MS_MAX: Final = 2_000
 """Delivery times and born times are compared over machines."""

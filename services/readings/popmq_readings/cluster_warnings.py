@@ -8,10 +8,10 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_cli.cluster.cluster_view import View
-from popmq_cli.doctor.doctor_checks import SILENT_MS
-from popmq_cli.shell.times import span_text
 from popmq_common.words import counted
+from popmq_readings.cluster_view import View
+from popmq_readings.doctor_checks import SILENT_MS
+from popmq_readings.times import span_text
 
 LATE_MS_MAX: Final = 5_000
 FAILED_RATIO_MAX: Final = 0.01
