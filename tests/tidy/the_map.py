@@ -10,7 +10,17 @@ FOUND_AMONG = 8
 
 SHORT = {"sdk": "sdk/popmq", "pipelines": "pipelines/popmq_pipelines"} | {
     name: f"services/{name}/popmq_{name}"
-    for name in ("broker", "cli", "common", "nameserver", "proxy", "standalone", "testing")
+    for name in (
+        "broker",
+        "cli",
+        "common",
+        "console",
+        "nameserver",
+        "proxy",
+        "readings",
+        "standalone",
+        "testing",
+    )
 }
 """How the map calls the packages → where they are."""
 

@@ -20,48 +20,54 @@ class PopBuffer(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
     data_dir: Path
-    """Directory of all files: CommitLog, queues, configuration. Made if it does not exist."""
+    """Directory of all the broker's files: CommitLog, queues, configuration. The broker creates it
+    if it does not exist."""
     name: str = "broker-a"
-    """Name of this broker, unique in the cluster; part of every receipt handle."""
+    """Name of this broker, which is unique in the cluster. It is part of every receipt handle."""
     cluster: str = "PopMQ"
-    """Name of the cluster; part of the revive topic's name."""
+    """Name of the cluster. It is part of the revive topic's name."""
     host: str = "127.0.0.1"
-    """Address the link to the proxies listens on."""
+    """Address that the link listens on. The link is the connection to the proxies."""
     port: int = 10911
-    """Port of the link; 0: any free one."""
+    """Port of the link. 0 means any free port."""
     advertise: str = ""
-    """host:port that proxies reach the link at; empty: host and port."""
+    """host:port under which proxies reach the link. If it is empty, host and port are used."""
     nameservers: tuple[str, ...] = ()
-    """Nameservers to register with, host:port separated by commas."""
+    """Nameservers to register with, as host:port, separated by commas."""
     heartbeat_ms: int = 5_000
-    """How often this broker reports to nameservers that it lives; at least three times in their
-    expiry_ms. RocketMQ's brokers do it every 30,000 ms."""
+    """How often this broker sends a heartbeat to the nameservers. It must be at most a third of
+    their expiry_ms. RocketMQ's brokers send one every 30,000 ms."""
     link_secret: str = ""
-    """Shared secret, 16 random bytes or more: proxies prove that they know it, and this broker
-    proves it to them and to nameservers. Empty: none."""
+    """The link's secret: 16 random bytes or more. Proxies prove to this broker that they know it,
+    and this broker proves it to them and to the nameservers. Empty means that there is no
+    secret."""
     link_secret_file: Path | None = None
-    """File with the same, instead of it."""
+    """A file with the link's secret, instead of link_secret."""
     link_tls_cert: Path | None = None
-    """Certificate chain of the link, PEM, naming the host that proxies connect to; none: no TLS.
-    Nameservers that ask for a certificate get it too."""
+    """Certificate chain of the link and of the health service, as a PEM file, for the host name
+    that proxies connect to. If it is not set, neither has TLS. Nameservers that ask for a
+    certificate get this one too."""
     link_tls_key: Path | None = None
-    """Private key of link_tls_cert, PEM; its mode is 0600."""
+    """Private key of link_tls_cert, as a PEM file with the mode 0600."""
     link_tls_client_ca: Path | None = None
-    """Authority, PEM, that must have signed the proxies' certificates; none: they need none."""
+    """PEM file with the authority that must have signed the certificates of proxies and probes. If
+    it is not set, they need no certificate."""
     nameserver_tls_ca: Path | None = None
-    """Authority, PEM, that signed the nameservers' certificates; none: they are asked without
-    TLS."""
+    """PEM file with the authority that signed the nameservers' certificates. If it is not set, the
+    broker connects to them without TLS."""
     health_port: int = 0
-    """Port of the health service of gRPC, for probes; 0: none."""
+    """Port of gRPC's health service, for probes. 0 means that there is none. It speaks TLS, and
+    asks for certificates, as the link does."""
     metrics_port: int = 0
-    """Port of /metrics; 0: none."""
+    """Port of /metrics. 0 means that there is no such page."""
     metrics_tls_cert: Path | None = None
-    """Certificate chain of the page, PEM: then it is https. None: it is http."""
+    """Certificate chain of /metrics, as a PEM file. If it is set, the page is served with https,
+    else with http."""
     metrics_tls_key: Path | None = None
-    """Private key of metrics_tls_cert, PEM; its mode is 0600."""
+    """Private key of metrics_tls_cert, as a PEM file with the mode 0600."""
     metrics_tls_client_ca: Path | None = None
-    """Authority, PEM, that must have signed the certificates of the page's readers; none: anyone
-    may who reaches the port."""
+    """PEM file with the authority that must have signed the certificates of those who read
+    /metrics. If it is not set, anyone who reaches the port may read it."""
     replica: str = ""
     """Name of this process among the replicas of the broker, unique among them; empty: the broker
     has none, and this process is all of it."""
@@ -93,118 +99,141 @@ class BrokerConfig:
     log_level: str = "info"
     """debug, info, warning or error."""
     flush: Flush = Flush.SYNC
-    """sync: an answer of OK means it is on disk. async: a crash loses the last flush interval."""
+    """sync: an answer of OK means that the data is on disk. async: a crash loses what was answered
+    since the last flush, which takes place every async_flush_interval_ms."""
     async_flush_interval_ms: int = 500
-    """With flush=async: how often the log is brought to disk."""
+    """With flush=async: how often the log is synced to disk."""
     segment_bytes: int = 1 * GiB
-    """Size of a CommitLog file. Files are sparse: disk is used as messages come."""
+    """Size of a CommitLog file. The files are sparse: they occupy disk space only as messages are
+    stored."""
     queue_file_bytes: int = 6_000_000
-    """Size of a ConsumeQueue file; RocketMQ's 300,000 entries of 20 bytes."""
+    """Size of a ConsumeQueue file. The default has room for 300,000 entries of 20 bytes, as in
+    RocketMQ."""
     index: bool = True
-    """Write RocketMQ's index files, by which messages are found by key and by message id."""
+    """Whether to write RocketMQ's index files. Searches find messages by key and by message id in
+    them."""
     index_slots: int = 5_000_000
-    """Hash slots of an index file, RocketMQ's maxHashSlotNum; those of the newest file are in
-    memory, 4 bytes each. A change makes the index again from the log."""
+    """Hash slots of an index file (RocketMQ's maxHashSlotNum). Those of the newest file are in
+    memory, with 4 bytes each. If you change the number, the broker rebuilds the index from the
+    log."""
     index_entries: int = 20_000_000
-    """Entries of an index file, RocketMQ's maxIndexNum."""
+    """Entries of an index file (RocketMQ's maxIndexNum)."""
     disk_reserve_bytes: int = 256 * MiB
-    """Free space below which sends are refused, kept for acks and leases."""
+    """When less than this is free, sends are refused. The rest is kept for acks and leases."""
     disk_clean_percent: int = 85
-    """Use of the disk above which old CommitLog files are deleted before their time; 100: never."""
+    """When more of the disk is used, old CommitLog files are deleted before their retention time
+    ends. 100 means never."""
     disk_refuse_percent: int = 90
-    """Use of the disk above which sends are refused, until it is down to disk_clean_percent, and
-    CommitLog files go even if something in them is still needed; 100: never."""
+    """When more of the disk is used, sends are refused until usage is down to disk_clean_percent,
+    and CommitLog files are deleted even if something in them is still needed. 100 means never."""
     retention_ms: int = 48 * 3_600_000
-    """How long messages are kept, consumed or not. CommitLog files go as a whole, when their
-    newest message is that old; the one being written never does."""
+    """How long messages are kept, consumed or not. A CommitLog file is deleted as a whole, when its
+    newest message is that old. The file that is being written is never deleted."""
     retention_hours_utc: tuple[int, ...] = ()
-    """Hours of the day, in UTC, when files may be deleted by age, separated by commas; empty: at
-    any time."""
+    """Hours of the day, in UTC and separated by commas, in which files may be deleted by age. Empty
+    means at any time."""
     retention_interval_ms: int = 10_000
-    """How often files that may be deleted are looked for."""
+    """How often the broker looks for files that may be deleted."""
     retention_files_max: int = 10
-    """CommitLog files deleted at a time; the next ones an interval later."""
+    """How many CommitLog files are deleted at a time. The next ones follow after
+    retention_interval_ms."""
     revive_queues: int = 8
-    """Queues of the revive topic, which journals leases and acks."""
+    """Number of queues of the revive topic, the journal of leases and acks."""
     create_groups: bool = True
-    """Make a consumer group, with the defaults, when it is first used."""
+    """Whether a consumer group is created, with default settings, when it is first used."""
     pop_buffer: PopBuffer = PopBuffer.DURABLE
-    """durable: what was popped and acked outlives a crash. memory: what is acked within
-    pop_buffer_stay_ms is never written, and a crash sends it again. FIFO groups: always durable."""
+    """durable: pops and acks survive a crash. memory: messages that are acked within
+    pop_buffer_stay_ms are never written to the journal, and a crash redelivers them. FIFO groups
+    are always durable."""
     pop_buffer_stay_ms: int = 10_000
-    """With pop_buffer=memory: how long messages may be held before that is written down."""
+    """With pop_buffer=memory: how long a lease stays in memory before it is written to the
+    journal."""
     pop_buffer_scan_ms: int = 5
-    """With pop_buffer=memory: how long grants that stayed too long linger before they are stored
-    together."""
+    """With pop_buffer=memory: how often the broker looks for leases that have stayed too long.
+    Those that it finds are written together."""
     pop_buffer_max: int = 200_000
-    """With pop_buffer=memory: messages of grants that are not written down; more are popped as with
-    durable."""
+    """With pop_buffer=memory: how many leased messages may be in memory alone. Further pops are
+    written at once, as with durable."""
     in_flight_max: int = 10_000
-    """Messages a group may hold unacknowledged of one queue; more are refused until it acks."""
+    """How many messages of one queue a group may hold without an ack. Further receives from the
+    queue are refused until the group acks some."""
     renewed_lease_ms_max: int = 3 * 3_600_000
-    """How long after its pop a lease may still be renewed by signs of life of its client."""
+    """How long after its pop a lease may be renewed by its client's heartbeats."""
     goodbye_grace_ms: int = 1_000
-    """How long after its client's goodbye a renewed lease ends; acks under way still count."""
+    """How long after its client has terminated a renewed lease ends. Acks that are under way until
+    then still count."""
     wake_gap_ms: int = 5
-    """How long arrivals in a steady stream linger before they wake a waiting poll together; one
-    that comes alone wakes at once. 0: each wakes one."""
+    """How long messages that arrive in a steady stream gather before they wake a waiting receive
+    together. A message that arrives alone wakes one at once. With 0, each message wakes one at
+    once."""
     wake_gap_ms_max: int = 20
-    """How long they linger at most: while as many as two come in each wake_gap_ms, and 32 in all
-    have not. A longer time costs less CPU at some hundred messages a second and above."""
+    """The longest time that messages gather. They do so while at least two arrive in each
+    wake_gap_ms, and fewer than 32 have arrived in all. From some hundred messages a second on, a
+    longer time costs less CPU."""
     waiting_polls_max: int = 100_000
-    """Long polls that may wait at a time; more are refused."""
+    """How many receives may wait at this broker at a time. Further ones are refused."""
     waiting_polls_per_group_max: int = 20_000
-    """Long polls of one group that may wait at a time; more are refused."""
+    """How many receives of one group may wait at a time. Further ones are refused."""
     access_lock_idle_polls: int = 3
-    """How often in a row another consumer asks for a queue of which nothing is outstanding until it
-    gets it; for groups with an access lock."""
+    """For groups with an access lock: another consumer gets a queue when it has asked for it so
+    many times in a row and no message of the queue was outstanding."""
     queue_lock_ms: int = 60_000
-    """How long a consumer that consumes in order has a queue without asking again; RocketMQ's
-    rebalance.lockMaxLiveTime."""
+    """How long a consumer that consumes in order owns a queue without asking again (RocketMQ's
+    rebalance.lockMaxLiveTime)."""
     transaction_immunity_ms: int = 6_000
-    """How long after a half message nobody is asked about it, unless its sender wants longer."""
+    """How long after a half message is stored its producer is not asked about it. A sender may ask
+    for a longer time."""
     transaction_check_interval_ms: int = 30_000
-    """How often a producer is asked about a half message that is not settled."""
+    """How often a producer is asked about a half message that is neither committed nor rolled
+    back."""
     transaction_checks_max: int = 15
-    """How often at most; then it is given up, and lies in TRANS_CHECK_MAX_TIME_TOPIC."""
+    """How many times producers are asked about a half message. After that it is given up, and a
+    copy is kept in TRANS_CHECK_MAX_TIME_TOPIC."""
     transaction_age_ms_max: int = 72 * 3_600_000
-    """Age at which a half message is given up though nobody could be asked."""
+    """At this age a half message is given up even if no producer could be asked."""
     half_messages_max: int = 100_000
-    """Half messages that are not settled; more are refused."""
+    """How many half messages may be neither committed nor rolled back. Further ones are refused."""
     half_move_ms: int = 3_600_000
-    """Age at which a half message that keeps an old file of the log is written again."""
+    """At this age a half message that keeps an old file of the log from being deleted is written
+    again, at the end of the log."""
     settled_transactions_max: int = 10_000
-    """Settled transactions that are remembered, so that settling them again finds the same."""
+    """How many ended transactions the broker remembers. A repeated commit or rollback of one of
+    them gets the same answer."""
     topics_max: int = 20_000
-    """Topics that clients have made; more are refused."""
+    """How many topics clients may create. Further ones are refused."""
     inner_topics_max: int = 100_000
-    """Retry topics, dead letters and the broker's own topics; more are refused."""
+    """How many retry topics, dead-letter topics and topics of the broker itself there may be.
+    Further ones are refused."""
     groups_max: int = 20_000
-    """Consumer groups; more are refused."""
+    """How many consumer groups there may be. Further ones are refused."""
     metric_rows_max: int = 1_000
-    """Topics, groups, and pairs of them that /metrics tells apart; those that come later are added
-    up as `other`."""
+    """How many topics, groups, and pairs of them have series of their own in /metrics. Later ones
+    are added up as `other`."""
     offsets_interval_ms: int = 5_000
-    """How often the committed offsets are written; what came since is in the revive topic."""
+    """How often the committed offsets are written to their file. Later changes are in the revive
+    topic."""
     timers_max: int = 2_000_000
-    """Messages that may wait for their time, some 20 bytes of memory each; more are refused."""
+    """How many messages may wait for their delivery time. Each takes some 20 bytes of memory.
+    Further ones are refused."""
     timer_snapshot_interval_ms: int = 10_000
-    """How often what waits is written down, at most; a start after a crash reads the log from
-    there."""
+    """How often, at most, the broker writes a snapshot of the waiting messages. A start after a
+    crash reads the log from the last snapshot on."""
     timer_roll_ms: int = 24 * 3_600_000
-    """Age at which the record of a waiting message is written again, so that old files of the log
-    can be deleted; half of how long the log is kept."""
+    """At this age the record of a waiting message is written again, so that old files of the log
+    can be deleted. The default is half of the retention time."""
     export_dir: str = ""
-    """Where snapshots for the audit are written, below a folder of the broker's name: a directory,
-    or a URL that fsspec knows; empty: none are. Needs pip install 'popmq[export]'."""
+    """Where snapshots for the audit are written, in a folder with the broker's name. It is a
+    directory, or a URL that fsspec knows. Empty means that none are written. Needs pip install
+    'popmq[export]'."""
     export_rows_per_s: int = 5_000
-    """How many records a second an export reads at most; 0: no limit. One that goes on from an
-    earlier snapshot is at least twice as fast as the log grew since."""
+    """How many records an export reads per second, at most. 0 means no limit. An export that
+    continues an earlier snapshot reads at least twice as fast as the log has grown since."""
     export_bytes_per_s: int = 64 * MiB
-    """How many bytes of the log a second, with the same exception; 0: no limit."""
+    """How many bytes of the log an export reads per second, at most, with the same exception. 0
+    means no limit."""
     export_chain_max: int = 144
-    """Snapshots that go on from each other before one is whole again."""
+    """How many snapshots continue each other before the next one is complete by itself."""
     export_keep: int = 2
-    """Whole snapshots that are kept, each with those that go on from it; 0: all."""
+    """How many complete snapshots are kept, each with those that continue it. 0 means all."""
     delay_levels: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-    """What RocketMQ's delay levels mean, level 1 first; units s, m, h, d."""
+    """The delays of RocketMQ's delay levels, level 1 first. The units are s, m, h and d."""

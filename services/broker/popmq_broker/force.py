@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from popmq_broker import tls
 from popmq_broker.clients import replica_link
 from popmq_broker.clients.register.register import Register, Seen
 from popmq_broker.config import BrokerConfig
@@ -21,6 +20,7 @@ from popmq_broker.core.replication import group_record, unclean
 from popmq_broker.core.replication.group_record import GroupRecord
 from popmq_broker.core.replication.unclean import Chosen
 from popmq_broker.group_register import register_of
+from popmq_broker.replica_tls import replica_files
 from popmq_common.errors import NotForced, PopMQError
 from popmq_common.link import link_secret
 from popmq_common.process import logs
@@ -106,7 +106,7 @@ class Forcing:
     async def _ask(self) -> link.ReplicaGroupReply:
         config = self._config
         secret = link_secret.read(config.link_secret, config.link_secret_file)
-        context = connecting_context(tls.replica_files(config), logs.get("force"))
+        context = connecting_context(replica_files(config), logs.get("force"))
         connected = await replica_link.connect(config.name, config.advertise, secret, context)
         try:
             call = link.Call(replica_group=link.ReplicaGroup())

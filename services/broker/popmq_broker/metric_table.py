@@ -16,29 +16,29 @@ MESSAGES_IN = counter(
 MESSAGES_OUT = counter(
     "popmq_messages_out", "Messages handed out", *_GROUP, rocketmq="rocketmq_messages_out_total"
 )
-ACKS = counter("popmq_acks", "Acks by what they found", *_GROUP, "outcome")
-CHANGES = counter(
-    "popmq_changes", "Changes of the invisible time by what they found", *_GROUP, "outcome"
-)
-NACKS = counter("popmq_nacks", "Messages given back or up, by kind", *_GROUP, "kind")
-RENEWED = counter("popmq_renewed_leases", "Leases renewed because their client lives", *_GROUP)
+ACKS = counter("popmq_acks", "Acks, by outcome", *_GROUP, "outcome")
+CHANGES = counter("popmq_changes", "Changes of the invisible time, by outcome", *_GROUP, "outcome")
+NACKS = counter("popmq_nacks", "Nacks, by kind", *_GROUP, "kind")
+RENEWED = counter("popmq_renewed_leases", "Leases renewed because their client is alive", *_GROUP)
 REVIVED = counter(
     "popmq_revived_messages",
-    "Messages put into a retry topic, not acked in time or nacked",
+    "Messages copied to a retry topic, because they were nacked or not acked in time",
     *_GROUP,
     rocketmq="rocketmq_pop_revive_retry_messages_total",
 )
 HANDED_OUT_OFTEN = counter(
     "popmq_handed_out_often",
-    "How often a message that is given back uncounted came for the 100th, 200th … time",
+    "Deliveries that were the 100th, 200th … of a message that is given back uncounted",
     *_GROUP,
 )
 SENT_BACK = counter(
-    "popmq_sent_back_messages", "Messages that consumers which pull failed on", *_GROUP
+    "popmq_sent_back_messages",
+    "Messages that pull consumers have sent back after a failure",
+    *_GROUP,
 )
 SEND_TO_DLQ = counter(
     "popmq_send_to_dlq_messages",
-    "Messages put into the dead letters",
+    "Messages made dead letters",
     *_GROUP,
     rocketmq="rocketmq_send_to_dlq_messages_total",
 )
@@ -65,7 +65,7 @@ STORED = gauge(
 )
 SETTLED = gauge(
     "popmq_consumer_settled_messages",
-    "Acked, dead-lettered, filtered out, or copied to the retry topic",
+    "Acked, made dead letters, filtered out, or copied to the retry topic",
     *_GROUP,
 )
 READY = gauge(
@@ -95,7 +95,7 @@ EXPIRED = gauge(
 )
 PASSED = gauge(
     "popmq_consumer_damaged_messages",
-    "Gone over by the group, for they cannot be read; popmq store rebuild may bring them",
+    "Skipped by the group, because they cannot be read; popmq store rebuild may restore them",
     *_GROUP,
 )
 STANDING = (STORED, SETTLED, READY, IN_FLIGHT, DELAYED, BLOCKED, EXPIRED)
@@ -111,19 +111,21 @@ DEAD_LETTERS = gauge(
 )
 ROWS_TOGETHER = gauge(
     "popmq_metric_rows_together",
-    "Topics, groups or pairs of them that this page does not tell apart, but adds up as `other`",
+    "Topics, groups or pairs of them that are added up as `other`",
     "kind",
 )
 
 # --- the store ---
 
 DAMAGED = gauge(
-    "popmq_damaged_messages", "Found unreadable, by themselves or by their queue's entries", "topic"
+    "popmq_damaged_messages",
+    "Messages that cannot be read: the record or its queue entry is damaged",
+    "topic",
 )
 FLUSH_SYNC = gauge("popmq_flush_sync", "1: an answer of OK means it is on disk; 0: flush=async")
 FLUSH_BEHIND = gauge(
     "popmq_storage_flush_behind_bytes",
-    "Appended, not synced",
+    "Bytes that are appended to the log and not synced yet",
     rocketmq="rocketmq_storage_flush_behind_bytes",
 )
 STORAGE_SIZE = gauge(
@@ -133,7 +135,7 @@ STORAGE_SIZE = gauge(
 )
 APPENDED = counter(
     "popmq_storage_appended_bytes",
-    "Where the CommitLog ends: bytes of all records ever, journal and copies included",
+    "Bytes of all records ever written to the CommitLog, journal and copies included",
     rocketmq="rocketmq_throughput_in_total",
 )
 OLDEST_AGE = gauge(
@@ -143,22 +145,23 @@ OLDEST_AGE = gauge(
 )
 DELETED_FILES = counter(
     "popmq_storage_deleted_files",
-    "CommitLog files deleted: by age, early because of the disk, or although needed",
+    "CommitLog files deleted: by age, early because the disk is nearly full, or "
+    "although something needed them",
     "reason",
 )
 FILE_KEPT = gauge(
     "popmq_storage_file_kept",
-    "1: needs the oldest CommitLog file, which would go otherwise",
+    "1: this keeps the oldest CommitLog file from being deleted",
     "needed_by",
 )
 DISK_USED = gauge("popmq_disk_used_ratio", "Use of the disk, 0 to 1, when it was last looked at")
-DISK_STATE = gauge("popmq_disk_state", "0: ok; 1: files go early; 2: sends are refused")
+DISK_STATE = gauge("popmq_disk_state", "0: ok; 1: files are deleted early; 2: sends are refused")
 INDEX_BEHIND = gauge(
     "popmq_index_behind_bytes",
     "Bytes of the log that the index of keys has not read yet",
     rocketmq="rocketmq_storage_dispatch_behind_bytes",
 )
-INDEX_STOPPED = gauge("popmq_index_stopped", "1: the index of keys met an error and stands still")
+INDEX_STOPPED = gauge("popmq_index_stopped", "1: the index of keys has stopped after an error")
 FSYNC = histogram("popmq_fsync_seconds", "Time of one fdatasync")
 FSYNC_RECORDS = histogram("popmq_fsync_records", "Records that shared one fdatasync")
 
@@ -176,31 +179,33 @@ REVIVE_LATENCY = gauge(
     "How long the oldest due lease has waited for its revival",
     rocketmq="rocketmq_pop_revive_latency",
 )
-WAITING_POLLS = gauge("popmq_waiting_polls", "Long polls parked")
+WAITING_POLLS = gauge("popmq_waiting_polls", "Receives that wait for messages")
 
 # --- the pop buffer; with pop_buffer=durable all but the first stay 0 ---
 
 BUFFER_DURABLE = gauge(
     "popmq_pop_buffer_durable",
-    "1: what was popped and acked outlives a crash; 0: pop_buffer=memory",
+    "1: pops and acks survive a crash; 0: pop_buffer=memory",
 )
 BUFFER_GRANTS = gauge(
     "popmq_pop_buffer_grants",
-    "Grants that are in no journal: a crash sends them again",
+    "Grants (what one pop took from one queue) in memory alone: a crash redelivers them",
     rocketmq="rocketmq_pop_checkpoint_buffer_size",
 )
 BUFFER_LEASES = gauge("popmq_pop_buffer_leases", "Messages of these grants, acked ones included")
 BUFFER_AGE = gauge("popmq_pop_buffer_age_seconds", "How long the oldest of these grants has waited")
 BUFFER_STORED = counter(
     "popmq_pop_buffer_stored",
-    "Grants that stayed too long, or had to precede a record, and were stored",
+    "Grants that stayed in memory too long, or had to be written before another "
+    "record, and were written",
 )
 BUFFER_MERGED = counter(
-    "popmq_pop_buffer_merged", "Grants that were acked whole in time and never written"
+    "popmq_pop_buffer_merged",
+    "Grants of which every message was acked in time, and which were never written",
 )
 BUFFER_BYPASSED = counter(
     "popmq_pop_buffer_bypassed",
-    "Grants that were journaled at once: held too shortly, or no room",
+    "Grants that were written at once: the lease was too short, or memory had no room for it",
 )
 
 # --- what waits for its time ---
@@ -222,8 +227,8 @@ TIMER_LAG = gauge(
 TIMER_LEVELS = gauge("popmq_timer_level_messages", "Messages that wait for a delay level", "level")
 TIMER_ENDED = counter(
     "popmq_timer_ended",
-    "Delayed messages whose wait has ended: delivered, recalled, dropped as their topic is gone, "
-    "or damaged",
+    "Delayed messages whose wait has ended: delivered, recalled, dropped because "
+    "their topic no longer exists, or damaged",
     "topic",
     "outcome",
     rocketmq="rocketmq_timer_dequeue_total",
@@ -262,10 +267,10 @@ LOCK_REFUSED = counter(
 # --- the link ---
 
 LINK_PROXIES = gauge("popmq_link_connections", "Connections of proxies; none in one process")
-LINK_CALLS = gauge("popmq_link_calls", "Calls of proxies under way, waiting polls included")
+LINK_CALLS = gauge("popmq_link_calls", "Calls of proxies under way, waiting receives included")
 CALL = histogram(
     "popmq_call_seconds",
-    "Time of a call in the broker, waiting included",
+    "Time of a call in the broker, including the time that it waits",
     "call",
     rocketmq="rocketmq_rpc_latency",
 )

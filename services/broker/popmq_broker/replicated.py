@@ -14,7 +14,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry
 
-from popmq_broker import metrics, replica_metrics, tls
+from popmq_broker import metrics, replica_metrics
 from popmq_broker.clients import replica_link
 from popmq_broker.clients.register.register import Register
 from popmq_broker.config import BrokerConfig, Flush
@@ -32,6 +32,7 @@ from popmq_broker.opening import (
     store_config,
 )
 from popmq_broker.registering import registered
+from popmq_broker.replica_tls import replica_files
 from popmq_broker.rpc.health import health
 from popmq_broker.rpc.link import LinkServer
 from popmq_broker.store.files.files import OsFiles, writing_to
@@ -43,6 +44,7 @@ from popmq_common.process import logs
 from popmq_common.process.clock import Clock
 from popmq_common.process.config import ConfigError
 from popmq_common.tls.service_ends import connecting_context, listening_context
+from popmq_common.tls.settings import link_files, metrics_files, nameserver_files
 
 TURN_AWAY_S = 1.0
 """How long calls may take to finish when the replica is primary no more."""
@@ -64,7 +66,8 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[ReplicaSer
     """
     check(config)
     log = logs.get("broker").bind(broker=config.name)
-    metrics_tls = listening_context(tls.metrics_files(config), log, "metrics")
+    metrics_tls = listening_context(metrics_files(config, "BROKER"), log, "metrics")
+    shown = link_files(config, "BROKER", config.link_tls_client_ca)
     register = register_of(config)
     built: list[Replica] = []
     link_server = LinkServer(
@@ -73,7 +76,7 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[ReplicaSer
         name=config.name,
         secret=link_secret.read(config.link_secret, config.link_secret_file),
         log=log,
-        tls=listening_context(tls.link_files(config), log, "link"),
+        tls=listening_context(shown, log, "link"),
     )
     registry = replica_metrics.registry(config.name, built)
     pages = MetricsServer(registry, config.host, config.metrics_port, tls=metrics_tls)
@@ -86,7 +89,7 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[ReplicaSer
     living = asyncio.create_task(replica.run(), name="replica")
     living.add_done_callback(partial(_exit_on_error, log))
     try:
-        async with pages, health(config.host, config.health_port):
+        async with pages, health(config.host, config.health_port, shown, log):
             log.info("replica.started", link=address, replica=config.replica)
             yield ReplicaServer(replica, link_server.port)
     finally:
@@ -115,7 +118,7 @@ async def _serving(
 ) -> AsyncIterator[None]:
     """Clients find the broker here, and its figures are on the page."""
     secret = link_secret.read(config.link_secret, config.link_secret_file)
-    asking, remembered_as = tls.nameserver_files(config), broker.peers.remembered_as
+    asking, remembered_as = nameserver_files(config, "BROKER"), broker.peers.remembered_as
     announcers = [
         GrpcAnnouncer(nameserver, secret, remembered_as, asking)
         for nameserver in config.nameservers
@@ -140,7 +143,7 @@ def _parts(
     serving: Callable[[Broker, int], AbstractAsyncContextManager[None]],
 ) -> ReplicaParts:
     secret = link_secret.read(config.link_secret, config.link_secret_file)
-    replica_tls = connecting_context(tls.replica_files(config), log)
+    replica_tls = connecting_context(replica_files(config), log)
     fatal = partial(exit_on_disk, config, log)
     return ReplicaParts(
         name=config.name,

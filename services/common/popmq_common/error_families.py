@@ -39,4 +39,4 @@ class Unavailable(PopMQError):
 
 
 class StorageFault(PopMQError):
-    """The disk is not what was written."""
+    """The disk does not hold what was written to it."""

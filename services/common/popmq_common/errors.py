@@ -286,8 +286,8 @@ class IndexDamaged(Refused):
 
 
 class TooMuchDamage(Refused):
-    """More than {limit} runs of messages cannot be read, or were gone over; repair the queues with
-    popmq store rebuild, or restore the broker from a copy."""
+    """More than {limit} stretches of messages cannot be read, or were skipped; repair the
+    queues with popmq store rebuild, or restore the broker from a copy."""
 
 
 class RebuildRunning(Refused):
@@ -295,7 +295,7 @@ class RebuildRunning(Refused):
 
 
 class NotAuthorized(Refused):
-    """The link's shared secret is not the same here and there, or one end is of a version that
+    """The link's shared secret is not the same at both ends, or one end is of a version that
     cannot prove it; upgrade brokers first, then proxies, then nameservers."""
 
 
@@ -315,7 +315,7 @@ class BrokerDown(Unavailable):
 
 
 class AccessNotKnown(Unavailable):
-    """No broker has told yet who may do what; try again."""
+    """This proxy has not learned from a broker yet who may do what; try again."""
 
 
 class NameserverDown(Unavailable):
@@ -323,7 +323,7 @@ class NameserverDown(Unavailable):
 
 
 class BrokerSilent(BrokerDown):
-    """Broker {broker} has not said a word for a while; it may be paused, or cut off."""
+    """Broker {broker} has sent nothing for a while; it may be paused, or cut off."""
 
 
 class BrokerUnreachable(BrokerDown):

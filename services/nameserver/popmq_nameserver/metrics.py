@@ -10,13 +10,16 @@ from prometheus_client.registry import Collector
 from popmq_common.metrics.metric import by_name, counter, defined, gauge
 from popmq_nameserver.core.route_table import RouteTable
 
-CALLS = counter("popmq_nameserver_calls", "Calls of brokers and proxies by kind", "call")
-EXPIRED = counter("popmq_nameserver_expired", "Brokers taken out for silence")
+CALLS = counter("popmq_nameserver_calls", "Calls of brokers and proxies, by kind", "call")
+EXPIRED = counter(
+    "popmq_nameserver_expired", "Brokers removed from the routes because they sent no heartbeat"
+)
 REFUSED = counter(
-    "popmq_nameserver_refused", "Registrations refused: a newer process has the broker's name"
+    "popmq_nameserver_refused",
+    "Registrations refused because a newer process has the broker's name",
 )
 UNPROVEN = counter(
-    "popmq_nameserver_unproven", "Calls refused that did not prove the link's secret"
+    "popmq_nameserver_unproven", "Calls refused because they did not prove the link's secret"
 )
 BROKERS = gauge("popmq_nameserver_brokers", "Registered brokers")
 TOPICS = gauge("popmq_nameserver_topics", "Topics with a route")

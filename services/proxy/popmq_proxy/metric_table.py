@@ -4,7 +4,7 @@ from popmq_common.metrics.metric import counter, defined, gauge, histogram
 
 RPC = histogram(
     "popmq_rpc_seconds",
-    "Time of an RPC of a client, waiting polls included",
+    "Time of a client's RPC, including the time that a receive waits",
     "method",
     rocketmq="rocketmq_rpc_latency",
 )
@@ -14,17 +14,21 @@ RPC_STATUS = counter(
 RPCS_NOW = gauge("popmq_rpcs_in_progress", "RPCs under way", "method")
 CLIENTS = gauge(
     "popmq_clients",
-    "Clients this proxy has heard of lately",
+    "Clients that have sent something to this proxy lately",
     rocketmq="rocketmq_producer_connections, rocketmq_consumer_connections",
 )
 CONNECTIONS = gauge("popmq_connections", "Connections of clients; not with the front grpcio")
 RECEIVED_BYTES = gauge(
     "popmq_received_bytes",
-    "Held of requests that are not whole yet, or large; not with the front grpcio",
+    "Bytes held of requests that are incomplete or large; not with the front grpcio",
 )
-ARRIVING = gauge("popmq_requests_arriving", "Requests that are not whole yet; with the front http2")
+ARRIVING = gauge(
+    "popmq_requests_arriving",
+    "Requests that have not arrived completely; only with the front http2",
+)
 UNREAD_BYTES = gauge(
-    "popmq_unread_bytes", "Held of answers that their clients do not read; with the front http2"
+    "popmq_unread_bytes",
+    "Bytes held of answers that clients have not read; only with the front http2",
 )
 LINK_UP = gauge(
     "popmq_link_up",
@@ -36,9 +40,7 @@ ROUTES = gauge("popmq_routes", "Topics whose routes are remembered")
 NAMESERVERS_LOST = gauge(
     "popmq_nameservers_lost", "1: no nameserver answers, and the last routes are used"
 )
-REFUSALS = counter(
-    "popmq_access_refused", "Requests refused because of who sent them, or what they asked for"
-)
+REFUSALS = counter("popmq_access_refused", "Requests refused by authentication or authorization")
 ACCESS_VERSION = gauge(
     "popmq_access_version", "Version of the table of users and policies in force; 0: there is none"
 )

@@ -128,8 +128,8 @@ LIMITS = {
     "characters of a reason (nack, reject)": Limit(count(REASON_CHARS_MAX), FIXED, "cut"),
     "the SDK's producer: messages in a request": producer("batch_messages_max"),
     "the SDK's producer: bytes in a request": producer("batch_bytes_max"),
-    "the SDK's producer: messages not answered": producer("held_messages_max"),
-    "the SDK's producer: bytes not answered": producer("held_bytes_max"),
+    "the SDK's producer: messages that are not answered yet": producer("held_messages_max"),
+    "the SDK's producer: bytes of such messages": producer("held_bytes_max"),
     "messages of one queue that a group has in flight": broker("in_flight_max", e.TooManyInFlight),
     "invisible time, at least": proxy("invisible_ms_min", e.IllegalInvisibleTime),
     "invisible time": proxy("invisible_ms_max", e.IllegalInvisibleTime),
@@ -154,7 +154,9 @@ LIMITS = {
     "characters of a topic's name": Limit(count(TOPIC_CHARS_MAX), FIXED, e.IllegalTopic),
     "characters of a group's name": Limit(count(GROUP_CHARS_MAX), FIXED, e.IllegalGroup),
     "queues of a topic on each broker": Limit(count(QUEUES_MAX), FIXED, e.IllegalQueueCount),
-    "queues on each broker of a topic that its first use creates": proxy("create_topic_queues"),
+    "queues on each broker, of a topic that is created when it is first used": proxy(
+        "create_topic_queues"
+    ),
     "topics": broker("topics_max"),
     "retry topics, dead letters, the broker's own topics": broker("inner_topics_max"),
     "groups": broker("groups_max"),

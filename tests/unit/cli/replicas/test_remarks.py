@@ -3,8 +3,8 @@
 import pytest
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_cli.replicas.remarks import remarks, short
 from popmq_cli.replicas.replica import headline
+from popmq_readings.replica_remarks import remarks, short
 
 
 def group(*roles: str, needs: int = 2, **fields: object) -> admin.ReplicaGroup:

@@ -19,14 +19,14 @@ class MessageState(StrEnum):
 
 
 MEANING: Final = {
-    MessageState.READY: "the next pop may hand it out",
-    MessageState.BLOCKED: "FIFO: an earlier message of its message group is held",
-    MessageState.BUFFERED: "handed out, and nothing of it is written",
-    MessageState.LEASED: "handed out, its checkpoint is in the journal",
-    MessageState.ACKED: "done with",
+    MessageState.READY: "the next pop may deliver it",
+    MessageState.BLOCKED: "in a FIFO group: an earlier message of its message group is leased",
+    MessageState.BUFFERED: "delivered and leased, but the lease is only in memory",
+    MessageState.LEASED: "delivered; the checkpoint of its lease is in the journal",
+    MessageState.ACKED: "the group is done with it",
     MessageState.DEAD: "a copy is in the group's dead letters",
     MessageState.DROPPED: (
-        "the group's position was moved, or the topic deleted: handles mean nothing"
+        "the group's position was moved, or the topic was deleted: its handles are void"
     ),
 }
 
@@ -51,13 +51,13 @@ class Arrow(NamedTuple):
 
 
 ARROWS: Final = (
-    Arrow("a", MessageState.READY, MessageState.LEASED, "pop", GroupKinds.ALL, ("ck",)),
-    Arrow("b", MessageState.LEASED, MessageState.ACKED, "ack", GroupKinds.ALL, ("ack",)),
+    Arrow("a", MessageState.READY, MessageState.LEASED, "it is popped", GroupKinds.ALL, ("ck",)),
+    Arrow("b", MessageState.LEASED, MessageState.ACKED, "it is acked", GroupKinds.ALL, ("ack",)),
     Arrow(
         "c",
         MessageState.LEASED,
         MessageState.LEASED,
-        "change: a new handle",
+        "its lease is changed; the client gets a new handle",
         GroupKinds.ALL,
         ("ck", "ack"),
     ),
@@ -65,7 +65,7 @@ ARROWS: Final = (
         "d",
         MessageState.LEASED,
         MessageState.READY,
-        "time runs out, or given back: as a copy in the retry topic",
+        "its lease ends, or it is given back; a copy goes to the retry topic",
         GroupKinds.NORMAL,
         ("copy", "ack"),
     ),
@@ -73,7 +73,7 @@ ARROWS: Final = (
         "e",
         MessageState.LEASED,
         MessageState.DEAD,
-        "time of the last attempt runs out, or rejected",
+        "the lease of its last attempt ends, or it is rejected",
         GroupKinds.ALL,
         ("copy", "ack"),
     ),
@@ -81,35 +81,62 @@ ARROWS: Final = (
         "f",
         MessageState.LEASED,
         MessageState.DROPPED,
-        "topic deleted, position moved",
+        "its topic is deleted, or the group's position is moved",
         GroupKinds.ALL,
         ("ck",),
     ),
-    Arrow("g", MessageState.READY, MessageState.BUFFERED, "pop", GroupKinds.MEMORY, ()),
-    Arrow("h", MessageState.BUFFERED, MessageState.ACKED, "ack", GroupKinds.MEMORY, ()),
+    Arrow("g", MessageState.READY, MessageState.BUFFERED, "it is popped", GroupKinds.MEMORY, ()),
+    Arrow("h", MessageState.BUFFERED, MessageState.ACKED, "it is acked", GroupKinds.MEMORY, ()),
     Arrow(
         "i",
         MessageState.BUFFERED,
         MessageState.LEASED,
-        "stays too long, nearly due, before another record, clean stop",
+        "its lease has been in memory too long, or ends soon; another record of its queue is to "
+        "be written; or the broker stops",
         GroupKinds.MEMORY,
         ("ck",),
     ),
-    Arrow("j", MessageState.BUFFERED, MessageState.READY, "crash", GroupKinds.MEMORY, ()),
-    Arrow("k", MessageState.ACKED, MessageState.READY, "crash soon after h", GroupKinds.MEMORY, ()),
-    Arrow("l", MessageState.BUFFERED, MessageState.DROPPED, "as f", GroupKinds.MEMORY, ("ck",)),
+    Arrow(
+        "j", MessageState.BUFFERED, MessageState.READY, "the broker crashes", GroupKinds.MEMORY, ()
+    ),
+    Arrow(
+        "k",
+        MessageState.ACKED,
+        MessageState.READY,
+        "the broker crashes soon after arrow h",
+        GroupKinds.MEMORY,
+        (),
+    ),
+    Arrow(
+        "l",
+        MessageState.BUFFERED,
+        MessageState.DROPPED,
+        "its topic is deleted, or the group's position is moved",
+        GroupKinds.MEMORY,
+        ("ck",),
+    ),
     Arrow(
         "m",
         MessageState.LEASED,
         MessageState.READY,
-        "time runs out, or given back: in place",
+        "its lease ends, or it is given back; it stays in its place",
         GroupKinds.FIFO,
         (),
     ),
     Arrow(
-        "n", MessageState.READY, MessageState.BLOCKED, "an earlier one is held", GroupKinds.FIFO, ()
+        "n",
+        MessageState.READY,
+        MessageState.BLOCKED,
+        "an earlier message of its message group is leased",
+        GroupKinds.FIFO,
+        (),
     ),
     Arrow(
-        "o", MessageState.BLOCKED, MessageState.READY, "that one is settled", GroupKinds.FIFO, ()
+        "o",
+        MessageState.BLOCKED,
+        MessageState.READY,
+        "the earlier message is settled",
+        GroupKinds.FIFO,
+        (),
     ),
 )
