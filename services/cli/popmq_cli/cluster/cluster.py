@@ -9,7 +9,7 @@ import click
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.shell.commands import CommandGroup
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
-from popmq_cli.shell.output import EXIT_FAILED, NumberText, colored, document, fields, table
+from popmq_cli.shell.output import EXIT_FAILED, colored, document, fields, table
 from popmq_cli.shell.parameters import Duration
 from popmq_common.words import counted
 from popmq_readings.cluster_view import Service, View, view_of
@@ -17,6 +17,7 @@ from popmq_readings.cluster_warnings import ClusterWarning, Severity, cluster_wa
 from popmq_readings.replica_remarks import in_sync_count, primary_of
 from popmq_readings.short_numbers import (
     NONE,
+    NumberText,
     bytes_text,
     count_text,
     percent_text,
