@@ -9,11 +9,11 @@ from popmq_broker.config import BrokerConfig
 from popmq_broker.force import Outlook, forcing
 from popmq_cli.shell.commands import Command, json_option
 from popmq_cli.shell.output import document, fail, is_json
-from popmq_readings.times import moment
 from popmq_common.errors import PopMQError
 from popmq_common.process import logs
 from popmq_common.process.clock import SystemClock
 from popmq_common.process.config import ConfigError, from_env
+from popmq_readings.times import moment
 
 EXIT_NOT_LIKE_THAT = 2
 

@@ -11,9 +11,9 @@ from popmq_cli.replicas.force import force
 from popmq_cli.shell.commands import Command, CommandGroup
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.shell.output import colored, document, fail, fields, table
+from popmq_readings.replica_remarks import in_sync_count, primary_of
 from popmq_readings.short_numbers import NONE, bytes_text
 from popmq_readings.times import duration_text
-from popmq_readings.replica_remarks import in_sync_count, primary_of
 
 if TYPE_CHECKING:
     from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
