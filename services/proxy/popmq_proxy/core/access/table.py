@@ -253,12 +253,25 @@ def _limits_fields(limits: Limits) -> dict[str, Any]:
         "messagesPerS": limits.messages_per_s,
         "bytesPerS": limits.bytes_per_s,
         "waitingReceives": limits.waiting_receives,
+        "calls": limits.calls,
+        "connections": limits.connections,
+        "creationsPerH": limits.creations_per_h,
     }
 
 
 def _limits_of(fields: dict[str, Any]) -> Limits:
-    sent = int(fields["messagesPerS"]), int(fields["bytesPerS"])
-    return check_limits(Limits(str(fields["subject"]), *sent, int(fields["waitingReceives"])))
+    """An older proxy has written the first three alone."""
+    return check_limits(
+        Limits(
+            str(fields["subject"]),
+            int(fields["messagesPerS"]),
+            int(fields["bytesPerS"]),
+            int(fields["waitingReceives"]),
+            int(fields.get("calls", 0)),
+            int(fields.get("connections", 0)),
+            int(fields.get("creationsPerH", 0)),
+        )
+    )
 
 
 def _user_of(fields: dict[str, Any]) -> User:

@@ -34,6 +34,7 @@ from popmq_proxy.core.routing import order_conf
 from popmq_proxy.core.routing.routes import TopicRoutes
 from popmq_proxy.producers import Producers
 from popmq_proxy.rpc.shared.broker_watches import BrokerWatches
+from popmq_proxy.rpc.shared.client_connection import ClientConnection
 from popmq_proxy.rpc.shared.start_fixer import StartFixer
 from popmq_proxy.sessions import Sessions
 
@@ -65,6 +66,8 @@ class CallContext(NamedTuple):
     """authorization and x-mq-date-time of a signed request."""
     certificate_user: str = ""
     """Whom the client's certificate names; only a certificate that was checked is asked."""
+    connection: ClientConnection | None = None
+    """On which it came; None: its front does not tell."""
     user: str = ""
     """Who sends it; empty where nobody is asked who they are."""
 
