@@ -98,8 +98,13 @@ class BrokerConfig:
     """CommitLog files deleted at a time; the next ones an interval later."""
     revive_queues: int = 8
     """Queues of the revive topic, which journals leases and acks."""
-    create_groups: bool = True
-    """Make a consumer group, with the defaults, when it is first used."""
+    create_groups: bool = False
+    """Make a consumer group, with the defaults, when it is first used. popmq standalone: True."""
+    first_use_topics_max: int = 1_000
+    """The first use of a topic (POPMQ_PROXY_CREATE_TOPICS) creates it only while there are fewer
+    topics than this, however they were made; popmq topic create may go on up to topics_max."""
+    first_use_groups_max: int = 1_000
+    """The same for groups, and popmq group create."""
     pop_buffer: PopBuffer = PopBuffer.DURABLE
     """durable: what was popped and acked outlives a crash. memory: what is acked within
     pop_buffer_stay_ms is never written, and a crash sends it again. FIFO groups: always durable."""

@@ -100,9 +100,9 @@ class ProxyConfig:
     may who reaches the port."""
     log_level: str = "info"
     """debug, info, warning or error."""
-    create_topics: bool = True
+    create_topics: bool = False
     """Make a topic that takes every message type when it is first used; with authorization nothing
-    is made on first use."""
+    is made on first use. popmq standalone: True."""
     create_topic_queues: int = 8
     """Queues per broker of a topic made on first use."""
     body_bytes_max: int = 4 * MiB

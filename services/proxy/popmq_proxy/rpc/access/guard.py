@@ -55,6 +55,8 @@ class Guard:
         self._upstream = upstream
         self._tables = tables
         self.limiter = Limiter(tables)
+        upstream.first_use.check = self.limiter.check_creation
+        upstream.first_use.made = self.limiter.take_creation
         self._audit = audit
         self._signatures: dict[tuple[bytes, bytes], tuple[str, int]] = {}
         """What was verified → the user, and until when; 0: as long as the table is in force."""

@@ -48,7 +48,7 @@ async def test_t30_ten_thousand_short_lived_groups_leave_nothing(
     broker = OneBroker()
     proxy = upstream(broker)
     for i in range(10_000):
-        await proxy.group(f"g{i}")
+        await proxy.group(f"g{i}", "")
         proxy.sessions.seen(f"c{i}", proxy.clock.now_ms())
     proxy.forget_unused()
     assert len(proxy._groups) == 10_000, "they are still fresh"
