@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from harness.access import signature
 from unit.proxy.core.access import test_decide as of_decisions
 from unit.proxy.core.access import test_needs as of_needs
 from unit.proxy.rpc.access import test_access_tables as of_tables
@@ -276,7 +277,7 @@ FOUND_BY: dict[Plant, Callable[..., None]] = {
     ),
     what_was_admitted_on_a_connection_is_for_all_who_use_it: (
         lambda cluster: of_sends.test_another_request_on_the_connection_is_looked_at(
-            of_sends.sender_of(cluster), {"signature": of_sends.signature("bob", "bob-secret")}
+            of_sends.sender_of(cluster), {"signature": signature("bob", "bob-secret")}
         )
     ),
     clients_of_all_users_share_their_ids: _of(

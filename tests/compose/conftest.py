@@ -56,6 +56,7 @@ def cluster(docker: None, told: Told, request: pytest.FixtureRequest) -> Iterato
         for part in ("", "BALANCER_", "ALERTMANAGER_", "PIPELINES_"):
             name = f"POPMQ_{part}IMAGE"
             patch.setenv(name, name.lower().replace("_", "-").replace("image", "test"))
+        patch.setenv("POPMQ_CREATE_ON_FIRST_USE", "true")
         patch.setenv("POPMQ_ALERT_WEBHOOK", f"http://host.docker.internal:{told.port}/")
         for name in ("POPMQ_PORT", "PROMETHEUS_PORT", "ALERTMANAGER_PORT"):
             patch.setenv(name, str(free_port()))

@@ -41,13 +41,14 @@ def config(data_dir: Path) -> BrokerConfig:
 async def prepare(broker: Broker) -> None:
     """What there is before: a topic with messages and a group that holds some, a user table, a
     peer; all of it saved."""
-    for body in (
+    bodies: list[dict[str, Any]] = [
         {"put_topic": link.PutTopic(topic=topic(TOPIC, 2))},
         {"put_group": link.PutGroup(group=group(GROUP, 16))},
         {"peers": link.Peers(peers=[link.Peer(name="b", identity="before")])},
         *(send_body(f"m{number}", None, "", -1, None) for number in range(4)),
         pop_body(2, 10_000, "", "", "", ""),
-    ):
+    ]
+    for body in bodies:
         await handle(broker, link.Call(**body))
     await put_access(broker, "root")
     await broker.catalog.save()
