@@ -41,6 +41,7 @@ class Cluster:
     async def add(self, name: str) -> BrokerServer:
         config = BrokerConfig(
             name=name,
+            create_groups=True,
             data_dir=self._folder / name,
             port=0,
             disk_reserve_bytes=0,
