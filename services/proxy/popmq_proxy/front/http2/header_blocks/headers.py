@@ -100,12 +100,13 @@ class HeaderPart:
     """What stood in a block up to the value of the first field that differs each time, from there
     to the next such value, or behind the last one."""
 
-    __slots__ = ("data", "differs", "following", "prepared")
+    __slots__ = ("data", "differs", "following", "is_signed", "prepared")
 
     def __init__(self, data: bytes, differs: bytes) -> None:
         self.data = data
         self.differs = differs
         """The name of the field whose value comes next; empty: the block ends here."""
+        self.is_signed = differs in (_SIGNATURE, _DATE)
         self.following: list[HeaderPart] = []
         """The longest first."""
         self.prepared: Any = None
@@ -198,14 +199,15 @@ class HeaderReader:
                     self.signature = self._signature_of(signature, date)
                 return part
             parts = part.following
-            if name == _SIGNATURE and again[0] and block.startswith(again[0], at):
-                signature = again[1]
-                at += len(again[0])
-                continue
-            if name == _DATE and again[2] and block.startswith(again[2], at):
-                date = again[3]
-                at += len(again[2])
-                continue
+            if part.is_signed:
+                raw = again[0] if name == _SIGNATURE else again[2]
+                if raw and block.startswith(raw, at):
+                    if name == _SIGNATURE:
+                        signature = again[1]
+                    else:
+                        date = again[3]
+                    at += len(raw)
+                    continue
             begin, size = at, block[at]
             coded = size & 0x80
             at += 1
