@@ -53,6 +53,8 @@ ENDLESS = {
     "popmq nameserver": "a service",
     "popmq broker": "a service",
     "popmq proxy": "a service",
+    "popmq console": "a service",
+    "popmq demo": "a service",
     "popmq run": "an application",
     "popmq tail": "until Ctrl-C",
     "popmq top": "until q",
@@ -65,6 +67,8 @@ WITHOUT_JSON = {
     "popmq nameserver": "a service",
     "popmq broker": "a service",
     "popmq proxy": "a service",
+    "popmq console": "a service",
+    "popmq demo": "a service",
     "popmq run": "an application, which prints what it likes",
 }
 
