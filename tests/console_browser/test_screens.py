@@ -19,6 +19,7 @@ SCREENS = [
     f"/dead-letters/{LONG}",
     "/later",
     "/cluster",
+    "/audit",
     "/access",
     "/search?q=a-topic",
     "/login",

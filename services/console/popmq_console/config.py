@@ -1,6 +1,7 @@
 """What a console is told at its start."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from popmq import Tls
@@ -36,6 +37,8 @@ class ConsoleConfig:
     """The browser sends the cookie over HTTPS alone."""
     masks: Masks = field(default_factory=Masks)
     """What no visitor sees of messages."""
+    audit_dir: Path | None = None
+    """Where audits leave their reports; None: nowhere."""
     session_ms: int = SESSION_MS
     """From the log-in on."""
     idle_ms: int = IDLE_MS

@@ -52,6 +52,12 @@ from popmq_common.process.clock import SystemClock
     metavar="FILE",
     help="Parts of bodies and properties that nobody sees here, by topic; a TOML file.",
 )
+@click.option(
+    "--audit-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIRECTORY",
+    help="Show the reports that audits have left there.",
+)
 @click.option("--read-only", is_flag=True, help="Nothing can be changed, by nobody.")
 @click.option(
     "--log-level",
@@ -68,6 +74,7 @@ def run_console(
     allowed_hosts: tuple[str, ...],
     secure_cookie: bool,
     mask_file: Path | None,
+    audit_dir: Path | None,
     read_only: bool,
     log_level: str,
     endpoint: str,
@@ -96,6 +103,7 @@ def run_console(
             path_prefix=path_prefix,
             read_only=read_only,
             masks=_masks(mask_file),
+            audit_dir=audit_dir,
             allowed_hosts=allowed_hosts,
             secure_cookie=secure_cookie,
         )
