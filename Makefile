@@ -232,7 +232,11 @@ edge: setup #: HAProxy and Envoy before two proxies, with the configurations of 
 	$(BIN)/pip install --quiet --group edge
 	$(BIN)/pytest -q tests/edge $(if $(ONLY),-k '$(ONLY)')
 
-.PHONY: console-browser
+.PHONY: console-browser console-pictures
+console-pictures: setup #> the web console's screens as pictures in docs/console, of popmq demo
+	$(BIN)/pip install --quiet --group browser
+	PYTHONPATH=tests $(BIN)/python -m console_browser.pictures docs/console
+
 console-browser: setup #: the web console in Chromium: walks of an operator, each screen in three widths, dark and light (ONLY=)
 	@test -n "$$CHROMIUM" || command -v chromium >/dev/null || { echo 'make console-browser: apt-get install chromium, or name one in CHROMIUM'; exit 1; }
 	$(BIN)/pip install --quiet --group browser
