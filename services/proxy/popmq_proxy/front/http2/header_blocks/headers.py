@@ -235,10 +235,9 @@ class HeaderReader:
     def _signature_of(self, authorization: bytes, date: bytes) -> tuple[bytes, bytes]:
         """The same object for the same signature, so that it is known by one look."""
         last = self._again_signature
-        if last is not None and last[0] is authorization and last[1] is date:
-            return last
-        made = self._again_signature = authorization, date
-        return made
+        if last is None or last[0] is not authorization or last[1] is not date:
+            last = self._again_signature = authorization, date
+        return last
 
     def _read_plain(self, block: bytes) -> list[Header] | None:
         """None: it has something unusual, or much. Raises as `FieldReader.read` does."""
