@@ -98,9 +98,12 @@ crash-offsets: setup #: kill -9 of broker and consumers while they commit (RUNS=
 reset-load: setup #: groups reset back and forward under load, held to an external book (TIMES=5 SEED=)
 	PYTHONPATH=tests $(BIN)/python -m campaigns.reset_load $(or $(TIMES),5) $(SEED)
 
-.PHONY: crash-sim bitflip fast-open
+.PHONY: crash-sim settings-histories bitflip fast-open
 crash-sim: setup #: crashes of a simulated disk, held to bytes (RUNS=10000 SEED=)
 	PYTHONPATH=tests $(BIN)/python -m campaigns.crash_sim $(or $(RUNS),10000) $(SEED)
+
+settings-histories: setup #: random histories of settings, each rebuilt from the log alone (RUNS=10000 SEED=)
+	PYTHONPATH=tests $(BIN)/python -m campaigns.settings_in_log $(or $(RUNS),10000) $(SEED)
 
 bitflip: setup #: flip bits of a stopped store; nothing may be wrong in silence (RUNS=2000 SEED=)
 	PYTHONPATH=tests $(BIN)/python -m campaigns.bitflip $(or $(RUNS),2000) $(SEED)
