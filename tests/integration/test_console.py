@@ -155,6 +155,20 @@ async def dead(client: Client, *reasons: str) -> None:
             await client.nack(message, reason=reason)
 
 
+async def test_search_finds_a_trace_among_the_newest(browser: Browser, client: Client) -> None:
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    await client.admin.create_topic("t", queues=2)
+    await client.admin.create_topic("u", queues=1)
+    await client.send("u", b"x", properties={"traceparent": f"00-{trace}-00f067aa0ba902b7-01"})
+    await client.send("t", b"other", keys=["k"])
+    await browser.get(f"/search?q={trace}")
+    assert "/topics/u" in browser.page
+    assert "/topics/t" not in browser.page
+    assert "messages of 2 topics of 2 were looked through" in browser.text
+    await browser.get(f"/search?q={trace[::-1]}")
+    assert "Nothing was found" in browser.text
+
+
 async def test_dead_letters_by_reason_and_redriven(browser: Browser, client: Client) -> None:
     await dead(client, "timeout", "timeout of the bank", "=cmd()", "timeout")
     await browser.get("/dead-letters")

@@ -94,6 +94,16 @@ async def peeked(
     return Peek(asked, passed[:SHOWN_MAX], len(found), more)
 
 
+async def newest_with(visit: Visit, topic: str, text: str, count: int) -> list[admin.StoredMessage]:
+    """Of the newest `count` messages of a topic those that have the text in body or properties.
+    Raises `CallFailed`."""
+    shown = await visit.ask("DescribeTopic", admin.DescribeTopicRequest(name=topic))
+    places = newest_places(list(shown.queues)[:QUEUES_MAX], count)
+    found = await each(lambda at: message_at(visit, topic, at), places)
+    wanted = PeekFilter(text=text)
+    return [one for one in found if one is not None and wanted.passes(one)]
+
+
 async def _by_key(visit: Visit, topic: str, asked: PeekAsked) -> Peek:
     """The index knows where they are. Raises `CallFailed`."""
     request = admin.FindMessagesRequest(topic=topic, key=asked.wanted.key, count_max=64)

@@ -1,5 +1,6 @@
-"""/search: one box for message ids, keys, topics, groups, client ids and receipt handles."""
+"""/search: one box for message ids, keys, trace ids, topics, groups, clients, receipt handles."""
 
+import re
 from dataclasses import dataclass, field
 from itertools import islice, product
 from typing import Final
@@ -10,6 +11,8 @@ from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.errors import InvalidReceiptHandle
 from popmq_common.records import receipt
 from popmq_common.records.names import RETRY_PREFIX
+from popmq_common.words import counted
+from popmq_console.asking.peek import newest_with
 from popmq_console.asking.readings import groups_or_none, topics_or_none
 from popmq_console.reading.calls import EXPLAIN_S, SEARCH_S, CallFailed, Failure, each
 from popmq_console.visit import Visit, named
@@ -22,6 +25,11 @@ CLIENT_GROUPS_MAX: Final = 40
 PAIRS_MAX: Final = 200_000
 """Of topic and group, which a receipt handle's checksum is compared with: a fifth of a second."""
 ID_CHARS_MIN: Final = 16
+TRACE_ID: Final = re.compile("[0-9a-f]{32}")
+"""As W3C's Trace Context writes it."""
+TRACE_TOPICS_MAX: Final = 20
+TRACE_NEWEST: Final = 50
+"""Messages of each of these topics: a thousand in all."""
 
 
 @dataclass(slots=True)
@@ -55,6 +63,8 @@ async def search(visit: Visit) -> Response:
     found.topics = list(islice((n for n in topic_names if lower in n.lower()), NAMES_SHOWN))
     found.groups = list(islice((n for n in group_names if lower in n.lower()), NAMES_SHOWN))
     await _by_key(visit, text, topic_names, found)
+    if TRACE_ID.fullmatch(text) and not found.messages:
+        await _by_trace(visit, text, topic_names, found)
     await _by_client(visit, text, group_names, found)
     return visit.page("search.html", area="", searched=text, found=found, where="")
 
@@ -122,6 +132,28 @@ async def _by_key(visit: Visit, text: str, topics: list[str], found: SearchFinds
     messages = [message for part in await each(one, topics) for message in part]
     messages.sort(key=lambda message: -message.stored_ms)
     found.messages = messages[:NAMES_SHOWN]
+
+
+async def _by_trace(visit: Visit, text: str, topics: list[str], found: SearchFinds) -> None:
+    """No index has trace ids, so the newest messages are looked through."""
+    looked_at = topics[:TRACE_TOPICS_MAX]
+
+    async def one(topic: str) -> list[admin.StoredMessage]:
+        try:
+            return await newest_with(visit, topic, text, TRACE_NEWEST)
+        except CallFailed as failed:
+            if failed.failure in (Failure.DENIED, Failure.NOT_THERE, Failure.REFUSED):
+                return []
+            raise
+
+    messages = [message for part in await each(one, looked_at) for message in part]
+    messages.sort(key=lambda message: -message.stored_ms)
+    found.messages = messages[:NAMES_SHOWN]
+    found.notes.append(
+        f"No index has trace ids: the newest {TRACE_NEWEST} messages of "
+        f"{counted(len(looked_at), 'topic')} of {len(topics):,} were looked through. "
+        "To look further, open a topic and search its messages for the text."
+    )
 
 
 async def _by_client(visit: Visit, text: str, groups: list[str], found: SearchFinds) -> None:
