@@ -23,6 +23,7 @@ CHECKS = {
     "make compat-python",
     "make compiled",
     ".ci/install-databases && make idempotence-stores",
+    ".ci/install-databases && make register",
     "make sim",
     "make faults",
     "make crash-sim",

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from typing import TypeVar
 
 from popmq_broker.store.files import checkpoint_file
 from popmq_broker.store.files.config import StoreConfig
@@ -16,6 +17,8 @@ from popmq_common.errors import Corrupt
 from popmq_common.process.logs import Log
 from popmq_common.records.record import Record
 
+S = TypeVar("S", bound=Store)
+
 
 async def open_store(
     config: StoreConfig,
@@ -25,7 +28,8 @@ async def open_store(
     fatal: Callable[[BaseException], None],
     code_of: CodeOf = code_of_tag,
     files: Files | None = None,
-) -> Store:
+    kind: type[S] = Store,  # type: ignore[assignment]  # a TypeVar's default, as of Python 3.13
+) -> S:
     """Raises `DirectoryInUse`, `Corrupt` naming file and offset.
 
     `code_of` tells what a record's queue entry holds as the tag's code; `is_first_of_pair` says
@@ -70,7 +74,7 @@ async def open_store(
         files.sync_folder(root)
         files.replace(root / "abort", f"{os.getpid()}\n".encode())
         log.info("store.recovered", clean=clean, log_start=commit_log.start, log_end=commit_log.end)
-        return Store(
+        return kind(
             config=config,
             files=files,
             lock=lock,

@@ -11,7 +11,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Final
 
 from popmq_broker.core.store.queue_entry import pack as pack_entry
@@ -32,6 +31,7 @@ from popmq_broker.store.queues.queues import QueueId, Queues
 from popmq_broker.store.reads import Reads
 from popmq_broker.store.recovery.checkpoints import Checkpoints
 from popmq_broker.store.retention import OldestFiles
+from popmq_broker.store.waiting import Awaited, WhenCommitted
 from popmq_common.errors import DiskFull, StoreClosed, TooManyRequests
 from popmq_common.process.logs import Log
 from popmq_common.records.record import SysFlag
@@ -40,7 +40,6 @@ __all__ = ["Appended", "Draft", "Run", "Store"]
 
 MARK_INTERVAL_MS: Final = 1_000
 _PREPARED: Final = SysFlag.PREPARED.value
-WhenDurable = Callable[[StoreClosed | None], None]
 
 
 class Store(Reads):
@@ -85,7 +84,8 @@ class Store(Reads):
         self._last_store_ms = marks.log_ms
         self._record_count = 0
         self._durable = Position(commit_log.end, marks.log_ms, 0)
-        self._waiting: deque[tuple[int, WhenDurable]] = deque()
+        self._committed_end = commit_log.end
+        self._waiting = Awaited()
         self._pending: deque[Pending] = deque()
         self._closed = self._failed = False
         self._kick: asyncio.Handle | None = None
@@ -108,7 +108,17 @@ class Store(Reads):
 
     @property
     def durable_end(self) -> int:
+        """On disk here; with replicas it may not be committed yet."""
         return self._durable.log_end
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def committed_end(self) -> int:
+        """What is before it can be answered and seen."""
+        return self._committed_end
 
     def append(
         self, drafts: Sequence[Draft], now_ms: int, *, system: bool = False
@@ -163,8 +173,8 @@ class Store(Reads):
         if system:
             return
         limit = self._config.unsynced_bytes_max
-        if self._commit_log.end - self._durable.log_end > limit:
-            raise TooManyRequests(what="bytes that wait for the disk", limit=limit)
+        if self._commit_log.end - self._committed_end > limit:
+            raise TooManyRequests(what="bytes that wait for the disk or replicas", limit=limit)
         if not self.disk.takes_sends(now_ms):
             raise DiskFull(path=self._config.data_dir)
 
@@ -182,12 +192,19 @@ class Store(Reads):
         if self._failed:
             return
         before, self._durable = self._durable, position
-        if self._config.sync_flush:
-            self._dispatch(position.log_end)
-        waiting = self._waiting
-        while waiting and waiting[0][0] <= position.log_end:
-            waiting.popleft()[1](None)
+        self._on_disk_up_to(position.log_end)
         self.synced(seconds, position.record_count - before.record_count)
+
+    def _on_disk_up_to(self, end_offset: int) -> None:
+        """Here; without replicas nothing more is needed."""
+        self._commit(end_offset)
+
+    def _commit(self, end_offset: int) -> None:
+        """What is before `end_offset` is on disk, here and wherever it must be."""
+        self._committed_end = end_offset
+        if self._config.sync_flush:
+            self._dispatch(end_offset)
+        self._waiting.wake(end_offset)
 
     def _dispatch(self, end_offset: int) -> None:
         """Messages up to `end_offset` become visible."""
@@ -212,13 +229,14 @@ class Store(Reads):
         if self._failed:
             return
         self._closed = self._failed = True
-        while self._waiting:
-            self._waiting.popleft()[1](StoreClosed())
+        self._waiting.fail()
         self._fatal(failed)
 
     @contextmanager
     def _or_ends(self) -> Iterator[None]:
         """`DiskFull` passes; any other error of the disk ends the store: raises `StoreClosed`."""
+        if self._commit_log.closed:  # the directory may belong to another store by now
+            raise StoreClosed()
         try:
             yield
         except OSError as failed:
@@ -237,33 +255,29 @@ class Store(Reads):
                 await self.oldest.remove_of_queues()
 
     async def durable(self, end_offset: int) -> None:
-        """Return when the log is on disk up to `end_offset`; at once with async flush.
-
-        Raises `StoreClosed` when the disk has failed.
-        """
+        """Return when the log is committed up to `end_offset`; at once with async flush.
+        Raises `StoreClosed` when the disk has failed."""
         if self._failed:
             raise StoreClosed()
-        if end_offset <= self._durable.log_end or not self._config.sync_flush:
+        if end_offset <= self._committed_end or not self._config.sync_flush:
             return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.when_durable(end_offset, partial(_tell, waiter))
-        await waiter
+        await self._waiting.until(end_offset)
 
     async def settled(self) -> None:
         """Return when all that was appended is durable and visible. Raises `StoreClosed`."""
         await self.durable(self.log_end)
         await asyncio.sleep(0)  # with async flush it is visible a turn of the loop later
 
-    def when_durable(self, end_offset: int, then: WhenDurable) -> None:
-        """Call `then` when the log is on disk up to `end_offset`, or with `StoreClosed` when it
+    def when_durable(self, end_offset: int, then: WhenCommitted) -> None:
+        """Call `then` when the log is committed up to `end_offset`, or with `StoreClosed` when it
         never will be; at once if it is, or with async flush."""
         if self._failed:
             then(StoreClosed())
-        elif end_offset <= self._durable.log_end or not self._config.sync_flush:
+        elif end_offset <= self._committed_end or not self._config.sync_flush:
             then(None)
         else:
             assert end_offset <= self._commit_log.end
-            self._waiting.append((end_offset, then))
+            self._waiting.add(end_offset, then)
 
     async def save_derived(self, name: str, data: bytes) -> None:
         """The whole file at once. Raises `DiskFull`; then it is as it was."""
@@ -271,7 +285,7 @@ class Store(Reads):
             await self._files.replace_async(self._config.data_dir / name, data)
 
     async def save_config(self, name: str, text: str) -> None:
-        """Raises `DiskFull`; then the file is as it was."""
+        """Raises `DiskFull`, `StoreClosed`; then the file is as it was."""
         with self._or_ends():
             await self._config_files.save(name, text)
 
@@ -333,9 +347,7 @@ class Store(Reads):
         """Also with async flush. Raises `StoreClosed` when the disk has failed."""
         if end_offset > self._durable.log_end:
             self._flusher.request(self._position())
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((end_offset, partial(_tell, waiter)))
-            await waiter
+            await self._waiting.until(end_offset)
 
     async def _mark(self, queues_end: int, queues_ms: int) -> None:
         end, ms, _ = self._durable
@@ -359,13 +371,17 @@ class Store(Reads):
         await asyncio.sleep(0)  # the flusher's last call runs before this goes on
         if self._failed:
             return
-        self._dispatch(self._commit_log.end)
+        self._dispatch(self._end_to_show())
         indexed = self.index is None or await self.index.close()
         if await self.checkpoint() and indexed:
             abort = self._config.data_dir / "abort"
             self._files.remove(abort)
             self._files.sync_folder(abort.parent)
         self._release()
+
+    def _end_to_show(self) -> int:
+        """At a clean stop."""
+        return self._commit_log.end
 
     def abandon(self) -> None:
         """Let go of everything and bring nothing to disk, as a killed process does."""
@@ -382,12 +398,3 @@ class Store(Reads):
         if self.index is not None:
             self.index.release()
         self._lock.release()
-
-
-def _tell(waiter: "asyncio.Future[None]", failed: StoreClosed | None) -> None:
-    if waiter.done():
-        return
-    if failed is None:
-        waiter.set_result(None)
-    else:
-        waiter.set_exception(failed)
