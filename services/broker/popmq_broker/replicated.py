@@ -21,7 +21,8 @@ from popmq_broker.config import BrokerConfig, Flush
 from popmq_broker.engine.broker import Broker
 from popmq_broker.engine.catalog.register import GrpcAnnouncer
 from popmq_broker.engine.replication.directory import ReplicaDirectory
-from popmq_broker.engine.replication.replica import Replica, ReplicaParts
+from popmq_broker.engine.replication.replica import Replica
+from popmq_broker.engine.replication.replica_parts import ReplicaParts
 from popmq_broker.group_register import register_of
 from popmq_broker.opening import (
     EXIT_BUG,

@@ -10,75 +10,32 @@ Whatever fails on the way, a connection or the register, ends in another look.
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final
 
-from popmq_broker.clients.register.register import Register, Seen
+from popmq_broker.clients.register.register import Seen
 from popmq_broker.core.replication import election, group_record
 from popmq_broker.core.replication.election import Candidate, Role
 from popmq_broker.core.replication.epochs import BEFORE_REPLICAS, Epochs, EpochStart
 from popmq_broker.core.replication.group_record import GroupRecord
 from popmq_broker.core.replication.primary import Primary
 from popmq_broker.engine.broker import Broker
-from popmq_broker.engine.replication.directory import ReplicaDirectory
-from popmq_broker.engine.replication.follow import Here, Reopen, ToPrimary, greet
+from popmq_broker.engine.replication import register_watch
+from popmq_broker.engine.replication.follow import Here
+from popmq_broker.engine.replication.follow_on import follow_on
 from popmq_broker.engine.replication.lead import Deposed, Lead
-from popmq_broker.store.files.config import StoreConfig
-from popmq_broker.store.files.files import Files
+from popmq_broker.engine.replication.register_watch import AGAIN_S, LOOK_S
+from popmq_broker.engine.replication.replica_parts import ReplicaParts
 from popmq_broker.store.replica_store import ReplicaStore
-from popmq_common.errors import (
-    NotPrimary,
-    PopMQError,
-    RegisterUnreachable,
-    ReplicaDiverged,
-    ReplicaOfOther,
-)
+from popmq_common.errors import NotPrimary, RegisterUnreachable, ReplicaOfOther
 from popmq_common.link.sends import SendCall, SendDone
 from popmq_common.link.wire import failure_of
-from popmq_common.process.logs import Log
 from popmq_internal.v1 import link_pb2 as link
 
-LOOK_S: Final = 1.0
-"""How long nothing may change in the register before it is read again."""
-AGAIN_S: Final = 0.2
-"""After something failed."""
 BEATS: Final = 3
 """Heartbeats in a lease."""
 HAND_OVER_S: Final = 3.0
-
-
-class Connected(ToPrimary, Protocol):
-    def close(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaParts:
-    """What a replica is made of."""
-
-    name: str
-    """Of the broker."""
-    replica: str
-    address: str
-    min_in_sync: int
-    lag_ms: int
-    lease_s: float
-    register: Register
-    directory: ReplicaDirectory
-    files: Files
-    store_config: StoreConfig
-    log: Log
-    wall_ms: Callable[[], int]
-    steady_ms: Callable[[], int]
-    """A clock that never goes back."""
-    open_store: Callable[[], Awaitable[ReplicaStore]]
-    load: Callable[[ReplicaStore, int], Awaitable[Broker]]
-    """The broker of a store, in that epoch."""
-    serving: Callable[[Broker, int], AbstractAsyncContextManager[None]]
-    """Clients find the broker while it lasts; when its epoch began."""
-    connect: Callable[[str], Awaitable[Connected]]
-    """To a primary's address."""
 
 
 class Replica:
@@ -184,7 +141,7 @@ class Replica:
     async def _take_a_role(self) -> None:
         parts = self._parts
         seen = self._seen = await parts.register.read()
-        record = self._record = decoded(seen, parts.name)
+        record = self._record = register_watch.decoded(seen, parts.name)
         directory = parts.directory
         me = Candidate(parts.replica, directory.incarnation, parts.address, directory.identity())
         role, why = election.role_of(me, record, seen.alive, directory.epochs.promised)
@@ -308,26 +265,14 @@ class Replica:
                     self.broker = None
 
     async def _until_deposed(self, record: GroupRecord) -> None:
-        parts = self._parts
-        seen = self._seen
-        while True:
-            try:
-                seen = await parts.register.wait(seen, LOOK_S)
-            except RegisterUnreachable:
-                await asyncio.sleep(AGAIN_S)
-                continue
-            now = decoded(seen, parts.name)
-            if now is None or (now.epoch, now.primary) != (record.epoch, record.primary):
-                if seen.version and now is not None and now.epoch < record.epoch:
-                    continue  # what was read before our swap
-                self._tell("deposed", f"epoch {now.epoch if now else '?'} has begun")
-                raise Deposed
+        now = await register_watch.until_deposed(self._parts, record, self._seen)
+        self._tell("deposed", f"epoch {now.epoch if now else '?'} has begun")
+        raise Deposed
 
     # --- following ---
 
     async def _follow(self, me: Candidate, record: GroupRecord, why: str) -> None:
-        parts = self._parts
-        store = await self._opened()
+        parts, store = self._parts, await self._opened()
         self._tell("following", why)
         here = Here(
             me=me,
@@ -336,70 +281,8 @@ class Replica:
             config=parts.store_config,
             log=self._log,
         )
-        following = asyncio.create_task(self._fetch(here, record, store), name="fetching")
-        watching = asyncio.create_task(self._until_changed(record), name="register")
-        stopping = asyncio.create_task(self._stopping.wait())
-        tasks: tuple[asyncio.Task[Any], ...] = (following, watching, stopping)
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await follow_on(parts, here, record, store, self._seen, self._stopping)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
             if store.closed:
                 self._store = None
-        if self._stopping.is_set() and not store.closed:
-            await store.close()
-            return
-        if following.done() and not following.cancelled():
-            await self._fetching_ended(following.exception())
-
-    async def _fetching_ended(self, failed: BaseException | None) -> None:
-        for one in _leaves(failed):
-            if isinstance(one, ReplicaDiverged) or not isinstance(
-                one, (PopMQError, OSError, Reopen)
-            ):
-                raise one
-            if not isinstance(one, Reopen):
-                self._log.warning("replica.fetch_failed", reason=str(one))
-                await asyncio.sleep(AGAIN_S)
-
-    async def _fetch(self, here: Here, record: GroupRecord, store: ReplicaStore) -> None:
-        connection = await self._parts.connect(record.address)
-        try:
-            follow = await greet(here, record, store, connection)
-            try:
-                await follow.run()
-            finally:
-                if self._stopping.is_set():
-                    with suppress(PopMQError):
-                        await follow.leave()
-        finally:
-            connection.close()
-
-    async def _until_changed(self, record: GroupRecord) -> None:
-        """Another primary, another epoch, or the primary is silent."""
-        parts, seen = self._parts, self._seen
-        while True:
-            with suppress(RegisterUnreachable):
-                seen = await parts.register.wait(seen, LOOK_S)
-                now = decoded(seen, parts.name)
-                if now is None or (now.epoch, now.primary) != (record.epoch, record.primary):
-                    return
-                if not election.is_alive(record, record.primary, seen.alive):
-                    return
-                continue
-            await asyncio.sleep(AGAIN_S)
-
-
-def decoded(seen: Seen, where: str) -> GroupRecord | None:
-    """Raises `RegisterRecordUnreadable`."""
-    return group_record.decode(seen.value, where=where) if seen.value is not None else None
-
-
-def _leaves(failed: BaseException | None) -> list[BaseException]:
-    if failed is None:
-        return []
-    if isinstance(failed, BaseExceptionGroup):
-        return [leaf for one in failed.exceptions for leaf in _leaves(one)]
-    return [failed]
