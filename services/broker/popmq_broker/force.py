@@ -18,7 +18,7 @@ from popmq_broker.clients.register.register import Register, Seen
 from popmq_broker.config import BrokerConfig
 from popmq_broker.core.replication import group_record, unclean
 from popmq_broker.core.replication.group_record import GroupRecord
-from popmq_broker.core.replication.unclean import Chosen
+from popmq_broker.core.replication.unclean import Survivor
 from popmq_broker.group_register import register_of
 from popmq_broker.replica_tls import replica_files
 from popmq_common.errors import NotForced, PopMQError
@@ -39,7 +39,7 @@ class Outlook:
 
     seen: Seen
     record: GroupRecord
-    chosen: Chosen
+    chosen: Survivor
 
     @property
     def loses_nothing(self) -> bool:
@@ -65,7 +65,7 @@ class Forcing:
         if found.replica != config.replica:
             reason = f"replica {found.replica or 'without a name'} answers at {config.advertise}"
             raise NotForced(replica=config.replica, reason=reason)
-        chosen = Chosen(
+        chosen = Survivor(
             replica=found.replica,
             incarnation=found.incarnation,
             address=config.advertise,

@@ -12,7 +12,7 @@ IN_SYNC: Final = ("primary", "taking over", "handing over", "in sync")
 PAGE: Final = "docs/replicas.md"
 
 
-class Remark(NamedTuple):
+class ReplicaRemark(NamedTuple):
     wrong: bool
     """Else it is good to know."""
     code: str
@@ -39,18 +39,18 @@ def short(group: admin.ReplicaGroup) -> str:
     return f"{primary_of(group)}, {in_sync_count(group)} of {len(group.replicas)} in sync"
 
 
-def remarks(group: admin.ReplicaGroup) -> list[Remark]:
+def remarks(group: admin.ReplicaGroup) -> list[ReplicaRemark]:
     """None of a broker without replicas."""
     if not group.replicated:
         return []
     if group.failure:
         todo = f"start its replicas; if those in sync are gone for good: {PAGE}"
         what = f"broker {group.broker} has no primary: nothing is sent or received there"
-        return [Remark(True, "no-primary", what, group.failure, todo)]
+        return [ReplicaRemark(True, "no-primary", what, group.failure, todo)]
     return [*_in_sync(group), *_forced(group)]
 
 
-def _in_sync(group: admin.ReplicaGroup) -> Iterator[Remark]:
+def _in_sync(group: admin.ReplicaGroup) -> Iterator[ReplicaRemark]:
     name, needs = f"broker {group.broker}", group.min_in_sync
     count, known = in_sync_count(group), len(group.replicas)
     absent = ", ".join(_absent(one) for one in group.replicas if one.role not in IN_SYNC)
@@ -58,14 +58,18 @@ def _in_sync(group: admin.ReplicaGroup) -> Iterator[Remark]:
     if count < needs:
         what = f"{name} takes no writes: {so_many} in sync, {needs} needed"
         todo = "start the others, or empty ones in their place; nothing is lost meanwhile"
-        yield Remark(True, "replicas-too-few", what, absent or "no other one has come", todo)
+        yield ReplicaRemark(True, "replicas-too-few", what, absent or "no other one has come", todo)
     elif absent:
         what = f"{name} has {so_many} in sync"
         todo = "look at its log; start it, or another one in its place"
-        yield Remark(True, "replica-missing", what, f"{absent}; {_margin(count, needs)}", todo)
+        yield ReplicaRemark(
+            True, "replica-missing", what, f"{absent}; {_margin(count, needs)}", todo
+        )
     elif known < 2 or needs < 2 or count == needs:
         what = f"{name} has {so_many} in sync and needs {needs}"
-        yield Remark(False, "replicas-few", what, _margin(count, needs), "three, needing two")
+        yield ReplicaRemark(
+            False, "replicas-few", what, _margin(count, needs), "three, needing two"
+        )
 
 
 def _absent(one: admin.Replica) -> str:
@@ -83,8 +87,10 @@ def _margin(count: int, needs: int) -> str:
     return f"{counted(count - needs, 'more failure')} may come before writes stop"
 
 
-def _forced(group: admin.ReplicaGroup) -> Iterator[Remark]:
+def _forced(group: admin.ReplicaGroup) -> Iterator[ReplicaRemark]:
     if group.forced_epoch:
         what = f"broker {group.broker}: epoch {group.forced_epoch} was forced by an operator"
         why = "messages and acks that were answered OK before it may be lost"
-        yield Remark(False, "replica-forced", what, why, "compare with what your services sent")
+        yield ReplicaRemark(
+            False, "replica-forced", what, why, "compare with what your services sent"
+        )

@@ -10,18 +10,12 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from popmq_broker.core.store import queue_entry
-from popmq_broker.store.files.checkpoint_file import Marks
-from popmq_broker.store.files.config import StoreConfig
-from popmq_broker.store.files.config_files import ConfigFiles
-from popmq_broker.store.files.files import Files, Lock
-from popmq_broker.store.index.index import Index
 from popmq_broker.store.log.batch import Batch
-from popmq_broker.store.log.commit_log import CommitLog, ScanEnd
-from popmq_broker.store.queues.queue_ends import QueueEnds
-from popmq_broker.store.queues.queues import QueueId, Queues
+from popmq_broker.store.log.commit_log import ScanEnd
+from popmq_broker.store.queues.queues import QueueId
 from popmq_broker.store.store import Store
+from popmq_broker.store.store_parts import StoreParts
 from popmq_common.errors import Corrupt
-from popmq_common.process.logs import Log
 from popmq_common.records.record import Record, is_queued
 
 SCAN_BYTES = 1 << 20
@@ -29,34 +23,8 @@ SCAN_BYTES = 1 << 20
 
 
 class ReplicaStore(Store):
-    def __init__(
-        self,
-        *,
-        config: StoreConfig,
-        files: Files,
-        lock: Lock,
-        commit_log: CommitLog,
-        queues: Queues,
-        config_files: ConfigFiles,
-        index: Index | None,
-        marks: Marks,
-        ends: QueueEnds | None,
-        log: Log,
-        fatal: Callable[[BaseException], None],
-    ) -> None:
-        super().__init__(  # compiled, `**parts` would not do
-            config=config,
-            files=files,
-            lock=lock,
-            commit_log=commit_log,
-            queues=queues,
-            config_files=config_files,
-            index=index,
-            marks=marks,
-            ends=ends,
-            log=log,
-            fatal=fatal,
-        )
+    def __init__(self, parts: StoreParts) -> None:
+        super().__init__(parts)
         self.on_disk: Callable[[int], None] = lambda _: None
         """Called with the end of what is on disk here."""
         self.grown = asyncio.Event()

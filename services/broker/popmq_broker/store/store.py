@@ -16,24 +16,18 @@ from typing import Final
 from popmq_broker.core.store.queue_entry import pack as pack_entry
 from popmq_broker.core.store.retention import DiskLimits, Oldest
 from popmq_broker.store.files.checkpoint_file import Marks
-from popmq_broker.store.files.config import StoreConfig
-from popmq_broker.store.files.config_files import ConfigFiles
 from popmq_broker.store.files.disk_watch import DiskWatch
-from popmq_broker.store.files.files import Files, Lock
-from popmq_broker.store.index.index import Index
 from popmq_broker.store.log.batch import Batch
-from popmq_broker.store.log.commit_log import CommitLog
 from popmq_broker.store.log.flush import Flusher, Position
 from popmq_broker.store.queues.drafts import Appended, Draft, Pending, Run, place
-from popmq_broker.store.queues.queue_ends import QueueEnds
 from popmq_broker.store.queues.queue_repair import QueueRepair
-from popmq_broker.store.queues.queues import QueueId, Queues
+from popmq_broker.store.queues.queues import QueueId
 from popmq_broker.store.reads import Reads
 from popmq_broker.store.recovery.checkpoints import Checkpoints
 from popmq_broker.store.retention import OldestFiles
+from popmq_broker.store.store_parts import StoreParts
 from popmq_broker.store.waiting import Awaited, WhenCommitted
 from popmq_common.errors import DiskFull, StoreClosed, TooManyRequests
-from popmq_common.process.logs import Log
 from popmq_common.records.record import SysFlag
 
 __all__ = ["Appended", "Draft", "Run", "Store"]
@@ -45,45 +39,33 @@ _PREPARED: Final = SysFlag.PREPARED.value
 class Store(Reads):
     """Made by `open_store`. All methods belong to the event loop it was opened on."""
 
-    def __init__(
-        self,
-        *,
-        config: StoreConfig,
-        files: Files,
-        lock: Lock,
-        commit_log: CommitLog,
-        queues: Queues,
-        config_files: ConfigFiles,
-        index: Index | None,
-        marks: Marks,
-        ends: QueueEnds | None,
-        log: Log,
-        fatal: Callable[[BaseException], None],
-    ) -> None:
+    def __init__(self, parts: StoreParts) -> None:
         self.arrivals: Callable[[list[Run]], None] = lambda _: None
         """Called with the messages that became visible together."""
         self.synced: Callable[[float, int], None] = lambda _seconds, _records: None
         """Called after each fdatasync with its duration and the records it covered."""
-        super().__init__(files, config.data_dir, commit_log, queues, config_files)
+        files, commit_log, queues = parts.files, parts.commit_log, parts.queues
+        config, index = parts.config, parts.index
+        super().__init__(files, config.data_dir, commit_log, queues, parts.config_files)
         self._config = config
-        self._lock = lock
-        self._log = log
+        self._lock = parts.lock
+        self._log = parts.log
         self.index = index
         """From keys to messages; None: this store has none."""
         self.repair = QueueRepair(commit_log, queues)
-        self._fatal = fatal
+        self._fatal = parts.fatal
         self._checkpoints = Checkpoints(
             files=files,
             path=config.data_dir / "checkpoint",
             queues=queues,
-            config_files=config_files,
-            marks=marks,
-            ends=ends,
-            log=log,
+            config_files=parts.config_files,
+            marks=parts.marks,
+            ends=parts.ends,
+            log=parts.log,
         )
-        self._last_store_ms = marks.log_ms
+        self._last_store_ms = parts.marks.log_ms
         self._record_count = 0
-        self._durable = Position(commit_log.end, marks.log_ms, 0)
+        self._durable = Position(commit_log.end, parts.marks.log_ms, 0)
         self._committed_end = commit_log.end
         self._waiting = Awaited()
         self._pending: deque[Pending] = deque()
@@ -95,7 +77,7 @@ class Store(Reads):
             refuse_percent=config.disk_refuse_percent,
             reserve_bytes=config.disk_reserve_bytes,
         )
-        self.disk = DiskWatch(files, config.data_dir, limits, log)
+        self.disk = DiskWatch(files, config.data_dir, limits, parts.log)
         self.oldest = OldestFiles(files, commit_log, queues)
         if index is not None:
             self.oldest.drop_before.append(index.drop_before)

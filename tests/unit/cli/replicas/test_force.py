@@ -2,7 +2,7 @@
 
 from popmq_broker.clients.register.register import Seen
 from popmq_broker.core.replication.group_record import GroupRecord
-from popmq_broker.core.replication.unclean import Chosen
+from popmq_broker.core.replication.unclean import Survivor
 from popmq_broker.force import Outlook
 from popmq_cli.replicas.force import lines
 
@@ -11,7 +11,7 @@ def outlook(incarnation: str) -> Outlook:
     record = GroupRecord(
         epoch=7, primary="a1", address="m1:1", identity="i", in_sync={"a1": "one", "a2": "two"}
     )
-    chosen = Chosen(
+    chosen = Survivor(
         replica="a2",
         incarnation=incarnation,
         address="m2:1",

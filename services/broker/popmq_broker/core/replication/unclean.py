@@ -13,7 +13,7 @@ from popmq_broker.core.replication.group_record import GroupRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class Survivor:
     """The replica as it tells of itself."""
 
     replica: str
@@ -27,12 +27,12 @@ class Chosen:
     """When the last message of its log was stored."""
 
 
-def loses_nothing(record: GroupRecord, chosen: Chosen) -> bool:
+def loses_nothing(record: GroupRecord, chosen: Survivor) -> bool:
     """It is a member in sync: it has whatever was committed."""
     return record.counts(chosen.replica, chosen.incarnation)
 
 
-def objection(record: GroupRecord, chosen: Chosen, alive: Collection[str]) -> str | None:
+def objection(record: GroupRecord, chosen: Survivor, alive: Collection[str]) -> str | None:
     """Why it must not be forced. `alive`: the hearts that beat."""
     rest = sorted(record.in_sync.keys() - {chosen.replica})
     beating = [replica for replica in rest if is_alive(record, replica, alive)]
@@ -48,7 +48,7 @@ def objection(record: GroupRecord, chosen: Chosen, alive: Collection[str]) -> st
 
 
 def forced(
-    record: GroupRecord, chosen: Chosen, min_in_sync: int | None, now_ms: int
+    record: GroupRecord, chosen: Survivor, min_in_sync: int | None, now_ms: int
 ) -> GroupRecord:
     """The record that makes it primary. As when a primary hands over, nobody appends in its epoch:
     the replica begins the next one. `min_in_sync` None: as it was."""

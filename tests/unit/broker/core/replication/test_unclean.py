@@ -6,7 +6,7 @@ import pytest
 
 from popmq_broker.core.replication import group_record
 from popmq_broker.core.replication.group_record import GroupRecord
-from popmq_broker.core.replication.unclean import Chosen, forced, loses_nothing, objection
+from popmq_broker.core.replication.unclean import Survivor, forced, loses_nothing, objection
 
 RECORD = GroupRecord(
     epoch=7,
@@ -17,7 +17,7 @@ RECORD = GroupRecord(
     min_in_sync=2,
     began_ms=5_000,
 )
-A3 = Chosen(
+A3 = Survivor(
     replica="a3",
     incarnation="three",
     address="m3:10911",
