@@ -240,9 +240,18 @@ class Primary:
                 return replica
         return None
 
-    def handed_over(self, successor: str) -> GroupRecord:
+    def handed_over(self, successor: str, *, leaves: bool) -> GroupRecord:
         """The record that makes it primary. Its epoch is one that nobody appends in: the successor
-        begins the next one."""
+        begins the next one. `leaves`: this replica stops, so nobody is to wait for it, if the
+        others are enough."""
         assert self.proposed is None
-        address = self.followers[successor].address
-        return replace(self.record, epoch=self.record.epoch + 1, primary=successor, address=address)
+        in_sync = dict(self.record.in_sync)
+        if leaves and len(in_sync) > self.record.min_in_sync:
+            del in_sync[self.replica]
+        return replace(
+            self.record,
+            epoch=self.record.epoch + 1,
+            primary=successor,
+            address=self.followers[successor].address,
+            in_sync=in_sync,
+        )
