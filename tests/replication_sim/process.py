@@ -106,6 +106,7 @@ class Process:
             answer = (self.world.register.swap(version, record),)
             self.world.network.send(REGISTER, self.name, wake, answer)
 
+        self.world.register.asked(version, record)
         return self._ask_register(serve)
 
     def beat(self, heart: str, lasts: int) -> None:

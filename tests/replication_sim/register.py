@@ -24,6 +24,7 @@ class Register:
         self.version = 0
         self.clock_offset = 0
         """Microseconds; a jump ends all that beats."""
+        self._asked: list[tuple[int, GroupRecord]] = []
         self._beats: dict[str, int] = {}
         self._past: list[View] = []
 
@@ -40,6 +41,16 @@ class Register:
     def read_old(self, back: int) -> View:
         """What a member of the register that lags behind may answer."""
         return self._past[-min(back, len(self._past))] if self._past else self.read()
+
+    def asked(self, version: int, record: GroupRecord) -> None:
+        """Somebody has sent a swap, which may arrive."""
+        self._asked.append((version, record))
+
+    def possible(self) -> list[GroupRecord]:
+        """What it holds now, and what it may hold after the next swap."""
+        self._asked = [one for one in self._asked if one[0] == self.version]
+        now = [self.record] if self.record is not None else []
+        return now + [record for _, record in self._asked]
 
     def swap(self, version: int, record: GroupRecord) -> int | None:
         """The version now; None: refused."""

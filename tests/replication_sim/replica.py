@@ -39,6 +39,8 @@ class Replica(Process):
         self.log_end = self.durable_end = self.shown_end = 0
         """`shown_end`: of what this run knows."""
         self.stopping = False
+        self._changing = False
+        """The directory is being changed: when that was cut short, it must be read again."""
         self.role: PrimaryRole | FollowerRole | None = None
         self._grown = self.signal()
 
@@ -47,6 +49,8 @@ class Replica(Process):
         self.spawn(self._beat())
         await self._recover()
         while not self.stopping:
+            if self._changing:
+                await self._recover()
             await self._look()
             await self.sleep(LOOK)
 
@@ -58,6 +62,7 @@ class Replica(Process):
         self.durable_end = self.log_end
         self.shown_end = self._remembered_end()
         await self.persist(epochs=self.meta.epochs.cut(self.log_end + 1))
+        self._changing = False
         self.world.judge.restarted(self.run_name, self.log_end, self.disk)
 
     def _remembered_end(self) -> int:
@@ -149,14 +154,17 @@ class Replica(Process):
 
     async def cut(self, end: int) -> None:
         """First the bytes, then the epochs: both are on disk when it is over."""
+        self._changing = True
         self.world.judge.cut(self.run_name, end, self.disk)
         self.log_end = self.durable_end = end
         self.disk.zero_from(end)
         await self.disk.sync()
         await self.persist(epochs=self.meta.epochs.cut(end))
+        self._changing = False
 
     async def begin_anew(self, start: int, theirs: Sequence[EpochStart]) -> None:
         """Nothing of the log is kept; it goes on at `start`, as another directory."""
+        self._changing = True
         self.world.judge.emptied(self.run_name, self.disk)
         incarnation = self.world.new_incarnation(self.name, self.disk)
         await self.persist(incarnation=incarnation)
@@ -165,6 +173,7 @@ class Replica(Process):
         await self.disk.sync()
         known = tuple(one for one in theirs if one.start <= start)
         await self.persist(epochs=Epochs(self.meta.epochs.promised, known), log_start=start)
+        self._changing = False
 
     async def persist(self, **changes: Any) -> None:
         self.meta = replace(self.meta, **changes)

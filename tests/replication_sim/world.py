@@ -86,15 +86,11 @@ class World:
 
     def may_be_wiped(self, name: str) -> bool:
         """Another member has all that is committed, whatever becomes of what is on its way."""
-        record = self.register.record
-        if record is None:
+        records = self.register.possible()
+        if self.register.record is None:
             return False
-        records = [record]
-        for replica in self.running.values():
-            if isinstance(replica.role, PrimaryRole) and replica.role.primary.proposed is not None:
-                records.append(replica.role.primary.proposed)
         return all(self._has_other(one.in_sync, name) for one in records) and (
-            record.min_in_sync > 1 or len(records) == 1
+            self.register.record.min_in_sync > 1 or len(records) == 1
         )
 
     def _has_other(self, in_sync: Any, name: str) -> bool:

@@ -350,6 +350,12 @@ def test_nobody_waits_for_a_primary_that_stops_if_the_others_are_enough(
     assert "".join(sorted(record.in_sync)) == left
 
 
+def test_a_primary_that_stops_leaves_nobody_alone() -> None:
+    group = Group("ab", 1, durable_end=300)
+    group.joins("b", 300)
+    assert sorted(group.primary.handed_over("b", leaves=True).in_sync) == ["a", "b"]
+
+
 def test_nothing_is_handed_over_while_a_change_is_on_its_way() -> None:
     group = Group("ab", 1, durable_end=300)
     group.joins("b", 300)
