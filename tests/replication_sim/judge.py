@@ -27,6 +27,8 @@ class Judge:
         self.answered = 0
         self.epochs: dict[int, str] = {}
         """Epoch → the run of a replica that began it."""
+        self._known_at: dict[int, int] = {}
+        """Epoch → how much was committed when the register first had it."""
         self.cuts = 0
         self.record: GroupRecord | None = None
         self.disks: dict[str, Disk] = {}
@@ -36,6 +38,7 @@ class Judge:
 
     def swapped(self, before: GroupRecord | None, after: GroupRecord) -> None:
         self.record = after
+        self._known_at.setdefault(after.epoch, len(self.committed))
         if before is None:
             return
         least = min(before.min_in_sync, len(before.in_sync))
@@ -48,7 +51,10 @@ class Judge:
     def began(self, run: str, epoch: int, disk: "Disk") -> None:
         if self.epochs.setdefault(epoch, run) != run:
             raise Violation("R2", f"epoch {epoch} of {self.epochs[epoch]} begun by {run}")
-        if disk.log[disk.start : len(self.committed)] != self.committed[disk.start :]:
+        assert self.record is not None
+        is_over = self.record.epoch > epoch  # it was paused meanwhile, and commits nothing
+        end = self._known_at[epoch] if is_over else len(self.committed)
+        if disk.log[disk.start : end] != self.committed[disk.start : end]:
             raise Violation("R4", f"{run} begins epoch {epoch} without all that was committed")
 
     def commits(self, run: str, epoch: int, before: int, end: int, disk: "Disk") -> None:

@@ -201,5 +201,5 @@ class PrimaryRole:
         if replica.stopping and primary.commit_point == replica.log_end:
             successor = primary.successor(replica.now_ms)
             if successor is not None:
-                self._handing = primary.handed_over(successor, leaves=True)
+                self._handing = primary.handed_over(successor)
         return self._handing

@@ -48,6 +48,12 @@ class ReplicaStore(Store):
         self._scanned_end = batch.end  # `append` has told what is in it
         self.grown.set()
 
+    def abandon(self) -> None:
+        """As any store does; and whoever waits for the group learns at once that nobody will
+        answer here, with `StoreClosed`. What was sent may be committed by the next primary."""
+        super().abandon()
+        self._waiting.fail()
+
     def _end_to_show(self) -> int:
         return max(self._committed_end, self._visible_end)
 

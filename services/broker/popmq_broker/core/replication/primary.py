@@ -240,19 +240,9 @@ class Primary:
                 return replica
         return None
 
-    def handed_over(self, successor: str, *, leaves: bool) -> GroupRecord:
+    def handed_over(self, successor: str) -> GroupRecord:
         """The record that makes it primary. Its epoch is one that nobody appends in: the successor
-        begins the next one. `leaves`: this replica stops, so nobody is to wait for it, if enough
-        others are left. One alone is not: its disk may have died a moment ago, and then only this
-        replica has everything."""
+        begins the next one."""
         assert self.proposed is None
-        in_sync = dict(self.record.in_sync)
-        if leaves and len(in_sync) > max(self.record.min_in_sync, 2):
-            del in_sync[self.replica]
-        return replace(
-            self.record,
-            epoch=self.record.epoch + 1,
-            primary=successor,
-            address=self.followers[successor].address,
-            in_sync=in_sync,
-        )
+        address = self.followers[successor].address
+        return replace(self.record, epoch=self.record.epoch + 1, primary=successor, address=address)

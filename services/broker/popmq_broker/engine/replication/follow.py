@@ -19,6 +19,7 @@ from popmq_broker.core.replication.group_record import GroupRecord
 from popmq_broker.engine.replication.directory import ReplicaDirectory
 from popmq_broker.store.files.config import StoreConfig
 from popmq_broker.store.files.files import Files
+from popmq_broker.store.files.thread_work import to_the_end
 from popmq_broker.store.queues import queue_ends
 from popmq_broker.store.recovery.cut_tail import cut_tail
 from popmq_broker.store.replica_store import ReplicaStore
@@ -97,7 +98,7 @@ async def greet(here: Here, record: GroupRecord, store: ReplicaStore, calls: ToP
     if start is GoOn.CUT:
         here.log.warning("replica.cut", end=at, before=store.log_end)
         store.abandon()
-        await asyncio.to_thread(cut_tail, here.files, here.config, at)
+        await to_the_end(cut_tail, here.files, here.config, at)
         await directory.save(directory.epochs.cut(at))
         raise Reopen
     await directory.take_identity(reply.identity)
@@ -207,7 +208,7 @@ class Follow:
                 await self._until_synced()
             try:
                 for file in reply.files:
-                    await asyncio.to_thread(self._here.directory.write, file.name, file.data)
+                    await to_the_end(self._here.directory.write, file.name, file.data)
                 stamp = reply.stamp
             except DiskFull as full:
                 self._here.log.warning("replica.files_not_written", reason=str(full))

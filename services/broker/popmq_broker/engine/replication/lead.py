@@ -242,8 +242,7 @@ class Lead:
             if self._now_ms() > deadline_ms:
                 return None
             await asyncio.sleep(TICK_S / 5)
-        leaves = not self.moving.is_set()
-        value = group_record.encode(self._primary.handed_over(successor, leaves=leaves))
+        value = group_record.encode(self._primary.handed_over(successor))
         try:
             version = await self._register.swap(self._version, value)
         except RegisterUnreachable as away:

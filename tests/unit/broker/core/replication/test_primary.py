@@ -335,25 +335,9 @@ def test_who_is_not_in_sync_is_no_successor() -> None:
 def test_an_epoch_is_handed_over_in_which_nobody_appends() -> None:
     group = Group("ab", 1, durable_end=300)
     group.joins("b", 300)
-    record = group.primary.handed_over("b", leaves=False)
+    record = group.primary.handed_over("b")
     assert (record.epoch, record.primary, record.address) == (6, "b", "b:1")
     assert record.in_sync == group.primary.record.in_sync
-
-
-@pytest.mark.parametrize(("min_in_sync", "left"), [(1, "bc"), (2, "bc"), (3, "abc")])
-def test_nobody_waits_for_a_primary_that_stops_if_the_others_are_enough(
-    min_in_sync: int, left: str
-) -> None:
-    group = Group("abc", min_in_sync, durable_end=300)
-    group.joins("b", 300)
-    record = group.primary.handed_over("b", leaves=True)
-    assert "".join(sorted(record.in_sync)) == left
-
-
-def test_a_primary_that_stops_leaves_nobody_alone() -> None:
-    group = Group("ab", 1, durable_end=300)
-    group.joins("b", 300)
-    assert sorted(group.primary.handed_over("b", leaves=True).in_sync) == ["a", "b"]
 
 
 def test_nothing_is_handed_over_while_a_change_is_on_its_way() -> None:
@@ -364,4 +348,4 @@ def test_nothing_is_handed_over_while_a_change_is_on_its_way() -> None:
     assert group.proposed() is not None
     assert group.primary.successor(group.now_ms) is None
     with pytest.raises(AssertionError):
-        group.primary.handed_over("b", leaves=True)
+        group.primary.handed_over("b")
