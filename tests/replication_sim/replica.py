@@ -21,7 +21,7 @@ from popmq_broker.core.replication.election import (
 )
 from popmq_broker.core.replication.epochs import Epochs, EpochStart
 from popmq_broker.core.replication.group_record import GroupRecord
-from popmq_common.errors import StaleEpoch
+from popmq_common.errors import PopMQError, StaleEpoch
 
 if TYPE_CHECKING:
     from replication_sim.world import World
@@ -52,6 +52,22 @@ class Replica(Process):
             if self._changing:
                 await self._recover()
             await self._look()
+            await self.sleep(LOOK)
+        await self._take_leave()
+
+    async def _take_leave(self) -> None:
+        """Its primary need not find out by itself that this replica stops; also its successor."""
+        while True:
+            view = await self.look()
+            record = view.record if view is not None else None
+            if record is not None and record.primary != self.name:
+                me, epochs = self.meta.incarnation, self.meta.epochs
+                await self.persist(epochs=epochs.promise(max(record.epoch, epochs.promised)))
+                hello = self.name, me, record.epoch, epochs, self.log_end, self.durable_end
+                answer = await self.call(record.primary, "hello", *hello)
+                if answer is not None and not isinstance(answer, PopMQError):
+                    self.tell(record.primary, "leave", self.name, answer[0])
+                    return
             await self.sleep(LOOK)
 
     async def _recover(self) -> None:
@@ -198,6 +214,9 @@ class Replica(Process):
 
     def fetch(self, reply: Wake, *args: Any) -> None:
         self.primary_role().fetch(reply, *args)
+
+    def leave(self, _: Wake, *args: Any) -> None:
+        self.primary_role().primary.left(*args)
 
     def ack(self, _: Wake, *args: Any) -> None:
         self.primary_role().ack(*args)

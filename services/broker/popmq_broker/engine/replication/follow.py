@@ -32,8 +32,9 @@ FETCH_BYTES: Final = 1 * MiB
 WAIT_MS: Final = 500
 CALL_S: Final = 5.0
 """How long a primary may take to answer."""
-FILES_S: Final = 5.0
 LEAVE_S: Final = 0.5
+"""How long a primary may take to answer that it lets a replica go."""
+FILES_S: Final = 5.0
 UNSYNCED_BYTES_MAX: Final = 16 * MiB
 """Taken and not on disk yet, above which nothing more is fetched."""
 RETENTION_S: Final = 10.0
@@ -60,6 +61,28 @@ class Reopen(Exception):
     """The directory was changed while its store was closed; it must be opened and greet again."""
 
 
+async def say_hello(
+    here: Here, record: GroupRecord, store: ReplicaStore, calls: ToPrimary
+) -> link.ReplicaHelloReply:
+    """From now on this replica acknowledges nothing of an earlier epoch. Raises what a call
+    raises, and `DiskFull`."""
+    me, directory = here.me, here.directory
+    await directory.save(directory.epochs.promise(record.epoch))
+    hello = link.ReplicaHello(
+        replica=me.replica,
+        incarnation=directory.incarnation,
+        address=me.address,
+        segment_bytes=store.segment_bytes,
+        epoch=record.epoch,
+        epochs=[
+            link.EpochStart(epoch=epoch, start=start) for epoch, start in directory.epochs.starts
+        ],
+        log_end=store.log_end,
+        durable_end=store.durable_end,
+    )
+    return (await calls.call(link.Call(replica_hello=hello), CALL_S)).replica_hello
+
+
 async def greet(here: Here, record: GroupRecord, store: ReplicaStore, calls: ToPrimary) -> "Follow":
     """Agree with the primary where this replica goes on.
 
@@ -67,19 +90,7 @@ async def greet(here: Here, record: GroupRecord, store: ReplicaStore, calls: ToP
     what a call raises.
     """
     directory = here.directory
-    await directory.save(directory.epochs.promise(record.epoch))
-    me, epochs = here.me, directory.epochs
-    hello = link.ReplicaHello(
-        replica=me.replica,
-        incarnation=directory.incarnation,
-        address=me.address,
-        segment_bytes=store.segment_bytes,
-        epoch=record.epoch,
-        epochs=[link.EpochStart(epoch=epoch, start=start) for epoch, start in epochs.starts],
-        log_end=store.log_end,
-        durable_end=store.durable_end,
-    )
-    reply = (await calls.call(link.Call(replica_hello=hello), CALL_S)).replica_hello
+    reply = await say_hello(here, record, store, calls)
     start, at = start_of(
         split=reply.split if reply.HasField("split") else None,
         log_end=store.log_end,

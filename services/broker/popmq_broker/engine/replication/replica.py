@@ -27,6 +27,7 @@ from popmq_broker.engine.replication.follow_on import follow_on
 from popmq_broker.engine.replication.lead import Deposed, Lead
 from popmq_broker.engine.replication.register_watch import AGAIN_S, LOOK_S
 from popmq_broker.engine.replication.replica_parts import ReplicaParts
+from popmq_broker.engine.replication.take_leave import take_leave
 from popmq_broker.store.replica_store import ReplicaStore
 from popmq_common.errors import NotPrimary, RegisterUnreachable, ReplicaOfOther
 from popmq_common.link.sends import SendCall, SendDone
@@ -142,14 +143,13 @@ class Replica:
         parts = self._parts
         seen = self._seen = await parts.register.read()
         record = self._record = register_watch.decoded(seen, parts.name)
-        directory = parts.directory
-        me = Candidate(parts.replica, directory.incarnation, parts.address, directory.identity())
-        role, why = election.role_of(me, record, seen.alive, directory.epochs.promised)
+        me, promised = self._me(), parts.directory.epochs.promised
+        role, why = election.role_of(me, record, seen.alive, promised)
         if role is Role.REFUSE:
             raise ReplicaOfOther(replica=parts.replica, broker=parts.name, reason=why)
         if role is Role.FOUND:
             identity = me.identity or secrets.token_hex(8)
-            fresh = me, identity, parts.min_in_sync, parts.wall_ms(), directory.epochs.promised
+            fresh = me, identity, parts.min_in_sync, parts.wall_ms(), promised
             await self._promote(election.founding(*fresh), seen, why)
         elif role is Role.LEAD:
             assert record is not None
@@ -157,11 +157,25 @@ class Replica:
             await self._promote(following, seen, why)
         elif role is Role.FOLLOW:
             assert record is not None
-            await self._follow(me, record, why)
+            await self._follow(record, why)
         else:
             await self._opened()  # so that it can tell what it has
             self._tell("waiting", why)
             self._seen = await parts.register.wait(seen, LOOK_S)
+
+    def _me(self) -> Candidate:
+        parts, directory = self._parts, self._parts.directory
+        return Candidate(parts.replica, directory.incarnation, parts.address, directory.identity())
+
+    def _here(self) -> Here:
+        parts = self._parts
+        return Here(
+            me=self._me(),
+            directory=parts.directory,
+            files=parts.files,
+            config=parts.store_config,
+            log=self._log,
+        )
 
     def _tell(self, role: str, why: str) -> None:
         if role != self.role:
@@ -231,14 +245,16 @@ class Replica:
             for task in (serving, *watching):
                 if task.done():
                     task.result()
-            await self._hand_over(lead, serving)
+            await self._hand_over(lead, store, serving)
         finally:
             tasks: tuple[asyncio.Task[Any], ...] = (serving, *leaving, *watching)
             for one in tasks:
                 one.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _hand_over(self, lead: Lead, serving: "asyncio.Task[None]") -> None:
+    async def _hand_over(
+        self, lead: Lead, store: ReplicaStore, serving: "asyncio.Task[None]"
+    ) -> None:
         """A planned stop or move: nothing new is taken, a follower gets the rest and leads. If
         there is none, a replica that does not stop looks at the register and leads again."""
         broker, self.broker = self.broker, None
@@ -249,6 +265,9 @@ class Replica:
             await broker.finish()
         successor = await lead.hand_over(HAND_OVER_S)
         self._log.info("replica.handed_over", successor=successor)
+        if successor is not None and self._stopping.is_set():
+            knows = await take_leave(self._parts, self._here(), store, lead.epoch)
+            self._log.info("replica.left", successor_knows=knows)
 
     async def _serve(self, lead: Lead, store: ReplicaStore, record: GroupRecord) -> None:
         parts = self._parts
@@ -271,18 +290,11 @@ class Replica:
 
     # --- following ---
 
-    async def _follow(self, me: Candidate, record: GroupRecord, why: str) -> None:
-        parts, store = self._parts, await self._opened()
+    async def _follow(self, record: GroupRecord, why: str) -> None:
+        store = await self._opened()
         self._tell("following", why)
-        here = Here(
-            me=me,
-            directory=parts.directory,
-            files=parts.files,
-            config=parts.store_config,
-            log=self._log,
-        )
         try:
-            await follow_on(parts, here, record, store, self._seen, self._stopping)
+            await follow_on(self._parts, self._here(), record, store, self._seen, self._stopping)
         finally:
             if store.closed:
                 self._store = None
