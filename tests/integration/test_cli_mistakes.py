@@ -119,6 +119,7 @@ NOT_RUN = {
     "popmq quickstart": "starts a server",
     "popmq health": "asks a service",
     "popmq console": "runs until it is stopped",
+    "popmq demo": "runs until it is stopped",
 }
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 TEXTS = {

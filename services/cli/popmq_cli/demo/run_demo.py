@@ -45,7 +45,7 @@ LOOK_AT: Final = (
 @click.option("--seed", type=Number(), default=7, show_default=True, help="Of the shop's chance.")
 @json_option
 def run_demo(port: int, console_port: int | None, seed: int, as_json: bool) -> None:
-    """Try the web console: a server with a small order shop that works, and fails now and then.
+    """Try the web console with a small order shop that works, and sometimes fails.
 
     It ends with Ctrl-C, and nothing is left behind.
     """

@@ -107,7 +107,7 @@ def run_standalone(
     log_level: str,
     as_json: bool,
 ) -> None:
-    """Run nameserver, broker and proxy in one process, on one port; and the web console."""
+    """Run nameserver, broker, proxy and web console in one process."""
     if console_port is not None and not is_installed():
         fail(INSTALL)
     broker_config, proxy_config = standalone_configs(
