@@ -1,5 +1,6 @@
 """Load and faults for some minutes; then all is healed, drained, killed, and read from disk."""
 
+import re
 import threading
 import time
 import urllib.request
@@ -160,8 +161,13 @@ def commit_point(metrics_port: int) -> int:
             f"http://127.0.0.1:{metrics_port}/metrics", timeout=TIMEOUT_S
         ) as page,
     ):
-        for line in page.read().decode().splitlines():
-            name, _, value = line.partition(" ")
-            if name == "popmq_replica_commit_point":
-                return int(float(value))
+        return commit_point_on(page.read().decode())
     return 0
+
+
+def commit_point_on(page: str) -> int:
+    """Of a page of metrics. Raises `LookupError`."""
+    found = re.search(r"^popmq_replica_commit_point(?:\{.*\})? (\S+)$", page, re.MULTILINE)
+    if found is None:
+        raise LookupError("the page of metrics has no popmq_replica_commit_point")
+    return int(float(found[1]))
