@@ -72,6 +72,23 @@ def test_a_primary_is_moved_while_clients_send(server: Server) -> None:
 
 
 @pytest.mark.timeout(300)
+def test_after_a_planned_stop_nobody_waits_for_the_primary_that_is_gone(tmp_path: Path) -> None:
+    """`lag_ms` is longer than the test: its successor is told, and need not find out."""
+    lag_s = 120
+    with replicated(tmp_path, "a1", "a2", "a3", lag_ms=lag_s * 1000) as server:
+        until(lambda: in_sync(server) == {"a1", "a2", "a3"})
+        server.cli("topic", "create", "orders")
+        primary = listed(server)["replicas"][0]["name"]
+        began_s = time.monotonic()
+        server.processes[primary].stop()
+        server.cli("send", "orders", "after")
+        assert time.monotonic() - began_s < lag_s / 2
+        assert in_sync(server) == {"a1", "a2", "a3"} - {primary}
+        server.processes[primary].start()
+        until(lambda: in_sync(server) == {"a1", "a2", "a3"})
+
+
+@pytest.mark.timeout(300)
 def test_who_is_missing_is_told_and_a_group_without_a_primary_too(server: Server) -> None:
     server.processes["a3"].kill()
     until(lambda: in_sync(server) == {"a1", "a2"})
