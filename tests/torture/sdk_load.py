@@ -17,9 +17,17 @@ from functools import partial
 from typing import Any, TypeVar
 
 from popmq import Client, PopMQClientError, ReceivedMessage, Resolution, SendReceipt
+from popmq_common.records.receipt import decode
 from torture import load
 
 T = TypeVar("T")
+
+
+def place(message: ReceivedMessage) -> str:
+    """Broker and queue. Of the broker the handle tells: `broker` is the one that was asked, and a
+    receive gives what another one of the topic has, too."""
+    receipt = decode(message.receipt_handle)
+    return f"{receipt.broker}/{receipt.queue_id}"
 
 
 class Book:
@@ -158,7 +166,7 @@ class Load:
                     attempt=one.delivery_attempt,
                     message_id=one.message_id,
                     queue_offset=one.queue_offset,
-                    place=f"{one.broker}/{one.queue_id}",
+                    place=place(one),
                 )
             await asyncio.gather(*(self.settle(client, one) for one in messages))
 
