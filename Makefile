@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := services sdk pipelines .ci/lanes.py bench/compare deploy/monitoring deploy/requirements proto/generate.py docs/generate_configuration.py docs/generate_metrics.py docs/generate_pop.py docs/generate_errors.py docs/generate_cli.py docs/site_pages.py docs/site_languages.py docs/translations.py
-FAST := tests/unit tests/property tests/scenarios tests/traps tests/tidy tests/sim/test_simulation.py
+FAST := tests/unit tests/property tests/scenarios tests/traps tests/tidy tests/sim/test_simulation.py tests/replication_sim/test_simulation.py
 .DEFAULT_GOAL := help
 .PHONY: help setup quickstart fmt check test hunt sim faults soak lock-demo it crash disk compat pipelines compose test-all bench proto docs clean
 
@@ -53,12 +53,22 @@ STEPS ?= 100000
 sim: setup #: the simulation with faults, minutes of dangers in seconds (SEED= STEPS=)
 	PYTHONPATH=tests $(BIN)/python -m sim '$(SEED)' $(STEPS)
 
+.PHONY: replica-sim
+replica-sim: setup #: replicas, register, network and disks simulated, with faults (SEED= STEPS=1000000)
+	PYTHONPATH=tests $(BIN)/python -m replication_sim '$(SEED)' $(if $(filter command line environment,$(origin STEPS)),$(STEPS),1000000)
+
 faults: setup #: faults planted in engine and store, which the simulations and kill -9 must find
-	$(BIN)/pytest -q -n 2 tests/sim/test_faults.py tests/campaigns/test_planted.py tests/campaigns/test_access_faults.py tests/crash/test_planted.py
+	$(BIN)/pytest -q -n 2 tests/sim/test_faults.py tests/replication_sim/test_faults.py tests/campaigns/test_planted.py tests/campaigns/test_access_faults.py tests/crash/test_planted.py
 
 MINUTES ?= 10
 soak: setup #: a cluster under load, killed again and again (MINUTES=10)
 	PYTHONPATH=tests $(BIN)/python -m soak $(MINUTES)
+
+.PHONY: torture
+TORTURE_ARGS = $(if $(SEED),--seed $(SEED)) $(if $(BROKERS),--brokers $(BROKERS)) $(if $(REGISTER),--register $(REGISTER)) \
+	$(if $(CLIENTS),--clients $(CLIENTS)) $(if $(LANES),--lanes $(LANES)) $(if $(ENDPOINT),--endpoint '$(ENDPOINT)') $(if $(KEEP),--keep '$(KEEP)')
+torture: setup #: replicas killed, paused, cut off and wiped under load, held to what clients were told (MINUTES=5 SEED= BROKERS=2 REGISTER=etcd CLIENTS=sdk,python,go LANES=replicas KEEP= ENDPOINT= JUDGE=)
+	PYTHONPATH=tests $(BIN)/python -m torture $(if $(JUDGE),--judge '$(JUDGE)',--minutes $(if $(filter command line environment,$(origin MINUTES)),$(MINUTES),5) $(TORTURE_ARGS))
 
 .PHONY: sdk-chaos bench-sdk
 sdk-chaos: setup #: consumers, proxies and brokers stopped and killed while the SDK works (MESSAGES=10000 ONLY=stop,kill JSON=1)
@@ -86,7 +96,11 @@ lock-demo: setup #: the access lock shown: messages handed out twice without it 
 	PYTHONPATH=tests $(BIN)/python -m lock_demo
 
 it: setup ## services together, in one process
-	$(BIN)/pytest -q -n 3 tests/integration tests/front
+	$(BIN)/pytest -q -n 3 -m 'not etcd' tests/integration tests/front
+
+.PHONY: register
+register: setup #: the register of replicated brokers in a real etcd: members killed and stopped, users, TLS (ETCD=)
+	$(BIN)/pytest -q -n 2 -m etcd tests/integration
 
 crash: setup #: kill -9 under load (RUNS=20)
 	CRASH_RUNS=$(or $(RUNS),20) $(BIN)/pytest -q -s tests/crash --ignore tests/crash/test_planted.py

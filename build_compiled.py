@@ -73,6 +73,7 @@ MODULES = {
         "popmq_broker/store/index/index_file.py",
         "popmq_broker/store/index/index_kept.py",
         "popmq_broker/store/store.py",
+        "popmq_broker/store/replica_store.py",
         "popmq_broker/engine/send.py",
     ],
 }
@@ -81,7 +82,7 @@ _SETTINGS = """
 [mypy]
 ignore_missing_imports = True
 follow_imports = silent
-[mypy-apache.*,popmq_internal.*,popmq_admin.*,popmq_consumer.*]
+[mypy-apache.*,popmq_internal.*,popmq_admin.*,popmq_consumer.*,popmq_etcd.*]
 ignore_errors = True
 """
 

@@ -4,9 +4,9 @@ The stubs are committed, so that a user needs no compiler; a tidy test compares 
 are made by the oldest compiler whose stubs fit, in an environment of its own: stubs refuse to work
 with a runtime that is older than their compiler, and what else a user has may need an old one.
 
-In protobuf's pool, which a process has one of, the messages of apache.rocketmq.v2 get a name of
-ours: other clients of the protocol define the same names, and the second one to be imported would
-fail. Neither fields nor paths of RPCs have that name, so the wire is as published.
+In protobuf's pool, which a process has one of, the messages of apache.rocketmq.v2 and of etcd get
+names of ours: other clients of these protocols define the same names, and the second one to be
+imported would fail. Neither fields nor paths of RPCs have those names, so the wire is as published.
 """
 
 import argparse
@@ -22,8 +22,12 @@ from grpc_tools import protoc
 HERE = Path(__file__).resolve().parent
 
 
-PUBLISHED = "apache.rocketmq.v2"
-IN_THE_POOL = f"popmq.{PUBLISHED}"
+IN_THE_POOL = {
+    published: f"popmq.{published}" for published in ("apache.rocketmq.v2", "etcdserverpb")
+}
+"""Published package → what it is called there."""
+OURS = ("popmq_internal/v1", "popmq_admin/v1", "popmq_consumer/v1", "popmq_etcd/v3")
+"""Packages that are folders of Python in `into`."""
 
 
 def generate(into: Path) -> int:
@@ -33,11 +37,14 @@ def generate(into: Path) -> int:
     with tempfile.TemporaryDirectory() as renamed:
         code = _compile(_with_names_of_ours(Path(renamed)), into)
     for path in [*into.rglob("*_grpc.py"), *into.rglob("*.pyi")]:
-        path.write_text(path.read_text().replace(IN_THE_POOL, PUBLISHED))  # paths and comments
-    for package in ("popmq_internal", "popmq_admin", "popmq_consumer"):
-        for folder in (into / package, into / package / "v1"):
+        text = path.read_text()  # of which paths and comments are meant
+        for published, ours in IN_THE_POOL.items():
+            text = text.replace(ours, published)
+        path.write_text(text)
+    for package in OURS:
+        for folder in (into / package, (into / package).parent):
             (folder / "__init__.py").touch()
-        (into / package / "py.typed").touch()
+        ((into / package).parent / "py.typed").touch()
     return code
 
 
@@ -46,7 +53,10 @@ def _with_names_of_ours(into: Path) -> Path:
     for path in HERE.rglob("*.proto"):
         copy = into / path.relative_to(HERE)
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(path.read_text().replace(PUBLISHED, IN_THE_POOL))
+        text = path.read_text()
+        for published, ours in IN_THE_POOL.items():
+            text = text.replace(published, ours)
+        copy.write_text(text)
     return into
 
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from grafana_json import Dashboard, Panel, document
+from replica_board import REPLICAS
 
 FOLDER = Path(__file__).parent / "grafana/dashboards"
 GROUP = 'consumer_group=~"$group",topic=~"$topic"'
@@ -339,7 +340,7 @@ PROXY = Dashboard(
     ),
 )
 
-DASHBOARDS = (OVERVIEW, GROUP_BOARD, STORE, PROXY)
+DASHBOARDS = (OVERVIEW, GROUP_BOARD, STORE, PROXY, REPLICAS)
 
 
 def written() -> dict[Path, str]:

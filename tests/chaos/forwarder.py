@@ -7,19 +7,32 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 CHUNK_BYTES = 1 << 16
 T = TypeVar("T")
+Way = Literal["lost_in", "lost_out"]
 
 
 @dataclass(frozen=True)
 class Network:
     """How it is just now. `cut_off`: processes whose packets are lost, both ways, without a word;
-    new connections of theirs are not answered either."""
+    `unheard`: only what they send is lost, `untold`: only what is sent to them. New connections of
+    all of them are not answered."""
 
     delay_s: float = 0.0
     cut_off: frozenset[int] = frozenset()
+    unheard: frozenset[int] = frozenset()
+    untold: frozenset[int] = frozenset()
+
+    @property
+    def lost_in(self) -> frozenset[int]:
+        """What these send does not arrive."""
+        return self.cut_off | self.unheard
+
+    @property
+    def lost_out(self) -> frozenset[int]:
+        return self.cut_off | self.untold
 
 
 class Forwarder:
@@ -68,12 +81,13 @@ class Forwarder:
         self._tasks.add(task)
         try:
             pid = self.pids.of_port(writer.get_extra_info("peername")[1])
-            await self._while_cut_off(pid)
+            await self._while_lost(pid, "lost_in")
+            await self._while_lost(pid, "lost_out")
             there = await asyncio.open_connection("127.0.0.1", self.to_port)
             try:
                 async with asyncio.TaskGroup() as both:
-                    both.create_task(self._pump(reader, there[1], pid))
-                    both.create_task(self._pump(there[0], writer, pid))
+                    both.create_task(self._pump(reader, there[1], pid, "lost_in"))
+                    both.create_task(self._pump(there[0], writer, pid, "lost_out"))
             finally:
                 there[1].close()
         except (OSError, ExceptionGroup, asyncio.CancelledError):
@@ -82,16 +96,16 @@ class Forwarder:
             self._tasks.discard(task)
             writer.close()
 
-    async def _while_cut_off(self, pid: int) -> None:
-        while pid in self._network.cut_off:  # noqa: ASYNC110 - it is another thread that mends it
+    async def _while_lost(self, pid: int, way: Way) -> None:
+        while pid in getattr(self._network, way):  # noqa: ASYNC110 - it is another thread that mends it
             await asyncio.sleep(0.05)
 
     async def _pump(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pid: int
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pid: int, way: Way
     ) -> None:
         """Raises `ConnectionError` at the end, which ends the other direction too."""
         while data := await reader.read(CHUNK_BYTES):
-            await self._while_cut_off(pid)
+            await self._while_lost(pid, way)
             if self._network.delay_s:
                 await asyncio.sleep(self._network.delay_s)
             writer.write(data)

@@ -31,6 +31,7 @@ REQUESTS: dict[str, Any] = {
     "PurgeDeadLetters": admin.PurgeDeadLettersRequest(group="g"),
     "SettleTransaction": admin.SettleTransactionRequest(),
     "AcceptBroker": admin.AcceptBrokerRequest(name="nobody"),
+    "MovePrimary": admin.MovePrimaryRequest(broker="nobody"),
     "SetPermission": admin.SetPermissionRequest(broker="nobody", permission="read"),
     "ExportSnapshot": admin.ExportSnapshotRequest(),
     "RebuildQueue": admin.RebuildQueueRequest(topic="t"),

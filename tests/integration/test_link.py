@@ -7,8 +7,15 @@ from contextlib import asynccontextmanager
 import pytest
 from harness.link import one_by_one
 
+from popmq_broker.clients import replica_link
 from popmq_broker.rpc.link import LinkServer
-from popmq_common.errors import BrokerDown, DeadlinePassed, NotAuthorized, TopicNotFound
+from popmq_common.errors import (
+    BrokerDown,
+    BrokerUnreachable,
+    DeadlinePassed,
+    NotAuthorized,
+    TopicNotFound,
+)
 from popmq_common.link.frames import LENGTH, FrameConnection
 from popmq_common.link.wire import UnknownFailure
 from popmq_common.process import logs
@@ -127,6 +134,43 @@ async def test_a_broken_connection_fails_its_calls_and_the_next_call_connects_ag
         release.set()
         reply = await brokers.call("b", link.Call(send=link.Send()), 5_000)
         assert reply.WhichOneof("body") == "done"
+
+
+async def test_proxies_that_are_turned_away_get_their_answers_and_connect_again() -> None:
+    """As when another replica becomes primary: a waiting pop ends, a call is finished."""
+    release, waits = asyncio.Event(), asyncio.Event()
+
+    async def handle(call: link.Call) -> link.Reply:
+        if call.HasField("pop"):
+            waits.set()
+            await asyncio.Event().wait()
+        if call.HasField("describe"):
+            await release.wait()
+        return await echo(call)
+
+    async with linked(handle) as (brokers, server):
+        pop = asyncio.create_task(brokers.call("b", link.Call(pop=link.Pop()), 5_000))
+        slow = asyncio.create_task(brokers.call("b", link.Call(describe=link.Describe()), 5_000))
+        await asyncio.wait_for(waits.wait(), 5)
+        away = asyncio.create_task(server.turn_away(5))
+        with pytest.raises(BrokerUnreachable):
+            await pop
+        reply = await brokers.call("b", link.Call(ping=link.Ping()), 5_000)
+        assert reply.WhichOneof("body") == "done"
+        release.set()
+        assert (await slow).WhichOneof("body") == "done"
+        await asyncio.wait_for(away, 5)
+
+
+async def test_a_replica_that_fetches_is_not_turned_away() -> None:
+    """Its primary hands over to it, and it needs the rest."""
+    async with linked(echo) as (_, server):
+        replica = await replica_link.connect("b", f"127.0.0.1:{server.port}", b"", None)
+        await replica.call(link.Call(replica_hello=link.ReplicaHello()), 5)
+        await server.turn_away(5)
+        reply = await replica.call(link.Call(replica_fetch=link.ReplicaFetch()), 5)
+        assert reply.WhichOneof("body") == "done"
+        replica.close()
 
 
 async def test_a_wrong_secret_is_refused() -> None:

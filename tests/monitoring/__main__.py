@@ -16,7 +16,7 @@ def main(into: Path, minutes: float) -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with (
-            scraped(folder, brokers=2, proxies=2) as (server, targets),
+            scraped(folder, brokers=2, proxies=2, replicas=3) as (server, targets),
             loaded(server),
             audited(folder / "audit") as audits,
             prometheus(folder, {**targets, "sources": audits}) as address,

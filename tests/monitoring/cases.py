@@ -57,6 +57,11 @@ _DAMAGED = 'popmq_damaged_messages{topic="t",instance="b"}'
 _UP = 'up{job="popmq",service="broker",instance="b"}'
 _PROXY = 'up{job="popmq",service="proxy",instance="p-%d"}'
 
+_PRIMARY = 'popmq_replica_primary{broker="b",replica="%s"}'
+_IN_SYNC = 'popmq_replicas_in_sync{broker="b",instance="%s"}'
+_NEEDED = 'popmq_replicas_needed{broker="b",instance="a1"}'
+_BEHIND = 'popmq_replica_behind_bytes{broker="b",replica="a2",instance="a1"}'
+
 _ACTIVE = 'haproxy_backend_active_servers{job="balancer",proxy="proxies",instance="h"}'
 _SESSIONS = 'haproxy_frontend_%s_sessions{proxy="clients",instance="h"}'
 _VERDICT = 'popmq_audit_verdict{broker="b",verdict="%s"}'
@@ -105,6 +110,20 @@ CASES = {
         8,
     ),
     "BrokerUnreachable": Case({_LINK: "1 0x5"}, {_LINK: "0 1x5"}, 4),
+    "NoPrimary": Case(
+        {_PRIMARY % "a1": "1 0x5", _PRIMARY % "a2": "0x5"},
+        {_PRIMARY % "a1": "1 0x5", _PRIMARY % "a2": "0 1x5"},
+        3,
+    ),
+    "ReplicasTooFew": Case(
+        {_IN_SYNC % "a1": "2 1x5", _NEEDED: "2x5"}, {_IN_SYNC % "a1": "3 2x5", _NEEDED: "2x5"}, 3
+    ),
+    "ReplicaMissing": Case(
+        {_IN_SYNC % "a1": "3 2x9"},
+        {_IN_SYNC % "a1": "3x2 stale", _IN_SYNC % "a2": "_x2 3x9"},
+        8,
+    ),
+    "ReplicaBehind": Case({_BEHIND: "0 99000000x9"}, {_BEHIND: "99000000x2 0x9"}, 6),
     "NameserversLost": Case({_LOST: "0 1x5"}, {_LOST: "1 0x5"}, 4),
     "VersionsDiffer": Case(
         {_BUILD % ("p", "2"): "1x90", _BUILD % ("b", "1"): "1x90"},

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import yaml
 from harness.processes import Server, cluster, free_port
+from harness.replica_processes import replica_process
 from monitoring.load import BILLING, LINES, ORDERING, ORDERS, PLACED, WATCHING, load
 from monitoring.promtool import RULES, program
 
@@ -33,9 +34,9 @@ class Target(NamedTuple):
 
 @contextmanager
 def scraped(
-    folder: Path, brokers: int = 1, proxies: int = 1
+    folder: Path, brokers: int = 1, proxies: int = 1, replicas: int = 0
 ) -> Iterator[tuple[Server, dict[str, Target]]]:
-    """A cluster, and where its figures are."""
+    """A cluster, and where its figures are. `replicas`: of a further broker."""
     names = ["nameserver"]
     names += [f"broker-{'abcd'[i]}" for i in range(brokers)]
     names += [f"proxy-{i + 1}" for i in range(proxies)]
@@ -45,8 +46,28 @@ def scraped(
         for name, target in targets.items()
     }
     env = {"POPMQ_PROXY_INVISIBLE_MS_MIN": "100", "POPMQ_PROXY_INVISIBLE_MS_DEFAULT": "2000"}
-    with cluster(folder, env, brokers=brokers, proxies=proxies, own=own) as server:
-        yield server, targets
+    with (
+        cluster(folder, env, brokers=brokers, proxies=proxies, own=own) as server,
+        _replicas(folder, server, replicas) as of_replicas,
+    ):
+        yield server, {**targets, **of_replicas}
+
+
+@contextmanager
+def _replicas(folder: Path, server: Server, count: int) -> Iterator[dict[str, Target]]:
+    nameserver = f"127.0.0.1:{server.processes['nameserver'].port}"
+    started, targets = [], {}
+    try:
+        for name in [f"r{number + 1}" for number in range(count)]:
+            target = targets[name] = Target("broker", free_port())
+            process = replica_process(folder, name, nameserver)
+            process.env = {**process.env, "POPMQ_BROKER_METRICS_PORT": str(target.port)}
+            started.append(process)
+            process.start()
+        yield targets
+    finally:
+        for process in reversed(started):
+            process.stop()
 
 
 @contextmanager

@@ -20,9 +20,11 @@ from picture import GRID_WIDTH
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from popmq_broker import metrics as broker_metrics
+from popmq_broker import replica_metrics
 from popmq_common.metrics.metric import MetricKind
 from popmq_common.process import logs
 from popmq_common.process.clock import SystemClock
+from popmq_internal.v1 import link_pb2 as link
 from popmq_nameserver.core.route_table import RouteTable
 from popmq_nameserver.rpc import NameserverRpc
 from popmq_pipelines.report.gauges import FIGURES, SCHEDULE
@@ -57,12 +59,26 @@ def served(tmp_path: Path) -> Iterator[set[str]]:
     ProcessCollector(registry=own)
     registries = (
         broker_metrics.registry(driver.broker),
+        replica_metrics.registry("broker-a", [_Leading()]),
         _proxy_registry(),
         nameserver.registry,
         own,
     )
     yield {name for registry in registries for name in _names(registry)}
     driver.close()
+
+
+class _Leading:
+    """A replica with one follower."""
+
+    broker = None
+
+    def describe(self) -> link.ReplicaGroupReply:
+        members = [
+            link.ReplicaMember(replica="a1", role="primary"),
+            link.ReplicaMember(replica="a2", role="in sync"),
+        ]
+        return link.ReplicaGroupReply(replica="a1", role="primary", members=members)
 
 
 def _proxy_registry() -> CollectorRegistry:
@@ -140,7 +156,7 @@ def test_grafana_is_told_where_everything_is() -> None:
         assert holes(board) == [], file.name
         ids = [panel["id"] for panel in board["panels"]]
         assert len(set(ids)) == len(ids)
-    assert len(uids) == 4
+    assert len(uids) == 5
 
 
 def holes(board: dict[str, Any]) -> list[tuple[int, int]]:

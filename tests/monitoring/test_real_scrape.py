@@ -13,7 +13,7 @@ from picture import Board, Span, boards, draw
 
 from popmq import Client
 
-BOARDS = {"overview", "group", "store", "proxy"}
+BOARDS = {"overview", "group", "store", "proxy", "replicas"}
 SOON_S = 100.0
 EXPECTED_ALERTS = {"AuditFailed", "DeadLetters"}
 """The load makes dead letters, and an audit has found something."""
@@ -56,7 +56,7 @@ def test_every_panel_has_data_under_load_and_alerts_are_silent(tmp_path: Path) -
     empty = panels()
     assert len(empty) > 60
     with (
-        scraped(tmp_path, brokers=2) as (server, targets),
+        scraped(tmp_path, brokers=2, replicas=2) as (server, targets),
         loaded(server),
         audited(tmp_path / "audit") as audits,
         prometheus(tmp_path, {**targets, "sources": audits}) as address,
@@ -91,4 +91,4 @@ def test_every_panel_has_data_under_load_and_alerts_are_silent(tmp_path: Path) -
                 assert len(legends) == len(set(legends)), f"{board.name}: {panel.title}"
         assert draw(drawn, tmp_path / "pictures") == []
         up = ask(address, "query", query='count(up{job="popmq"} == 1)')
-        assert up["result"][0]["value"][1] == "4"
+        assert up["result"][0]["value"][1] == "6"

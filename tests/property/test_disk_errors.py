@@ -28,7 +28,7 @@ from harness.memory_files import MemoryFiles
 from harness.names import GROUP, TOPIC
 from harness.store import ROOT
 
-from popmq_broker import app
+from popmq_broker import opening
 from popmq_broker.config import BrokerConfig
 from popmq_broker.engine.broker import Broker
 from popmq_broker.store.open import open_store
@@ -91,8 +91,10 @@ class Work:
             index_entries=100,
         )
         opened = partial(open_store, files=self.files)
-        with patch.object(app, "open_store", lambda *a, **k: opened(*a, **k | {"fatal": self.end})):
-            self.broker = await app.open_engine(config, self.clock)
+        with patch.object(
+            opening, "open_store", lambda *a, **k: opened(*a, **k | {"fatal": self.end})
+        ):
+            self.broker = await opening.open_engine(config, self.clock)
 
     def end(self, failed: BaseException) -> None:
         self.ended.append(failed)

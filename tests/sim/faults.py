@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from popmq_broker import app
+from popmq_broker import opening
 from popmq_broker.core.leases.checkpoint import Checkpoint
 from popmq_broker.core.leases.fifo_queue import FifoEntry, FifoQueue
 from popmq_broker.core.leases.leases import (
@@ -222,7 +222,7 @@ def deleted_topics_have_no_floor() -> Iterator[None]:
 
 @fault
 def half_a_pair_is_kept() -> Iterator[None]:
-    with patch.object(app, "is_first_of_pair", lambda _record: False):
+    with patch.object(opening, "is_first_of_pair", lambda _record: False):
         yield
 
 

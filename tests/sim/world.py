@@ -15,7 +15,7 @@ from sim.model import Book, GroupLife
 from sim.plan import TOPICS, GroupPlan, draw
 from sim.violation import Violation
 
-from popmq_broker import app, metrics
+from popmq_broker import metrics, opening
 from popmq_broker.config import BrokerConfig
 from popmq_broker.engine.broker import Broker
 from popmq_broker.store import open as store_open
@@ -58,7 +58,7 @@ class World:
         SimFlusher.random = self.random
         return [
             patch.object(store_module, "Flusher", SimFlusher),
-            patch.object(app, "open_store", self._open_store),
+            patch.object(opening, "open_store", self._open_store),
         ]
 
     async def _open_store(self, config: StoreConfig, log: Log, **more: Any) -> Store:
@@ -75,7 +75,7 @@ class World:
 
     async def start(self) -> None:
         config = BrokerConfig(create_groups=True, data_dir=ROOT, **self.plan.settings)
-        broker = await app.open_engine(config, self.clock)
+        broker = await opening.open_engine(config, self.clock)
         self._beside = asyncio.create_task(broker.run())
         self._beside.add_done_callback(self._beside_ended)
         self.broker = broker

@@ -9,6 +9,7 @@ FUNCTION_LINES_MAX = 70
 MAY_IMPORT: dict[str, set[str]] = {
     "popmq_common": {"popmq_internal"},
     "popmq_broker": {"popmq_common", "popmq_internal"},
+    "popmq_broker.clients": {"popmq_common", "popmq_etcd", "popmq_internal"},
     "popmq_nameserver": {"popmq_common", "popmq_internal"},
     "popmq_proxy": {"popmq_common", "popmq_internal", "popmq_admin", "popmq_consumer", "apache"},
     "popmq": {"apache", "popmq_admin", "popmq_consumer"},
@@ -43,6 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "popmq_broker.app",
         "popmq_broker.backup",
         "popmq_broker.config",
+        "popmq_broker.force",
         "popmq_broker.handover",
         "popmq_broker.metrics",
         "popmq_broker.rebuild",
@@ -105,7 +107,7 @@ IMPURE_COMMON = {
     "popmq_common.metrics.metrics_http",
     "popmq_common.tls",
 }
-OURS = {*MAY_IMPORT, "popmq_admin", "popmq_consumer", "popmq_internal", "apache"}
+OURS = {*MAY_IMPORT, "popmq_admin", "popmq_consumer", "popmq_etcd", "popmq_internal", "apache"}
 BANNED_CLASS_ENDINGS = ("Manager", "Helper", "Util", "Utils", "Processor")
 
 

@@ -55,7 +55,7 @@ def _meant(name: str, text: str) -> list[str]:
     return [
         line.strip()
         for line in text.splitlines()
-        if "AddSerializedFile" in line or re.search(r"'/?[a-z.0-9]+\.v\d\.\w+", line)
+        if "AddSerializedFile" in line or re.search(r"'/?([a-z.0-9]+\.v\d|etcdserverpb)\.\w+", line)
     ]
 
 

@@ -68,6 +68,34 @@ class BrokerConfig:
     metrics_tls_client_ca: Path | None = None
     """PEM file with the authority that must have signed the certificates of those who read
     /metrics. If it is not set, anyone who reaches the port may read it."""
+    replica: str = ""
+    """Name of this process among the replicas of the broker, unique among them; empty: the broker
+    has none, and this process is all of it."""
+    register: str = ""
+    """What says which replica is primary, as a URL: etcd://HOST:PORT,HOST:PORT, with TLS
+    etcds://…, or file:///PATH for replicas of one machine. Every replica of the cluster has the
+    same."""
+    register_user: str = ""
+    """User of etcd; empty: none."""
+    register_password_file: Path | None = None
+    """File with that user's password; its mode is 0600."""
+    register_tls_ca: Path | None = None
+    """Authority, PEM, that signed etcd's certificates, with etcds://…; none: those of the
+    system."""
+    register_tls_cert: Path | None = None
+    """Certificate chain, PEM, shown to an etcd that asks for one; none: none is."""
+    register_tls_key: Path | None = None
+    """Private key of register_tls_cert, PEM; its mode is 0600."""
+    min_in_sync: int = 2
+    """How many replicas must have a message on disk before it is answered. It is set by the one
+    that founds the group."""
+    replica_lag_ms: int = 3_000
+    """How long a replica in sync may be behind or silent before the others go on without it."""
+    primary_lease_ms: int = 3_000
+    """How long the primary may be silent before another replica takes over."""
+    replica_tls_ca: Path | None = None
+    """Authority, PEM, that signed the replicas' link certificates; none: they connect without
+    TLS."""
     log_level: str = "info"
     """debug, info, warning or error."""
     flush: Flush = Flush.SYNC

@@ -275,4 +275,48 @@ CALL = histogram(
     rocketmq="rocketmq_rpc_latency",
 )
 
+# --- replicas; of a broker that has some ---
+
+REPLICA_PRIMARY = gauge(
+    "popmq_replica_primary", "1: this replica is primary and serves", "broker", "replica"
+)
+REPLICA_EPOCH = gauge(
+    "popmq_replica_epoch",
+    "The epoch that this replica leads or follows; each primary begins one",
+    "broker",
+)
+REPLICA_LOG_END = gauge(
+    "popmq_replica_log_end", "Where this replica's log ends, in bytes", "broker"
+)
+REPLICA_COMMIT_POINT = gauge(
+    "popmq_replica_commit_point",
+    "Up to where this replica knows the log to be committed, in bytes",
+    "broker",
+)
+REPLICAS_IN_SYNC = gauge(
+    "popmq_replicas_in_sync",
+    "Replicas that have everything, the primary among them; it tells",
+    "broker",
+)
+REPLICAS_NEEDED = gauge(
+    "popmq_replicas_needed",
+    "With fewer in sync nothing is committed; the primary tells",
+    "broker",
+)
+REPLICA_BEHIND = gauge(
+    "popmq_replica_behind_bytes",
+    "What a follower has not on disk yet; the primary tells",
+    "broker",
+    "replica",
+)
+OF_REPLICAS = (
+    REPLICA_PRIMARY,
+    REPLICA_EPOCH,
+    REPLICA_LOG_END,
+    REPLICA_COMMIT_POINT,
+    REPLICAS_IN_SYNC,
+    REPLICAS_NEEDED,
+    REPLICA_BEHIND,
+)
+
 ALL = defined(vars())

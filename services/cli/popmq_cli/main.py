@@ -51,6 +51,11 @@ COMMANDS = {
         "cluster",
         "Show the state of the cluster; accept a replaced broker.",
     ),
+    "replica": (
+        "replicas.replica",
+        "replica",
+        "Show the replicas of brokers; move or force a primary.",
+    ),
     "top": ("cluster.top", "top", "Watch groups, topics and brokers."),
     "doctor": ("doctor.doctor", "doctor", "Find common mistakes, and say what to do about each."),
     "bench": ("messages.bench", "bench", "Measure how fast this server is from here."),
@@ -85,6 +90,7 @@ SECTIONS = {
     "Operation": [
         "cluster",
         "top",
+        "replica",
         "topic",
         "group",
         "dlq",

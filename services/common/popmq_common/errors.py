@@ -12,47 +12,20 @@ to codes of the public protocol, `wire.py` carries them between services by clas
 A class's docstring is its message; `{name}` in it is filled from the error's fields.
 """
 
-from typing import ClassVar
-
-
-class PopMQError(Exception):
-    """Something went wrong."""
-
-    retriable: ClassVar[bool] = False
-
-    def __init__(self, /, **fields: object) -> None:
-        self.fields: dict[str, str] = {name: str(value) for name, value in fields.items()}
-        super().__init__(self._text())
-
-    def _text(self) -> str:
-        template = " ".join((type(self).__doc__ or "").split())
-        try:
-            return template.format_map(self.fields)
-        except KeyError as missing:  # an error about an error must still be readable
-            return f"{template} (no field {missing})"
-
-
-class BadRequest(PopMQError):
-    """The request cannot be served as it is: {reason}."""
-
-
-class NotFound(PopMQError):
-    """It does not exist."""
-
-
-class Refused(PopMQError):
-    """Not now."""
-
-
-class Unavailable(PopMQError):
-    """A service did not answer."""
-
-    retriable = True
-
-
-class StorageFault(PopMQError):
-    """The disk does not hold what was written to it."""
-
+from popmq_common.error_families import BadRequest as BadRequest
+from popmq_common.error_families import NotFound as NotFound
+from popmq_common.error_families import PopMQError as PopMQError
+from popmq_common.error_families import Refused as Refused
+from popmq_common.error_families import StorageFault as StorageFault
+from popmq_common.error_families import Unavailable as Unavailable
+from popmq_common.replica_errors import AckBeyondLog as AckBeyondLog
+from popmq_common.replica_errors import NoSuccessor as NoSuccessor
+from popmq_common.replica_errors import NotForced as NotForced
+from popmq_common.replica_errors import RegisterRecordUnreadable as RegisterRecordUnreadable
+from popmq_common.replica_errors import RegisterUnreachable as RegisterUnreachable
+from popmq_common.replica_errors import ReplicaDiverged as ReplicaDiverged
+from popmq_common.replica_errors import ReplicaOfOther as ReplicaOfOther
+from popmq_common.replica_errors import StaleEpoch as StaleEpoch
 
 # --- BadRequest ---
 
@@ -360,6 +333,10 @@ class BrokerSilent(BrokerDown):
 
 class BrokerUnreachable(BrokerDown):
     """Broker {broker} cannot be reached: {reason}. Nothing was sent to it."""
+
+
+class NotPrimary(BrokerUnreachable):
+    """Broker {broker} has no primary here: {reason}. Nothing was sent to it."""
 
 
 class DeadlinePassed(Unavailable):

@@ -86,6 +86,8 @@ async def handlers(
         link_tls,
         linger_ms_max=config.gather_ms_max,
     )
+    if isinstance(links, LinkBrokers):
+        routes.moved = links.moved
     upstream = Upstream(config=config, routes=routes, brokers=links, clock=clock, log=log)
     metrics = ProxyMetrics(upstream.sessions)
     _show(metrics, routes, links)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_readings.replica_remarks import short
 
 Look = admin.ShowClusterResponse
 Figures = dict[str, admin.BrokerFigures]
@@ -41,6 +42,8 @@ class Service(NamedTuple):
     disk_free_bytes: int = 0
     disk_total_bytes: int = 0
     clients: int = 0
+    replicas: str = ""
+    """Of a broker that has some: which one is primary, and how many are in sync."""
 
     @property
     def label(self) -> str:
@@ -139,6 +142,7 @@ def _brokers(look: Look, old: Figures) -> Iterator[Service]:
             out_s=_rate(now.handed_out, then.handed_out, span_s),
             disk_free_bytes=now.disk_free_bytes,
             disk_total_bytes=now.disk_total_bytes,
+            replicas=short(answer.replicas),
         )
 
 

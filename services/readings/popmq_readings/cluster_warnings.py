@@ -11,6 +11,7 @@ from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.words import counted
 from popmq_readings.cluster_view import View
 from popmq_readings.doctor_checks import SILENT_MS
+from popmq_readings.replica_remarks import remarks
 from popmq_readings.times import span_text
 
 LATE_MS_MAX: Final = 5_000
@@ -65,6 +66,9 @@ def _brokers(look: admin.ShowClusterResponse) -> Iterator[ClusterWarning]:
     replaced: set[str] = set()
     for answer in look.brokers:
         name, figures = f"broker {answer.name}", answer.figures
+        yield from _replicas(answer.replicas)
+        if answer.replicas.failure:
+            continue
         if answer.failure:
             what = f"{name} at {answer.address} gives no figures: {answer.failure}"
             yield _wrong("broker-down", what, "look at its log; popmq doctor tells more")
@@ -84,6 +88,12 @@ def _brokers(look: admin.ShowClusterResponse) -> Iterator[ClusterWarning]:
             yield _wrong(
                 "late", what, "its disk or its processor is at a limit; or it just started"
             )
+
+
+def _replicas(group: admin.ReplicaGroup) -> Iterator[ClusterWarning]:
+    for one in remarks(group):
+        severity = Severity.WRONG if one.wrong else Severity.NOTE
+        yield ClusterWarning(severity, one.code, f"{one.what}: {one.why}", one.todo)
 
 
 def _replaced(broker: str) -> ClusterWarning:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.words import counted
+from popmq_readings.replica_remarks import remarks
 from popmq_readings.times import moment, span_text
 
 SKEW_MS_MAX: Final = 2_000
@@ -185,7 +186,10 @@ def _cluster(state: admin.InspectResponse) -> Iterator[Diagnosis]:
         why = "no broker has registered with the nameserver"
         yield Diagnosis("no-broker", "there is no broker", why, todo)
     for broker in state.brokers:
-        if broker.failure:
+        for one in remarks(broker.replicas):
+            if one.wrong:
+                yield Diagnosis(one.code, one.what, one.why, one.todo)
+        if broker.failure and not broker.replicas.failure:
             what = f"broker {broker.name} does not answer the proxy at {broker.address}"
             todo = "start it, or correct POPMQ_BROKER_ADVERTISE to what the proxies can reach"
             yield Diagnosis("broker-down", what, broker.failure, todo)

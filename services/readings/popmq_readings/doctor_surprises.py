@@ -6,12 +6,13 @@ from itertools import groupby
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.words import counted, numbered
 from popmq_readings.doctor_checks import Facts
+from popmq_readings.replica_remarks import remarks
 from popmq_readings.times import moment
 
 
 def surprises(brokers: Sequence[admin.BrokerState]) -> list[str]:
     """Sentences without a full stop."""
-    return [*_skipped(brokers), *_draining(brokers)]
+    return [*_skipped(brokers), *_draining(brokers), *_replicas(brokers)]
 
 
 def exposed(facts: Facts) -> list[str]:
@@ -60,6 +61,13 @@ def _draining(brokers: Sequence[admin.BrokerState]) -> Iterator[str]:
                 f"topic {topic.topic} has {now} at {broker.name} now; its {those} {takes} read "
                 f"until retention has deleted the {stored} in {them}; {_not_done(topic, broker)}"
             )
+
+
+def _replicas(brokers: Sequence[admin.BrokerState]) -> Iterator[str]:
+    for broker in brokers:
+        for one in remarks(broker.replicas):
+            if not one.wrong:
+                yield f"{one.what}: {one.why}"
 
 
 def _not_done(topic: admin.DrainingTopic, broker: admin.BrokerState) -> str:

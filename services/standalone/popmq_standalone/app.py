@@ -70,7 +70,7 @@ async def broker_beside(
             broker_metrics.registry(broker), proxy_config.host, metrics_port, tls=metrics_tls
         )
         announcer = LocalAnnouncer(table, clock)
-        async with registered(broker, "in-process", [announcer], clock), pages:
+        async with registered(broker, "in-process", [announcer], clock.now_ms()), pages:
             await broker.topics.announce()
             nameservers = LocalNameservers(table.lookup, table.brokers)
             brokers = {broker.name: LocalBroker(broker.handle, broker.handle_sends)}

@@ -99,7 +99,7 @@ class Server:
         self._broker = broker = await open_engine(self._config, self.clock)
         self._beside = asyncio.create_task(broker.run(), name="broker")
         announcer = LocalAnnouncer(self._table, self.clock)
-        registration = registered(broker, "in-process", [announcer], self.clock)
+        registration = registered(broker, "in-process", [announcer], self.clock.now_ms())
         await self._registration.enter_async_context(registration)
         await broker.topics.announce()
         self._gate.begin(broker)

@@ -23,6 +23,7 @@ CHECKS = {
     "make compat-python",
     "make compiled",
     ".ci/install-packages postgresql mariadb-server redis-server && make idempotence-stores",
+    ".ci/install-packages etcd-server && make register",
     ".ci/install-packages chromium && make console-browser",
     "make sim",
     "make faults",

@@ -1897,6 +1897,7 @@ class BrokerState(_message.Message):
     PASSED_FIELD_NUMBER: _builtins.int
     DAMAGED_COUNT_FIELD_NUMBER: _builtins.int
     DRAINING_FIELD_NUMBER: _builtins.int
+    REPLICAS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     address: _builtins.str
     """as the nameservers tell it"""
@@ -1930,6 +1931,10 @@ class BrokerState(_message.Message):
     def passed(self) -> _containers.RepeatedCompositeFieldContainer[Global___PassedOver]: ...
     @_builtins.property
     def draining(self) -> _containers.RepeatedCompositeFieldContainer[Global___DrainingTopic]: ...
+    @_builtins.property
+    def replicas(self) -> Global___ReplicaGroup:
+        """of a broker that has some"""
+
     def __init__(
         self,
         *,
@@ -1954,10 +1959,11 @@ class BrokerState(_message.Message):
         passed: _abc.Iterable[Global___PassedOver] | None = ...,
         damaged_count: _builtins.int = ...,
         draining: _abc.Iterable[Global___DrainingTopic] | None = ...,
+        replicas: Global___ReplicaGroup | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["replicas", b"replicas"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "damaged", b"damaged", "damaged_count", b"damaged_count", "data_dir", b"data_dir", "data_dir_owner", b"data_dir_owner", "disk_clean_percent", b"disk_clean_percent", "disk_free_bytes", b"disk_free_bytes", "disk_refuse_percent", b"disk_refuse_percent", "disk_reserve_bytes", b"disk_reserve_bytes", "disk_total_bytes", b"disk_total_bytes", "draining", b"draining", "failure", b"failure", "groups", b"groups", "index_failed", b"index_failed", "name", b"name", "now_ms", b"now_ms", "passed", b"passed", "refusing", b"refusing", "replaced_peers", b"replaced_peers", "started_ms", b"started_ms", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "damaged", b"damaged", "damaged_count", b"damaged_count", "data_dir", b"data_dir", "data_dir_owner", b"data_dir_owner", "disk_clean_percent", b"disk_clean_percent", "disk_free_bytes", b"disk_free_bytes", "disk_refuse_percent", b"disk_refuse_percent", "disk_reserve_bytes", b"disk_reserve_bytes", "disk_total_bytes", b"disk_total_bytes", "draining", b"draining", "failure", b"failure", "groups", b"groups", "index_failed", b"index_failed", "name", b"name", "now_ms", b"now_ms", "passed", b"passed", "refusing", b"refusing", "replaced_peers", b"replaced_peers", "replicas", b"replicas", "started_ms", b"started_ms", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2310,6 +2316,7 @@ class BrokerAnswer(_message.Message):
     ADDRESS_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
     FIGURES_FIELD_NUMBER: _builtins.int
+    REPLICAS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     address: _builtins.str
     """as the nameservers tell it"""
@@ -2317,6 +2324,10 @@ class BrokerAnswer(_message.Message):
     """why it did not answer; then it has no figures"""
     @_builtins.property
     def figures(self) -> Global___BrokerFigures: ...
+    @_builtins.property
+    def replicas(self) -> Global___ReplicaGroup:
+        """of a broker that has some"""
+
     def __init__(
         self,
         *,
@@ -2324,10 +2335,11 @@ class BrokerAnswer(_message.Message):
         address: _builtins.str = ...,
         failure: _builtins.str = ...,
         figures: Global___BrokerFigures | None = ...,
+        replicas: Global___ReplicaGroup | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["figures", b"figures", "replicas", b"replicas"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "failure", b"failure", "figures", b"figures", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "failure", b"failure", "figures", b"figures", "name", b"name", "replicas", b"replicas"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3454,3 +3466,178 @@ class ListLimitsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListLimitsResponse: _TypeAlias = ListLimitsResponse  # noqa: Y015
+
+@_typing.final
+class ShowReplicasRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BROKER_FIELD_NUMBER: _builtins.int
+    broker: _builtins.str
+    """empty: all"""
+    def __init__(
+        self,
+        *,
+        broker: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShowReplicasRequest: _TypeAlias = ShowReplicasRequest  # noqa: Y015
+
+@_typing.final
+class ShowReplicasResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUPS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReplicaGroup]:
+        """by broker"""
+
+    def __init__(
+        self,
+        *,
+        groups: _abc.Iterable[Global___ReplicaGroup] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["groups", b"groups"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShowReplicasResponse: _TypeAlias = ShowReplicasResponse  # noqa: Y015
+
+@_typing.final
+class ReplicaGroup(_message.Message):
+    """The replicas of one broker, as its primary knows them; a broker without replicas is alone."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BROKER_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    REPLICATED_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    MIN_IN_SYNC_FIELD_NUMBER: _builtins.int
+    LOG_END_FIELD_NUMBER: _builtins.int
+    COMMIT_POINT_FIELD_NUMBER: _builtins.int
+    FORCED_EPOCH_FIELD_NUMBER: _builtins.int
+    REPLICAS_FIELD_NUMBER: _builtins.int
+    broker: _builtins.str
+    failure: _builtins.str
+    """why no primary answers; then the rest is empty"""
+    replicated: _builtins.bool
+    epoch: _builtins.int
+    """each primary begins one"""
+    min_in_sync: _builtins.int
+    """with fewer in sync nothing is committed"""
+    log_end: _builtins.int
+    commit_point: _builtins.int
+    """in bytes of the log"""
+    forced_epoch: _builtins.int
+    """the last one that an operator forced; 0: none"""
+    @_builtins.property
+    def replicas(self) -> _containers.RepeatedCompositeFieldContainer[Global___Replica]:
+        """the primary first"""
+
+    def __init__(
+        self,
+        *,
+        broker: _builtins.str = ...,
+        failure: _builtins.str = ...,
+        replicated: _builtins.bool = ...,
+        epoch: _builtins.int = ...,
+        min_in_sync: _builtins.int = ...,
+        log_end: _builtins.int = ...,
+        commit_point: _builtins.int = ...,
+        forced_epoch: _builtins.int = ...,
+        replicas: _abc.Iterable[Global___Replica] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "commit_point", b"commit_point", "epoch", b"epoch", "failure", b"failure", "forced_epoch", b"forced_epoch", "log_end", b"log_end", "min_in_sync", b"min_in_sync", "replicas", b"replicas", "replicated", b"replicated"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplicaGroup: _TypeAlias = ReplicaGroup  # noqa: Y015
+
+@_typing.final
+class Replica(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    BEHIND_BYTES_FIELD_NUMBER: _builtins.int
+    BEHIND_MS_FIELD_NUMBER: _builtins.int
+    SILENT_MS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    role: _builtins.str
+    """primary, taking over, handing over, in sync, catching up, silent"""
+    address: _builtins.str
+    behind_bytes: _builtins.int
+    behind_ms: _builtins.int
+    silent_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        role: _builtins.str = ...,
+        address: _builtins.str = ...,
+        behind_bytes: _builtins.int = ...,
+        behind_ms: _builtins.int = ...,
+        silent_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "behind_bytes", b"behind_bytes", "behind_ms", b"behind_ms", "name", b"name", "role", b"role", "silent_ms", b"silent_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Replica: _TypeAlias = Replica  # noqa: Y015
+
+@_typing.final
+class MovePrimaryRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BROKER_FIELD_NUMBER: _builtins.int
+    TO_FIELD_NUMBER: _builtins.int
+    broker: _builtins.str
+    to: _builtins.str
+    """a replica in sync; empty: any"""
+    def __init__(
+        self,
+        *,
+        broker: _builtins.str = ...,
+        to: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "to", b"to"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MovePrimaryRequest: _TypeAlias = MovePrimaryRequest  # noqa: Y015
+
+@_typing.final
+class MovePrimaryResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def group(self) -> Global___ReplicaGroup:
+        """as it was when it began"""
+
+    def __init__(
+        self,
+        *,
+        group: Global___ReplicaGroup | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["group", b"group"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MovePrimaryResponse: _TypeAlias = MovePrimaryResponse  # noqa: Y015

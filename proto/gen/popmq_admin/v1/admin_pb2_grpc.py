@@ -159,6 +159,16 @@ class AdminStub(object):
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ShowClusterRequest.SerializeToString,
                 response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ShowClusterResponse.FromString,
                 _registered_method=True)
+        self.ShowReplicas = channel.unary_unary(
+                '/popmq.admin.v1.Admin/ShowReplicas',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ShowReplicasRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ShowReplicasResponse.FromString,
+                _registered_method=True)
+        self.MovePrimary = channel.unary_unary(
+                '/popmq.admin.v1.Admin/MovePrimary',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.MovePrimaryRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.MovePrimaryResponse.FromString,
+                _registered_method=True)
         self.ExportSnapshot = channel.unary_unary(
                 '/popmq.admin.v1.Admin/ExportSnapshot',
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ExportSnapshotRequest.SerializeToString,
@@ -384,6 +394,19 @@ class AdminServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ShowReplicas(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def MovePrimary(self, request, context):
+        """The primary hands over to another replica; the answer does not wait for it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ExportSnapshot(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -597,6 +620,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ShowCluster,
                     request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ShowClusterRequest.FromString,
                     response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ShowClusterResponse.SerializeToString,
+            ),
+            'ShowReplicas': grpc.unary_unary_rpc_method_handler(
+                    servicer.ShowReplicas,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ShowReplicasRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ShowReplicasResponse.SerializeToString,
+            ),
+            'MovePrimary': grpc.unary_unary_rpc_method_handler(
+                    servicer.MovePrimary,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.MovePrimaryRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.MovePrimaryResponse.SerializeToString,
             ),
             'ExportSnapshot': grpc.unary_unary_rpc_method_handler(
                     servicer.ExportSnapshot,
@@ -1344,6 +1377,60 @@ class Admin(object):
             '/popmq.admin.v1.Admin/ShowCluster',
             popmq__admin_dot_v1_dot_admin__pb2.ShowClusterRequest.SerializeToString,
             popmq__admin_dot_v1_dot_admin__pb2.ShowClusterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ShowReplicas(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/ShowReplicas',
+            popmq__admin_dot_v1_dot_admin__pb2.ShowReplicasRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.ShowReplicasResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MovePrimary(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/MovePrimary',
+            popmq__admin_dot_v1_dot_admin__pb2.MovePrimaryRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.MovePrimaryResponse.FromString,
             options,
             channel_credentials,
             insecure,

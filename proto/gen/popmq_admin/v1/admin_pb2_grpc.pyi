@@ -58,6 +58,9 @@ class AdminStub:
     SetPermission: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetPermissionRequest, _admin_pb2.SetPermissionResponse]
     AcceptBroker: _grpc.UnaryUnaryMultiCallable[_admin_pb2.AcceptBrokerRequest, _admin_pb2.AcceptBrokerResponse]
     ShowCluster: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ShowClusterRequest, _admin_pb2.ShowClusterResponse]
+    ShowReplicas: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ShowReplicasRequest, _admin_pb2.ShowReplicasResponse]
+    MovePrimary: _grpc.UnaryUnaryMultiCallable[_admin_pb2.MovePrimaryRequest, _admin_pb2.MovePrimaryResponse]
+    """The primary hands over to another replica; the answer does not wait for it."""
     ExportSnapshot: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ExportSnapshotRequest, _admin_pb2.ExportResponse]
     ExportStatus: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ExportStatusRequest, _admin_pb2.ExportResponse]
     RebuildQueue: _grpc.UnaryUnaryMultiCallable[_admin_pb2.RebuildQueueRequest, _admin_pb2.RebuildQueueResponse]
@@ -103,6 +106,9 @@ class AdminAsyncStub(AdminStub):
     SetPermission: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetPermissionRequest, _admin_pb2.SetPermissionResponse]  # type: ignore[assignment]
     AcceptBroker: _aio.UnaryUnaryMultiCallable[_admin_pb2.AcceptBrokerRequest, _admin_pb2.AcceptBrokerResponse]  # type: ignore[assignment]
     ShowCluster: _aio.UnaryUnaryMultiCallable[_admin_pb2.ShowClusterRequest, _admin_pb2.ShowClusterResponse]  # type: ignore[assignment]
+    ShowReplicas: _aio.UnaryUnaryMultiCallable[_admin_pb2.ShowReplicasRequest, _admin_pb2.ShowReplicasResponse]  # type: ignore[assignment]
+    MovePrimary: _aio.UnaryUnaryMultiCallable[_admin_pb2.MovePrimaryRequest, _admin_pb2.MovePrimaryResponse]  # type: ignore[assignment]
+    """The primary hands over to another replica; the answer does not wait for it."""
     ExportSnapshot: _aio.UnaryUnaryMultiCallable[_admin_pb2.ExportSnapshotRequest, _admin_pb2.ExportResponse]  # type: ignore[assignment]
     ExportStatus: _aio.UnaryUnaryMultiCallable[_admin_pb2.ExportStatusRequest, _admin_pb2.ExportResponse]  # type: ignore[assignment]
     RebuildQueue: _aio.UnaryUnaryMultiCallable[_admin_pb2.RebuildQueueRequest, _admin_pb2.RebuildQueueResponse]  # type: ignore[assignment]
@@ -295,6 +301,21 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.ShowClusterRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ShowClusterResponse, _abc.Awaitable[_admin_pb2.ShowClusterResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ShowReplicas(
+        self,
+        request: _admin_pb2.ShowReplicasRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ShowReplicasResponse, _abc.Awaitable[_admin_pb2.ShowReplicasResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def MovePrimary(
+        self,
+        request: _admin_pb2.MovePrimaryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.MovePrimaryResponse, _abc.Awaitable[_admin_pb2.MovePrimaryResponse]]:
+        """The primary hands over to another replica; the answer does not wait for it."""
 
     @_abc_1.abstractmethod
     def ExportSnapshot(

@@ -334,6 +334,12 @@ class Call(_message.Message):
     ACCEPT_PEER_FIELD_NUMBER: _builtins.int
     GET_ACCESS_FIELD_NUMBER: _builtins.int
     PUT_ACCESS_FIELD_NUMBER: _builtins.int
+    REPLICA_HELLO_FIELD_NUMBER: _builtins.int
+    REPLICA_FETCH_FIELD_NUMBER: _builtins.int
+    REPLICA_ACK_FIELD_NUMBER: _builtins.int
+    REPLICA_FILES_FIELD_NUMBER: _builtins.int
+    REPLICA_GROUP_FIELD_NUMBER: _builtins.int
+    REPLICA_MOVE_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     @_builtins.property
     def send(self) -> Global___Send: ...
@@ -441,6 +447,18 @@ class Call(_message.Message):
     def get_access(self) -> Global___GetAccess: ...
     @_builtins.property
     def put_access(self) -> Global___PutAccess: ...
+    @_builtins.property
+    def replica_hello(self) -> Global___ReplicaHello: ...
+    @_builtins.property
+    def replica_fetch(self) -> Global___ReplicaFetch: ...
+    @_builtins.property
+    def replica_ack(self) -> Global___ReplicaAck: ...
+    @_builtins.property
+    def replica_files(self) -> Global___ReplicaFiles: ...
+    @_builtins.property
+    def replica_group(self) -> Global___ReplicaGroup: ...
+    @_builtins.property
+    def replica_move(self) -> Global___ReplicaMove: ...
     def __init__(
         self,
         *,
@@ -496,12 +514,18 @@ class Call(_message.Message):
         accept_peer: Global___AcceptPeer | None = ...,
         get_access: Global___GetAccess | None = ...,
         put_access: Global___PutAccess | None = ...,
+        replica_hello: Global___ReplicaHello | None = ...,
+        replica_fetch: Global___ReplicaFetch | None = ...,
+        replica_ack: Global___ReplicaAck | None = ...,
+        replica_files: Global___ReplicaFiles | None = ...,
+        replica_group: Global___ReplicaGroup | None = ...,
+        replica_move: Global___ReplicaMove | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["accept_peer", b"accept_peer", "ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_access", b"get_access", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "peers", b"peers", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "put_access", b"put_access", "put_group", b"put_group", "put_topic", b"put_topic", "rebuild_queue", b"rebuild_queue", "recall", b"recall", "redrive", b"redrive", "redrive_dead_letters", b"redrive_dead_letters", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "watch", b"watch"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["accept_peer", b"accept_peer", "ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_access", b"get_access", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "peers", b"peers", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "put_access", b"put_access", "put_group", b"put_group", "put_topic", b"put_topic", "rebuild_queue", b"rebuild_queue", "recall", b"recall", "redrive", b"redrive", "redrive_dead_letters", b"redrive_dead_letters", "release", b"release", "replica_ack", b"replica_ack", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "replica_move", b"replica_move", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "watch", b"watch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_peer", b"accept_peer", "ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_access", b"get_access", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "peers", b"peers", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "put_access", b"put_access", "put_group", b"put_group", "put_topic", b"put_topic", "rebuild_queue", b"rebuild_queue", "recall", b"recall", "redrive", b"redrive", "redrive_dead_letters", b"redrive_dead_letters", "release", b"release", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "watch", b"watch"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_peer", b"accept_peer", "ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_access", b"get_access", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "peers", b"peers", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "put_access", b"put_access", "put_group", b"put_group", "put_topic", b"put_topic", "rebuild_queue", b"rebuild_queue", "recall", b"recall", "redrive", b"redrive", "redrive_dead_letters", b"redrive_dead_letters", "release", b"release", "replica_ack", b"replica_ack", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "replica_move", b"replica_move", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "watch", b"watch"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "end_transaction", "poll_checks", "list_transactions", "find_messages", "get_message", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join", "explain", "inspect", "figures", "proxy_here", "send_back", "lock_queues", "ping", "set_permission", "export_snapshot", "export_status", "rebuild_queue", "fix_start", "redrive_dead_letters", "purge_dead_letters", "watch", "end_poll", "pass_on", "peers", "accept_peer", "get_access", "put_access"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "end_transaction", "poll_checks", "list_transactions", "find_messages", "get_message", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join", "explain", "inspect", "figures", "proxy_here", "send_back", "lock_queues", "ping", "set_permission", "export_snapshot", "export_status", "rebuild_queue", "fix_start", "redrive_dead_letters", "purge_dead_letters", "watch", "end_poll", "pass_on", "peers", "accept_peer", "get_access", "put_access", "replica_hello", "replica_fetch", "replica_ack", "replica_files", "replica_group", "replica_move"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -545,6 +569,10 @@ class Reply(_message.Message):
     FIX_START_FIELD_NUMBER: _builtins.int
     PEERS_FIELD_NUMBER: _builtins.int
     ACCESS_FIELD_NUMBER: _builtins.int
+    REPLICA_HELLO_FIELD_NUMBER: _builtins.int
+    REPLICA_FETCH_FIELD_NUMBER: _builtins.int
+    REPLICA_FILES_FIELD_NUMBER: _builtins.int
+    REPLICA_GROUP_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     @_builtins.property
     def failure(self) -> Global___Failure: ...
@@ -614,6 +642,14 @@ class Reply(_message.Message):
     def access(self) -> Global___AccessReply:
         """of both calls"""
 
+    @_builtins.property
+    def replica_hello(self) -> Global___ReplicaHelloReply: ...
+    @_builtins.property
+    def replica_fetch(self) -> Global___ReplicaFetchReply: ...
+    @_builtins.property
+    def replica_files(self) -> Global___ReplicaFilesReply: ...
+    @_builtins.property
+    def replica_group(self) -> Global___ReplicaGroupReply: ...
     def __init__(
         self,
         *,
@@ -647,12 +683,16 @@ class Reply(_message.Message):
         fix_start: Global___FixStartReply | None = ...,
         peers: Global___PeersReply | None = ...,
         access: Global___AccessReply | None = ...,
+        replica_hello: Global___ReplicaHelloReply | None = ...,
+        replica_fetch: Global___ReplicaFetchReply | None = ...,
+        replica_files: Global___ReplicaFilesReply | None = ...,
+        replica_group: Global___ReplicaGroupReply | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "peers", b"peers", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "rebuild_queue", b"rebuild_queue", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "peers", b"peers", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "rebuild_queue", b"rebuild_queue", "redrive", b"redrive", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "peers", b"peers", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "rebuild_queue", b"rebuild_queue", "redrive", b"redrive", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "peers", b"peers", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "rebuild_queue", b"rebuild_queue", "redrive", b"redrive", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "purge_dead_letters", "poll_checks", "list_transactions", "found_messages", "pull", "offset", "reset_offsets", "join", "explain", "inspect", "figures", "send_back", "lock_queues", "export", "rebuild_queue", "fix_start", "peers", "access"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "purge_dead_letters", "poll_checks", "list_transactions", "found_messages", "pull", "offset", "reset_offsets", "join", "explain", "inspect", "figures", "send_back", "lock_queues", "export", "rebuild_queue", "fix_start", "peers", "access", "replica_hello", "replica_fetch", "replica_files", "replica_group"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -3593,6 +3633,453 @@ class AccessReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AccessReply: _TypeAlias = AccessReply  # noqa: Y015
+
+@_typing.final
+class EpochStart(_message.Message):
+    """--- replicas of one broker ---
+
+    Within an epoch one primary alone appends to the log.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPOCH_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
+    epoch: _builtins.int
+    start: _builtins.int
+    """log offset of its first record"""
+    def __init__(
+        self,
+        *,
+        epoch: _builtins.int = ...,
+        start: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "start", b"start"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EpochStart: _TypeAlias = EpochStart  # noqa: Y015
+
+@_typing.final
+class ReplicaHello(_message.Message):
+    """A follower greets its primary, which answers up to where their logs are equal."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPLICA_FIELD_NUMBER: _builtins.int
+    INCARNATION_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    SEGMENT_BYTES_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    EPOCHS_FIELD_NUMBER: _builtins.int
+    LOG_END_FIELD_NUMBER: _builtins.int
+    DURABLE_END_FIELD_NUMBER: _builtins.int
+    replica: _builtins.str
+    incarnation: _builtins.str
+    """of its data directory"""
+    address: _builtins.str
+    """host:port of its link, should it become primary"""
+    segment_bytes: _builtins.int
+    epoch: _builtins.int
+    """that it follows"""
+    log_end: _builtins.int
+    durable_end: _builtins.int
+    @_builtins.property
+    def epochs(self) -> _containers.RepeatedCompositeFieldContainer[Global___EpochStart]: ...
+    def __init__(
+        self,
+        *,
+        replica: _builtins.str = ...,
+        incarnation: _builtins.str = ...,
+        address: _builtins.str = ...,
+        segment_bytes: _builtins.int = ...,
+        epoch: _builtins.int = ...,
+        epochs: _abc.Iterable[Global___EpochStart] | None = ...,
+        log_end: _builtins.int = ...,
+        durable_end: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "durable_end", b"durable_end", "epoch", b"epoch", "epochs", b"epochs", "incarnation", b"incarnation", "log_end", b"log_end", "replica", b"replica", "segment_bytes", b"segment_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplicaHello: _TypeAlias = ReplicaHello  # noqa: Y015
+
+@_typing.final
+class ReplicaHelloReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPOCH_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
+    IDENTITY_FIELD_NUMBER: _builtins.int
+    COUNTED_FIELD_NUMBER: _builtins.int
+    SPLIT_FIELD_NUMBER: _builtins.int
+    LOG_START_FIELD_NUMBER: _builtins.int
+    EPOCHS_FIELD_NUMBER: _builtins.int
+    epoch: _builtins.int
+    session: _builtins.int
+    """to be named in what follows"""
+    identity: _builtins.str
+    """of the data"""
+    counted: _builtins.bool
+    """the register counts this directory among those in sync"""
+    split: _builtins.int
+    """absent: nothing says that the logs have anything in common"""
+    log_start: _builtins.int
+    @_builtins.property
+    def epochs(self) -> _containers.RepeatedCompositeFieldContainer[Global___EpochStart]: ...
+    def __init__(
+        self,
+        *,
+        epoch: _builtins.int = ...,
+        session: _builtins.int = ...,
+        identity: _builtins.str = ...,
+        counted: _builtins.bool = ...,
+        split: _builtins.int | None = ...,
+        log_start: _builtins.int = ...,
+        epochs: _abc.Iterable[Global___EpochStart] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "split", b"split"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "counted", b"counted", "epoch", b"epoch", "epochs", b"epochs", "identity", b"identity", "log_start", b"log_start", "session", b"session", "split", b"split"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__split: _TypeAlias = _typing.Literal["split"]  # noqa: Y015
+    _WhichOneofArgType__split: _TypeAlias = _typing.Literal["_split", b"_split"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__split) -> _WhichOneofReturnType__split | None: ...
+
+Global___ReplicaHelloReply: _TypeAlias = ReplicaHelloReply  # noqa: Y015
+
+@_typing.final
+class ReplicaFetch(_message.Message):
+    """Bytes of the log from `at`, when there are some, or after `wait_ms`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPLICA_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    AT_FIELD_NUMBER: _builtins.int
+    DURABLE_END_FIELD_NUMBER: _builtins.int
+    BYTES_MAX_FIELD_NUMBER: _builtins.int
+    WAIT_MS_FIELD_NUMBER: _builtins.int
+    replica: _builtins.str
+    session: _builtins.int
+    epoch: _builtins.int
+    at: _builtins.int
+    durable_end: _builtins.int
+    """on the follower's disk"""
+    bytes_max: _builtins.int
+    wait_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        replica: _builtins.str = ...,
+        session: _builtins.int = ...,
+        epoch: _builtins.int = ...,
+        at: _builtins.int = ...,
+        durable_end: _builtins.int = ...,
+        bytes_max: _builtins.int = ...,
+        wait_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "bytes_max", b"bytes_max", "durable_end", b"durable_end", "epoch", b"epoch", "replica", b"replica", "session", b"session", "wait_ms", b"wait_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplicaFetch: _TypeAlias = ReplicaFetch  # noqa: Y015
+
+@_typing.final
+class ReplicaFetchReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPOCH_FIELD_NUMBER: _builtins.int
+    AT_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    CRC_FIELD_NUMBER: _builtins.int
+    DATA_EPOCH_FIELD_NUMBER: _builtins.int
+    COMMIT_POINT_FIELD_NUMBER: _builtins.int
+    LOG_START_FIELD_NUMBER: _builtins.int
+    epoch: _builtins.int
+    at: _builtins.int
+    data: _builtins.bytes
+    """of one file and one epoch"""
+    crc: _builtins.int
+    commit_point: _builtins.int
+    log_start: _builtins.int
+    @_builtins.property
+    def data_epoch(self) -> Global___EpochStart:
+        """that the bytes belong to"""
+
+    def __init__(
+        self,
+        *,
+        epoch: _builtins.int = ...,
+        at: _builtins.int = ...,
+        data: _builtins.bytes = ...,
+        crc: _builtins.int = ...,
+        data_epoch: Global___EpochStart | None = ...,
+        commit_point: _builtins.int = ...,
+        log_start: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["data_epoch", b"data_epoch"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "commit_point", b"commit_point", "crc", b"crc", "data", b"data", "data_epoch", b"data_epoch", "epoch", b"epoch", "log_start", b"log_start"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplicaFetchReply: _TypeAlias = ReplicaFetchReply  # noqa: Y015
+
+@_typing.final
+class ReplicaAck(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPLICA_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    DURABLE_END_FIELD_NUMBER: _builtins.int
+    LEAVING_FIELD_NUMBER: _builtins.int
+    replica: _builtins.str
+    session: _builtins.int
+    epoch: _builtins.int
+    durable_end: _builtins.int
+    leaving: _builtins.bool
+    """it stops: the others need not wait to find out"""
+    def __init__(
+        self,
+        *,
+        replica: _builtins.str = ...,
+        session: _builtins.int = ...,
+        epoch: _builtins.int = ...,
+        durable_end: _builtins.int = ...,
+        leaving: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["durable_end", b"durable_end", "epoch", b"epoch", "leaving", b"leaving", "replica", b"replica", "session", b"session"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplicaAck: _TypeAlias = ReplicaAck  # noqa: Y015
+
+@_typing.final
+class ReplicaFiles(_message.Message):
+    """The files of config/ that have changed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPLICA_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    STAMP_FIELD_NUMBER: _builtins.int
+    replica: _builtins.str
+    epoch: _builtins.int
+    stamp: _builtins.int
+    """of the last answer"""
+    def __init__(
+        self,
+        *,
+        replica: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+        stamp: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "replica", b"replica", "stamp", b"stamp"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplicaFiles: _TypeAlias = ReplicaFiles  # noqa: Y015
+
+@_typing.final
+class ReplicaFile(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    data: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        data: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplicaFile: _TypeAlias = ReplicaFile  # noqa: Y015
+
+@_typing.final
+class ReplicaFilesReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STAMP_FIELD_NUMBER: _builtins.int
+    LOG_END_FIELD_NUMBER: _builtins.int
+    FILES_FIELD_NUMBER: _builtins.int
+    QUEUE_ENDS_FIELD_NUMBER: _builtins.int
+    stamp: _builtins.int
+    log_end: _builtins.int
+    """to be on the follower's disk before they are"""
+    queue_ends: _builtins.bytes
+    """where queues end of which the log may hold nothing; as config/queueEnds.json"""
+    @_builtins.property
+    def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReplicaFile]:
+        """to be written in this order"""
+
+    def __init__(
+        self,
+        *,
+        stamp: _builtins.int = ...,
+        log_end: _builtins.int = ...,
+        files: _abc.Iterable[Global___ReplicaFile] | None = ...,
+        queue_ends: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["files", b"files", "log_end", b"log_end", "queue_ends", b"queue_ends", "stamp", b"stamp"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplicaFilesReply: _TypeAlias = ReplicaFilesReply  # noqa: Y015
+
+@_typing.final
+class ReplicaGroup(_message.Message):
+    """How the group is, for those who operate it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OF_PRIMARY_FIELD_NUMBER: _builtins.int
+    of_primary: _builtins.bool
+    """another replica refuses: who asks must look for the primary again"""
+    def __init__(
+        self,
+        *,
+        of_primary: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["of_primary", b"of_primary"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplicaGroup: _TypeAlias = ReplicaGroup  # noqa: Y015
+
+@_typing.final
+class ReplicaMember(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPLICA_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    BEHIND_BYTES_FIELD_NUMBER: _builtins.int
+    SILENT_MS_FIELD_NUMBER: _builtins.int
+    BEHIND_MS_FIELD_NUMBER: _builtins.int
+    replica: _builtins.str
+    role: _builtins.str
+    """primary, in sync, catching up, silent"""
+    address: _builtins.str
+    behind_bytes: _builtins.int
+    silent_ms: _builtins.int
+    behind_ms: _builtins.int
+    """since when it has not had everything; 0: it has"""
+    def __init__(
+        self,
+        *,
+        replica: _builtins.str = ...,
+        role: _builtins.str = ...,
+        address: _builtins.str = ...,
+        behind_bytes: _builtins.int = ...,
+        silent_ms: _builtins.int = ...,
+        behind_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "behind_bytes", b"behind_bytes", "behind_ms", b"behind_ms", "replica", b"replica", "role", b"role", "silent_ms", b"silent_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplicaMember: _TypeAlias = ReplicaMember  # noqa: Y015
+
+@_typing.final
+class ReplicaGroupReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPLICA_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    MIN_IN_SYNC_FIELD_NUMBER: _builtins.int
+    LOG_END_FIELD_NUMBER: _builtins.int
+    COMMIT_POINT_FIELD_NUMBER: _builtins.int
+    MEMBERS_FIELD_NUMBER: _builtins.int
+    INCARNATION_FIELD_NUMBER: _builtins.int
+    LAST_STORED_MS_FIELD_NUMBER: _builtins.int
+    FORCED_EPOCH_FIELD_NUMBER: _builtins.int
+    replica: _builtins.str
+    """that answers"""
+    role: _builtins.str
+    epoch: _builtins.int
+    min_in_sync: _builtins.int
+    log_end: _builtins.int
+    commit_point: _builtins.int
+    incarnation: _builtins.str
+    """of the data directory of the replica that answers"""
+    last_stored_ms: _builtins.int
+    """when the last message of its log was stored; 0: there is none"""
+    forced_epoch: _builtins.int
+    """the last one that an operator forced, which may have lost messages; 0: none"""
+    @_builtins.property
+    def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReplicaMember]:
+        """as the primary knows them"""
+
+    def __init__(
+        self,
+        *,
+        replica: _builtins.str = ...,
+        role: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+        min_in_sync: _builtins.int = ...,
+        log_end: _builtins.int = ...,
+        commit_point: _builtins.int = ...,
+        members: _abc.Iterable[Global___ReplicaMember] | None = ...,
+        incarnation: _builtins.str = ...,
+        last_stored_ms: _builtins.int = ...,
+        forced_epoch: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["commit_point", b"commit_point", "epoch", b"epoch", "forced_epoch", b"forced_epoch", "incarnation", b"incarnation", "last_stored_ms", b"last_stored_ms", "log_end", b"log_end", "members", b"members", "min_in_sync", b"min_in_sync", "replica", b"replica", "role", b"role"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplicaGroupReply: _TypeAlias = ReplicaGroupReply  # noqa: Y015
+
+@_typing.final
+class ReplicaMove(_message.Message):
+    """The primary hands over to a follower that has everything, and follows it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TO_FIELD_NUMBER: _builtins.int
+    to: _builtins.str
+    """empty: whoever has everything first"""
+    def __init__(
+        self,
+        *,
+        to: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplicaMove: _TypeAlias = ReplicaMove  # noqa: Y015
 
 @_typing.final
 class Inspect(_message.Message):

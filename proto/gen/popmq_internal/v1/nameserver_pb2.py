@@ -25,55 +25,55 @@ _sym_db = _symbol_database.Default()
 from popmq_internal.v1 import link_pb2 as popmq__internal_dot_v1_dot_link__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"popmq_internal/v1/nameserver.proto\x12\x11popmq.internal.v1\x1a\x1cpopmq_internal/v1/link.proto\"q\n\nBrokerInfo\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12\x10\n\x08\x65poch_ms\x18\x05 \x01(\x03\x12\x10\n\x08identity\x18\x06 \x01(\t\"\x12\n\x10\x43hallengeRequest\"\"\n\x11\x43hallengeResponse\x12\r\n\x05nonce\x18\x01 \x01(\x0c\"7\n\x06Proven\x12\x0f\n\x07request\x18\x01 \x01(\x0c\x12\r\n\x05nonce\x18\x02 \x01(\x0c\x12\r\n\x05proof\x18\x03 \x01(\x0c\"\x9b\x01\n\x0fRegisterRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12.\n\x06topics\x18\x02 \x03(\x0b\x32\x1e.popmq.internal.v1.TopicConfig\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"=\n\x10RegisterResponse\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x12\x17\n\x0fidentity_before\x18\x02 \x01(\t\"\xbd\x01\n\rUpdateRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12\x14\n\x0c\x66rom_version\x18\x02 \x01(\x03\x12.\n\x06topics\x18\x03 \x03(\x0b\x32\x1e.popmq.internal.v1.TopicConfig\x12\x0c\n\x04gone\x18\x04 \x03(\t\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"\x1f\n\x0eUpdateResponse\x12\r\n\x05known\x18\x01 \x01(\x08\"B\n\x0e\x43hangesRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x03\x12\x0f\n\x07wait_ms\x18\x03 \x01(\x05\"U\n\x0f\x43hangesResponse\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x0c\n\x04last\x18\x02 \x01(\x03\x12\x0e\n\x06topics\x18\x03 \x03(\t\x12\x12\n\neverything\x18\x04 \x01(\x08\"l\n\x10HeartbeatRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"\"\n\x11HeartbeatResponse\x12\r\n\x05known\x18\x01 \x01(\x08\"m\n\x11UnregisterRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"\x14\n\x12UnregisterResponse\"\x1e\n\rLookupRequest\x12\r\n\x05topic\x18\x01 \x01(\t\"j\n\nQueueRoute\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12-\n\x05topic\x18\x02 \x01(\x0b\x32\x1e.popmq.internal.v1.TopicConfig\"?\n\x0eLookupResponse\x12-\n\x06routes\x18\x01 \x03(\x0b\x32\x1d.popmq.internal.v1.QueueRoute\"\x14\n\x12ListBrokersRequest\"E\n\x13ListBrokersResponse\x12.\n\x07\x62rokers\x18\x01 \x03(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\"\x1b\n\x19\x44\x65scribeNameserverRequest\"b\n\x1a\x44\x65scribeNameserverResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x12\n\nstarted_ms\x18\x02 \x01(\x03\x12\x0f\n\x07\x62rokers\x18\x03 \x01(\x05\x12\x0e\n\x06topics\x18\x04 \x01(\x05\x32\xa3\x06\n\nNameserver\x12V\n\tChallenge\x12#.popmq.internal.v1.ChallengeRequest\x1a$.popmq.internal.v1.ChallengeResponse\x12S\n\x08Register\x12\".popmq.internal.v1.RegisterRequest\x1a#.popmq.internal.v1.RegisterResponse\x12M\n\x06Update\x12 .popmq.internal.v1.UpdateRequest\x1a!.popmq.internal.v1.UpdateResponse\x12V\n\tHeartbeat\x12#.popmq.internal.v1.HeartbeatRequest\x1a$.popmq.internal.v1.HeartbeatResponse\x12Y\n\nUnregister\x12$.popmq.internal.v1.UnregisterRequest\x1a%.popmq.internal.v1.UnregisterResponse\x12M\n\x06Lookup\x12 .popmq.internal.v1.LookupRequest\x1a!.popmq.internal.v1.LookupResponse\x12P\n\x07\x43hanges\x12!.popmq.internal.v1.ChangesRequest\x1a\".popmq.internal.v1.ChangesResponse\x12\\\n\x0bListBrokers\x12%.popmq.internal.v1.ListBrokersRequest\x1a&.popmq.internal.v1.ListBrokersResponse\x12g\n\x08\x44\x65scribe\x12,.popmq.internal.v1.DescribeNameserverRequest\x1a-.popmq.internal.v1.DescribeNameserverResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"popmq_internal/v1/nameserver.proto\x12\x11popmq.internal.v1\x1a\x1cpopmq_internal/v1/link.proto\"\x82\x01\n\nBrokerInfo\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12\x10\n\x08\x65poch_ms\x18\x05 \x01(\x03\x12\x10\n\x08identity\x18\x06 \x01(\t\x12\x0f\n\x07replica\x18\x07 \x01(\t\"\x12\n\x10\x43hallengeRequest\"\"\n\x11\x43hallengeResponse\x12\r\n\x05nonce\x18\x01 \x01(\x0c\"7\n\x06Proven\x12\x0f\n\x07request\x18\x01 \x01(\x0c\x12\r\n\x05nonce\x18\x02 \x01(\x0c\x12\r\n\x05proof\x18\x03 \x01(\x0c\"\x9b\x01\n\x0fRegisterRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12.\n\x06topics\x18\x02 \x03(\x0b\x32\x1e.popmq.internal.v1.TopicConfig\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"=\n\x10RegisterResponse\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x12\x17\n\x0fidentity_before\x18\x02 \x01(\t\"\xbd\x01\n\rUpdateRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12\x14\n\x0c\x66rom_version\x18\x02 \x01(\x03\x12.\n\x06topics\x18\x03 \x03(\x0b\x32\x1e.popmq.internal.v1.TopicConfig\x12\x0c\n\x04gone\x18\x04 \x03(\t\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"\x1f\n\x0eUpdateResponse\x12\r\n\x05known\x18\x01 \x01(\x08\"B\n\x0e\x43hangesRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x03\x12\x0f\n\x07wait_ms\x18\x03 \x01(\x05\"U\n\x0f\x43hangesResponse\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x0c\n\x04last\x18\x02 \x01(\x03\x12\x0e\n\x06topics\x18\x03 \x03(\t\x12\x12\n\neverything\x18\x04 \x01(\x08\"l\n\x10HeartbeatRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"\"\n\x11HeartbeatResponse\x12\r\n\x05known\x18\x01 \x01(\x08\"m\n\x11UnregisterRequest\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12)\n\x06proven\x18\x64 \x01(\x0b\x32\x19.popmq.internal.v1.Proven\"\x14\n\x12UnregisterResponse\"\x1e\n\rLookupRequest\x12\r\n\x05topic\x18\x01 \x01(\t\"j\n\nQueueRoute\x12-\n\x06\x62roker\x18\x01 \x01(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\x12-\n\x05topic\x18\x02 \x01(\x0b\x32\x1e.popmq.internal.v1.TopicConfig\"?\n\x0eLookupResponse\x12-\n\x06routes\x18\x01 \x03(\x0b\x32\x1d.popmq.internal.v1.QueueRoute\"\x14\n\x12ListBrokersRequest\"E\n\x13ListBrokersResponse\x12.\n\x07\x62rokers\x18\x01 \x03(\x0b\x32\x1d.popmq.internal.v1.BrokerInfo\"\x1b\n\x19\x44\x65scribeNameserverRequest\"b\n\x1a\x44\x65scribeNameserverResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x12\n\nstarted_ms\x18\x02 \x01(\x03\x12\x0f\n\x07\x62rokers\x18\x03 \x01(\x05\x12\x0e\n\x06topics\x18\x04 \x01(\x05\x32\xa3\x06\n\nNameserver\x12V\n\tChallenge\x12#.popmq.internal.v1.ChallengeRequest\x1a$.popmq.internal.v1.ChallengeResponse\x12S\n\x08Register\x12\".popmq.internal.v1.RegisterRequest\x1a#.popmq.internal.v1.RegisterResponse\x12M\n\x06Update\x12 .popmq.internal.v1.UpdateRequest\x1a!.popmq.internal.v1.UpdateResponse\x12V\n\tHeartbeat\x12#.popmq.internal.v1.HeartbeatRequest\x1a$.popmq.internal.v1.HeartbeatResponse\x12Y\n\nUnregister\x12$.popmq.internal.v1.UnregisterRequest\x1a%.popmq.internal.v1.UnregisterResponse\x12M\n\x06Lookup\x12 .popmq.internal.v1.LookupRequest\x1a!.popmq.internal.v1.LookupResponse\x12P\n\x07\x43hanges\x12!.popmq.internal.v1.ChangesRequest\x1a\".popmq.internal.v1.ChangesResponse\x12\\\n\x0bListBrokers\x12%.popmq.internal.v1.ListBrokersRequest\x1a&.popmq.internal.v1.ListBrokersResponse\x12g\n\x08\x44\x65scribe\x12,.popmq.internal.v1.DescribeNameserverRequest\x1a-.popmq.internal.v1.DescribeNameserverResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'popmq_internal.v1.nameserver_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_BROKERINFO']._serialized_start=87
-  _globals['_BROKERINFO']._serialized_end=200
-  _globals['_CHALLENGEREQUEST']._serialized_start=202
-  _globals['_CHALLENGEREQUEST']._serialized_end=220
-  _globals['_CHALLENGERESPONSE']._serialized_start=222
-  _globals['_CHALLENGERESPONSE']._serialized_end=256
-  _globals['_PROVEN']._serialized_start=258
-  _globals['_PROVEN']._serialized_end=313
-  _globals['_REGISTERREQUEST']._serialized_start=316
-  _globals['_REGISTERREQUEST']._serialized_end=471
-  _globals['_REGISTERRESPONSE']._serialized_start=473
-  _globals['_REGISTERRESPONSE']._serialized_end=534
-  _globals['_UPDATEREQUEST']._serialized_start=537
-  _globals['_UPDATEREQUEST']._serialized_end=726
-  _globals['_UPDATERESPONSE']._serialized_start=728
-  _globals['_UPDATERESPONSE']._serialized_end=759
-  _globals['_CHANGESREQUEST']._serialized_start=761
-  _globals['_CHANGESREQUEST']._serialized_end=827
-  _globals['_CHANGESRESPONSE']._serialized_start=829
-  _globals['_CHANGESRESPONSE']._serialized_end=914
-  _globals['_HEARTBEATREQUEST']._serialized_start=916
-  _globals['_HEARTBEATREQUEST']._serialized_end=1024
-  _globals['_HEARTBEATRESPONSE']._serialized_start=1026
-  _globals['_HEARTBEATRESPONSE']._serialized_end=1060
-  _globals['_UNREGISTERREQUEST']._serialized_start=1062
-  _globals['_UNREGISTERREQUEST']._serialized_end=1171
-  _globals['_UNREGISTERRESPONSE']._serialized_start=1173
-  _globals['_UNREGISTERRESPONSE']._serialized_end=1193
-  _globals['_LOOKUPREQUEST']._serialized_start=1195
-  _globals['_LOOKUPREQUEST']._serialized_end=1225
-  _globals['_QUEUEROUTE']._serialized_start=1227
-  _globals['_QUEUEROUTE']._serialized_end=1333
-  _globals['_LOOKUPRESPONSE']._serialized_start=1335
-  _globals['_LOOKUPRESPONSE']._serialized_end=1398
-  _globals['_LISTBROKERSREQUEST']._serialized_start=1400
-  _globals['_LISTBROKERSREQUEST']._serialized_end=1420
-  _globals['_LISTBROKERSRESPONSE']._serialized_start=1422
-  _globals['_LISTBROKERSRESPONSE']._serialized_end=1491
-  _globals['_DESCRIBENAMESERVERREQUEST']._serialized_start=1493
-  _globals['_DESCRIBENAMESERVERREQUEST']._serialized_end=1520
-  _globals['_DESCRIBENAMESERVERRESPONSE']._serialized_start=1522
-  _globals['_DESCRIBENAMESERVERRESPONSE']._serialized_end=1620
-  _globals['_NAMESERVER']._serialized_start=1623
-  _globals['_NAMESERVER']._serialized_end=2426
+  _globals['_BROKERINFO']._serialized_start=88
+  _globals['_BROKERINFO']._serialized_end=218
+  _globals['_CHALLENGEREQUEST']._serialized_start=220
+  _globals['_CHALLENGEREQUEST']._serialized_end=238
+  _globals['_CHALLENGERESPONSE']._serialized_start=240
+  _globals['_CHALLENGERESPONSE']._serialized_end=274
+  _globals['_PROVEN']._serialized_start=276
+  _globals['_PROVEN']._serialized_end=331
+  _globals['_REGISTERREQUEST']._serialized_start=334
+  _globals['_REGISTERREQUEST']._serialized_end=489
+  _globals['_REGISTERRESPONSE']._serialized_start=491
+  _globals['_REGISTERRESPONSE']._serialized_end=552
+  _globals['_UPDATEREQUEST']._serialized_start=555
+  _globals['_UPDATEREQUEST']._serialized_end=744
+  _globals['_UPDATERESPONSE']._serialized_start=746
+  _globals['_UPDATERESPONSE']._serialized_end=777
+  _globals['_CHANGESREQUEST']._serialized_start=779
+  _globals['_CHANGESREQUEST']._serialized_end=845
+  _globals['_CHANGESRESPONSE']._serialized_start=847
+  _globals['_CHANGESRESPONSE']._serialized_end=932
+  _globals['_HEARTBEATREQUEST']._serialized_start=934
+  _globals['_HEARTBEATREQUEST']._serialized_end=1042
+  _globals['_HEARTBEATRESPONSE']._serialized_start=1044
+  _globals['_HEARTBEATRESPONSE']._serialized_end=1078
+  _globals['_UNREGISTERREQUEST']._serialized_start=1080
+  _globals['_UNREGISTERREQUEST']._serialized_end=1189
+  _globals['_UNREGISTERRESPONSE']._serialized_start=1191
+  _globals['_UNREGISTERRESPONSE']._serialized_end=1211
+  _globals['_LOOKUPREQUEST']._serialized_start=1213
+  _globals['_LOOKUPREQUEST']._serialized_end=1243
+  _globals['_QUEUEROUTE']._serialized_start=1245
+  _globals['_QUEUEROUTE']._serialized_end=1351
+  _globals['_LOOKUPRESPONSE']._serialized_start=1353
+  _globals['_LOOKUPRESPONSE']._serialized_end=1416
+  _globals['_LISTBROKERSREQUEST']._serialized_start=1418
+  _globals['_LISTBROKERSREQUEST']._serialized_end=1438
+  _globals['_LISTBROKERSRESPONSE']._serialized_start=1440
+  _globals['_LISTBROKERSRESPONSE']._serialized_end=1509
+  _globals['_DESCRIBENAMESERVERREQUEST']._serialized_start=1511
+  _globals['_DESCRIBENAMESERVERREQUEST']._serialized_end=1538
+  _globals['_DESCRIBENAMESERVERRESPONSE']._serialized_start=1540
+  _globals['_DESCRIBENAMESERVERRESPONSE']._serialized_end=1638
+  _globals['_NAMESERVER']._serialized_start=1641
+  _globals['_NAMESERVER']._serialized_end=2444
 # @@protoc_insertion_point(module_scope)

@@ -31,6 +31,7 @@ class BrokerInfo(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     EPOCH_MS_FIELD_NUMBER: _builtins.int
     IDENTITY_FIELD_NUMBER: _builtins.int
+    REPLICA_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     name: _builtins.str
     address: _builtins.str
@@ -41,6 +42,8 @@ class BrokerInfo(_message.Message):
     """when this broker process started"""
     identity: _builtins.str
     """of its data directory, made with it"""
+    replica: _builtins.str
+    """which of the broker's replicas is primary; empty: it has none"""
     def __init__(
         self,
         *,
@@ -50,10 +53,11 @@ class BrokerInfo(_message.Message):
         version: _builtins.int = ...,
         epoch_ms: _builtins.int = ...,
         identity: _builtins.str = ...,
+        replica: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "cluster", b"cluster", "epoch_ms", b"epoch_ms", "identity", b"identity", "name", b"name", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "cluster", b"cluster", "epoch_ms", b"epoch_ms", "identity", b"identity", "name", b"name", "replica", b"replica", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

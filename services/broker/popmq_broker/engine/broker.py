@@ -268,7 +268,8 @@ class Broker:
         except PopMQError as refused:  # the next start, or a rebuild, tries again
             self.state.runtime.log.warning("damage.not_mended", reason=str(refused))
 
-    async def close(self) -> None:
+    async def finish(self) -> None:
+        """Bring to the log, and to files, what is in memory alone."""
         await self.exports.stop()
         await self.rebuilds.stop()
         await self.storing.store_all()
@@ -281,6 +282,9 @@ class Broker:
         except DiskFull as full:  # what is missing is in the log
             self.state.runtime.log.warning("timers.not_written", reason=str(full))
         await self.checks.save()
+
+    async def close(self) -> None:
+        await self.finish()
         await self._store.close()
 
     async def load_timers(self) -> None:

@@ -101,6 +101,16 @@ class LinkServer:
         if self._connections:
             await asyncio.wait(self._connections, timeout=GRACE_S)
 
+    async def turn_away(self, grace_s: float) -> None:
+        """Another replica is primary, or will be: what proxies have asked for is finished, as at a
+        stop, and they look for the broker again. Connections of other replicas stay."""
+        those = [c for c in self._connections.values() if c is not None and not c.is_replica]
+        if those:
+            draining = [asyncio.create_task(c.drain()) for c in those]
+            _, late = await asyncio.wait(draining, timeout=grace_s)
+            for task in late:
+                task.cancel()
+
     def _made(self, frames: FrameConnection) -> None:
         if len(self._connections) >= CONNECTIONS_MAX:
             self._log.warning("link.refused", reason="too many connections", limit=CONNECTIONS_MAX)
@@ -155,6 +165,8 @@ class LinkConnection:
         self._no_sends = asyncio.Event()
         self._no_sends.set()
         self._stopping = False
+        self.is_replica = False
+        """It fetches the log."""
 
     @property
     def call_count(self) -> int:
@@ -232,6 +244,8 @@ class LinkConnection:
     def _begin(self, call: link.Call, kind: str | None) -> None:
         if kind in WAITING:
             self._pops.add(call.id)
+        elif kind == "replica_hello":
+            self.is_replica = True
         task = self._calls[call.id] = asyncio.create_task(self._serve(call))
         # not by the task itself: one that is cancelled before its first step never runs
         task.add_done_callback(lambda _: self._forget(call.id))

@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
 
 from popmq_broker.store.files import checkpoint_file
 from popmq_broker.store.files.config import StoreConfig
@@ -12,9 +14,12 @@ from popmq_broker.store.queues import queue_ends
 from popmq_broker.store.queues.entry_check import CodeOf, code_of_tag
 from popmq_broker.store.recovery.recover import Recovery
 from popmq_broker.store.store import Store
+from popmq_broker.store.store_parts import StoreParts
 from popmq_common.errors import Corrupt
 from popmq_common.process.logs import Log
 from popmq_common.records.record import Record
+
+S = TypeVar("S", bound=Store)
 
 
 async def open_store(
@@ -25,7 +30,8 @@ async def open_store(
     fatal: Callable[[BaseException], None],
     code_of: CodeOf = code_of_tag,
     files: Files | None = None,
-) -> Store:
+    kind: type[S] = Store,  # type: ignore[assignment]  # a TypeVar's default, as of Python 3.13
+) -> S:
     """Raises `DirectoryInUse`, `Corrupt` naming file and offset.
 
     `code_of` tells what a record's queue entry holds as the tag's code; `is_first_of_pair` says
@@ -39,9 +45,7 @@ async def open_store(
     try:
         config_files = ConfigFiles(files, root / "config", log)
         clean = not files.exists(root / "abort")
-        marks = checkpoint_file.load(files, root / "checkpoint")
-        if marks is None and files.exists(root / "checkpoint"):
-            log.warning("checkpoint.passed_over", means="the whole log is read, as RocketMQ does")
+        marks = load_marks(files, root / "checkpoint", log)
         ends = load_ends(config_files, log)
         recovery = Recovery(
             files=files,
@@ -70,7 +74,7 @@ async def open_store(
         files.sync_folder(root)
         files.replace(root / "abort", f"{os.getpid()}\n".encode())
         log.info("store.recovered", clean=clean, log_start=commit_log.start, log_end=commit_log.end)
-        return Store(
+        parts = StoreParts(
             config=config,
             files=files,
             lock=lock,
@@ -83,9 +87,18 @@ async def open_store(
             log=log,
             fatal=fatal,
         )
+        return kind(parts)
     except BaseException:
         lock.release()
         raise
+
+
+def load_marks(files: Files, path: Path, log: Log) -> checkpoint_file.Marks | None:
+    """None when there are none, or none that can be read: the whole log is read then."""
+    marks = checkpoint_file.load(files, path)
+    if marks is None and files.exists(path):
+        log.warning("checkpoint.passed_over", means="the whole log is read, as RocketMQ does")
+    return marks
 
 
 def load_ends(config_files: ConfigFiles, log: Log) -> queue_ends.QueueEnds | None:

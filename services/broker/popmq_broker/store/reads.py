@@ -46,8 +46,17 @@ class Reads:
         return self._folder
 
     @property
+    def segment_bytes(self) -> int:
+        """Size of a file of the log."""
+        return self._commit_log.segment_bytes
+
+    @property
     def log_start(self) -> int:
         return self._commit_log.start
+
+    def raw(self, log_offset: int, bytes_max: int) -> bytes:
+        """The log's own bytes from there, of one file, also what is not on disk yet."""
+        return self._commit_log.raw(log_offset, bytes_max)
 
     def watermarks(self) -> QueueEnds:
         """Where the log and all queues begin and end, at this moment: of what is visible."""

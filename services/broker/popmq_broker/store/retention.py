@@ -13,12 +13,13 @@ before the next: there is never a gap for a start to find.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from popmq_broker.core.store.retention import Oldest
 from popmq_broker.store.files.files import File, Files
+from popmq_broker.store.files.thread_work import to_the_end
 from popmq_broker.store.log.commit_log import CommitLog, ScanEnd
 from popmq_broker.store.queues.queues import QueueId, Queues
 
@@ -91,7 +92,7 @@ class OldestFiles:
     async def remove(self) -> None:
         """From disk, what was forgotten of the log. Raises `OSError`: some may still be there."""
         gone, self._gone = self._gone, []
-        await _finish(asyncio.to_thread(_remove_files, self._files, gone))
+        await to_the_end(_remove_files, self._files, gone)
         for drop_before in self.drop_before:
             drop_before(self._commit_log.start)
 
@@ -106,17 +107,7 @@ class OldestFiles:
                 await asyncio.sleep(0)
             stale += self._queues.take_stale_files(key)
         if stale:
-            await _finish(asyncio.to_thread(_remove, self._files, stale))
-
-
-async def _finish(work: Coroutine[Any, Any, None]) -> None:
-    """A thread goes on when its task is cancelled: the lock is not given back before it ends."""
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await task
-        raise
+            await to_the_end(_remove, self._files, stale)
 
 
 def _remove_files(files: Files, gone: list[tuple[Path, File]]) -> None:

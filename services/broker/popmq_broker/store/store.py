@@ -11,81 +11,63 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Final
 
 from popmq_broker.core.store.queue_entry import pack as pack_entry
 from popmq_broker.core.store.retention import DiskLimits, Oldest
 from popmq_broker.store.files.checkpoint_file import Marks
-from popmq_broker.store.files.config import StoreConfig
-from popmq_broker.store.files.config_files import ConfigFiles
 from popmq_broker.store.files.disk_watch import DiskWatch
-from popmq_broker.store.files.files import Files, Lock
-from popmq_broker.store.index.index import Index
 from popmq_broker.store.log.batch import Batch
-from popmq_broker.store.log.commit_log import CommitLog
 from popmq_broker.store.log.flush import Flusher, Position
 from popmq_broker.store.queues.drafts import Appended, Draft, Pending, Run, place
-from popmq_broker.store.queues.queue_ends import QueueEnds
 from popmq_broker.store.queues.queue_repair import QueueRepair
-from popmq_broker.store.queues.queues import QueueId, Queues
+from popmq_broker.store.queues.queues import QueueId
 from popmq_broker.store.reads import Reads
 from popmq_broker.store.recovery.checkpoints import Checkpoints
 from popmq_broker.store.retention import OldestFiles
+from popmq_broker.store.store_parts import StoreParts
+from popmq_broker.store.waiting import Awaited, WhenCommitted
 from popmq_common.errors import DiskFull, StoreClosed, TooManyRequests
-from popmq_common.process.logs import Log
 from popmq_common.records.record import SysFlag
 
 __all__ = ["Appended", "Draft", "Run", "Store"]
 
 MARK_INTERVAL_MS: Final = 1_000
 _PREPARED: Final = SysFlag.PREPARED.value
-WhenDurable = Callable[[StoreClosed | None], None]
 
 
 class Store(Reads):
     """Made by `open_store`. All methods belong to the event loop it was opened on."""
 
-    def __init__(
-        self,
-        *,
-        config: StoreConfig,
-        files: Files,
-        lock: Lock,
-        commit_log: CommitLog,
-        queues: Queues,
-        config_files: ConfigFiles,
-        index: Index | None,
-        marks: Marks,
-        ends: QueueEnds | None,
-        log: Log,
-        fatal: Callable[[BaseException], None],
-    ) -> None:
+    def __init__(self, parts: StoreParts) -> None:
         self.arrivals: Callable[[list[Run]], None] = lambda _: None
         """Called with the messages that became visible together."""
         self.synced: Callable[[float, int], None] = lambda _seconds, _records: None
         """Called after each fdatasync with its duration and the records it covered."""
-        super().__init__(files, config.data_dir, commit_log, queues, config_files)
+        files, commit_log, queues = parts.files, parts.commit_log, parts.queues
+        config, index = parts.config, parts.index
+        super().__init__(files, config.data_dir, commit_log, queues, parts.config_files)
         self._config = config
-        self._lock = lock
-        self._log = log
+        self._lock = parts.lock
+        self._log = parts.log
         self.index = index
         """From keys to messages; None: this store has none."""
         self.repair = QueueRepair(commit_log, queues)
-        self._fatal = fatal
+        self._fatal = parts.fatal
         self._checkpoints = Checkpoints(
             files=files,
             path=config.data_dir / "checkpoint",
             queues=queues,
-            config_files=config_files,
-            marks=marks,
-            ends=ends,
-            log=log,
+            config_files=parts.config_files,
+            marks=parts.marks,
+            ends=parts.ends,
+            log=parts.log,
         )
-        self._last_store_ms = marks.log_ms
+        self._last_store_ms = parts.marks.log_ms
         self._record_count = 0
-        self._durable = Position(commit_log.end, marks.log_ms, 0)
-        self._waiting: deque[tuple[int, WhenDurable]] = deque()
+        self._durable = Position(commit_log.end, parts.marks.log_ms, 0)
+        self._committed_end = commit_log.end
+        self._waiting = Awaited()
         self._pending: deque[Pending] = deque()
         self._closed = self._failed = False
         self._kick: asyncio.Handle | None = None
@@ -95,7 +77,7 @@ class Store(Reads):
             refuse_percent=config.disk_refuse_percent,
             reserve_bytes=config.disk_reserve_bytes,
         )
-        self.disk = DiskWatch(files, config.data_dir, limits, log)
+        self.disk = DiskWatch(files, config.data_dir, limits, parts.log)
         self.oldest = OldestFiles(files, commit_log, queues)
         if index is not None:
             self.oldest.drop_before.append(index.drop_before)
@@ -108,7 +90,17 @@ class Store(Reads):
 
     @property
     def durable_end(self) -> int:
+        """On disk here; with replicas it may not be committed yet."""
         return self._durable.log_end
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def committed_end(self) -> int:
+        """What is before it can be answered and seen."""
+        return self._committed_end
 
     def append(
         self, drafts: Sequence[Draft], now_ms: int, *, system: bool = False
@@ -163,8 +155,8 @@ class Store(Reads):
         if system:
             return
         limit = self._config.unsynced_bytes_max
-        if self._commit_log.end - self._durable.log_end > limit:
-            raise TooManyRequests(what="bytes that wait for the disk", limit=limit)
+        if self._commit_log.end - self._committed_end > limit:
+            raise TooManyRequests(what="bytes that wait for the disk or replicas", limit=limit)
         if not self.disk.takes_sends(now_ms):
             raise DiskFull(path=self._config.data_dir)
 
@@ -182,12 +174,19 @@ class Store(Reads):
         if self._failed:
             return
         before, self._durable = self._durable, position
-        if self._config.sync_flush:
-            self._dispatch(position.log_end)
-        waiting = self._waiting
-        while waiting and waiting[0][0] <= position.log_end:
-            waiting.popleft()[1](None)
+        self._on_disk_up_to(position.log_end)
         self.synced(seconds, position.record_count - before.record_count)
+
+    def _on_disk_up_to(self, end_offset: int) -> None:
+        """Here; without replicas nothing more is needed."""
+        self._commit(end_offset)
+
+    def _commit(self, end_offset: int) -> None:
+        """What is before `end_offset` is on disk, here and wherever it must be."""
+        self._committed_end = end_offset
+        if self._config.sync_flush:
+            self._dispatch(end_offset)
+        self._waiting.wake(end_offset)
 
     def _dispatch(self, end_offset: int) -> None:
         """Messages up to `end_offset` become visible."""
@@ -212,13 +211,14 @@ class Store(Reads):
         if self._failed:
             return
         self._closed = self._failed = True
-        while self._waiting:
-            self._waiting.popleft()[1](StoreClosed())
+        self._waiting.fail()
         self._fatal(failed)
 
     @contextmanager
     def _or_ends(self) -> Iterator[None]:
         """`DiskFull` passes; any other error of the disk ends the store: raises `StoreClosed`."""
+        if self._commit_log.closed:  # the directory may belong to another store by now
+            raise StoreClosed()
         try:
             yield
         except OSError as failed:
@@ -237,33 +237,29 @@ class Store(Reads):
                 await self.oldest.remove_of_queues()
 
     async def durable(self, end_offset: int) -> None:
-        """Return when the log is on disk up to `end_offset`; at once with async flush.
-
-        Raises `StoreClosed` when the disk has failed.
-        """
+        """Return when the log is committed up to `end_offset`; at once with async flush.
+        Raises `StoreClosed` when the disk has failed."""
         if self._failed:
             raise StoreClosed()
-        if end_offset <= self._durable.log_end or not self._config.sync_flush:
+        if end_offset <= self._committed_end or not self._config.sync_flush:
             return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.when_durable(end_offset, partial(_tell, waiter))
-        await waiter
+        await self._waiting.until(end_offset)
 
     async def settled(self) -> None:
         """Return when all that was appended is durable and visible. Raises `StoreClosed`."""
         await self.durable(self.log_end)
         await asyncio.sleep(0)  # with async flush it is visible a turn of the loop later
 
-    def when_durable(self, end_offset: int, then: WhenDurable) -> None:
-        """Call `then` when the log is on disk up to `end_offset`, or with `StoreClosed` when it
+    def when_durable(self, end_offset: int, then: WhenCommitted) -> None:
+        """Call `then` when the log is committed up to `end_offset`, or with `StoreClosed` when it
         never will be; at once if it is, or with async flush."""
         if self._failed:
             then(StoreClosed())
-        elif end_offset <= self._durable.log_end or not self._config.sync_flush:
+        elif end_offset <= self._committed_end or not self._config.sync_flush:
             then(None)
         else:
             assert end_offset <= self._commit_log.end
-            self._waiting.append((end_offset, then))
+            self._waiting.add(end_offset, then)
 
     async def save_derived(self, name: str, data: bytes) -> None:
         """The whole file at once. Raises `DiskFull`; then it is as it was."""
@@ -271,7 +267,7 @@ class Store(Reads):
             await self._files.replace_async(self._config.data_dir / name, data)
 
     async def save_config(self, name: str, text: str) -> None:
-        """Raises `DiskFull`; then the file is as it was."""
+        """Raises `DiskFull`, `StoreClosed`; then the file is as it was."""
         with self._or_ends():
             await self._config_files.save(name, text)
 
@@ -333,9 +329,7 @@ class Store(Reads):
         """Also with async flush. Raises `StoreClosed` when the disk has failed."""
         if end_offset > self._durable.log_end:
             self._flusher.request(self._position())
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((end_offset, partial(_tell, waiter)))
-            await waiter
+            await self._waiting.until(end_offset)
 
     async def _mark(self, queues_end: int, queues_ms: int) -> None:
         end, ms, _ = self._durable
@@ -359,13 +353,17 @@ class Store(Reads):
         await asyncio.sleep(0)  # the flusher's last call runs before this goes on
         if self._failed:
             return
-        self._dispatch(self._commit_log.end)
+        self._dispatch(self._end_to_show())
         indexed = self.index is None or await self.index.close()
         if await self.checkpoint() and indexed:
             abort = self._config.data_dir / "abort"
             self._files.remove(abort)
             self._files.sync_folder(abort.parent)
         self._release()
+
+    def _end_to_show(self) -> int:
+        """At a clean stop."""
+        return self._commit_log.end
 
     def abandon(self) -> None:
         """Let go of everything and bring nothing to disk, as a killed process does."""
@@ -382,12 +380,3 @@ class Store(Reads):
         if self.index is not None:
             self.index.release()
         self._lock.release()
-
-
-def _tell(waiter: "asyncio.Future[None]", failed: StoreClosed | None) -> None:
-    if waiter.done():
-        return
-    if failed is None:
-        waiter.set_result(None)
-    else:
-        waiter.set_exception(failed)

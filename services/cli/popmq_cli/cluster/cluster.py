@@ -14,8 +14,10 @@ from popmq_cli.shell.parameters import Duration
 from popmq_common.words import counted
 from popmq_readings.cluster_view import Service, View, view_of
 from popmq_readings.cluster_warnings import ClusterWarning, Severity, cluster_warnings
+from popmq_readings.replica_remarks import in_sync_count, primary_of
 from popmq_readings.short_numbers import (
     NONE,
+    NumberText,
     bytes_text,
     count_text,
     percent_text,
@@ -29,6 +31,7 @@ HEADINGS: Final = (
     ["ROLE", "NAME", "ADDRESS", "VERSION", "UP", "CPU", "MEMORY", "DISK FREE"],
     ["BROKER", "IN/S", "OUT/S", "READY", "IN FLIGHT", "DELAYED", "BLOCKED", "HALF", "DEAD"],
     ["PROXY", "CLIENTS", "CALLS/S", "FAILED/S"],
+    ["BROKER", "PRIMARY", "IN SYNC", "NEEDED", "MOST BEHIND"],
 )
 
 
@@ -128,6 +131,10 @@ def _show(view: View, found: list[ClusterWarning], endpoint: str) -> None:
     if view.brokers:
         click.echo()
         table(HEADINGS[1], _backlog_rows(view))
+    groups = [answer.replicas for answer in view.look.brokers if answer.replicas.replicated]
+    if groups:
+        click.echo()
+        table(HEADINGS[3], [_replicas_row(group) for group in groups])
     click.echo()
     table(HEADINGS[2], [_proxy_row(one) for one in view.services if one.role == "proxy"])
     click.echo()
@@ -166,6 +173,14 @@ def _service_row(one: Service) -> list[object]:
         bytes_text(one.memory_bytes) if one.memory_bytes else NONE,
         disk,
     ]
+
+
+def _replicas_row(group: admin.ReplicaGroup) -> list[object]:
+    if group.failure:
+        return [group.broker, colored("none", "red"), NONE, NONE, NONE]
+    in_sync = NumberText(f"{in_sync_count(group)} of {len(group.replicas)}")
+    behind = bytes_text(max(one.behind_bytes for one in group.replicas))
+    return [group.broker, primary_of(group), in_sync, group.min_in_sync, behind]
 
 
 def _proxy_row(one: Service) -> list[object]:

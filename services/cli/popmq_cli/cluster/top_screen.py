@@ -135,6 +135,8 @@ def _services(services: Sequence[Service], width: int) -> list[str]:
     rows: list[list[str]] = []
     for one in sorted(services, key=lambda one: (one.role, -(one.cpu or 0))):
         shown = one.name or f"proxy {one.address}"
+        if one.replicas:
+            shown += f" ({one.replicas})"
         if one.failure:
             rows.append([shown, *[NumberText("down")] * 6])
             continue

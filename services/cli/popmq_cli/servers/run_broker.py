@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 
 import click
 
-from popmq_broker.app import server
+from popmq_broker.app import serving
 from popmq_broker.config import BrokerConfig
 from popmq_cli.servers.serving import configured, serve
 from popmq_cli.shell.commands import Command
@@ -22,6 +22,6 @@ def run_broker(check_config: bool) -> None:
     config = configured(BrokerConfig, "POPMQ_BROKER_", os.environ)
 
     def start() -> AbstractAsyncContextManager[object]:
-        return server(config, SystemClock())
+        return serving(config, SystemClock())
 
     serve(config, start, config.log_level, "POPMQ_BROKER_", check_config=check_config)

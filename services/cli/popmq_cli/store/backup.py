@@ -29,7 +29,8 @@ def backup(data_dir: Path, target: Path, as_json: bool) -> None:
     """Copy the data directory DIR to TARGET.
 
     The broker may run meanwhile. TARGET holds everything that was answered OK before the command
-    began. To restore, stop the broker, put TARGET in the place of DIR, and start the broker.
+    began. To restore, stop the broker, put TARGET in the place of DIR, and start the broker. The
+    copy of a replica is the directory of a broker without replicas (docs/replicas.md).
     """
     environ = {**os.environ, "POPMQ_BROKER_DATA_DIR": str(target)}
     try:

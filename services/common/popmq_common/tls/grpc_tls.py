@@ -126,12 +126,14 @@ class FollowingStub(Generic[S]):
 
 
 def _todo(text: str, files: TlsFiles | None) -> str:
-    """Whoever refuses a certificate closes the connection, without a word."""
-    closed = "Socket closed" in text
+    """Whoever refuses a certificate closes the connection without a word, or with an alert, which
+    gRPC takes for damage."""
+    closed = "Socket closed" in text or "TSI_DATA_CORRUPTED" in text
     if files is None:
         return "; if it speaks TLS, set the authority of its certificate" if closed else ""
     if closed:
-        return f"; it may want another certificate of this service ({files.setting}_CERT)"
+        without = ", or speak no TLS" if "handshake" in text.lower() else ""
+        return f"; it may want another certificate of this service ({files.setting}_CERT){without}"
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return f"; {files.authority} did not sign its certificate, or it is not valid now"
     if "Hostname Verification" in text or "Peer name" in text:

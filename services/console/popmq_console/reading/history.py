@@ -22,7 +22,7 @@ class Point(NamedTuple):
 
 
 @dataclass(slots=True)
-class Seen:
+class Recent:
     looks: deque[tuple[int, Look]] = field(default_factory=lambda: deque(maxlen=4))
     points: deque[Point] = field(default_factory=lambda: deque(maxlen=POINTS_MAX))
 
@@ -31,11 +31,11 @@ class History:
     """By user; where there are too many, the one that is unused the longest is forgotten."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, Recent] = {}
 
     def add(self, who: str, at_ms: int, look: Look) -> View:
         """The same look may be added again."""
-        seen = self._seen.pop(who, None) or Seen()
+        seen = self._seen.pop(who, None) or Recent()
         while len(self._seen) >= USERS_MAX:
             del self._seen[next(iter(self._seen))]
         self._seen[who] = seen

@@ -55,11 +55,12 @@ class RouteTable:
             raise TooManyRequests(what="brokers", limit=BROKERS_MAX)
         by_name = {topic.name: topic for topic in topics}
         before = {} if known is None else known.topics
+        moved = known is not None and known.broker.address != broker.address
         self._registrations[broker.name] = Registration(broker, by_name, now_ms)
         self.changes.changed(
             name
             for name in sorted(by_name.keys() | before.keys())
-            if by_name.get(name) != before.get(name)
+            if moved or by_name.get(name) != before.get(name)
         )
         return True
 

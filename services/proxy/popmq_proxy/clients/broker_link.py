@@ -10,6 +10,7 @@ from popmq_common.errors import (
     BrokerSilent,
     BrokerUnreachable,
     DeadlinePassed,
+    NotPrimary,
     PopMQError,
 )
 from popmq_common.link.frames import FrameConnection
@@ -28,8 +29,11 @@ OnReply = Callable[[Outcome], None]
 
 
 class BrokerLink:
-    def __init__(self, broker: str, frames: FrameConnection, linger_ms_max: int = 0) -> None:
+    def __init__(
+        self, broker: str, frames: FrameConnection, linger_ms_max: int = 0, address: str = ""
+    ) -> None:
         """The greeting is over. `linger_ms_max`: see `Linger`."""
+        self.address = address
         self.broken = False
         """Or the broker stops: it takes no more calls."""
         self._loop = asyncio.get_running_loop()
@@ -113,7 +117,10 @@ class BrokerLink:
             self._polls.pop(call_id, None)
             self._close_when_done()
         if reply.HasField("failure"):
-            raise error_of(reply.failure)
+            error = error_of(reply.failure)
+            if isinstance(error, NotPrimary):
+                self._leave(error)
+            raise error
         return reply
 
     def _give_up(self, call_id: int, waiter: "asyncio.Future[link.Reply]") -> None:
@@ -165,9 +172,10 @@ class BrokerLink:
                 if not (waiter := self._waiting[call_id]).done():
                     waiter.set_exception(BrokerSilent(broker=self._broker))
 
-    def _stopping(self, failure: link.Failure) -> None:
-        """The broker takes no more calls. Those under way are answered."""
-        self._stops = str(error_of(failure))
+    def _leave(self, error: PopMQError) -> None:
+        """The broker takes no more calls here: it stops, or another replica is primary. Those under
+        way are answered; the next one looks for its address again."""
+        self._stops = str(error)
         self.broken = True
         self._close_when_done()
 
@@ -179,12 +187,15 @@ class BrokerLink:
         self._health.heard(self._loop.time())
         for reply in frame.replies:
             if not reply.id:
-                self._stopping(reply.failure)
+                self._leave(error_of(reply.failure))
                 continue
             on_reply = self._sends.pop(reply.id, None)
             if on_reply is not None:
                 self._deadlines.end(reply.id)
-                on_reply(outcome_of(reply))
+                outcome = outcome_of(reply)
+                on_reply(outcome)
+                if isinstance(outcome, NotPrimary):
+                    self._leave(outcome)
                 self._close_when_done()
                 continue
             waiter = self._waiting.get(reply.id)
@@ -209,6 +220,10 @@ class BrokerLink:
         for on_reply in sends.values():
             on_reply(BrokerDown(broker=self._broker, reason=reason))
         self._frames.close()
+
+    def give_up(self, reason: str) -> None:
+        self._break(reason)
+        self._frames.abort()
 
     async def close(self) -> None:
         self._break("the proxy is stopping")

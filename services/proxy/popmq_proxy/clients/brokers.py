@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 from popmq_common.errors import BrokerUnreachable, PopMQError
 from popmq_common.link.frames import FrameConnection
+from popmq_common.link.greeting import greet
 from popmq_common.link.sends import SendCall
 from popmq_common.tls.handshakes import failure_text
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.broker_link import BrokerLink, OnReply
-from popmq_proxy.clients.greeting import greet
 
 CONNECT_S = 3.0
 BACKOFF_S = 0.1  # after the first failure to connect, doubled by each further one
@@ -173,6 +173,14 @@ class LinkBrokers:
         self._links[broker] = made
         return made
 
+    def moved(self, broker: str, address: str) -> None:
+        """It is at another address now: what answers at the former one is no longer it, or
+        nothing does. Nobody knows what became of the calls under way there."""
+        connected = self._links.get(broker)
+        if connected is not None and connected.address != address:
+            del self._links[broker]
+            connected.give_up(f"it has moved to {address}")
+
     def _note(self, broker: str, error: PopMQError) -> None:
         before = self._failures.pop(broker, None)
         backoff_s = BACKOFF_S if before is None else min(before.backoff_s * 2, BACKOFF_S_MAX)
@@ -190,7 +198,7 @@ class LinkBrokers:
                     FrameConnection, host.strip("[]"), int(port), ssl=self._tls
                 )
                 try:
-                    await greet(frames, broker, self._secret)
+                    await greet(frames, broker, self._secret, "POPMQ_PROXY_LINK_TLS")
                 except BaseException:
                     frames.close()
                     raise
@@ -199,7 +207,7 @@ class LinkBrokers:
             raise BrokerUnreachable(broker=broker, reason=reason) from refused
         except (OSError, ValueError) as failed:  # time-outs are among them
             raise BrokerUnreachable(broker=broker, reason=str(failed) or "no answer") from failed
-        return BrokerLink(broker, frames, self._linger_ms_max)
+        return BrokerLink(broker, frames, self._linger_ms_max, address)
 
     async def close(self) -> None:
         self._closed = True

@@ -23,10 +23,11 @@ from popmq_proxy.core.routing.routes import TopicRoutes, with_those_away
 
 REFRESH_S = 20.0
 RETRY_S = 1.0  # between attempts while no nameserver answers and the old answers are used
+EMPTY_S = 0.1  # between attempts while those that answer know no broker: one may be taking over
 MISSING_S = 1.0  # a topic that was missing may have been made a moment ago
 AWAY_KEPT_S = 60.0  # what a broker had that is not registered any more
 ROUTES_MAX = 20_000
-ADDRESSES_MAX = 1_000  # of brokers that were registered at some time
+KNOWN_MAX = 1_000  # brokers that were registered at some time
 UNUSED_S = 300.0  # after its last refresh a route is forgotten; use refreshes it
 
 
@@ -45,12 +46,15 @@ class RouteCache:
     def __init__(
         self, nameservers: Nameservers, now_s: Callable[[], float] = time.monotonic
     ) -> None:
+        self.moved: Callable[[str, str], None] = lambda _broker, _address: None
+        """Called with a broker's new address when it has another one than before."""
         self._nameservers = nameservers
         self._now_s = now_s
         self._entries: OrderedDict[str, CachedRoutes] = OrderedDict()
         self._asking: dict[str, asyncio.Task[list[ns.QueueRoute]]] = {}
         self._brokers: list[ns.BrokerInfo] = []
-        self._addresses: OrderedDict[str, str] = OrderedDict()
+        self._known: OrderedDict[str, ns.BrokerInfo] = OrderedDict()
+        """Brokers as they registered last."""
         self._brokers_retry_s = 0.0
         self._down = ""
         """Why the last answer about brokers is an old one; empty: it is not."""
@@ -152,6 +156,8 @@ class RouteCache:
                     self.make_stale()
                 for topic in told.topics:
                     self._refresh(topic)
+                with suppress(NameserverDown):  # one may have moved
+                    await self.brokers()
                 instance, after = told.instance, told.last
 
     def _refresh(self, topic: str) -> None:
@@ -172,15 +178,16 @@ class RouteCache:
         """By name; the last answer while no nameserver knows any. Raises `NameserverDown`."""
         if self._down and self._now_s() < self._brokers_retry_s:
             return self._brokers
+        wait_s = EMPTY_S
         try:
             found = await self._nameservers.brokers()
             self._down = "" if found or not self._brokers else "nameservers know no broker"
         except NameserverDown as down:
             if not self._brokers:
                 raise
-            self._down = str(down)
+            self._down, wait_s = str(down), RETRY_S
         if self._down:
-            self._brokers_retry_s = self._now_s() + RETRY_S
+            self._brokers_retry_s = self._now_s() + wait_s
         else:
             self._take_brokers(found)
         return self._brokers
@@ -191,17 +198,27 @@ class RouteCache:
             self.make_stale()
         self._brokers = found
         for info in found:
-            self._addresses[info.name] = info.address
-            self._addresses.move_to_end(info.name)
-        while len(self._addresses) > ADDRESSES_MAX:
-            self._addresses.popitem(last=False)
+            known = self._known.get(info.name)
+            if known is not None and known.address != info.address:
+                self.moved(info.name, info.address)
+            self._known[info.name] = info
+            self._known.move_to_end(info.name)
+        while len(self._known) > KNOWN_MAX:
+            self._known.popitem(last=False)
+
+    async def expected(self) -> list[ns.BrokerInfo]:
+        """Those that are registered, and those with replicas that were: without a primary nobody
+        registers them. By name. Raises `NameserverDown`."""
+        here = {info.name: info for info in await self.brokers()}
+        missed = [info for info in self._known.values() if info.replica and info.name not in here]
+        return sorted([*here.values(), *missed], key=lambda info: info.name)
 
     async def nameservers(self) -> list[NameserverState]:
         return await self._nameservers.each()
 
     def knows(self, broker: str) -> bool:
         """Whether it was registered at some time that this proxy remembers."""
-        return broker in self._addresses
+        return broker in self._known
 
     async def address(self, broker: str) -> str:
         """host:port of a broker's link, the last known of one that is not registered just now.
@@ -212,10 +229,10 @@ class RouteCache:
             await self.brokers()
         except NameserverDown as down:
             raise BrokerUnreachable(broker=broker, reason=str(down)) from down
-        address = self._addresses.get(broker)
-        if address is None:
+        info = self._known.get(broker)
+        if info is None:
             raise BrokerUnreachable(broker=broker, reason=self._down or "no nameserver knows it")
-        return address
+        return info.address
 
     async def close(self) -> None:
         asking = list(self._asking.values())

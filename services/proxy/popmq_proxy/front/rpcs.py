@@ -53,6 +53,8 @@ ADMIN_METHODS: dict[str, tuple[Any, str]] = {
     "SetPermission": (admin.SetPermissionRequest, "brokers.set_permission"),
     "AcceptBroker": (admin.AcceptBrokerRequest, "peers.accept"),
     "ShowCluster": (admin.ShowClusterRequest, "cluster.show"),
+    "ShowReplicas": (admin.ShowReplicasRequest, "replicas.show"),
+    "MovePrimary": (admin.MovePrimaryRequest, "replicas.move"),
     "ExportSnapshot": (admin.ExportSnapshotRequest, "export.begin"),
     "ExportStatus": (admin.ExportStatusRequest, "export.status"),
     "RebuildQueue": (admin.RebuildQueueRequest, "explain.rebuild_queue"),

@@ -30,6 +30,7 @@ from popmq_proxy.rpc.admin.group_admin import GroupAdminHandler
 from popmq_proxy.rpc.admin.health import HealthHandler
 from popmq_proxy.rpc.admin.peers import PeersHandler
 from popmq_proxy.rpc.admin.permission import PermissionHandler, read_secret
+from popmq_proxy.rpc.admin.replicas import ReplicasHandler
 from popmq_proxy.rpc.admin.reset import ResetHandler
 from popmq_proxy.rpc.admin.topic_admin import TopicAdminHandler
 from popmq_proxy.rpc.clients.client import ClientHandler
@@ -78,6 +79,7 @@ class Methods:
     reset: ResetHandler
     explain: ExplainHandler
     cluster: ClusterHandler
+    replicas: ReplicasHandler
     peers: PeersHandler
     export: ExportHandler
     health: HealthHandler
@@ -146,6 +148,7 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
         reset=ResetHandler(upstream),
         explain=ExplainHandler(upstream),
         cluster=ClusterHandler(upstream, metrics),
+        replicas=ReplicasHandler(upstream),
         peers=PeersHandler(upstream),
         export=ExportHandler(upstream),
         health=HealthHandler(),

@@ -218,6 +218,18 @@ async def test_a_closed_store_takes_nothing(disk: MemoryFiles) -> None:
         store.append([draft()], NOW_MS)
 
 
+async def test_what_a_closed_store_held_is_not_taken_for_damaged(disk: MemoryFiles) -> None:
+    """A call that still runs when its broker has gone must not report it, nor write it down in a
+    directory that is another store's by now."""
+    async with running(disk) as store:
+        await put(store, draft())
+        (entry,) = store.entries("orders", 0, 0, 1)
+    with pytest.raises(StoreClosed):
+        store.read(entry.log_offset, entry.size_bytes)
+    with pytest.raises(StoreClosed):
+        await store.save_config("damage.json", "{}")
+
+
 async def test_closing_brings_to_disk_what_nobody_waited_for(disk: MemoryFiles) -> None:
     store = await opened(disk)
     store.append([draft(b"a")], NOW_MS)

@@ -10,6 +10,7 @@ from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.clients.nameservers import NameserverState
 from popmq_proxy.clients.route_cache import (
     AWAY_KEPT_S,
+    EMPTY_S,
     MISSING_S,
     REFRESH_S,
     RETRY_S,
@@ -25,6 +26,8 @@ class Scripted:
 
     def __init__(self) -> None:
         self.addresses = {"b": "h:1"}
+        self.replicas: dict[str, str] = {}
+        """Of brokers that have some: the primary's name."""
         self.without_topic: set[str] = set()
         """Brokers that are registered and do not have it."""
         self.down = False
@@ -48,7 +51,10 @@ class Scripted:
         self.asked += 1
         if self.down:
             raise NameserverDown(reason="a test")
-        return [ns.BrokerInfo(name=n, address=a) for n, a in sorted(self.addresses.items())]
+        return [
+            ns.BrokerInfo(name=n, address=a, replica=self.replicas.get(n, ""))
+            for n, a in sorted(self.addresses.items())
+        ]
 
     async def each(self) -> list[NameserverState]:
         return []
@@ -257,3 +263,26 @@ async def test_a_broker_that_came_or_was_started_again_is_seen_before_the_next_r
     assert await cached.names() == ["b", "c"]
     assert cached.cache.knows("c")
     assert not cached.cache.knows("d")
+
+
+async def test_a_broker_with_replicas_is_expected_also_while_it_has_no_primary() -> None:
+    cached = Cached()
+    cached.nameservers.addresses = {"a": "h:1", "b": "h:2", "c": "h:3"}
+    cached.nameservers.replicas = {"b": "b1"}
+    assert [info.name for info in await cached.cache.expected()] == ["a", "b", "c"]
+    cached.nameservers.addresses = {"c": "h:3"}
+    (missed, _) = await cached.cache.expected()
+    assert (missed.name, missed.address, missed.replica) == ("b", "h:2", "b1")
+    cached.nameservers.addresses = {"b": "h:4", "c": "h:3"}
+    assert [info.address for info in await cached.cache.expected()] == ["h:4", "h:3"]
+
+
+async def test_who_is_left_alone_by_all_brokers_asks_again_soon() -> None:
+    """Nameservers that answer and know none: a replica may be taking over."""
+    cached = Cached()
+    await cached.cache.brokers()
+    cached.nameservers.addresses = {}
+    await cached.cache.brokers()
+    cached.nameservers.addresses = {"b": "h:9"}
+    cached.now_s += EMPTY_S
+    assert [info.address for info in await cached.cache.brokers()] == ["h:9"]

@@ -84,10 +84,12 @@ class Catalog:
         for start in forgotten:
             del catalog_state.starts[start]
 
-    def begin_epoch(self) -> None:
-        """The directory was started once more. Raises as `change`."""
+    def begin_epoch(self, epoch: int | None = None) -> None:
+        """The directory was started once more, with replicas in that `epoch`. Raises as
+        `change`."""
         state = self._catalog_state
-        self.change(Change(CatalogKind.EPOCH, state.identity, state.epoch + 1))
+        number = state.epoch + 1 if epoch is None else epoch
+        self.change(Change(CatalogKind.EPOCH, state.identity, number))
 
     async def write_whole(self, until: int) -> None:
         """Before the log loses what lies before `until`: all of the catalog is written again, if

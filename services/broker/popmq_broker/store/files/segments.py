@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from popmq_broker.store.files.files import File, Files, disk_full
+from popmq_common.errors import StoreClosed
 
 NAME_DIGITS: Final = 20
 SEARCH_BYTES: Final = 1 << 20
@@ -49,6 +50,7 @@ class Segments:
         self.folder = folder
         self.segment_bytes = segment_bytes
         self._disk = files
+        self.closed = False
         self._files = {
             base: files.open(folder / name(base), size_bytes=None if as_it_is else segment_bytes)
             for base, _ in found
@@ -91,10 +93,15 @@ class Segments:
         return file
 
     def read(self, offset: int, size_bytes: int) -> bytes:
-        """Bytes within one file; fewer at its end, none when it does not exist."""
+        """Bytes within one file; fewer at its end, none when it does not exist. Raises
+        `StoreClosed`: what cannot be read any more must not look like what is not there."""
         base = offset - offset % self.segment_bytes
         file = self._files.get(base)
-        return file.mapped(size_bytes, offset - base) if file is not None else b""
+        if file is not None:
+            return file.mapped(size_bytes, offset - base)
+        if self.closed:
+            raise StoreClosed()
+        return b""
 
     def zero_from(self, offset: int) -> None:
         """Make everything from `offset` on unwritten again, also on disk; later files go."""
@@ -137,6 +144,7 @@ class Segments:
             base += self.segment_bytes
 
     def close(self) -> None:
+        self.closed = True
         for file in self._files.values():
             file.close()
         self._files = {}

@@ -65,6 +65,15 @@ class CommitLog:
             raise
         self.end = batch.end
 
+    def append_raw(self, data: bytes) -> None:
+        """What another log of this file size holds at this place, of one file. Raises `OSError`."""
+        self._segments.write(self.end, data)
+        self.end += len(data)
+
+    def raw(self, log_offset: int, bytes_max: int) -> bytes:
+        """Its bytes from there, up to its end or the file's."""
+        return self._segments.read(log_offset, min(bytes_max, self.end - log_offset))
+
     def read(self, log_offset: int, size_bytes: int) -> Record | None:
         """None when retention has deleted it. Raises `Corrupt`."""
         if log_offset < self.start:
@@ -212,6 +221,10 @@ class CommitLog:
 
     def sync(self, start: int, end: int) -> None:
         self._segments.sync(start, end)
+
+    @property
+    def closed(self) -> bool:
+        return self._segments.closed
 
     def close(self) -> None:
         self._segments.close()

@@ -200,6 +200,8 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     (ADMIN, "SetPermission"): _on_cluster(Action.UPDATE),
     (ADMIN, "AcceptBroker"): _on_cluster(Action.UPDATE),
     (ADMIN, "ShowCluster"): _on_cluster(Action.GET),
+    (ADMIN, "ShowReplicas"): _on_cluster(Action.GET),
+    (ADMIN, "MovePrimary"): _on_cluster(Action.UPDATE),
     (ADMIN, "ExportSnapshot"): _on_cluster(Action.UPDATE),
     (ADMIN, "ExportStatus"): _on_cluster(Action.GET),
     (ADMIN, "RebuildQueue"): _rebuild,

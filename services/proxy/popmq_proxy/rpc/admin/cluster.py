@@ -16,6 +16,7 @@ from popmq_common.process.process_use import cpu_ms, memory_bytes
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.metrics import ProxyMetrics
+from popmq_proxy.rpc.admin.replicas import groups_of
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 PRESENCE_S: Final = 5.0
@@ -85,7 +86,7 @@ class ClusterHandler:
         upstream = self._upstream
         standings = asyncio.ensure_future(upstream.routes.nameservers())
         try:
-            registered = list(await upstream.routes.brokers())
+            registered = await upstream.routes.expected()
         except Unavailable:
             registered = []  # the nameservers' own failures say why
         answers = await asyncio.gather(*(self._ask(info) for info in registered))
@@ -114,6 +115,9 @@ class ClusterHandler:
     async def _ask(self, info: ns.BrokerInfo) -> admin.BrokerAnswer:
         answer = admin.BrokerAnswer(name=info.name, address=info.address)
         call = link.Call(figures=link.Figures())
+        if info.replica:
+            (group,) = await groups_of(self._upstream, [info])
+            answer.replicas.CopyFrom(group)
         try:
             reply = await self._upstream.call(info.name, call, TIMEOUT_MS)
         except NotServed:

@@ -8,6 +8,7 @@ from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.errors import BadRequest, NoBroker, PopMQError, Unavailable
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.explain.timeline import explained
+from popmq_proxy.rpc.admin.replicas import groups_of
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 TIMEOUT_MS: Final = 15_000
@@ -45,12 +46,15 @@ class ExplainHandler:
             version=version("popmq"), now_ms=self._upstream.clock.now_ms()
         )
         try:
-            registered = list(await self._upstream.routes.brokers())
+            registered = await self._upstream.routes.expected()
         except Unavailable as down:
             response.nameserver_failure = str(down)
             return response
         for info in registered:
             state = response.brokers.add(name=info.name, address=info.address)
+            if info.replica:
+                (group,) = await groups_of(self._upstream, [info])
+                state.replicas.CopyFrom(group)
             try:
                 reply = await self._upstream.call(info.name, link.Call(inspect=link.Inspect()))
             except PopMQError as failed:

@@ -30,6 +30,7 @@ CHANGES: Final = frozenset(
         "ResetOffsets",
         "SetPermission",
         "AcceptBroker",
+        "MovePrimary",
         "ExportSnapshot",
         "RebuildQueue",
         "CreateUser",
@@ -58,6 +59,7 @@ LOOKS: Final = frozenset(
         "Explain",
         "Inspect",
         "ShowCluster",
+        "ShowReplicas",
         "ExportStatus",
     }
 )

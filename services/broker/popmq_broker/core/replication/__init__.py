@@ -1,0 +1,1 @@
+"""Pure: which replicas are in sync, up to where the log is committed, who may become primary."""

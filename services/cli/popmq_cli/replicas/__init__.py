@@ -1,0 +1,1 @@
+"""popmq replica: the replicas of brokers, and what is wrong with them."""
