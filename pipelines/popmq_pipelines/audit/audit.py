@@ -16,10 +16,12 @@ from popmq_pipelines.audit import (
     leases,
     partitioning,
     queues,
+    skips,
     summary,
 )
 from popmq_pipelines.audit.findings import union
 from popmq_pipelines.audit.leases import Rules
+from popmq_pipelines.audit.skips import Told
 
 DUPLICATE_FAULTS: Final = ("copy without end",)
 """Kinds of faults of the log that belong to recon_duplicates; the others to recon_gaps."""
@@ -40,6 +42,7 @@ class Evidence:
     spans: DataFrame
     faults: DataFrame
     """Findings of the log, of this run and those before."""
+    told: Told
     known: Sequence[int]
     judged: Sequence[int]
     whole_log: bool
@@ -143,7 +146,19 @@ def _gaps(
         ),
         gaps.orphans(lone),
         gaps.skipped_by_replay(states, of.offsets),
+        *_skips(of, seen, states),
         of.faults.where(~F.col("kind").isin(*DUPLICATE_FAULTS)),
+    ]
+
+
+def _skips(of: Evidence, seen: QueueTables, states: DataFrame) -> list[DataFrame]:
+    if of.told.since is None:
+        return []
+    bounds = skips.bounds(of.told)
+    return [
+        skips.skipped(of.told, seen.unique, states, bounds),
+        skips.went_back(of.told, states, bounds),
+        skips.gone(bounds),
     ]
 
 

@@ -48,6 +48,7 @@ STATES: Final = [
     "ended_at",
     "stored_at",
     "stored_ms",
+    "is_fifo",
     "state",
 ]
 

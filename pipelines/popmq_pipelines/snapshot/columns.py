@@ -7,6 +7,7 @@ A snapshot (written by `export`, one Parquet file each):
                       often it was handed out, of a FIFO group alone
     position_moves    one row per checkpoint without messages: a position set outright, which voids
                       the leases before it; `to_offset` −1 forgets the queue
+    passes            one row per record that says how a group goes over messages from an offset on
     pop_acks          one row per ended lease. `expired`: not acked, a copy was written for
                       redelivery; `previous_log_offset` is the record right before, where it lies
     consume_offsets   the committed offsets as the broker last wrote them: next to hand out
@@ -90,6 +91,8 @@ SNAPSHOT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("sys_flag", "int"),
         Column("body_crc", "int"),
         Column("first_pop_time_ms", "bigint", nullable=True),  # only copies for redelivery have it
+        Column("message_group", "string", nullable=True),
+        Column("more_properties", "string", nullable=True),  # as they lie in the record
     ),
     "pop_checkpoints": (
         *_QUEUE,
@@ -106,6 +109,13 @@ SNAPSHOT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
         *_QUEUE,
         Column("to_offset", "bigint"),
         Column("moved_at_ms", "bigint"),
+        *_JOURNAL,
+    ),
+    "passes": (
+        *_QUEUE,
+        Column("from_offset", "bigint"),
+        Column("filter_kind", "string", nullable=True),  # none: everything is handed out
+        Column("filter", "string", nullable=True),
         *_JOURNAL,
     ),
     "pop_acks": (
@@ -197,6 +207,9 @@ SNAPSHOT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("max_offset", "bigint"),
     ),
 }
+
+ADDED_TABLES: Final = frozenset({"passes"})
+"""Older versions do not write them: where a manifest does not name one, it has no rows."""
 
 STATE_TABLES: Final = frozenset({"consume_offsets", "queue_watermarks"})
 """How things are at the snapshot's end; the other tables tell what happened."""
@@ -296,9 +309,11 @@ LEDGER_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
     ),
     "faults": _FINDING,
     "moves": SNAPSHOT_TABLES["position_moves"],
+    "begins": (*_QUEUE, Column("from_offset", "bigint"), Column("log_offset", "bigint")),
+    "positions": SNAPSHOT_TABLES["consume_offsets"],
 }
 """What a run leaves for the next one: of each queue, the offsets that an epoch has; what was found
-of the log itself, which only the run sees that reads it first; its position moves."""
+of the log itself, which only the run sees that reads it first; its position moves; where groups began in queues; the positions then."""
 
 
 def names(table: str) -> list[str]:

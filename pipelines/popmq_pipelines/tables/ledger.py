@@ -53,6 +53,11 @@ class Epoch:
     taken_ms: int = 0
     revive_lag_count: int | None = None
     oldest_open_age_ms: int | None = None
+    told_since: int | None = None
+    """The log offset from which on it is told how groups go over messages; None: it is not."""
+    told_since_ms: int = 0
+    told_from: int | None = None
+    """The same, as an offset of revive queue 0."""
 
     @property
     def moment_ms(self) -> int:

@@ -1,6 +1,6 @@
 """Where a snapshot's tables lie, and whether it is whole. What an audit writes: `results`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from popmq_common.records.names import PASSES_GROUP
 from popmq_pipelines.audit.partitioning import together
 from popmq_pipelines.snapshot import chain as chains
 from popmq_pipelines.snapshot import manifest as manifests
@@ -54,10 +55,13 @@ def open_snapshot(folder: Path) -> OpenedSnapshot:
 def read_tables(spark: SparkSession, snapshot: OpenedSnapshot) -> dict[str, DataFrame]:
     chain = snapshot.chain
     assert chain is not None  # only a whole snapshot is read
-    return {
-        table: together(spark.read.schema(struct(table)).parquet(*map(str, chain.files(table))))
-        for table in SNAPSHOT_TABLES
-    }
+    return {table: _read(spark, table, chain.files(table)) for table in SNAPSHOT_TABLES}
+
+
+def _read(spark: SparkSession, table: str, files: Sequence[Path]) -> DataFrame:
+    if not files:  # an older version did not write it
+        return spark.createDataFrame([], struct(table))
+    return together(spark.read.schema(struct(table)).parquet(*map(str, files)))
 
 
 def open_next(folder: Path, audited: Mapping[str, str]) -> OpenedSnapshot:
@@ -89,6 +93,15 @@ def record_at(snapshot: OpenedSnapshot, log_offset: int) -> dict[str, Any] | Non
             row: dict[str, Any] = found.slice(0, 1).to_pylist()[0]
             return row
     return None
+
+
+def told_from(snapshot: OpenedSnapshot) -> int | None:
+    """The offset of revive queue 0 from which on it is told how groups go over messages; None: the
+    broker does not tell it."""
+    (file,) = files(snapshot, "consume_offsets")
+    asked = [("consumer_group", "==", PASSES_GROUP)]
+    found = pq.read_table(file, filters=asked, columns=["next_offset"], partitioning=None)
+    return min(found.column("next_offset").to_pylist(), default=None)
 
 
 def kept_from(snapshot: OpenedSnapshot) -> int:

@@ -18,6 +18,7 @@ GIVEN_UP_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 """Half messages that nobody would settle."""
 HALF_GROUP: Final = "CID_RMQ_SYS_TRANS"
 WHEEL_GROUP: Final = "CID_RMQ_SYS_POPMQ_WHEEL"
+PASSES_GROUP: Final = "CID_RMQ_SYS_POPMQ_PASSES"
 """Ours: how far the timer's topic was looked through for leases
 (engine/startup/parked_leases.py)."""
 SYSTEM_TOPIC_PREFIX: Final = "rmq_sys_"

@@ -2,6 +2,7 @@
 
     {"dataVersion": V, "popmqLogEnd": 4711, "popmqExpired": {"topic@group": {1: 2}},
      "popmqStarts": {"topic@group": [1795478400000, 12]},
+     "popmqPasses": {"topic@group": {0: 1}},
      "offsetTable": {"topic@group": {0: 123, 1: 5}}}
 
 RocketMQ writes the queue ids without quotes and reads them either way, and so do we. The revive
@@ -11,7 +12,8 @@ replay at the next start begins behind it (last processed, not next: RocketMQ's 
 is in the table already. `popmqExpired` counts the messages that retention has deleted before the
 group was done with them. `popmqStarts` tells where groups started (core/groups/starts.py): the
 moment in ms, and how many messages were skipped; then, where a consumer named the place itself,
-that place. RocketMQ passes over these names.
+that place. `popmqPasses` names the queues in which another way to go over messages was told than
+the one that needs no record (core/groups/passing.py). RocketMQ passes over these names.
 
 Source: RocketMQ ConsumerOffsetManager, PopReviveService.
 """
@@ -43,6 +45,8 @@ class OffsetTable(NamedTuple):
     expired: Mapping[QueueKey, int] = {}
     """Deleted by retention before the group was done with them; queues with none are missing."""
     starts: Mapping[StartKey, GroupStart] = {}
+    passes: frozenset[QueueKey] = frozenset()
+    """Where the way in which the group goes over messages was told by a record."""
 
 
 def encode(table: OffsetTable, now_ms: int) -> str:
@@ -52,6 +56,8 @@ def encode(table: OffsetTable, now_ms: int) -> str:
         head += f' "popmqExpired": {{\n{_rows(table.expired)}\n }},\n'
     if table.starts:
         head += f' "popmqStarts": {{\n{_start_rows(table.starts)}\n }},\n'
+    if table.passes:
+        head += f' "popmqPasses": {{\n{_rows(dict.fromkeys(table.passes, 1))}\n }},\n'
     return f'{{\n{head} "offsetTable": {{\n{_rows(table.offsets)}\n }}\n}}\n'
 
 
@@ -85,6 +91,7 @@ def decode(text: str, *, where: str) -> OffsetTable:
             _numbers(fields["offsetTable"]),
             _numbers(fields.get("popmqExpired", {})),
             _starts(fields.get("popmqStarts", {})),
+            frozenset(_numbers(fields.get("popmqPasses", {}))),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as wrong:
         raise Corrupt(path=where, offset=0, reason=f"no offset table: {wrong!r}") from wrong

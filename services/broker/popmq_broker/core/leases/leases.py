@@ -25,6 +25,7 @@ from itertools import count
 from typing import Final, NamedTuple
 
 from popmq_broker.core.groups.offsets import QueueKey
+from popmq_broker.core.groups.passing import EVERYTHING, Passing
 from popmq_broker.core.leases.fifo_queue import FifoQueue
 from popmq_broker.core.leases.grant import Grant, Lease
 from popmq_broker.core.leases.pop_buffer import Unstored
@@ -62,6 +63,9 @@ class GroupQueueState:
         self.unstored = Unstored()
         """What was handed out and is in no journal: only with pop_buffer=memory."""
         self.committed = position
+        self.told: Passing | None = EVERYTHING
+        """The way in which messages are gone over, as the journal tells it; None: it tells one, and
+        it is not known which."""
         self.expired = 0
         """Messages that were deleted before the group was done with them."""
         self.fenced_ms = 0
@@ -173,6 +177,7 @@ class GroupQueueState:
 
     def keep_order(self, *, fifo: bool) -> None:
         """From now on a FIFO group's, or no longer; nothing is `in_use`."""
+        self.doubt_told()
         if self.fifo_queue is not None:
             self.position = self.fifo_queue.first
         self.fifo_queue = FifoQueue(self.position) if fifo else None
@@ -207,9 +212,15 @@ class GroupQueueState:
         self.leases.clear()
         self._ended.clear()
         self.position = self.committed = to
+        self.told = EVERYTHING
         if self.fifo_queue is not None:
             self.fifo_queue = FifoQueue(to)
         return dropped
+
+    def doubt_told(self) -> None:
+        """The position may have gone back before the record that told the way: tell it again."""
+        if self.told != EVERYTHING:
+            self.told = None
 
 
 class Due(NamedTuple):
