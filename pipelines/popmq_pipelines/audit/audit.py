@@ -14,16 +14,19 @@ from popmq_pipelines.audit import (
     gaps,
     latency,
     leases,
+    pairs,
     partitioning,
     queues,
     skips,
     summary,
+    waits,
 )
 from popmq_pipelines.audit.findings import union
 from popmq_pipelines.audit.leases import Rules
 from popmq_pipelines.audit.skips import Told
+from popmq_pipelines.audit.waits import Waits
 
-DUPLICATE_FAULTS: Final = ("copy without end",)
+DUPLICATE_FAULTS: Final = ("copy without end", "commit without end", "message without mark")
 """Kinds of faults of the log that belong to recon_duplicates; the others to recon_gaps."""
 
 
@@ -43,6 +46,7 @@ class Evidence:
     faults: DataFrame
     """Findings of the log, of this run and those before."""
     told: Told
+    waits: Waits
     known: Sequence[int]
     judged: Sequence[int]
     whole_log: bool
@@ -66,6 +70,9 @@ class QueueTables:
 class Audit:
     """All but `revive` have a column `epoch`."""
 
+    wakes: DataFrame
+    """What waits, and until when at most."""
+
     messages: DataFrame
     gaps: DataFrame
     duplicates: DataFrame
@@ -75,18 +82,28 @@ class Audit:
 
 
 def log_faults(
-    fresh: Mapping[str, DataFrame], before: DataFrame, *, known_ms: int, watermark: int, last: int
+    fresh: Mapping[str, DataFrame],
+    before: DataFrame,
+    *,
+    known_ms: int,
+    watermark: int,
+    last: int,
+    since: int | None,
 ) -> DataFrame:
     """Findings of the log itself. `fresh`: what is new; `before`: the one record before it, if any;
-    `known_ms`: the latest store time before it; `last`: log offset of the last new record."""
+    `known_ms`: the latest store time before it; `last`: log offset of the last new record;
+    `since`: as `Told` has it."""
     index, acks = fresh["commitlog_index"], fresh["pop_acks"]
-    return union(
-        [
-            gaps.unexported(index, fresh["pop_checkpoints"], fresh["position_moves"], acks),
-            clock.went_back(index, known_ms=known_ms, watermark=watermark),
-            duplicates.copies_without_end(partitioning.union(index, before), acks, log_last=last),
-        ]
-    )
+    with_before = partitioning.union(index, before)
+    found = [
+        gaps.unexported(index, fresh["pop_checkpoints"], fresh["position_moves"], acks),
+        clock.went_back(index, known_ms=known_ms, watermark=watermark),
+        pairs.copies_without_end(with_before, acks, log_last=last),
+    ]
+    if since is not None:
+        found += pairs.commits(with_before, fresh["half_ends"], since=since, log_last=last)
+        found += pairs.redrives(with_before, fresh["redrives"], since=since, log_last=last)
+    return union(found)
 
 
 def look_at_queues(evidence: Evidence, runs: DataFrame) -> QueueTables:
@@ -120,6 +137,7 @@ def audit(evidence: Evidence, seen: QueueTables, states: DataFrame, rules: Rules
         duplicates=_judged(of, _duplicates(of, seen, states)),
         balance=summary.balance(states, seen.unique, groups, kept_from=rules.kept_from),
         latency=latency.latency(newest, latency.journal(of.index)),
+        wakes=epochs.placed(waits.wakes(of.waits, of.told.since), of.spans, of.known),
         revive=summary.revive(
             summary.revive_ends(of.spans),
             states,
@@ -147,6 +165,7 @@ def _gaps(
         gaps.orphans(lone),
         gaps.skipped_by_replay(states, of.offsets),
         *_skips(of, seen, states),
+        *_untimely(of, rules),
         of.faults.where(~F.col("kind").isin(*DUPLICATE_FAULTS)),
     ]
 
@@ -162,12 +181,20 @@ def _skips(of: Evidence, seen: QueueTables, states: DataFrame) -> list[DataFrame
     ]
 
 
+def _untimely(of: Evidence, rules: Rules) -> list[DataFrame]:
+    if of.told.since is None:
+        return []
+    return waits.untimely(of.waits, of.index, rules, of.told.since)
+
+
 def _duplicates(of: Evidence, seen: QueueTables, states: DataFrame) -> list[DataFrame]:
+    twice = [] if of.told.since is None else waits.twice(of.waits, of.told.since)
     return [
         queues.stored_twice(seen.doubted),
         duplicates.checkpointed_twice(states),
         duplicates.ended_twice(states),
         duplicates.leased_again(states, of.moves),
+        *twice,
         of.faults.where(F.col("kind").isin(*DUPLICATE_FAULTS)),
     ]
 

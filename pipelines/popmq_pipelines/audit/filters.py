@@ -55,7 +55,7 @@ def unexplained(lacking: DataFrame, passes: DataFrame, since: int | None) -> Dat
 
 
 def _has_tag() -> Column:
-    wanted = F.transform(F.split("way.filter", _SEPARATOR), F.trim)
+    wanted = F.transform(F.split("way.filter", _SEPARATOR), lambda tag: F.trim(tag))
     return F.coalesce(F.array_contains(wanted, F.col("tags")), F.lit(False))
 
 

@@ -271,6 +271,7 @@ def _redrives(records: DataFrame) -> DataFrame:
         f.get_json_object("body", "$.o").cast("bigint").alias("dead_letter_offset"),
         "log_offset",
         "store_timestamp_ms",
+        "previous_log_offset",
     )
 
 
@@ -334,6 +335,7 @@ def _half_ends(records: DataFrame) -> DataFrame:
         ),
         "log_offset",
         "store_timestamp_ms",
+        "previous_log_offset",
     )
 
 

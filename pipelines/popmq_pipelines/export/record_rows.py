@@ -39,7 +39,7 @@ def record_rows(stored: Stored, previous_log_offset: int | None) -> RecordRows:
         rows, broker = journal_rows.of(record, properties.get(names.TAGS), previous_log_offset)
         return RecordRows([index, *rows], broker)
     if index_rows.says_more(record, properties):
-        return RecordRows([index, *index_rows.of(record, properties)])
+        return RecordRows([index, *index_rows.of(record, properties, previous_log_offset)])
     return RecordRows([index])
 
 

@@ -165,6 +165,7 @@ SNAPSHOT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("dead_letter_offset", "bigint"),
         Column("log_offset", "bigint"),
         Column("store_timestamp_ms", "bigint"),
+        Column("previous_log_offset", "bigint", nullable=True),
     ),
     "timer_index": (
         *_PLACE,
@@ -199,6 +200,7 @@ SNAPSHOT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("origin_log_offset", "bigint", nullable=True),
         Column("log_offset", "bigint"),
         Column("store_timestamp_ms", "bigint"),
+        Column("previous_log_offset", "bigint", nullable=True),
     ),
     "queue_watermarks": (
         Column("topic", "string"),

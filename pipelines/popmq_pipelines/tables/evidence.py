@@ -10,11 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from popmq_common.records.names import REVIVE_PREFIX
-from popmq_pipelines.audit import epochs, skips
+from popmq_pipelines.audit import epochs, skips, waits
 from popmq_pipelines.audit.audit import Evidence, log_faults
 from popmq_pipelines.audit.partitioning import together, union
 from popmq_pipelines.audit.queues import queued
 from popmq_pipelines.audit.skips import Told
+from popmq_pipelines.audit.waits import Waits
 from popmq_pipelines.export.parquet_table import arrow_schema
 from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES
 from popmq_pipelines.snapshot.schemas import struct
@@ -66,6 +67,7 @@ def keep(spark: SparkSession, out: Path, ledger: Ledger, snapshot: OpenedSnapsho
         known_ms=newest.latest_ms if newest else 0,
         watermark=ledger.watermark,
         last=last_row["log_offset"] if last_row else 0,
+        since=told_since,
     )
     ledger_tables.write(out, number, "faults", faults)
     offsets = opened_snapshot.read_tables(spark, snapshot)["consume_offsets"]
@@ -84,6 +86,8 @@ def keep(spark: SparkSession, out: Path, ledger: Ledger, snapshot: OpenedSnapsho
             offsets,
             rows["position_moves"],
         )
+        ended = waits.ended_places(rows["timer_ends"], rows["half_ends"], rows["redrives"])
+        places = union(places, ended)
         gone_over = skips.epochs_between(moved, spans)
         in_all = union(epochs.touched(places, spans, known), gone_over)
         found = results.taken(in_all, 2 * EPOCHS_MAX)
@@ -205,6 +209,7 @@ def gather(
         acks=of_judged(rows("pop_acks")).drop("epoch"),
         moves=moves,
         told=told,
+        waits=Waits(*(rows(name) for name in Waits._fields)),
         offsets=fresh.offsets,
         spans=fresh.spans,
         faults=ledger_tables.read(spark, out, "faults", fresh.known),

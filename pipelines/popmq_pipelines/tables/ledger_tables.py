@@ -13,7 +13,18 @@ from popmq_pipelines.audit.partitioning import in_one_part, together
 from popmq_pipelines.snapshot.schemas import struct
 from popmq_pipelines.tables.ledger import Epoch
 
-KEPT: Final = ("commitlog_index", "pop_checkpoints", "pop_acks", "position_moves", "passes")
+KEPT: Final = (
+    "commitlog_index",
+    "pop_checkpoints",
+    "pop_acks",
+    "position_moves",
+    "passes",
+    "timer_index",
+    "timer_ends",
+    "half_messages",
+    "half_ends",
+    "redrives",
+)
 """Tables that tell what happened; the others tell how things are, and only the newest counts."""
 
 
