@@ -94,7 +94,7 @@ class RowLog:
             "sys_flag": 0,
             "body_crc": crc_of(message_id),
             "first_pop_time_ms": START_MS if is_copy else None,
-            "message_group": None,
+            "message_group": message_id,
             "more_properties": None,
         }
         self.tables["commitlog_index"].append(row)

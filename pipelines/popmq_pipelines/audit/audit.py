@@ -14,6 +14,7 @@ from popmq_pipelines.audit import (
     gaps,
     latency,
     leases,
+    order,
     pairs,
     partitioning,
     queues,
@@ -174,7 +175,11 @@ def _skips(of: Evidence, seen: QueueTables, states: DataFrame) -> list[DataFrame
     if of.told.since is None:
         return []
     bounds = skips.bounds(of.told)
+    in_order = order.leases_in_order(of.told, states, seen.unique, bounds)
     return [
+        *order.out_of_order(in_order),
+        order.attempts(in_order),
+        order.miscounted(states),
         skips.skipped(of.told, seen.unique, states, bounds),
         skips.went_back(of.told, states, bounds),
         skips.gone(bounds),
