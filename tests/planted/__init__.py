@@ -1,7 +1,7 @@
 """Faults that are put into the snapshot of a real broker, one room of them per question of the
 audit; what each must be found as. tests/pipelines/test_planted_in_export.py looks for all of them."""
 
-from planted import order, positions, waits
+from planted import order, positions, queues, waits
 
-FAULTS = (*positions.FAULTS, *order.FAULTS, *waits.FAULTS)
+FAULTS = (*positions.FAULTS, *order.FAULTS, *waits.FAULTS, *queues.FAULTS)
 """In the order of the table in docs/audit.md."""

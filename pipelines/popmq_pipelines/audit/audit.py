@@ -22,7 +22,7 @@ from popmq_pipelines.audit import (
     summary,
     waits,
 )
-from popmq_pipelines.audit.findings import union
+from popmq_pipelines.audit.findings import finding, union
 from popmq_pipelines.audit.leases import Rules
 from popmq_pipelines.audit.skips import Told
 from popmq_pipelines.audit.waits import Waits
@@ -46,6 +46,8 @@ class Evidence:
     spans: DataFrame
     faults: DataFrame
     """Findings of the log, of this run and those before."""
+    watermarks: DataFrame
+    """Each queue's oldest and next offset, as the broker knew them at the snapshot's end."""
     told: Told
     waits: Waits
     known: Sequence[int]
@@ -101,6 +103,8 @@ def log_faults(
         clock.went_back(index, known_ms=known_ms, watermark=watermark),
         pairs.copies_without_end(with_before, acks, log_last=last),
     ]
+    found.append(finding(fresh["queue_faults"], F.col("kind")))
+    found.append(queues.one_id_two_bodies(index))
     if since is not None:
         found += pairs.commits(with_before, fresh["half_ends"], since=since, log_last=last)
         found += pairs.redrives(with_before, fresh["redrives"], since=since, log_last=last)
@@ -157,6 +161,7 @@ def _gaps(
         seen.doubted, seen.runs, of.spans, whole_log=of.whole_log, judged=of.judged
     )
     return [
+        queues.lost_tails(of.watermarks, of.spans),
         gaps.overdue(states),
         gaps.uncopied(states, kept_from=rules.kept_from),
         holes,

@@ -20,6 +20,7 @@ from popmq_common.records.record import is_queued
 from popmq_pipelines.export import watermarks
 from popmq_pipelines.export.log_reader import LogScan, Stored
 from popmq_pipelines.export.parquet_table import TableWriter
+from popmq_pipelines.export.queue_files import QueueFiles
 from popmq_pipelines.export.rate_limit import RECORDS_PER_SLICE, RateLimit
 from popmq_pipelines.export.record_rows import offset_rows, record_rows, watermark_rows
 from popmq_pipelines.export.watermarks import Queues, Watermarks
@@ -116,7 +117,9 @@ def write(
     )
     seen = _Seen(last=-1 if before is None else before.log_last)
     stored = scan if rate_limit is None else _limited(scan, rate_limit, tell)
-    files = _write_tables(iter(stored), marks, seen, destination, folder)
+    running = bool(marks.running_since_ms)
+    queue_files = QueueFiles(data_dir, running=running)
+    files = _write_tables(iter(stored), marks, seen, queue_files, destination, folder)
     problems = [*marks.problems, *([scan.problem] if scan.problem else []), *seen.undecodable]
     problems += _disagreements(marks.queues, seen.queues)
     as_of_ms = marks.as_of_ms or seen.last_ms or (before.as_of_ms if before else 0)
@@ -150,6 +153,7 @@ def _write_tables(
     records: Iterator[Stored],
     marks: Watermarks,
     seen: _Seen,
+    queue_files: QueueFiles,
     destination: Destination,
     folder: str,
 ) -> dict[str, dict[str, Any]]:
@@ -165,6 +169,8 @@ def _write_tables(
         previous = seen.last if seen.last >= 0 else None
         for stored in records:
             seen.note(stored)
+            if is_queued(stored.record):
+                queue_files.check(stored.record, stored.size_bytes)
             try:
                 found = record_rows(stored, previous)
             except Corrupt as wrong:
@@ -177,6 +183,8 @@ def _write_tables(
             previous = stored.record.log_offset
         for row in watermark_rows(seen.queues if marks.queues is None else marks.queues):
             writers["queue_watermarks"].add(row)
+        for fault in queue_files.faults():
+            writers["queue_faults"].add(fault)
     return {name: writer.description() for name, writer in writers.items()}
 
 

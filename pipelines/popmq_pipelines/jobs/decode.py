@@ -62,6 +62,7 @@ def decode(
     tables = record_tables.tables(records)
     tables["consume_offsets"] = _offsets(spark, marks)
     tables["queue_watermarks"] = entry_check.watermarks(entries)
+    tables["queue_faults"] = spark.createDataFrame([], struct("queue_faults"))  # told as problems
     files = {name: store_files.write_table(tables[name], into, name) for name in SNAPSHOT_TABLES}
     store_files.drop_kept(into)
     as_of_ms = marks.as_of_ms or ends["last_ms"] or 0

@@ -22,6 +22,7 @@ A snapshot (written by `export`, one Parquet file each):
     half_messages     one row per half message; `origin_offset` is the first of those written again
     half_ends         what ended one. `outcome`: committed, rolled back, given up, moved (written
                       again), unknown (RocketMQ's op records do not tell)
+    queue_faults      one row per record whose entry in the queue's files is missing, or another one
     queue_watermarks  each queue's oldest and next offset when the snapshot was taken
 
 Of a snapshot that goes on from another one, consume_offsets and queue_watermarks are whole; the
@@ -202,6 +203,13 @@ SNAPSHOT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("store_timestamp_ms", "bigint"),
         Column("previous_log_offset", "bigint", nullable=True),
     ),
+    "queue_faults": (
+        Column("kind", "string"),
+        Column("topic", "string"),
+        Column("queue_id", "int"),
+        Column("queue_offset", "bigint"),
+        Column("log_offset", "bigint"),
+    ),
     "queue_watermarks": (
         Column("topic", "string"),
         Column("queue_id", "int"),
@@ -210,7 +218,7 @@ SNAPSHOT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
     ),
 }
 
-ADDED_TABLES: Final = frozenset({"passes"})
+ADDED_TABLES: Final = frozenset({"passes", "queue_faults"})
 """Older versions do not write them: where a manifest does not name one, it has no rows."""
 
 STATE_TABLES: Final = frozenset({"consume_offsets", "queue_watermarks"})

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from popmq_common.records.names import REVIVE_PREFIX
-from popmq_pipelines.audit import epochs, skips, waits
+from popmq_pipelines.audit import epochs, queues, skips, waits
 from popmq_pipelines.audit.audit import Evidence, log_faults
 from popmq_pipelines.audit.partitioning import together, union
 from popmq_pipelines.audit.queues import queued
@@ -33,6 +33,7 @@ class Fresh:
     known: list[int]
     offsets: DataFrame
     spans: DataFrame
+    watermarks: DataFrame
     offsets_log_end: int
     kept_from: int
 
@@ -70,7 +71,8 @@ def keep(spark: SparkSession, out: Path, ledger: Ledger, snapshot: OpenedSnapsho
         since=told_since,
     )
     ledger_tables.write(out, number, "faults", faults)
-    offsets = opened_snapshot.read_tables(spark, snapshot)["consume_offsets"]
+    tables = opened_snapshot.read_tables(spark, snapshot)
+    offsets, watermarks = tables["consume_offsets"], tables["queue_watermarks"]
     ledger_tables.write(out, number, "positions", offsets)
     touched = [number]
     if newest:  # of the record before only a copy, which may wait for its end, opens its epoch
@@ -87,7 +89,8 @@ def keep(spark: SparkSession, out: Path, ledger: Ledger, snapshot: OpenedSnapsho
             rows["position_moves"],
         )
         ended = waits.ended_places(rows["timer_ends"], rows["half_ends"], rows["redrives"])
-        places = union(places, ended)
+        tails = queues.beyond_the_log(watermarks, spans).select(*queues.PLACE)
+        places = union(places, ended, tails)
         gone_over = skips.epochs_between(moved, spans)
         in_all = union(epochs.touched(places, spans, known), gone_over)
         found = results.taken(in_all, 2 * EPOCHS_MAX)
@@ -106,6 +109,7 @@ def keep(spark: SparkSession, out: Path, ledger: Ledger, snapshot: OpenedSnapsho
         known=known,
         offsets=offsets,
         spans=spans,
+        watermarks=watermarks,
         offsets_log_end=snapshot.whole.offsets_log_end,
         kept_from=opened_snapshot.kept_from(snapshot),
     )
@@ -208,6 +212,7 @@ def gather(
         checkpoints=of_judged(rows("pop_checkpoints")).drop("epoch"),
         acks=of_judged(rows("pop_acks")).drop("epoch"),
         moves=moves,
+        watermarks=fresh.watermarks,
         told=told,
         waits=Waits(*(rows(name) for name in Waits._fields)),
         offsets=fresh.offsets,

@@ -24,6 +24,7 @@ KEPT: Final = (
     "half_messages",
     "half_ends",
     "redrives",
+    "queue_faults",
 )
 """Tables that tell what happened; the others tell how things are, and only the newest counts."""
 
