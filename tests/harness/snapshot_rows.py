@@ -189,7 +189,14 @@ class RowLog:
 
     def _offsets(self) -> list[Row]:
         users = [
-            {"topic": topic, "consumer_group": group, "queue_id": queue_id, "next_offset": at}
+            {
+                "topic": topic,
+                "consumer_group": group,
+                "queue_id": queue_id,
+                "next_offset": at,
+                "filter_kind": None,
+                "filter": None,
+            }
             for (topic, group, queue_id), at in sorted(self.positions.items())
         ]
         own = [

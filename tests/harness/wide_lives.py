@@ -1,10 +1,10 @@
 """Many lives beside each other in one real broker, each with a topic and a group of its own: all
 that a broker does, at random, so that an audit of its log looks at many histories at once.
 
-A life sends, receives with changing filters, acks, changes, nacks, renews, pulls and commits, delays
-and recalls, settles transactions, redrives and purges dead letters, resets, deletes and re-creates
-its topic or its group. The broker is restarted, crashes, deletes old files of its log, and its
-clock is set back by less than the audit minds. A seed repeats all of it.
+A life sends, receives with changing filters, acks, changes, nacks, renews, pulls and commits,
+delays and recalls, settles transactions, redrives and purges dead letters, resets, deletes and
+re-creates its topic or its group. The broker is restarted, crashes, deletes old files of its log,
+and its clock is set back by less than the audit minds. A seed repeats all of it.
 """
 
 import random

@@ -1,5 +1,5 @@
-"""Each fault of docs/audit.md, planted in a snapshot of a real broker with its checksums made right:
-found, at its place, and nothing else. The same snapshot without faults: nothing is found."""
+"""Each fault of docs/audit.md, planted in a snapshot of a real broker with its checksums made
+right: found, at its place, and nothing else. The same snapshot without faults: nothing is found."""
 
 import shutil
 from collections import Counter
@@ -36,7 +36,12 @@ def found(report: Report) -> list[Found]:
 
 def expected(fault: Fault, tenant: Tenant) -> list[Found]:
     return [
-        (one.kind, one.topic.format(name=tenant.name, group=tenant.group), one.queue_offset, one.count)
+        (
+            one.kind,
+            one.topic.format(name=tenant.name, group=tenant.group),
+            one.queue_offset,
+            one.count,
+        )
         for one in fault.expected
     ]
 

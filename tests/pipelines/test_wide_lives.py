@@ -2,7 +2,6 @@
 from each other and in one of all. AUDIT_SEEDS="3 4 5" and AUDIT_LIVES=40 choose others."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +27,13 @@ LIVES = int(os.environ.get("AUDIT_LIVES", "12"))
 SNAPSHOTS = 3
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path
-
-
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_life_is_accused(spark: SparkSession, folder: Path, seed: int) -> None:
+def test_no_life_is_accused(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     print(f"seed {seed}, {LIVES} lives")
     settings: dict[str, Any] = {"segment_bytes": 64 << 10}
     if seed % 2:
         settings |= {"retention_ms": 700_000, "transaction_age_ms_max": 30_000}
-    driver = EngineDriver(folder / "broker", export_dir=str(folder / "snapshots"), **settings)
+    driver = EngineDriver(tmp_path / "broker", export_dir=str(tmp_path / "snapshots"), **settings)
     lives = Lives(driver, seed, LIVES)
     for number in range(SNAPSHOTS):
         lives.go_on(20)
@@ -55,16 +49,16 @@ def test_no_life_is_accused(spark: SparkSession, folder: Path, seed: int) -> Non
         assert finished.failure == "", finished.failure
     lives.settle(2 * GRACE_MS)
     exports.export(driver)
-    (place,) = (folder / "snapshots").iterdir()
-    reports = backfill(spark, place, folder / "out", since=None, until=None, grace_ms=GRACE_MS)
+    (place,) = (tmp_path / "snapshots").iterdir()
+    reports = backfill(spark, place, tmp_path / "out", since=None, until=None, grace_ms=GRACE_MS)
     for report in reports:
         assert (report.verdict, report.findings) == (AuditVerdict.PASS, []), report.problems
     driver.stop()
-    export(driver.data_dir, folder / "whole")
+    export(driver.data_dir, tmp_path / "whole")
     whole = reconcile(
         spark,
-        opened_snapshot.open_snapshot(folder / "whole"),
-        folder / "out-whole",
+        opened_snapshot.open_snapshot(tmp_path / "whole"),
+        tmp_path / "out-whole",
         grace_ms=GRACE_MS,
     )
     assert (whole.verdict, whole.findings) == (AuditVerdict.PASS, []), whole.problems

@@ -1,5 +1,5 @@
-"""Faults that are put into the snapshot of a real broker, one room of them per question of the
-audit; what each must be found as. tests/pipelines/test_planted_in_export.py looks for all of them."""
+"""Faults that are put into the snapshot of a real broker, a module of them per question of the
+audit; what each must be found as. tests/pipelines/test_planted_in_export.py looks for all."""
 
 from planted import order, positions, queues, waits
 

@@ -89,7 +89,9 @@ def copy_counts_none(rows: Planting, one: Tenant) -> None:
 def dead_counts_five(rows: Planting, one: Tenant) -> None:
     (row,) = rows.rows("commitlog_index", topic=f"%DLQ%{one.group}")
     assert "DLQ_ATTEMPTS\x012" in row["more_properties"]
-    row["more_properties"] = row["more_properties"].replace("DLQ_ATTEMPTS\x012", "DLQ_ATTEMPTS\x015")
+    row["more_properties"] = row["more_properties"].replace(
+        "DLQ_ATTEMPTS\x012", "DLQ_ATTEMPTS\x015"
+    )
 
 
 RETRY = "%RETRY%{group}_{name}"

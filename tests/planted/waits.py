@@ -1,24 +1,20 @@
 """Faults of what waits: delayed messages, half messages, dead letters that are sent again."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from planted.planting import Expected, Fault, Planting, Tenant
-
 from popmq_common.records.names import (
-    DEAD_LETTER_PREFIX,
     HALF_TOPIC,
     TIMER_TOPIC,
 )
 
 DEAD = "%DLQ%{group}"
+Live = Callable[[Tenant], object]
+Plant = Callable[[Planting, Tenant], object]
 
 
 def delayed(one: Tenant) -> None:
-    one.send_later(5_000)
-    one.driver.advance(6_000)
-
-
-def waits_on(one: Tenant) -> None:
     one.send_later(5_000)
     one.driver.advance(6_000)
 
@@ -132,7 +128,7 @@ class Offsets:
     halves = iter(range(100))
 
 
-def timer(name, says, live, plant, kind):  # type: ignore[no-untyped-def]
+def timer(name: str, says: str, live: Live, plant: Plant, kind: str) -> Fault:
     at = Expected(kind, next(Offsets.timers), topic=TIMER_TOPIC)
     if live is recalled:  # the mark lies there too
         next(Offsets.timers)
@@ -140,28 +136,110 @@ def timer(name, says, live, plant, kind):  # type: ignore[no-untyped-def]
     return Fault(name, says, live, plant, (at, *early))
 
 
-def half(name, says, live, plant, *kinds):  # type: ignore[no-untyped-def]
+def half(name: str, says: str, live: Live, plant: Plant, kind: str) -> Fault:
     at = next(Offsets.halves)
-    expected = [
-        Expected(kind, 0) if kind == "commit without end" else Expected(kind, at, topic=HALF_TOPIC)
-        for kind in kinds
-    ]
-    return Fault(name, says, live, plant, tuple(expected))
+    lone = kind == "commit without end"
+    expected = Expected(kind, 0) if lone else Expected(kind, at, topic=HALF_TOPIC)
+    return Fault(name, says, live, plant, (expected,))
 
 
 FAULTS = (
-    timer("timer-early", "a delayed message that came before its time", delayed, due_later, "delivered early"),
-    timer("timer-twice", "a delayed message that came twice", delayed, delivered_again, "delivered twice"),
-    timer("timer-never", "a delayed message that never came", delayed, never_delivered, "timer overdue"),
-    timer("timer-recalled", "a recalled message that came", recalled, delivered_too, "recalled and delivered"),
-    timer("timer-rolled", "a wait that was written again and ended", recalled, rolled_too, "wait ended twice"),
-    half("half-twice", "a transaction that was committed twice", committed, committed_again, "committed twice"),
-    half("half-both", "a transaction that was committed and rolled back", committed, rolled_back_too, "committed and rolled back"),
-    half("half-given-up", "a transaction that was rolled back and given up", rolled_back, given_up_too, "settled twice"),
-    half("half-empty", "a commit without its message", rolled_back, says_committed, "end without commit"),
-    half("half-lone", "a message of a transaction that was rolled back", committed, says_rolled_back, "commit without end"),
-    half("half-never", "a transaction that nobody settled", unsettled, long_ago, "transaction unsettled"),
-    Fault("redrive-twice", "a dead letter that was sent again twice", redriven, redriven_again, (Expected("redriven twice", 0, topic=DEAD),)),
-    Fault("redrive-no-mark", "a dead letter sent again without a mark", redriven, mark_is_out, (Expected("message without mark", 1),)),
-    Fault("redrive-no-message", "a mark of a dead letter that was not sent", redriven, of_another, (Expected("mark without message", 0, topic=DEAD),)),
+    timer(
+        "timer-early",
+        "a delayed message that came before its time",
+        delayed,
+        due_later,
+        "delivered early",
+    ),
+    timer(
+        "timer-twice",
+        "a delayed message that came twice",
+        delayed,
+        delivered_again,
+        "delivered twice",
+    ),
+    timer(
+        "timer-never",
+        "a delayed message that never came",
+        delayed,
+        never_delivered,
+        "timer overdue",
+    ),
+    timer(
+        "timer-recalled",
+        "a recalled message that came",
+        recalled,
+        delivered_too,
+        "recalled and delivered",
+    ),
+    timer(
+        "timer-rolled",
+        "a wait that was written again and ended",
+        recalled,
+        rolled_too,
+        "wait ended twice",
+    ),
+    half(
+        "half-twice",
+        "a transaction that was committed twice",
+        committed,
+        committed_again,
+        "committed twice",
+    ),
+    half(
+        "half-both",
+        "a transaction that was committed and rolled back",
+        committed,
+        rolled_back_too,
+        "committed and rolled back",
+    ),
+    half(
+        "half-given-up",
+        "a transaction that was rolled back and given up",
+        rolled_back,
+        given_up_too,
+        "settled twice",
+    ),
+    half(
+        "half-empty",
+        "a commit without its message",
+        rolled_back,
+        says_committed,
+        "end without commit",
+    ),
+    half(
+        "half-lone",
+        "a message of a transaction that was rolled back",
+        committed,
+        says_rolled_back,
+        "commit without end",
+    ),
+    half(
+        "half-never",
+        "a transaction that nobody settled",
+        unsettled,
+        long_ago,
+        "transaction unsettled",
+    ),
+    Fault(
+        "redrive-twice",
+        "a dead letter that was sent again twice",
+        redriven,
+        redriven_again,
+        (Expected("redriven twice", 0, topic=DEAD),),
+    ),
+    Fault(
+        "redrive-no-mark",
+        "a dead letter sent again without a mark",
+        redriven,
+        mark_is_out,
+        (Expected("message without mark", 1),),
+    ),
+    Fault(
+        "redrive-no-message",
+        "a mark of a dead letter that was not sent",
+        redriven,
+        of_another,
+        (Expected("mark without message", 0, topic=DEAD),),
+    ),
 )

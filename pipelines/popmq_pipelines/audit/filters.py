@@ -16,6 +16,7 @@ from popmq_broker.core.filters.sql_filter import parse_sql
 from popmq_common.errors import IllegalFilter
 from popmq_common.records import properties as names
 from popmq_pipelines.audit.leases import GROUP_QUEUE, MESSAGE
+from popmq_pipelines.audit.partitioning import union
 
 _ASKED: Final = {
     "message_id": names.UNIQ_KEY,
@@ -26,18 +27,24 @@ _ASKED: Final = {
 _SEPARATOR: Final = r"\|\|"
 
 
-def unexplained(lacking: DataFrame, passes: DataFrame, since: int | None) -> DataFrame:
-    """Of messages that a group went over, those that nothing told explains. `lacking` has `MESSAGE`,
-    the properties, and `moved_at`: what was told before says nothing."""
+def unexplained(
+    lacking: DataFrame,
+    passes: DataFrame,
+    offsets: DataFrame,
+    *,
+    since: int | None,
+    whole_log: bool,
+) -> DataFrame:
+    """Of messages that a group went over, those that nothing told explains. `lacking` has
+    `MESSAGE`, the properties, the filter in force, as `offsets` have it, and `moved_at`: what was
+    told before says nothing. `whole_log`: all that was told is there."""
     told = passes.where(F.col("log_offset") >= F.lit(since)).select(
         *GROUP_QUEUE,
         F.col("from_offset").alias("told_from"),
         F.col("log_offset").alias("told_at"),
         F.struct("filter_kind", "filter").alias("way"),
     )
-    applies = (F.col("told_from") <= F.col("queue_offset")) & (
-        F.col("told_at") > F.col("moved_at")
-    )
+    applies = (F.col("told_from") <= F.col("queue_offset")) & (F.col("told_at") > F.col("moved_at"))
     ways = (
         lacking.select(*MESSAGE, "moved_at")
         .join(F.broadcast(told), on=GROUP_QUEUE, how="inner")
@@ -45,11 +52,16 @@ def unexplained(lacking: DataFrame, passes: DataFrame, since: int | None) -> Dat
         .groupBy(*MESSAGE)
         .agg(F.max_by("way", "told_at").alias("way"))
     )
-    judged = lacking.join(ways, on=MESSAGE, how="left")
+    # Without a record the filter in force: retention has deleted the record that told it.
+    in_force = F.struct("filter_kind", "filter")
+    judged = lacking.join(ways, on=MESSAGE, how="left").withColumn(
+        "way", F.coalesce("way", F.when(F.lit(not whole_log), in_force))
+    )
     kind = F.col("way.filter_kind")
     by_tag = judged.where(kind.isNull() | ((kind == "tags") & _has_tag()))
     by_sql = judged.where(kind == "sql")
-    if passes.where(F.col("filter_kind") == "sql").limit(1).count():
+    kinds = union(passes.select("filter_kind"), offsets.select("filter_kind"))
+    if kinds.where(F.col("filter_kind") == "sql").take(1):
         return by_tag.unionByName(_let_through(by_sql))
     return by_tag
 

@@ -2,13 +2,14 @@
 
 delivered out of order     a message was first handed out after a later one of its message group
 leased before its turn     an earlier message of its message group was not settled
-attempt jumps              an attempt is neither that of the delivery before nor one more; or the first
-                           delivery is not the first attempt
-copy with other attempts   a copy or dead letter does not count the delivery before it, or counts two
+attempt jumps              an attempt is neither that of the delivery before nor one more; or the
+                           first delivery is not the first attempt
+copy with other attempts   a copy or dead letter does not count the delivery before it, or counts
+                           two
 
-Messages that were first handed out by one record are a batch: they may be settled in any order, and
-what failed of them may come again together with later ones, if it was given back uncounted. So whole
-batches are compared, and only where one came too early its messages.
+Messages that were first handed out by one record are a batch: they may be settled in any order,
+and what failed of them may come again together with later ones, if it was given back uncounted. So
+whole batches are compared, and only where one came too early its messages.
 
 Groups that ever used a filter in a queue are not judged there: after a restart another filter may
 let through what lies before messages that were handed out.
@@ -40,7 +41,9 @@ def leases_in_order(
         states.where("is_fifo")
         .where(F.col("stored_at") >= F.lit(told.kept_from))
         .join(F.broadcast(bounds), on=GROUP_QUEUE, how="inner")
-        .where((F.col("log_offset") > F.col("moved_at")) & (F.col("log_offset") >= told.since))
+        .where(
+            (F.col("log_offset") > F.col("moved_at")) & (F.col("log_offset") >= F.lit(told.since))
+        )
         .join(F.broadcast(filtered.distinct()), on=GROUP_QUEUE, how="left_anti")
         .join(named, on=PLACE, how="inner")
         .select(
@@ -51,7 +54,7 @@ def leases_in_order(
             "attempt",
             "state",
             "ended_at",
-            (F.col("stored_at") >= told.since).alias("known_whole"),
+            (F.col("stored_at") >= F.lit(told.since)).alias("known_whole"),
         )
     )
 

@@ -54,9 +54,7 @@ def commits(
     ]
 
 
-def redrives(
-    index: DataFrame, marks: DataFrame, *, since: int, log_last: int
-) -> list[DataFrame]:
+def redrives(index: DataFrame, marks: DataFrame, *, since: int, log_last: int) -> list[DataFrame]:
     """`index`, as above; `marks`: the redrives that are new."""
     marks = marks.where(_is_behind(since))
     sent = index.where((F.instr("more_properties", _REDRIVEN) > 0) & _is_behind(since))

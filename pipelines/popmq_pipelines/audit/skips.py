@@ -40,6 +40,8 @@ class Told(NamedTuple):
     since: int | None
     """The log offset from which on it is told; None: it never was."""
     offsets_log_end: int
+    whole_log: bool
+    """Nothing was deleted before the first record that is known."""
     kept_from: int
     """The log offset that retention has deleted everything before."""
 
@@ -83,7 +85,7 @@ def begins(
 def bounds(told: Told) -> DataFrame:
     """What each group has to account for in a queue: from `from_offset`, with leases behind
     `moved_at`, to `next_offset`, which is null if the broker does not know the group there."""
-    position = users(told.offsets).select(*GROUP_QUEUE, "next_offset")
+    position = users(told.offsets).select(*GROUP_QUEUE, "next_offset", "filter_kind", "filter")
     begun_since = F.col("log_offset") > F.coalesce("moved_at", F.lit(-1))
     moved = (
         told.moves.where(F.col("log_offset") >= F.lit(told.since))
@@ -102,26 +104,34 @@ def bounds(told: Told) -> DataFrame:
             F.min("log_offset").alias("begun_at"),
         )
     )
+    # Of a log that has lost its begin nothing is known of filters before the first that is told.
+    told_first = (
+        told.passes.where(F.col("log_offset") >= F.lit(told.since))
+        .groupBy(*GROUP_QUEUE)
+        .agg(F.min("from_offset").alias("told_first"))
+        .where(F.lit(not told.whole_log))
+    )
     moved_to = F.when(F.col("moved_to") != FORGOTTEN, F.col("moved_to"))
     known_at = F.when(moved_to.isNotNull(), F.col("moved_at")).otherwise(F.col("begun_at"))
     return (
         moved.join(begun, on=GROUP_QUEUE, how="full")
         .join(position, on=GROUP_QUEUE, how="left")
+        .join(told_first, on=GROUP_QUEUE, how="left")
         .where(~F.col("consumer_group").startswith(SYSTEM_GROUP_PREFIX))
         # The positions were taken before that: they do not know of it.
         .where(known_at < F.lit(told.offsets_log_end))
         .select(
             *GROUP_QUEUE,
-            F.coalesce(moved_to, "begun_from").alias("from_offset"),
+            F.greatest(F.coalesce(moved_to, "begun_from"), "told_first").alias("from_offset"),
             F.coalesce("moved_at", F.lit(-1)).alias("moved_at"),
             "next_offset",
+            "filter_kind",
+            "filter",
         )
     )
 
 
-def skipped(
-    told: Told, messages: DataFrame, states: DataFrame, bounds: DataFrame
-) -> DataFrame:
+def skipped(told: Told, messages: DataFrame, states: DataFrame, bounds: DataFrame) -> DataFrame:
     """Findings: runs of offsets that a group went over and was never given. `messages`: one per
     place, `states`: the leases, both of the epochs that are judged; `bounds`: as above, small."""
     leased = _leased(told, states, bounds)
@@ -147,7 +157,13 @@ def skipped(
     lacking = due.join(F.broadcast(suspects), on=_BUCKET, how="left_semi").join(
         leased.select(*MESSAGE), on=MESSAGE, how="left_anti"
     )
-    return finding(_runs(filters.unexplained(lacking, told.passes, told.since)), "skipped")
+    return finding(_runs(_unexplained(told, lacking)), "skipped")
+
+
+def _unexplained(told: Told, lacking: DataFrame) -> DataFrame:
+    return filters.unexplained(
+        lacking, told.passes, told.offsets, since=told.since, whole_log=told.whole_log
+    )
 
 
 _OTHER: Final = {"offset_count": "other_count", "digest": "other_digest"}

@@ -12,8 +12,8 @@ transaction unsettled          a half message that is older than any transaction
 redriven twice                 a dead letter was sent again two times
 
 Each names the place of what waited, in the topic where it waits. Ends lie in later snapshots, which
-open the epoch of what waited, as acks do. A record that waits is `since` the broker tells how groups
-go on: RocketMQ records ends in its own way.
+open the epoch of what waited, as acks do. Only what began to wait `since` the broker tells how
+groups go on is judged: RocketMQ records ends in its own way.
 """
 
 from typing import Final, NamedTuple
@@ -119,9 +119,7 @@ def untimely(waits: Waits, journal: DataFrame, rules: Rules, since: int) -> list
 def _waiting(waits: Waits, since: int) -> DataFrame:
     is_of_lease = F.coalesce("real_topic", F.lit("")).startswith(REVIVE_PREFIX)
     is_mark = F.col("kind") == "recall"
-    return waits.timer_index.where(
-        ~is_mark & ~is_of_lease & (F.col("log_offset") >= F.lit(since))
-    )
+    return waits.timer_index.where(~is_mark & ~is_of_lease & (F.col("log_offset") >= F.lit(since)))
 
 
 def _halves(waits: Waits, since: int) -> DataFrame:

@@ -179,14 +179,18 @@ def _passes(records: DataFrame) -> DataFrame:
     kind = f.when(f.col("said.k") != 0, f.lit("unknown"))
     for number, name in _FILTER_KINDS.items():
         kind = f.when(f.col("said.k") == number, name).otherwise(kind)
-    return _journal(records, "pass").withColumn("said", f.from_json("body", _PASS)).select(
-        "*",
-        f.col("said.t").alias("topic"),
-        f.col("said.c").alias("consumer_group"),
-        f.col("said.q").alias("queue_id"),
-        f.col("said.so").alias("from_offset"),
-        kind.alias("filter_kind"),
-        f.when(f.col("said.k") != 0, f.col("said.f")).alias("filter"),
+    return (
+        _journal(records, "pass")
+        .withColumn("said", f.from_json("body", _PASS))
+        .select(
+            "*",
+            f.col("said.t").alias("topic"),
+            f.col("said.c").alias("consumer_group"),
+            f.col("said.q").alias("queue_id"),
+            f.col("said.so").alias("from_offset"),
+            kind.alias("filter_kind"),
+            f.when(f.col("said.k") != 0, f.col("said.f")).alias("filter"),
+        )
     )
 
 

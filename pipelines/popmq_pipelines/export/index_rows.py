@@ -32,7 +32,8 @@ def says_more(record: Record, properties: Mapping[str, str]) -> bool:
 
 
 def of(record: Record, properties: Mapping[str, str], previous_log_offset: int | None) -> Rows:
-    """`previous_log_offset`: the record right before it, with which it may be a pair. Raises `Corrupt`."""
+    """`previous_log_offset`: the record right before it, with which it may be a pair. Raises
+    `Corrupt`."""
     topic = record.topic
     if topic == HALF_OP_TOPIC:
         return _half_ends(record, previous_log_offset)

@@ -4,6 +4,7 @@ from itertools import zip_longest
 from typing import Final
 
 from popmq_broker.core.groups import passing
+from popmq_broker.core.groups.offsets import Passing
 from popmq_broker.core.leases import checkpoint as ck
 from popmq_common.records.record import Record
 
@@ -30,10 +31,14 @@ def of(record: Record, tag: str | None, previous_log_offset: int | None) -> tupl
 
 
 def _pass_row(told: passing.PassRecord, record: Record) -> Row:
-    key, way = told.key, told.passing
-    rejects = (FILTER_KINDS.get(way.kind, "unknown"), way.expression) if way.kind else (None, None)
+    key = told.key
     queue = (key.topic, key.group, key.queue_id)
-    return (*queue, told.from_offset, *rejects, *_place(record))
+    return (*queue, told.from_offset, *rejects(told.passing), *_place(record))
+
+
+def rejects(way: Passing) -> tuple[str | None, str | None]:
+    """Kind and expression of the filter."""
+    return (FILTER_KINDS.get(way.kind, "unknown"), way.expression) if way.kind else (None, None)
 
 
 def _place(record: Record) -> tuple[int, int, int]:

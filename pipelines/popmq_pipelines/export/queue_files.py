@@ -3,10 +3,10 @@
     queue entry wrong      it leads to another record, has another size, or another tag code
     queue entry missing    there is none: its slot is zero, or its file is gone
 
-What is no fault: a queue that is gone as a whole, as those of deleted topics are; an entry of a later
-record with the same place, where a topic was made anew; and, unless the broker was stopped cleanly,
-entries missing at a queue's end: a broker that runs holds them in memory, one that has crashed makes
-them anew from the log.
+What is no fault: a queue that is gone as a whole, as those of deleted topics are; an entry of a
+later record with the same place, where a topic was made anew; and, unless the broker was stopped
+cleanly, entries missing at a queue's end: a broker that runs holds them in memory, one that has
+crashed makes them anew from the log.
 
 Files are read, not mapped, a block at a time; so many blocks are kept, and so many faults.
 """

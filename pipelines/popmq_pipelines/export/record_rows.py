@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from popmq_broker.core.groups import offsets
+from popmq_broker.core.groups.passing import EVERYTHING
 from popmq_common.records import properties as names
 from popmq_common.records.names import REVIVE_PREFIX
 from popmq_common.records.record import Record
@@ -45,7 +46,8 @@ def record_rows(stored: Stored, previous_log_offset: int | None) -> RecordRows:
 
 def offset_rows(table: offsets.OffsetTable) -> Iterator[Row]:
     for key, next_offset in sorted(table.offsets.items()):
-        yield key.topic, key.group, key.queue_id, next_offset
+        way = table.passes.get(key, EVERYTHING)
+        yield key.topic, key.group, key.queue_id, next_offset, *journal_rows.rejects(way)
 
 
 def watermark_rows(queues: Mapping[tuple[str, int], tuple[int, int]]) -> Iterator[Row]:
@@ -81,4 +83,6 @@ def _more_properties(topic: str, properties: Mapping[str, str]) -> str | None:
     if topic.startswith(REVIVE_PREFIX) or properties.keys() <= IN_COLUMNS:
         return None
     more = {name: value for name, value in properties.items() if name not in IN_COLUMNS}
-    return "".join(f"{name}{names.NAME_END}{value}{names.VALUE_END}" for name, value in more.items())
+    return "".join(
+        f"{name}{names.NAME_END}{value}{names.VALUE_END}" for name, value in more.items()
+    )

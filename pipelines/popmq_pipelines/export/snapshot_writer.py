@@ -28,6 +28,7 @@ from popmq_pipelines.snapshot import manifest as manifests
 from popmq_pipelines.snapshot.columns import SCHEMA_VERSION, SNAPSHOT_TABLES
 from popmq_pipelines.snapshot.destination import Destination, LocalFolder
 from popmq_pipelines.snapshot.manifest import MANIFEST, Manifest
+from popmq_pipelines.snapshot.seal import SEAL, seal
 
 PROBLEMS_MAX: Final = 20
 """Of one kind; one is enough to make an audit incomplete."""
@@ -72,13 +73,16 @@ class _Seen:
             self.cluster = record.topic.removeprefix(REVIVE_PREFIX)
 
 
-def export(data_dir: Path, into: Path, snapshot_id: str | None = None) -> Manifest:
-    """A whole one, in the folder `into`. Raises `CannotExport`, `OSError`. A snapshot that exists
-    is never written over."""
+def export(
+    data_dir: Path, into: Path, snapshot_id: str | None = None, key: bytes | None = None
+) -> Manifest:
+    """A whole one, in the folder `into`, sealed with `key` if there is one. Raises `CannotExport`,
+    `OSError`. A snapshot that exists is never written over."""
     check(data_dir, into, snapshot_id)
     make_folder(into)
     found = watermarks.found(data_dir)
-    return write(data_dir, LocalFolder(into.parent), into.name, found, snapshot_id=snapshot_id)
+    destination = LocalFolder(into.parent)
+    return write(data_dir, destination, into.name, found, snapshot_id=snapshot_id, key=key)
 
 
 def check(data_dir: Path, into: Path | None, snapshot_id: str | None) -> None:
@@ -105,9 +109,10 @@ def write(
     previous: Previous | None = None,
     rate_limit: RateLimit | None = None,
     tell: Callable[[int], None] = lambda _: None,
+    key: bytes | None = None,
 ) -> Manifest:
     """`previous`: this one goes on from there, and must join. `tell` gets the rows so far, now and
-    then. Raises `OSError`."""
+    then. `key`: the manifest is sealed with it. Raises `OSError`."""
     before = None if previous is None else previous.manifest
     scan = LogScan(
         data_dir / "commitlog",
@@ -145,7 +150,13 @@ def write(
         problems=problems,
         files=files,
     )
-    destination.finish(folder, manifests.encode(manifest))
+    data = manifests.encode(manifest)
+    if key is not None:
+        sink = destination.create(folder, SEAL)
+        sink.write(f"{seal(data, key)}\n".encode())
+        sink.sync()
+        sink.close()
+    destination.finish(folder, data)
     return manifest
 
 

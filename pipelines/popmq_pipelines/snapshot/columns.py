@@ -128,7 +128,12 @@ SNAPSHOT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
         *_JOURNAL,
         Column("previous_log_offset", "bigint", nullable=True),
     ),
-    "consume_offsets": (*_QUEUE, Column("next_offset", "bigint")),
+    "consume_offsets": (
+        *_QUEUE,
+        Column("next_offset", "bigint"),
+        Column("filter_kind", "string", nullable=True),  # the filter in force, if there is one
+        Column("filter", "string", nullable=True),
+    ),
     "revive_log": (
         *_JOURNAL,
         Column("store_timestamp_ms", "bigint"),
@@ -323,7 +328,8 @@ LEDGER_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
     "positions": SNAPSHOT_TABLES["consume_offsets"],
 }
 """What a run leaves for the next one: of each queue, the offsets that an epoch has; what was found
-of the log itself, which only the run sees that reads it first; its position moves; where groups began in queues; the positions then."""
+of the log itself, which only the run sees that reads it first; its position moves; where groups
+began in queues; the positions then."""
 
 
 def names(table: str) -> list[str]:

@@ -53,7 +53,9 @@ def keep(spark: SparkSession, out: Path, ledger: Ledger, snapshot: OpenedSnapsho
     spans = ledger_tables.read(spark, out, "spans", known)
     before = records(spark, [newest.last_row] if newest else [])
     last_row = next(iter(results.taken(index.orderBy(F.desc("log_offset")), 1)), None)
-    latest_ms, told_since, told_since_ms = _times(index, newest, opened_snapshot.told_from(snapshot))
+    latest_ms, told_since, told_since_ms = _times(
+        index, newest, opened_snapshot.told_from(snapshot)
+    )
     begins = skips.begins(
         rows["pop_checkpoints"],
         rows["passes"],
@@ -196,6 +198,7 @@ def gather(
 
     index = rows("commitlog_index")
     moves = ledger_tables.read(spark, out, "moves", fresh.known)
+    first = ledger.epochs[0]
     told = Told(
         moves=moves,
         passes=ledger_tables.read(spark, out, "passes", fresh.known),
@@ -203,9 +206,9 @@ def gather(
         offsets=fresh.offsets,
         since=fresh.epoch.told_since,
         offsets_log_end=fresh.offsets_log_end,
+        whole_log=first.log_from == 0,
         kept_from=fresh.kept_from,
     )
-    first = ledger.epochs[0]
     return Evidence(
         index=union(index, records(spark, _rows_before(ledger, sources))),
         messages=of_judged(queued(index)),

@@ -12,6 +12,7 @@ from popmq_common.records.names import PASSES_GROUP
 from popmq_pipelines.audit.partitioning import together
 from popmq_pipelines.snapshot import chain as chains
 from popmq_pipelines.snapshot import manifest as manifests
+from popmq_pipelines.snapshot import proof, seal
 from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES
 from popmq_pipelines.snapshot.manifest import MANIFEST, Manifest, NoSnapshot
 from popmq_pipelines.snapshot.schemas import struct
@@ -41,15 +42,29 @@ class OpenedSnapshot:
         return self.manifest
 
 
-def open_snapshot(folder: Path) -> OpenedSnapshot:
+def open_snapshot(folder: Path, key: bytes | None = None) -> OpenedSnapshot:
     """Checks every file against the manifest, and those it goes on from; never raises for what is
-    missing or changed."""
+    missing or changed. With a `key` each must be sealed with it."""
     try:
         chain = chains.follow(folder)
     except NoSnapshot as wrong:
         return OpenedSnapshot(folder, None, None, (str(wrong),))
     sha256 = manifests.digest(folder / MANIFEST)
-    return OpenedSnapshot(folder, chain.manifest, sha256, tuple(chain.problems), chain)
+    unproven = [text for one in chain.folders for text in _unproven(one, key)]
+    return OpenedSnapshot(folder, chain.manifest, sha256, (*chain.problems, *unproven), chain)
+
+
+def _unproven(folder: Path, key: bytes | None) -> list[str]:
+    """What a manifest says and its files do not, and whether it is sealed."""
+    manifest = manifests.load(folder)
+    sealed = seal.problems(folder, (folder / MANIFEST).read_bytes(), key)
+    return [f"{manifest.snapshot_id}: {text}" for text in (*sealed, *_false(folder, manifest))]
+
+
+def _false(folder: Path, manifest: Manifest) -> list[str]:
+    if manifests.own_problems(folder, manifest):  # told already
+        return []
+    return proof.problems(folder, manifest)
 
 
 def read_tables(spark: SparkSession, snapshot: OpenedSnapshot) -> dict[str, DataFrame]:
@@ -64,17 +79,17 @@ def _read(spark: SparkSession, table: str, files: Sequence[Path]) -> DataFrame:
     return together(spark.read.schema(struct(table)).parquet(*map(str, files)))
 
 
-def open_next(folder: Path, audited: Mapping[str, str]) -> OpenedSnapshot:
+def open_next(folder: Path, audited: Mapping[str, str], key: bytes | None = None) -> OpenedSnapshot:
     """As `open_snapshot`; but of one that goes on from a snapshot that was audited, only its own
     files count. `audited`: snapshot id → SHA-256 of the manifest that was audited."""
     try:
         manifest = manifests.load(folder)
     except NoSnapshot:
-        return open_snapshot(folder)
+        return open_snapshot(folder, key)
     before = audited.get(manifest.previous_snapshot_id)
     if manifest.is_whole or before != manifest.previous_manifest_sha256:
-        return open_snapshot(folder)
-    problems = tuple(manifests.own_problems(folder, manifest))
+        return open_snapshot(folder, key)
+    problems = (*manifests.own_problems(folder, manifest), *_unproven(folder, key))
     alone = chains.Chain([folder], manifest, problems)
     return OpenedSnapshot(folder, manifest, manifests.digest(folder / MANIFEST), problems, alone)
 

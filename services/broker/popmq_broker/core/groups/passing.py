@@ -12,9 +12,10 @@ The way of an offset is told by the latest record whose `so` is not behind it. A
 begins anew with everything, as a group does that has no record: so a broker without filters never
 writes one.
 
-The group `PASSES_GROUP` has an entry for the revive topic in consumerOffset.json: the offset of
-revive queue 0 from which on all this is told. Before it, by an older version, it was not. With
-pop_buffer=memory there is no entry: what is acked in time is in no journal.
+consumerOffset.json has the latest way of each queue too, if it is another than everything, because
+retention deletes records. There the group `PASSES_GROUP` has an entry for the revive topic: the
+offset of revive queue 0 from which on all this is told. Before it, by an older version, it was not.
+With pop_buffer=memory there is no such entry: what is acked in time is in no journal.
 
 Source: none.
 """
@@ -22,20 +23,10 @@ Source: none.
 import json
 from typing import Final, NamedTuple
 
-from popmq_broker.core.groups.offsets import QueueKey
+from popmq_broker.core.groups.offsets import Passing, QueueKey
 from popmq_common.errors import Corrupt
 
 PASS_TAG: Final = "pass"
-
-
-class Passing(NamedTuple):
-    """The way in which a group goes over a queue."""
-
-    kind: int = 0
-    """Of the filter: 0 none, 1 tags, 2 SQL."""
-    expression: str = ""
-
-
 EVERYTHING: Final = Passing()
 """What is gone over was handed out, and its lease is in the journal."""
 

@@ -53,7 +53,7 @@ class Offsets:
         self._lease_state = lease_state
         self._halves = halves
         self._catalog = catalog
-        self._written: tuple[Mapping[Any, Any] | frozenset[QueueKey], ...] = ()
+        self._written: tuple[Mapping[Any, Any], ...] = ()
 
     async def run(self) -> None:
         """Write the offsets each interval, for ever."""
@@ -81,7 +81,7 @@ class Offsets:
         queues = self._lease_state.table.queues
         expired = {key: queue.expired for key, queue in queues.items() if queue.expired}
         starts = dict(self._catalog_state.starts)
-        passes = frozenset(key for key, queue in queues.items() if queue.told != EVERYTHING)
+        passes = {key: queue.told for key, queue in queues.items() if queue.told != EVERYTHING}
         return OffsetTable(self._runtime.store.log_end, self._snapshot(), expired, starts, passes)
 
     def _snapshot(self) -> dict[QueueKey, int]:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from popmq_broker.core.filters.filter import Filter, parse_tags
 from popmq_broker.core.filters.sql_filter import parse_sql
-from popmq_broker.core.groups.offsets import QueueKey
-from popmq_broker.core.groups.passing import EVERYTHING, Passing, PassRecord
+from popmq_broker.core.groups.offsets import Passing, QueueKey
+from popmq_broker.core.groups.passing import EVERYTHING, PassRecord
 from popmq_broker.core.leases import checkpoint as ck
 from popmq_broker.core.leases.fifo_queue import FifoQueue
 from popmq_broker.core.leases.grant import NOT_STORED, Grant, Lease
@@ -213,7 +213,7 @@ class Pop:
         ways in which queues are gone over, where they changed, which are not returned."""
         drafts: list[Draft] = []
         checkpoints: list[Draft] = []
-        ahead: list[Step] = []
+        ahead = []
         buffering = 0
         for scan in scans:
             count = len(scan.offsets)
@@ -238,7 +238,7 @@ class Pop:
     def _told(self, scan: QueueScan, way: Passing, now_ms: int) -> list[Draft]:
         """The record of the way in which it goes over messages, if it is another one."""
         queue = scan.queue
-        if queue.told == way or scan.next_offset <= queue.position:
+        if (queue.told == way and not queue.told_again) or scan.next_offset <= queue.position:
             return []
         scan.tells = way
         from_offset = scan.start if queue.fifo_queue is None else queue.position
@@ -287,7 +287,7 @@ class Pop:
                 lease_state.table.queues[queue.key] = queue
             queue.position = scan.next_offset
             if scan.tells is not None:
-                queue.told = scan.tells
+                queue.told, queue.told_again = scan.tells, False
             lease_state.close(queue.pass_settled())
             if scan.marks_start:
                 next(places)

@@ -9,7 +9,7 @@ from typing import Final
 
 from popmq_broker.core.filters.filter import Filter
 from popmq_broker.core.filters.sql_filter import SqlFilter
-from popmq_broker.core.groups.passing import Passing
+from popmq_broker.core.groups.offsets import Passing
 from popmq_broker.core.leases.fifo_queue import FifoEntry, FifoQueue
 from popmq_broker.core.leases.leases import GroupQueueState
 from popmq_broker.core.store.damage import Passer

@@ -12,7 +12,7 @@ from functools import partial
 
 from popmq_broker.config import PopBuffer
 from popmq_broker.core.groups import offsets, passing, starts
-from popmq_broker.core.groups.offsets import OffsetTable, QueueKey
+from popmq_broker.core.groups.offsets import OffsetTable, Passing, QueueKey
 from popmq_broker.core.groups.starts import GroupStart, StartKey
 from popmq_broker.core.leases import checkpoint as ck
 from popmq_broker.core.leases.fifo_queue import FifoEntry, FifoQueue
@@ -57,13 +57,14 @@ def load(
             lease_state.table.queues[key] = queue
     catalog_state.starts.update(table.starts)
     lease_state.passes_from = _passes_from(runtime, table)
-    told = set(table.passes)
+    told = dict(table.passes)
     replayed = _replay(runtime, catalog_state, lease_state, table, told)
     _leave_deleted_topics(catalog_state, lease_state)
     for queue in lease_state.table.queues.values():
         _begin_at_oldest(runtime, lease_state, queue)
         queue.committed = queue.position
-        queue.told = None if queue.key in told else passing.EVERYTHING
+        queue.told = told.get(queue.key, passing.EVERYTHING)
+        queue.doubt_told()
         if queue.fifo_queue is not None:
             queue.position = queue.fifo_queue.end_of_known(queue.position)
             lease_state.close(queue.pass_settled())
@@ -118,7 +119,7 @@ def _replay(
     catalog_state: CatalogState,
     lease_state: LeaseState,
     table: OffsetTable,
-    told: set[QueueKey],
+    told: dict[QueueKey, Passing],
 ) -> int:
     """`told`: as the offsets file has it; completed."""
     revive_key = QueueKey(REVIVE_GROUP, runtime.revive_topic, 0)
@@ -143,13 +144,16 @@ def _replay(
                 is_saved = entry.log_offset < table.log_end
                 _apply_position_change(lease_state, checkpoint, table if is_saved else None)
                 if not is_saved:
-                    told.discard(QueueKey(checkpoint.group, checkpoint.topic, checkpoint.queue_id))
+                    told.pop(
+                        QueueKey(checkpoint.group, checkpoint.topic, checkpoint.queue_id), None
+                    )
         elif tag in (ck.ACK_TAG, ck.BATCH_ACK_TAG):
             _apply_ack(lease_state, ck.decode_ack(record.body, where=where))
         elif tag == starts.START_TAG and entry.log_offset >= table.log_end:
             _apply_start(catalog_state, *starts.decode(record.body, where=where))
         elif tag == passing.PASS_TAG and entry.log_offset >= table.log_end:
-            told.add(passing.decode(record.body, where=where).key)
+            way = passing.decode(record.body, where=where)
+            told[way.key] = way.passing
         count += 1
     return count
 
