@@ -16,16 +16,15 @@ from popmq_pipelines.audit import (
     leases,
     order,
     pairs,
-    partitioning,
-    queues,
     skips,
     summary,
     waits,
 )
-from popmq_pipelines.audit.findings import finding, union
 from popmq_pipelines.audit.leases import Rules
 from popmq_pipelines.audit.skips import Told
 from popmq_pipelines.audit.waits import Waits
+from popmq_pipelines.frames import partitioning, queues
+from popmq_pipelines.frames.findings import finding, union
 
 DUPLICATE_FAULTS: Final = ("copy without end", "commit without end", "message without mark")
 """Kinds of faults of the log that belong to recon_duplicates; the others to recon_gaps."""

@@ -10,8 +10,8 @@ leased after its end    handed out again although it was acked or a copy was wri
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from popmq_pipelines.audit.findings import finding
 from popmq_pipelines.audit.leases import GROUP_QUEUE, LEASE
+from popmq_pipelines.frames.findings import finding
 
 
 def checkpointed_twice(states: DataFrame) -> DataFrame:

@@ -16,7 +16,7 @@ from popmq_broker.core.filters.sql_filter import parse_sql
 from popmq_common.errors import IllegalFilter
 from popmq_common.records import properties as names
 from popmq_pipelines.audit.leases import GROUP_QUEUE, MESSAGE
-from popmq_pipelines.audit.partitioning import union
+from popmq_pipelines.frames.partitioning import union
 
 _ASKED: Final = {
     "message_id": names.UNIQ_KEY,

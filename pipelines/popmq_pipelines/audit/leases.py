@@ -30,8 +30,8 @@ from pyspark.sql import functions as F
 
 from popmq_common.records import properties
 from popmq_common.records.names import DEAD_LETTER_PREFIX, RETRY_PREFIX
-from popmq_pipelines.audit.partitioning import spread, union
-from popmq_pipelines.audit.queues import PLACE, QUEUE
+from popmq_pipelines.frames.partitioning import spread, union
+from popmq_pipelines.frames.queues import PLACE, QUEUE
 
 GROUP_QUEUE: Final = ["topic", "consumer_group", "queue_id"]
 MESSAGE: Final = [*GROUP_QUEUE, "queue_offset"]

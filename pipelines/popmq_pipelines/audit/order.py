@@ -20,10 +20,10 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from popmq_pipelines.audit.findings import finding
 from popmq_pipelines.audit.leases import GROUP_QUEUE, MESSAGE
-from popmq_pipelines.audit.queues import PLACE
 from popmq_pipelines.audit.skips import Told
+from popmq_pipelines.frames.findings import finding
+from popmq_pipelines.frames.queues import PLACE
 
 _NEVER: Final = (1 << 63) - 1
 _IN_ORDER: Final = [*GROUP_QUEUE, "message_group"]

@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 from popmq_common.records import properties
 from popmq_common.records.names import DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX
 from popmq_common.records.record import SysFlag
-from popmq_pipelines.audit.findings import finding
-from popmq_pipelines.audit.queues import PLACE
 from popmq_pipelines.audit.waits import at_dead_letter, at_half
+from popmq_pipelines.frames.findings import finding
+from popmq_pipelines.frames.queues import PLACE
 
 _REDRIVEN = f"{properties.REDRIVE_OF}{properties.NAME_END}"
 

@@ -19,10 +19,10 @@ from pyspark.sql import functions as F
 
 from popmq_common.records.names import SYSTEM_GROUP_PREFIX
 from popmq_pipelines.audit import filters
-from popmq_pipelines.audit.findings import finding
 from popmq_pipelines.audit.leases import GROUP_QUEUE, MESSAGE
-from popmq_pipelines.audit.partitioning import union
-from popmq_pipelines.audit.queues import BUCKET_BITS, QUEUE
+from popmq_pipelines.frames.findings import finding
+from popmq_pipelines.frames.partitioning import union
+from popmq_pipelines.frames.queues import BUCKET_BITS, QUEUE
 
 FORGOTTEN: Final = -1
 """In the place of an offset that a position was set to: nothing is known of the group any more."""
@@ -246,7 +246,9 @@ def moved_places(before: DataFrame, offsets: DataFrame, moves: DataFrame) -> Dat
             F.greatest(
                 nothing,
                 F.least(
-                    F.coalesce("earlier", nothing), F.coalesce("next_offset", nothing), "moved_to"
+                    F.coalesce("earlier", "moved_to", nothing),
+                    F.coalesce("next_offset", nothing),
+                    "moved_to",
                 ),
             ).alias("low"),
             F.greatest("earlier", "next_offset").alias("high"),

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from popmq_common.records.names import PASSES_GROUP, REVIVE_GROUP, REVIVE_PREFIX
 from popmq_pipelines.audit.latency import minute
 from popmq_pipelines.audit.leases import OPEN
-from popmq_pipelines.audit.partitioning import union
+from popmq_pipelines.frames.partitioning import union
 from popmq_pipelines.snapshot.columns import names
 
 COUNTED: Final = ["acked", "in_flight", "retried", "dead", "voided", "overdue", "uncopied"]

@@ -28,10 +28,10 @@ from popmq_common.records.names import (
     REVIVE_PREFIX,
     TIMER_TOPIC,
 )
-from popmq_pipelines.audit.findings import finding
 from popmq_pipelines.audit.leases import Rules
-from popmq_pipelines.audit.partitioning import union
-from popmq_pipelines.audit.queues import PLACE
+from popmq_pipelines.frames.findings import finding
+from popmq_pipelines.frames.partitioning import union
+from popmq_pipelines.frames.queues import PLACE
 
 HALF_AGE_MS_MAX: Final = 73 * 3_600_000
 """A broker gives a transaction up after 72 hours, unless it is set otherwise."""

@@ -33,7 +33,8 @@ def backfill(
 ) -> list[Report]:
     """In the order of the log, those that the audit in `out` does not have. With `since` it goes
     back to before that one first; `until` is the last. One that is not whole is passed over: a
-    later one that tells again what it told may go on. Raises `NoSuchSnapshot`, `LedgerDamaged`, `BadKey`."""
+    later one that tells again what it told may go on. Raises `NoSuchSnapshot`, `LedgerDamaged`,
+    `BadKey`."""
     folders = in_order(snapshots)
     for wanted in (since, until):
         if wanted is not None and wanted not in {name for name, _ in folders}:

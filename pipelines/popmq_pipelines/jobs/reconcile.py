@@ -9,7 +9,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from popmq_pipelines.audit import overview, queues
+from popmq_pipelines.audit import overview
 from popmq_pipelines.audit.audit import (
     Audit,
     audit,
@@ -18,6 +18,7 @@ from popmq_pipelines.audit.audit import (
 )
 from popmq_pipelines.audit.leases import OPEN, Rules
 from popmq_pipelines.audit.verdict import Report
+from popmq_pipelines.frames import queues
 from popmq_pipelines.jobs.report import incomplete, lost, report, run_row
 from popmq_pipelines.tables import evidence as gathering
 from popmq_pipelines.tables import ledger as ledgers

@@ -10,13 +10,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from popmq_common.records.names import REVIVE_PREFIX
-from popmq_pipelines.audit import epochs, queues, skips, waits
+from popmq_pipelines.audit import epochs, skips, waits
 from popmq_pipelines.audit.audit import Evidence, log_faults
-from popmq_pipelines.audit.partitioning import together, union
-from popmq_pipelines.audit.queues import queued
 from popmq_pipelines.audit.skips import Told
 from popmq_pipelines.audit.waits import Waits
 from popmq_pipelines.export.parquet_table import arrow_schema
+from popmq_pipelines.frames import queues
+from popmq_pipelines.frames.partitioning import together, union
+from popmq_pipelines.frames.queues import queued
 from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES
 from popmq_pipelines.snapshot.schemas import struct
 from popmq_pipelines.tables import ledger as ledgers
@@ -77,26 +78,15 @@ def keep(spark: SparkSession, out: Path, ledger: Ledger, snapshot: OpenedSnapsho
     offsets, watermarks = tables["consume_offsets"], tables["queue_watermarks"]
     ledger_tables.write(out, number, "positions", offsets)
     touched = [number]
-    if newest:  # of the record before only a copy, which may wait for its end, opens its epoch
-        named = epochs.named_places(
-            union(index, before.where(F.col("first_pop_time_ms").isNotNull())),
-            rows["pop_checkpoints"],
-            rows["pop_acks"],
-            rows["position_moves"],
-        )
-        places = union(named, epochs.strange_positions(offsets, spans))
-        moved = skips.moved_places(
-            ledger_tables.read(spark, out, "positions", [newest.number]),
-            offsets,
-            rows["position_moves"],
-        )
-        ended = waits.ended_places(rows["timer_ends"], rows["half_ends"], rows["redrives"])
+    if newest:
+        earlier = ledger_tables.read(spark, out, "positions", [newest.number])
+        moved = skips.moved_places(earlier, offsets, rows["position_moves"])
+        strange = epochs.strange_positions(offsets, spans)
         tails = queues.beyond_the_log(watermarks, spans).select(*queues.PLACE)
-        places = union(places, ended, tails)
+        places = union(_named(rows, before), strange, tails)
         gone_over = skips.epochs_between(moved, spans)
         in_all = union(epochs.touched(places, spans, known), gone_over)
-        found = results.taken(in_all, 2 * EPOCHS_MAX)
-        touched = sorted({row["epoch"] for row in found})
+        touched = sorted({row["epoch"] for row in results.taken(in_all, 2 * EPOCHS_MAX)})
     epoch = replace(
         epoch,
         touched=touched,
@@ -114,6 +104,21 @@ def keep(spark: SparkSession, out: Path, ledger: Ledger, snapshot: OpenedSnapsho
         watermarks=watermarks,
         offsets_log_end=snapshot.whole.offsets_log_end,
         kept_from=opened_snapshot.kept_from(snapshot),
+    )
+
+
+def _named(rows: Mapping[str, DataFrame], before: DataFrame) -> DataFrame:
+    """The places that new rows are about. Of the record before them only a copy, which may wait for
+    its end, opens its epoch."""
+    copies = before.where(F.col("first_pop_time_ms").isNotNull())
+    return union(
+        epochs.named_places(
+            union(rows["commitlog_index"], copies),
+            rows["pop_checkpoints"],
+            rows["pop_acks"],
+            rows["position_moves"],
+        ),
+        waits.ended_places(rows["timer_ends"], rows["half_ends"], rows["redrives"]),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from popmq_pipelines.audit.epochs import since
-from popmq_pipelines.audit.partitioning import in_one_part, together
+from popmq_pipelines.frames.partitioning import in_one_part, together
 from popmq_pipelines.snapshot.schemas import struct
 from popmq_pipelines.tables.ledger import Epoch
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from popmq_common.records.names import PASSES_GROUP
-from popmq_pipelines.audit.partitioning import together
+from popmq_pipelines.frames.partitioning import together
 from popmq_pipelines.snapshot import chain as chains
 from popmq_pipelines.snapshot import manifest as manifests
 from popmq_pipelines.snapshot import proof, seal

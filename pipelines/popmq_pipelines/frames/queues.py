@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 from popmq_common.records.names import SYSTEM_TOPIC_PREFIX, SYSTEM_TOPICS
 from popmq_common.records.record import SysFlag
-from popmq_pipelines.audit.findings import finding
-from popmq_pipelines.audit.partitioning import union
+from popmq_pipelines.frames.findings import finding
+from popmq_pipelines.frames.partitioning import union
 
 PREPARED: Final = SysFlag.PREPARED.value  # half messages and rollbacks too: they are in no queue
 QUEUE: Final = ["topic", "queue_id"]
