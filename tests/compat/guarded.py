@@ -3,7 +3,7 @@
 import json
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -119,8 +119,10 @@ def allowed(name: str, entries: Sequence[str], *needs: Need) -> bool:
 
 
 @contextmanager
-def guarded_cluster(folder: Path) -> Iterator[GuardedCluster]:
-    """Two brokers, two proxies, authentication and authorization."""
+def guarded_cluster(
+    folder: Path, more: Mapping[str, str] | None = None
+) -> Iterator[GuardedCluster]:
+    """Two brokers, two proxies, authentication and authorization; `more` variables."""
     operator = folder / "operator.json"
     operator.touch(mode=0o600)
     operator.write_text(json.dumps({"username": OPERATOR, "password": OPERATORS_SECRET}))
@@ -130,6 +132,7 @@ def guarded_cluster(folder: Path) -> Iterator[GuardedCluster]:
         "POPMQ_PROXY_INIT_USER_FILE": str(operator),
         "POPMQ_PROXY_SIGNATURE_WINDOW_MS": "60000",
         "POPMQ_PROXY_INVISIBLE_MS_MIN": "1000",
+        **(more or {}),
     }
     ports = {f"proxy-{i + 1}": free_port() for i in range(2)}
     own = {name: {"POPMQ_PROXY_METRICS_PORT": str(port)} for name, port in ports.items()}

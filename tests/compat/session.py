@@ -21,7 +21,8 @@ class ClientRefusal(Exception):
 
 
 class Session:
-    """What each command is, the drivers say: signed.py, Signed.java, signed.go, signed.mjs."""
+    """What each command is, the drivers say: signed.py, Signed.java, signed.go, signed.mjs, and
+    main.rs of rust."""
 
     def __init__(self, process: "subprocess.Popen[str]", log: Path) -> None:
         self._process = process

@@ -49,18 +49,23 @@ def told() -> Iterator[Told]:
         yield told
 
 
+def named_apart(patch: pytest.MonkeyPatch) -> None:
+    """From now on Compose has a project of its own, with images and ports of the tests."""
+    patch.setenv("COMPOSE_PROJECT_NAME", f"popmq-test-{secrets.token_hex(4)}")
+    for part in ("", "BALANCER_", "ALERTMANAGER_", "PIPELINES_"):
+        name = f"POPMQ_{part}IMAGE"
+        patch.setenv(name, name.lower().replace("_", "-").replace("image", "test"))
+    for name in ("POPMQ_PORT", "PROMETHEUS_PORT", "ALERTMANAGER_PORT"):
+        patch.setenv(name, str(free_port()))
+    # a connection for each client, as if each were a process: gRPC shares them within one
+    patch.setattr(endpoints, "OPTIONS", [*endpoints.OPTIONS, OWN_CONNECTION])
+
+
 @pytest.fixture(scope="session")
 def cluster(docker: None, told: Told, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COMPOSE_PROJECT_NAME", f"popmq-test-{secrets.token_hex(4)}")
-        for part in ("", "BALANCER_", "ALERTMANAGER_", "PIPELINES_"):
-            name = f"POPMQ_{part}IMAGE"
-            patch.setenv(name, name.lower().replace("_", "-").replace("image", "test"))
+        named_apart(patch)
         patch.setenv("POPMQ_ALERT_WEBHOOK", f"http://host.docker.internal:{told.port}/")
-        for name in ("POPMQ_PORT", "PROMETHEUS_PORT", "ALERTMANAGER_PORT"):
-            patch.setenv(name, str(free_port()))
-        # a connection for each client, as if each were a process: gRPC shares them within one
-        patch.setattr(endpoints, "OPTIONS", [*endpoints.OPTIONS, OWN_CONNECTION])
         compose = DockerCompose(str(DEPLOY), ["docker-compose.yml", SHORT])
         everything = DockerCompose(
             str(DEPLOY),

@@ -10,30 +10,14 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
-import yaml
 from harness.processes import STOP_S, Server, cluster, free_port
+from harness.secured_cluster import DEPLOY, first_user, settings, variables
 from integration.served import popmq
 
-from popmq import Client, ServerUnreachable, Tls
+from popmq import AccessDenied, Client, ServerUnreachable, Tls
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
-SECURED = yaml.safe_load((DEPLOY / "secured.yml").read_text())["services"]
 CHECKED_S = 20.0
-ON_THIS_MACHINE = {"POPMQ_PROXY_TLS_CLIENT_AUTH": "required"}
-
-
-def here(value: str, folder: Path) -> str:
-    return value.replace("/run/secrets", str(folder))
-
-
-def environment(folder: Path) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name in ("nameserver-1", "broker-a", "proxy"):
-        settings: dict[str, str] = SECURED[name]["environment"]
-        found |= {variable: here(value, folder) for variable, value in settings.items()}
-    return {**found, **ON_THIS_MACHINE}
 
 
 @contextmanager
@@ -51,8 +35,7 @@ def balancer(server: Server, folder: Path) -> Iterator[tuple[int, int]]:
     assert count == 1
     path = folder / "balancer.cfg"
     path.write_text(text)
-    told: dict[str, Any] = SECURED["balancer"]["environment"]
-    environ = {name: here(value, folder) for name, value in told.items()}
+    environ = variables("balancer", folder)
     program = shutil.which("haproxy")
     assert program is not None, "haproxy is not installed: docs/edge-proxy.md tells how"
     running = subprocess.Popen([program, "-db", "-f", str(path)], env=environ)
@@ -79,12 +62,15 @@ def until_both_are_well(operators: int) -> None:
 
 
 async def sends(port: int, folder: Path) -> None:
+    """As the first user, whom the proxies make when the broker has told that there is none."""
     tls = Tls.from_files(
-        ca=folder / "ca.pem", certificate=folder / "alice.pem", key=folder / "alice.key"
+        ca=folder / "ca.pem", certificate=folder / "operator.pem", key=folder / "operator.key"
     )
-    async with asyncio.timeout(60), Client(f"https://localhost:{port}", tls=tls) as client:
+    endpoint = f"https://localhost:{port}"
+    async with asyncio.timeout(60), Client(endpoint, tls=tls, credentials=False) as client:
         while True:
-            with suppress(ServerUnreachable):  # no check has succeeded yet
+            with suppress(ServerUnreachable, AccessDenied):
+                await client.admin.ensure_topic("t")
                 assert (await client.send("t", b"x")).message_id
                 return
 
@@ -92,11 +78,11 @@ async def sends(port: int, folder: Path) -> None:
 def test_its_checks_and_clients_connections_reach_such_proxies(tmp_path: Path) -> None:
     folder = tmp_path / "tls"
     popmq("tls", "init", str(folder))
-    for name in ("check", "alice"):
-        popmq("tls", "client", str(folder), name)
+    popmq("tls", "client", str(folder), "check")
+    first_user(folder)
     shutil.copy(folder / "check.key", folder / "check.pem.key")
     with (
-        cluster(tmp_path, environment(folder), brokers=1, proxies=2) as server,
+        cluster(tmp_path, settings(folder), brokers=1, proxies=2) as server,
         balancer(server, folder) as (port, operators),
     ):
         until_both_are_well(operators)

@@ -19,7 +19,7 @@ FRONTS = ["grpcio", "http2"]
 
 
 def command(front: str, data_dir: Path) -> list[str]:
-    line = [POPMQ, "standalone", "--front", front, "--port", "0", "--json"]
+    line = [POPMQ, "standalone", "--front", front, "--port", "0", "--no-console", "--json"]
     return [*line, "--data-dir", str(data_dir)]
 
 

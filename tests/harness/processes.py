@@ -159,7 +159,7 @@ def standalone(
 ) -> Iterator[Server]:
     port, tls_port = _ports(front)
     command = ["standalone", "--front", front, "--port", str(port), "--tls-port", str(tls_port)]
-    command += ["--data-dir", str(folder / "data"), "--json"]
+    command += ["--data-dir", str(folder / "data"), "--no-console", "--json"]
     process = Process(command, env or {}, folder / "standalone.log", port)
     server = Server(f"127.0.0.1:{port}", f"127.0.0.1:{tls_port}", {"standalone": process})
     with _running(server):

@@ -1,103 +1,41 @@
-"""The chart as helm renders it: does each pod start with what it is given, contained and probed?
-
-`make helm` sets HELM, and KUBERNETES_VALIDATE, which knows Kubernetes's own schemas.
-"""
+"""Does each pod start with what the chart gives it, contained and probed?"""
 
 import os
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from harness.processes import POPMQ
+from helm.chart import (
+    CHART,
+    COMPOSE,
+    DEFAULT,
+    EACH,
+    EVERYTHING,
+    FULL,
+    NAMESPACE,
+    NEWEST,
+    OLDEST,
+    ROOT,
+    SECURED,
+    Thing,
+    container,
+    env,
+    helm,
+    pod,
+    render,
+    workloads,
+)
 
 from popmq_common.metrics.metrics_http import SCRAPE_S_MAX
 from popmq_proxy.app import DRAIN_S
 
-ROOT = Path(__file__).resolve().parents[2]
-CHART = ROOT / "deploy/helm/popmq"
-COMPOSE = yaml.safe_load((ROOT / "deploy/docker-compose.yml").read_text())["services"]
-OLDEST, NEWEST = "1.28.0", "1.37.0"
-NAMESPACE = "queues"
-EVERYTHING = {
-    "image.repository": "registry.example/popmq",
-    "linkSecret.existingSecret": "mine",
-    "broker.storage.storageClass": "fast",
-    "broker.storage.labels.backup": "daily",
-    "broker.linkTlsSecret": "link",
-    "broker.env.POPMQ_BROKER_LOG_LEVEL": "debug",
-    "broker.nodeSelector.disk": "ssd",
-    "broker.podAnnotations.note": "x",
-    "proxy.autoscaling.enabled": "true",
-    "proxy.tlsSecret": "clients",
-    "proxy.linkTlsCaSecret": "link-ca",
-    "proxy.adminSecret": "admin",
-    "proxy.env.POPMQ_PROXY_CREATE_TOPICS": "false",
-    "proxy.tolerations[0].operator": "Exists",
-    "nameserver.replicas": "3",
-    "service.type": "LoadBalancer",
-    "service.annotations.note": "x",
-    "service.loadBalancerSourceRanges[0]": "10.0.0.0/8",
-    "image.pullSecrets[0].name": "registry",
-    "metrics.serviceMonitor.enabled": "true",
-    "metrics.serviceMonitor.labels.release": "prometheus",
-}
-Thing = dict[str, Any]
-if not {"HELM", "KUBERNETES_VALIDATE"} <= os.environ.keys():
-    pytest.fail("run it by: make helm", pytrace=False)
 
-
-def helm(
-    *arguments: str, settings: dict[str, str] | None = None
-) -> "subprocess.CompletedProcess[str]":
-    named = [f"--set={name}={value}" for name, value in (settings or {}).items()]
-    command = [os.environ["HELM"], *arguments, *named, "--kube-version", OLDEST]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-
-
-def render(settings: dict[str, str] | None = None, release: str = "popmq") -> list[Thing]:
-    done = helm("template", release, str(CHART), "--namespace", NAMESPACE, settings=settings)
-    assert done.returncode == 0, done.stderr
-    return [thing for thing in yaml.safe_load_all(done.stdout) if thing]
-
-
-DEFAULT, FULL = render(), render(EVERYTHING)
-BOTH = pytest.mark.parametrize("things", [DEFAULT, FULL], ids=["default", "everything"])
-
-
-def workloads(things: list[Thing]) -> dict[str, Thing]:
-    """By what they run: broker, proxy, nameserver."""
-    found = [thing for thing in things if thing["kind"] in ("Deployment", "StatefulSet")]
-    return {container(thing)["args"][0]: thing for thing in found}
-
-
-def pod(workload: Thing) -> Thing:
-    found: Thing = workload["spec"]["template"]["spec"]
-    return found
-
-
-def container(workload: Thing) -> Thing:
-    (found,) = pod(workload)["containers"]
-    assert isinstance(found, dict)
-    return found
-
-
-def env(workload: Thing) -> dict[str, str]:
-    """As the first pod has it; no variable is there twice."""
-    listed = container(workload)["env"]
-    found: dict[str, str] = {}
-    for one in listed:
-        assert one["name"] not in found
-        value = one.get("value", f"{workload['metadata']['name']}-0")
-        for name in re.findall(r"\$\((\w+)\)", value):
-            value = value.replace(f"$({name})", found[name])  # Kubernetes knows those before it
-        found[one["name"]] = value
-    return found
-
-
-@pytest.mark.parametrize("settings", [{}, EVERYTHING], ids=["default", "everything"])
+@pytest.mark.parametrize(
+    "settings", [{}, EVERYTHING, SECURED], ids=["default", "everything", "secured"]
+)
 def test_helm_has_nothing_to_say(settings: dict[str, str]) -> None:
     done = helm("lint", "--strict", str(CHART), settings=settings)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -119,7 +57,7 @@ def test_the_values_of_the_page_are_taken(tmp_path: Path) -> None:
     assert f"docker push registry.example/popmq:{version}\n" in page
 
 
-@BOTH
+@EACH
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 def test_it_fits_the_schemas(things: list[Thing], version: str, tmp_path: Path) -> None:
     file = tmp_path / "all.yaml"
@@ -131,7 +69,7 @@ def test_it_fits_the_schemas(things: list[Thing], version: str, tmp_path: Path) 
     assert (done.stdout + done.stderr).count("passed for resource") == len(known)
 
 
-@BOTH
+@EACH
 def test_each_service_runs_contained(things: list[Thing]) -> None:
     assert workloads(things).keys() == {"broker", "proxy", "nameserver"}
     for workload in workloads(things).values():
@@ -155,19 +93,33 @@ def test_each_service_runs_contained(things: list[Thing]) -> None:
         assert mounted == {*there, *(claim["metadata"]["name"] for claim in claims)}
 
 
-@BOTH
+@EACH
 def test_each_service_is_probed_where_it_listens(things: list[Thing]) -> None:
     port = {"broker": "HEALTH_PORT", "proxy": "PORT", "nameserver": "PORT"}
     for service, workload in workloads(things).items():
         listens = env(workload)[f"POPMQ_{service.upper()}_{port[service]}"]
         expected = ["python", "-m", "popmq_cli.cluster.probe", f"127.0.0.1:{listens}"]
-        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-            assert container(workload)[probe]["exec"]["command"] == expected
+        command = container(workload)["startupProbe"]["exec"]["command"]
+        assert command[: len(expected)] == expected
+        assert command[len(expected) :] == probe_options(service, env(workload))
+        for probe in ("readinessProbe", "livenessProbe"):
+            assert container(workload)[probe]["exec"]["command"] == command
         compose = next(one for name, one in COMPOSE.items() if name.startswith(service))
         assert compose["healthcheck"]["test"][1:] == expected
 
 
-@BOTH
+def probe_options(service: str, given: dict[str, str]) -> list[str]:
+    """What a probe needs to get an answer from a service with these variables."""
+    if service == "proxy":
+        return ["--tls"] if given.get("POPMQ_PROXY_TLS_ONLY") == "true" else []
+    begin = {"broker": "POPMQ_BROKER_LINK_TLS_", "nameserver": "POPMQ_NAMESERVER_TLS_"}[service]
+    if authority := given.get(f"{begin}CLIENT_CA"):
+        files = {"ca": authority, "cert": given[f"{begin}CERT"], "key": given[f"{begin}KEY"]}
+        return [f"--tls-{option}={path}" for option, path in files.items()]
+    return ["--tls"] if f"{begin}CERT" in given else []
+
+
+@EACH
 def test_a_stop_waits_longer_than_a_drain(things: list[Thing]) -> None:
     for service, workload in workloads(things).items():
         grace_s = pod(workload)["terminationGracePeriodSeconds"]
@@ -177,14 +129,14 @@ def test_a_stop_waits_longer_than_a_drain(things: list[Thing]) -> None:
         assert grace_s > sleeps_s + DRAIN_S + SCRAPE_S_MAX
 
 
-@BOTH
+@EACH
 def test_each_service_takes_its_variables(things: list[Thing], tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("0123456789abcdef")
     for service, workload in workloads(things).items():
         given = env(workload)
         files = {name: str(secret) for name in given if name.endswith("SECRET_FILE")}
-        tls = {name for name in given if "_TLS_" in name}
+        tls = {name for name in given if "_TLS_" in name and given[name].startswith("/")}
         for name in tls | files.keys():
             folder = str(Path(given[name]).parent)
             assert folder in [mount["mountPath"] for mount in container(workload)["volumeMounts"]]
@@ -201,7 +153,7 @@ def test_each_service_takes_its_variables(things: list[Thing], tmp_path: Path) -
         assert [name for name in given if f"`{name}`" not in known] == []
 
 
-@BOTH
+@EACH
 def test_ports_are_those_of_compose(things: list[Thing]) -> None:
     for service, workload in workloads(things).items():
         compose = next(one for name, one in COMPOSE.items() if name.startswith(service))
@@ -213,7 +165,7 @@ def test_ports_are_those_of_compose(things: list[Thing]) -> None:
         }
 
 
-@BOTH
+@EACH
 def test_services_find_each_other(things: list[Thing]) -> None:
     """A pod's own name is known where its StatefulSet names a Service without an address."""
     named = {thing["metadata"]["name"]: thing for thing in things if thing["kind"] == "Service"}
@@ -246,7 +198,7 @@ def test_services_find_each_other(things: list[Thing]) -> None:
     assert env(running["broker"])["POPMQ_BROKER_ADVERTISE"] == addresses("broker", 10911)[0]
 
 
-@BOTH
+@EACH
 def test_a_broker_keeps_its_name_and_its_volume(things: list[Thing]) -> None:
     broker = workloads(things)["broker"]
     assert broker["kind"] == "StatefulSet"
@@ -259,7 +211,7 @@ def test_a_broker_keeps_its_name_and_its_volume(things: list[Thing]) -> None:
     assert folder.parent == Path(mount["mountPath"]), "the volume's root is not the broker's own"
 
 
-@BOTH
+@EACH
 def test_one_at_a_time_is_taken_away(things: list[Thing]) -> None:
     budgets = [thing["spec"] for thing in things if thing["kind"] == "PodDisruptionBudget"]
     selected = [one["spec"]["selector"] for one in workloads(things).values()]

@@ -155,29 +155,27 @@ def store(folder: Path) -> Iterator[Stage]:
         yield Stage(server.endpoint, here)
 
 
+ENDS = ("pem", "key")
+
+
 @contextmanager
 def tls(folder: Path) -> Iterator[Stage]:
     """Servers with certificates as the page makes them."""
-    made = folder / "tls"
-    subprocess.run([POPMQ, "tls", "init", str(made), "--host", "localhost"], check=True)
-    env = {
-        "POPMQ_NAMESERVER_TLS_CERT": made / "nameserver.pem",
-        "POPMQ_NAMESERVER_TLS_KEY": made / "nameserver.key",
-        "POPMQ_NAMESERVER_TLS_CLIENT_CA": made / "ca.pem",
-        "POPMQ_PROXY_NAMESERVER_TLS_CA": made / "ca.pem",
-        "POPMQ_PROXY_LINK_TLS_CA": made / "ca.pem",
-        "POPMQ_PROXY_LINK_TLS_CERT": made / "proxy.pem",
-        "POPMQ_PROXY_LINK_TLS_KEY": made / "proxy.key",
-        "POPMQ_PROXY_TLS_CERT": made / "proxy.pem",
-        "POPMQ_PROXY_TLS_KEY": made / "proxy.key",
-        "POPMQ_PROXY_TLS_CLIENT_AUTH": "required",
-        "POPMQ_PROXY_TLS_CLIENT_CA": made / "clients-ca.pem",
-    }
-    with cluster(folder, {k: str(v) for k, v in env.items()}, brokers=0, proxies=1) as server:
-        used = ("ca.pem", "operator.pem", "operator.key", "nameserver.pem", "nameserver.key")
-        here = {f"tls/{name}": str(made / name) for name in used}
+    tls = folder / "tls"
+    init = [POPMQ, "tls", "init", str(tls), "--host", "localhost", "--json"]
+    made = json.loads(subprocess.run(init, capture_output=True, check=True).stdout)
+    env: dict[str, str] = {}
+    for service in made["services"].values():
+        env |= service["environment"]
+    health = free_port()
+    own = {"broker-a": {"POPMQ_BROKER_HEALTH_PORT": str(health)}}
+    with cluster(folder, env, brokers=1, proxies=1, own=own) as server:
+        used = ["ca.pem"]
+        used += [f"{name}.{end}" for name in (*made["services"], "operator") for end in ENDS]
+        here = {f"tls/{name}": str(tls / name) for name in used}
         here["queue.example.org:8081"] = server.endpoint
         here["127.0.0.1:9876"] = f"127.0.0.1:{server.processes['nameserver'].port}"
+        here["127.0.0.1:5558"] = f"127.0.0.1:{health}"
         yield Stage(server.endpoint, here)
 
 

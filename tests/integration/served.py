@@ -1,6 +1,7 @@
 """What tests of the SDK's levels share: a standalone in this process, groups, and waiting."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -10,7 +11,8 @@ from typing import Any
 import grpc
 from click.testing import CliRunner, Result
 
-from popmq import App, Client, Message
+from popmq import App, Client, Credentials, Message
+from popmq.errors import Unauthorized
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_broker.config import BrokerConfig
@@ -82,3 +84,31 @@ def popmq(*arguments: str, code: int = 0) -> Result:
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == code, done.output
     return done
+
+
+OPERATOR = "operator"
+SECRET = "secret-of-operator-0123456789"
+
+
+@asynccontextmanager
+async def serving_users(folder: Path) -> AsyncIterator[str]:
+    """A server that asks who calls and what they may do; the Super user `OPERATOR` is known."""
+    first = folder / "first-user.json"
+    first.write_text(json.dumps({"username": OPERATOR, "password": SECRET}))
+    first.chmod(0o600)
+    settings: dict[str, Any] = {"authentication": True, "authorization": True}
+    async with serving(folder, **settings, init_user_file=first) as endpoint:
+        async with Client(endpoint, credentials=Credentials(OPERATOR, SECRET)) as client:
+            await _until_known(client)
+        yield endpoint
+
+
+async def _until_known(client: Client) -> None:
+    """The proxy makes the first user when it has read that there are none."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await client.admin.list_topics()
+                return
+            except Unauthorized:
+                await asyncio.sleep(0.02)

@@ -118,6 +118,8 @@ NOT_RUN = {
     "popmq tail": "runs until it is stopped",
     "popmq quickstart": "starts a server",
     "popmq health": "asks a service",
+    "popmq console": "runs until it is stopped",
+    "popmq demo": "runs until it is stopped",
 }
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 TEXTS = {

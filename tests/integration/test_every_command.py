@@ -53,6 +53,8 @@ ENDLESS = {
     "popmq nameserver": "a service",
     "popmq broker": "a service",
     "popmq proxy": "a service",
+    "popmq console": "a service",
+    "popmq demo": "a service",
     "popmq run": "an application",
     "popmq tail": "until Ctrl-C",
     "popmq top": "until q",
@@ -257,7 +259,7 @@ def _judge_error(done: Result, what: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, one in COMMANDS.items() if _is_client(one)])
 def test_where_no_server_is_it_says_so(name: str) -> None:
-    if name in ("popmq run", "popmq doctor"):  # one waits for it, the other explains it
+    if name in ("popmq run", "popmq console", "popmq doctor"):  # wait for it, explain it
         return
     done = invoke(name, "--endpoint", "127.0.0.1:1", "--json", *needed(COMMANDS[name]))
     if done.exit_code == 2:  # it needs more than what cannot be left out

@@ -24,6 +24,8 @@ NOT_RUN = [
     ("README.md", "make quickstart", "makes an environment: make first-message follows it"),
     ("CONTRIBUTING.md", "make help", MINUTES),
     ("docs/audit.md", "popmq-pipelines export", JAVA),
+    ("docs/console.md", "pip install", "test_console_commands.py runs it"),
+    ("docs/console.md", "popmq console", "test_console_commands.py starts it"),
     ("docs/deploy.md", "docker compose -f deploy/docker-compose.yml up", DOCKER),
     ("docs/deploy.md", "docker compose -f deploy/docker-compose.yml -f deploy/broker-c", DOCKER),
     ("docs/deploy.md", "git pull", DOCKER),

@@ -34,6 +34,7 @@ def scenario(name: str, series: dict[str, str], minutes: int, fires: bool) -> di
 
 def test_what_prometheus_is_given_is_well_formed() -> None:
     promtool("check", "config", str(RULES / "prometheus.yml"))
+    promtool("check", "config", "--syntax-only", str(RULES / "prometheus-secured.yml"))
 
 
 def test_each_alert_fires_and_stays_silent(tmp_path: Path) -> None:

@@ -3,14 +3,24 @@
 import re
 from collections.abc import Mapping
 
-LINES_MAX = 200
+LINES_MAX = 220
 SEND_FILES_MAX = 20
 FOUND_AMONG = 8
 """A question's words are found in the path and docstring of its file, and of few others."""
 
 SHORT = {"sdk": "sdk/popmq", "pipelines": "pipelines/popmq_pipelines"} | {
     name: f"services/{name}/popmq_{name}"
-    for name in ("broker", "cli", "common", "nameserver", "proxy", "standalone", "testing")
+    for name in (
+        "broker",
+        "cli",
+        "common",
+        "console",
+        "nameserver",
+        "proxy",
+        "readings",
+        "standalone",
+        "testing",
+    )
 }
 """How the map calls the packages → where they are."""
 

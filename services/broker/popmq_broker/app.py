@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from popmq_broker import metrics, tls
+from popmq_broker import metrics
 from popmq_broker.config import BrokerConfig, Flush
 from popmq_broker.core.retries.retry import is_first_of_pair
 from popmq_broker.core.store.index import Sizes
@@ -33,6 +33,7 @@ from popmq_common.metrics.metrics_http import MetricsServer
 from popmq_common.process import logs
 from popmq_common.process.clock import Clock
 from popmq_common.tls.service_ends import listening_context
+from popmq_common.tls.settings import link_files, metrics_files, nameserver_files
 from popmq_internal.v1 import nameserver_pb2 as ns
 
 EXIT_BUG = 70
@@ -57,9 +58,10 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[BrokerServ
     """
     secret = link_secret.read(config.link_secret, config.link_secret_file)
     log = logs.get("broker").bind(broker=config.name)
-    link_tls = listening_context(tls.link_files(config), log, "link")
-    metrics_tls = listening_context(tls.metrics_files(config), log, "metrics")
-    asking = tls.nameserver_files(config)
+    shown = link_files(config, "BROKER", config.link_tls_client_ca)
+    link_tls = listening_context(shown, log, "link")
+    metrics_tls = listening_context(metrics_files(config, "BROKER"), log, "metrics")
+    asking = nameserver_files(config, "BROKER")
     async with engine(config, clock) as broker:
         link_server = LinkServer(
             broker.handle,
@@ -86,7 +88,7 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[BrokerServ
             async with (
                 registered(broker, address, announcers, clock),
                 pages,
-                health(config.host, config.health_port),
+                health(config.host, config.health_port, shown, log),
             ):
                 modes = {"flush": config.flush.value, "pop_buffer": config.pop_buffer.value}
                 log.info("broker.started", link=address, **modes)

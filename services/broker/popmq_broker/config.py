@@ -44,18 +44,20 @@ class BrokerConfig:
     link_secret_file: Path | None = None
     """A file with the link's secret, instead of link_secret."""
     link_tls_cert: Path | None = None
-    """Certificate chain of the link, as a PEM file, for the host name that proxies connect to. If
-    it is not set, the link has no TLS. Nameservers that ask for a certificate get this one too."""
+    """Certificate chain of the link and of the health service, as a PEM file, for the host name
+    that proxies connect to. If it is not set, neither has TLS. Nameservers that ask for a
+    certificate get this one too."""
     link_tls_key: Path | None = None
     """Private key of link_tls_cert, as a PEM file with the mode 0600."""
     link_tls_client_ca: Path | None = None
-    """PEM file with the authority that must have signed the proxies' certificates. If it is not
-    set, proxies need no certificate."""
+    """PEM file with the authority that must have signed the certificates of proxies and probes. If
+    it is not set, they need no certificate."""
     nameserver_tls_ca: Path | None = None
     """PEM file with the authority that signed the nameservers' certificates. If it is not set, the
     broker connects to them without TLS."""
     health_port: int = 0
-    """Port of gRPC's health service, for probes. 0 means that there is none."""
+    """Port of gRPC's health service, for probes. 0 means that there is none. It speaks TLS, and
+    asks for certificates, as the link does."""
     metrics_port: int = 0
     """Port of /metrics. 0 means that there is no such page."""
     metrics_tls_cert: Path | None = None

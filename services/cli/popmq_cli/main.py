@@ -21,6 +21,8 @@ COMMANDS = {
         "run_standalone",
         "Run nameserver, broker and proxy in one.",
     ),
+    "console": ("servers.run_console", "run_console", "Serve the web console of a cluster."),
+    "demo": ("demo.run_demo", "run_demo", "Try the console: a small shop that runs and fails."),
     "quickstart": (
         "servers.quickstart",
         "run_quickstart",
@@ -69,7 +71,16 @@ COMMANDS = {
 }
 """Module, attribute, and what the help says."""
 SECTIONS = {
-    "Servers": ["standalone", "quickstart", "nameserver", "broker", "proxy", "health"],
+    "Servers": [
+        "standalone",
+        "quickstart",
+        "demo",
+        "console",
+        "nameserver",
+        "broker",
+        "proxy",
+        "health",
+    ],
     "Messages": ["send", "receive", "tail", "recall", "message", "run"],
     "Operation": [
         "cluster",

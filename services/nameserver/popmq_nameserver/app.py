@@ -16,6 +16,7 @@ from popmq_common.process.clock import Clock
 from popmq_common.tls.files import TlsFiles
 from popmq_common.tls.grpc_tls import bind
 from popmq_common.tls.service_ends import listening_context
+from popmq_common.tls.settings import metrics_files
 from popmq_common.units import MiB
 from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
 from popmq_nameserver.config import NameserverConfig
@@ -42,7 +43,7 @@ async def nameserver(config: NameserverConfig, clock: Clock) -> AsyncIterator[Na
     log = logs.get("nameserver")
     table = RouteTable(config.expiry_ms)
     secret = link_secret.read(config.link_secret, config.link_secret_file)
-    metrics_tls = listening_context(metrics_files(config), log, "metrics")
+    metrics_tls = listening_context(metrics_files(config, "NAMESERVER"), log, "metrics")
     rpc = NameserverRpc(table, clock, log, secret)
     server = grpc.aio.server(
         options=[
@@ -73,15 +74,6 @@ def tls_files(config: NameserverConfig) -> TlsFiles:
         certificate=config.tls_cert,
         key=config.tls_key,
         authority=config.tls_client_ca,
-    )
-
-
-def metrics_files(config: NameserverConfig) -> TlsFiles:
-    return TlsFiles(
-        setting="POPMQ_NAMESERVER_METRICS_TLS",
-        certificate=config.metrics_tls_cert,
-        key=config.metrics_tls_key,
-        authority=config.metrics_tls_client_ca,
     )
 
 

@@ -13,6 +13,7 @@ from popmq_common.metrics.metrics_http import MetricsServer
 from popmq_common.process import logs
 from popmq_common.process.clock import Clock
 from popmq_common.tls.service_ends import listening_context
+from popmq_common.tls.settings import metrics_files, nameserver_files
 from popmq_proxy import metric_table as m
 from popmq_proxy import tls
 from popmq_proxy.clients.brokers import Brokers, LinkBrokers
@@ -75,9 +76,9 @@ async def handlers(
     """
     log = logs.get("proxy")
     link_tls = tls.broker_context(config, log)
-    metrics_tls = listening_context(tls.metrics_files(config), log, "metrics")
+    metrics_tls = listening_context(metrics_files(config, "PROXY"), log, "metrics")
     routes = RouteCache(
-        nameservers or GrpcNameservers(config.nameservers, tls.nameserver_files(config))
+        nameservers or GrpcNameservers(config.nameservers, nameserver_files(config, "PROXY"))
     )
     links = brokers or LinkBrokers(
         routes.address,

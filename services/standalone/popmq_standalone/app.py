@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from popmq_broker import metrics as broker_metrics
-from popmq_broker import tls
 from popmq_broker.app import engine, registered
 from popmq_broker.config import BrokerConfig
 from popmq_common.metrics.metrics_http import MetricsServer
 from popmq_common.process import logs
 from popmq_common.process.clock import Clock
 from popmq_common.tls.service_ends import listening_context
+from popmq_common.tls.settings import metrics_files
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_nameserver.core.route_table import RouteTable
 from popmq_proxy.app import Proxy, proxy
@@ -64,7 +64,7 @@ async def broker_beside(
     """A nameserver and a broker in the process of the proxy. Raises `DirectoryInUse`, `Corrupt`."""
     table = RouteTable(NEVER_MS)
     log = logs.get("broker")
-    metrics_tls = listening_context(tls.metrics_files(config), log, "metrics")
+    metrics_tls = listening_context(metrics_files(config, "BROKER"), log, "metrics")
     async with engine(config, clock) as broker:
         pages = MetricsServer(
             broker_metrics.registry(broker), proxy_config.host, metrics_port, tls=metrics_tls

@@ -19,16 +19,19 @@ from integration.tls.conftest import Signed
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
+from popmq_broker.app import server as broker
 from popmq_broker.config import BrokerConfig
 from popmq_broker.engine.catalog.register import GrpcAnnouncer
+from popmq_broker.rpc.health import health
 from popmq_broker.rpc.link import LinkServer
-from popmq_broker.tls import link_files
+from popmq_cli.cluster.probe import serving
 from popmq_common.errors import BrokerUnreachable, NameserverDown
 from popmq_common.metrics.metrics_http import MetricsServer
 from popmq_common.process.clock import SystemClock
 from popmq_common.process.config import ConfigError
 from popmq_common.tls.files import TlsFiles
 from popmq_common.tls.service_ends import listening_context
+from popmq_common.tls.settings import link_files
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_nameserver.app import Nameserver, nameserver
 from popmq_nameserver.config import NameserverConfig
@@ -60,7 +63,7 @@ async def linked(signed: Signed, certificate: Certified, *, mutual: bool) -> Asy
         link_tls_key=certificate.key,
         link_tls_client_ca=signed.authority.pem if mutual else None,
     )
-    tls = listening_context(link_files(config), LOG, "link")
+    tls = listening_context(link_files(config, "BROKER", config.link_tls_client_ca), LOG, "link")
     server = LinkServer(done, one_by_one(done), name="b", secret=b"", log=LOG, tls=tls)
     await server.start("127.0.0.1", 0)
     try:
@@ -169,11 +172,56 @@ async def test_who_says_nothing_in_a_handshake_is_hung_up_on(
 def test_settings_that_need_others_are_told(signed: Signed) -> None:
     alone = BrokerConfig(data_dir=signed.authority.folder, link_tls_client_ca=signed.authority.pem)
     with pytest.raises(ConfigError, match="set POPMQ_BROKER_LINK_TLS_CERT and POPMQ_BROKER_LINK_"):
-        listening_context(link_files(alone), LOG, "link")
+        listening_context(link_files(alone, "BROKER", alone.link_tls_client_ca), LOG, "link")
     certificate, key = signed.server
     shown = ProxyConfig(link_tls_cert=certificate, link_tls_key=key)
     with pytest.raises(ConfigError, match="set POPMQ_PROXY_LINK_TLS_CA"):
         broker_context(shown, LOG)
+
+
+# --- the broker's health ---
+
+
+async def is_well(port: int, context: ssl.SSLContext | None) -> bool:
+    """As a probe asks. Raises `OSError` for no answer."""
+    if context is not None:
+        context.set_alpn_protocols(["h2"])
+    return await asyncio.to_thread(serving, f"localhost:{port}", 5, context)
+
+
+@pytest.mark.parametrize("mutual", [False, True])
+async def test_health_is_told_to_those_who_may_use_the_link(signed: Signed, mutual: bool) -> None:
+    asks = signed.authority.pem if mutual else None
+    certificate, key = signed.server
+    files = TlsFiles(setting="POPMQ_X", certificate=certificate, key=key, authority=asks)
+    async with health("127.0.0.1", free_port(), files, LOG) as port:
+        assert await is_well(port, trusting(signed, signed.alice))
+        with pytest.raises(OSError, match=r"."):
+            await is_well(port, None)
+        if not mutual:
+            assert await is_well(port, trusting(signed))
+            return
+        for wrong in (None, signed.foreign, signed.expired):
+            with pytest.raises(OSError, match=r"."):
+                await is_well(port, trusting(signed, wrong))
+
+
+async def test_a_brokers_health_has_the_files_of_its_link(signed: Signed, tmp_path: Path) -> None:
+    certificate, key = signed.server
+    config = BrokerConfig(
+        data_dir=tmp_path,
+        disk_reserve_bytes=0,
+        port=0,
+        health_port=free_port(),
+        link_tls_cert=certificate,
+        link_tls_key=key,
+        link_tls_client_ca=signed.authority.pem,
+    )
+    async with broker(config, SystemClock()):
+        assert await is_well(config.health_port, trusting(signed, signed.server))
+        for wrong in (None, trusting(signed), trusting(signed, signed.foreign)):
+            with pytest.raises(OSError, match=r"."):
+                await is_well(config.health_port, wrong)
 
 
 # --- the nameserver ---

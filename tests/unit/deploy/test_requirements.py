@@ -27,7 +27,7 @@ def needs_of(extra: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("file", "extras"),
-    [("server", ["server"]), ("pipelines", ["pipelines"])],
+    [("server", ["server", "console"]), ("pipelines", ["pipelines"])],
 )
 def test_each_need_has_a_pin(file: str, extras: list[str]) -> None:
     found = pins(file)

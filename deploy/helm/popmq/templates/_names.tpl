@@ -35,6 +35,14 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | quote }}
 {{- .Values.linkSecret.existingSecret | default (printf "%s-link" (include "popmq.name" .)) -}}
 {{- end }}
 
+{{/* The Secret of tls.enabled, mounted at /service-tls. */}}
+{{- define "popmq.tlsSecret" -}}
+{{- if or .Values.broker.linkTlsSecret .Values.proxy.linkTlsCaSecret -}}
+{{- fail "tls.enabled secures the link, too: take away broker.linkTlsSecret and proxy.linkTlsCaSecret" -}}
+{{- end -}}
+{{- required "tls.enabled needs tls.existingSecret, a Secret with tls.crt, tls.key and ca.crt" .Values.tls.existingSecret -}}
+{{- end }}
+
 {{/* host:port of each nameserver, by its pod's own name */}}
 {{- define "popmq.nameservers" -}}
 {{- $name := include "popmq.name" . -}}

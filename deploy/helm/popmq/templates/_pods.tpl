@@ -47,7 +47,7 @@ securityContext:
   capabilities: {drop: [ALL]}
 resources: {{ toYaml $own.resources | nindent 2 }}
 startupProbe:
-  exec: {command: &probe [python, -m, popmq_cli.cluster.probe, "127.0.0.1:{{ .probed }}"]}
+  exec: {command: &probe [python, -m, popmq_cli.cluster.probe, "127.0.0.1:{{ .probed }}"{{ include "popmq.probeTls" . }}]}
   periodSeconds: 2
   timeoutSeconds: 10
   failureThreshold: {{ div $own.startupSeconds 2 }}
@@ -61,6 +61,38 @@ livenessProbe:
   periodSeconds: 30
   timeoutSeconds: 10
   failureThreshold: 4
+{{- end }}
+
+{{/* What the probe needs where its port speaks TLS; a proxy's speaks both, unless it is told otherwise. */}}
+{{- define "popmq.probeTls" -}}
+{{- if eq .service "proxy" -}}
+{{- if eq (toString .root.Values.proxy.env.POPMQ_PROXY_TLS_ONLY) "true" }}, --tls{{ end -}}
+{{- else if .root.Values.tls.enabled -}}
+, --tls-ca=/service-tls/ca.crt, --tls-cert=/service-tls/tls.crt, --tls-key=/service-tls/tls.key
+{{- else if and (eq .service "broker") .root.Values.broker.linkTlsSecret -}}
+, --tls
+{{- end -}}
+{{- end }}
+
+{{/* Metrics over TLS, for who shows a certificate. */}}
+{{- define "popmq.metricsTls" -}}
+{{- if and .root.Values.tls.enabled .root.Values.tls.metrics }}
+- {name: POPMQ_{{ upper .service }}_METRICS_TLS_CERT, value: /service-tls/tls.crt}
+- {name: POPMQ_{{ upper .service }}_METRICS_TLS_KEY, value: /service-tls/tls.key}
+- {name: POPMQ_{{ upper .service }}_METRICS_TLS_CLIENT_CA, value: /service-tls/ca.crt}
+{{- end }}
+{{- end }}
+
+{{- define "popmq.tlsMount" -}}
+{{- if .root.Values.tls.enabled }}
+- {name: service-tls, mountPath: /service-tls, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- define "popmq.tlsVolume" -}}
+{{- if .root.Values.tls.enabled }}
+- {name: service-tls, secret: {secretName: {{ include "popmq.tlsSecret" .root }}, defaultMode: 0440}}
+{{- end }}
 {{- end }}
 
 {{/* Variables of values.yaml; the chart's own may not be among them. */}}

@@ -946,6 +946,7 @@ class DeadLetter(_message.Message):
     BODY_FIELD_NUMBER: _builtins.int
     PROPERTIES_FIELD_NUMBER: _builtins.int
     HANDED_OUT_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
     broker: _builtins.str
     offset: _builtins.int
     topic: _builtins.str
@@ -960,6 +961,8 @@ class DeadLetter(_message.Message):
     body: _builtins.bytes
     handed_out: _builtins.int
     """deliveries, counted or not"""
+    cursor: _builtins.str
+    """a list or a redrive with it begins here"""
     @_builtins.property
     def properties(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     def __init__(
@@ -977,10 +980,11 @@ class DeadLetter(_message.Message):
         body: _builtins.bytes = ...,
         properties: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         handed_out: _builtins.int = ...,
+        cursor: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "body", b"body", "body_bytes", b"body_bytes", "broker", b"broker", "handed_out", b"handed_out", "message_id", b"message_id", "offset", b"offset", "properties", b"properties", "reason", b"reason", "redriven", b"redriven", "stored_ms", b"stored_ms", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "body", b"body", "body_bytes", b"body_bytes", "broker", b"broker", "cursor", b"cursor", "handed_out", b"handed_out", "message_id", b"message_id", "offset", b"offset", "properties", b"properties", "reason", b"reason", "redriven", b"redriven", "stored_ms", b"stored_ms", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3260,6 +3264,7 @@ class TestAccessRequest(_message.Message):
     ACTIONS_FIELD_NUMBER: _builtins.int
     SOURCE_IP_FIELD_NUMBER: _builtins.int
     username: _builtins.str
+    """empty: who asks; that needs no right"""
     resource: _builtins.str
     """one topic, group, cluster: Topic:abc"""
     source_ip: _builtins.str
@@ -3292,10 +3297,19 @@ class TestAccessResponse(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     POLICY_TYPE_FIELD_NUMBER: _builtins.int
     ENTRY_FIELD_NUMBER: _builtins.int
+    USERNAME_FIELD_NUMBER: _builtins.int
+    AUTHENTICATION_FIELD_NUMBER: _builtins.int
+    AUTHORIZATION_FIELD_NUMBER: _builtins.int
     allowed: _builtins.bool
     reason: _builtins.str
     policy_type: _builtins.str
     """of the entry that decided; empty: none did"""
+    username: _builtins.str
+    """who was meant; empty: nobody is asked who they are"""
+    authentication: _builtins.bool
+    """requests must be signed at this proxy"""
+    authorization: _builtins.bool
+    """and policies are asked"""
     @_builtins.property
     def entry(self) -> Global___AclEntry: ...
     def __init__(
@@ -3305,10 +3319,13 @@ class TestAccessResponse(_message.Message):
         reason: _builtins.str = ...,
         policy_type: _builtins.str = ...,
         entry: Global___AclEntry | None = ...,
+        username: _builtins.str = ...,
+        authentication: _builtins.bool = ...,
+        authorization: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["entry", b"entry"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "entry", b"entry", "policy_type", b"policy_type", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "authentication", b"authentication", "authorization", b"authorization", "entry", b"entry", "policy_type", b"policy_type", "reason", b"reason", "username", b"username"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

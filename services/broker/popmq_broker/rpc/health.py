@@ -7,15 +7,20 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
 
+from popmq_common.process.logs import Log
+from popmq_common.tls.files import TlsFiles
+from popmq_common.tls.grpc_tls import bind
+
 GRACE_S = 0.5
 
 
 @asynccontextmanager
-async def health(host: str, port: int) -> AsyncIterator[int]:
-    """The port, which says SERVING while the context lasts, to whoever asks; port 0: none does.
+async def health(host: str, port: int, files: TlsFiles, log: Log) -> AsyncIterator[int]:
+    """The port, which says SERVING while the context lasts; port 0: none does.
 
-    Answered on the event loop: a broker that does not get on does not answer. Raises
-    `RuntimeError` when the port is taken.
+    `files` are the link's: where the link speaks TLS, and asks for certificates, so does this.
+    Answered on the event loop: a broker that does not get on does not answer. Raises `ConfigError`,
+    and `RuntimeError` when the port is taken.
     """
     if not port:
         yield 0
@@ -23,7 +28,7 @@ async def health(host: str, port: int) -> AsyncIterator[int]:
     servicer = HealthServicer()
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
-    bound = server.add_insecure_port(f"{host}:{port}")
+    bound = bind(server, f"{host}:{port}", files, log)
     await server.start()
     await servicer.set("", health_pb2.HealthCheckResponse.SERVING)
     try:

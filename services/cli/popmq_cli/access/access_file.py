@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_cli.access.options import ACTIONS, known, username_of
+from popmq_readings.access_words import ACTIONS, known, username_of
 
 USER_TYPES: Final = {"Super": "SUPER", "Normal": "NORMAL"}
 """RocketMQ's words → those of popmq.admin.v1."""

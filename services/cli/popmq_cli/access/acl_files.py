@@ -11,10 +11,11 @@ from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_cli.access import access_file
 from popmq_cli.access.access_file import AccessFile, WrongFile
 from popmq_cli.access.import_plan import ImportStep, kept_secrets, planned
-from popmq_cli.access.options import entry_text, subject_text, tell_missing
+from popmq_cli.access.options import tell_missing
 from popmq_cli.shell.commands import Command
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.shell.output import document, fields, note
+from popmq_readings.access_words import entry_text, subject_text
 
 VERBS: Final = {"CreateUser": "Create", "UpdateUser": "Change", "PutAcl": "Set"}
 PLAIN_ENDINGS: Final = (".yml", ".yaml")

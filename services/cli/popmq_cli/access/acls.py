@@ -8,19 +8,13 @@ import click
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.access.acl_files import export, import_file
 from popmq_cli.access.decision import test
-from popmq_cli.access.options import (
-    ActionList,
-    addresses,
-    all_of,
-    resources,
-    subject_text,
-    tell_missing,
-)
+from popmq_cli.access.options import ActionList, addresses, all_of, resources, tell_missing
 from popmq_cli.shell.commands import CommandGroup
 from popmq_cli.shell.completion import user_names
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.shell.output import confirm, document, fields, table
 from popmq_common.words import counted
+from popmq_readings.access_words import subject_text
 
 POLICIES: Final = ["Custom", "Default"]
 

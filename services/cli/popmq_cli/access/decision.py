@@ -8,18 +8,12 @@ from typing import Final
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_cli.access.options import (
-    ActionList,
-    all_of,
-    entry_text,
-    resources,
-    subject_text,
-    username_of,
-)
+from popmq_cli.access.options import ActionList, all_of, resources
 from popmq_cli.shell.commands import Command
 from popmq_cli.shell.completion import user_names
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.shell.output import EXIT_FAILED, colored, document, fields
+from popmq_readings.access_words import entry_text, subject_text, username_of
 
 EXIT_DENIED: Final = EXIT_FAILED
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.access.access_file import AccessFile, FileUser, WrongFile
-from popmq_cli.access.options import subject_text
 from popmq_common.words import counted
+from popmq_readings.access_words import subject_text
 
 ChangeRequest = admin.CreateUserRequest | admin.UpdateUserRequest | admin.PutAclRequest
 

@@ -1,6 +1,5 @@
 """What the commands of users and policies share: secrets from files, actions, what is told."""
 
-import difflib
 import stat
 import sys
 from collections.abc import Sequence
@@ -10,11 +9,9 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem
 
-from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.shell.output import note
+from popmq_readings.access_words import ACTIONS, KINDS, known
 
-ACTIONS: Final = ["All", "Pub", "Sub", "Create", "Update", "Delete", "Get", "List"]
-KINDS: Final = ["Topic", "Group", "Cluster", "Namespace"]
 OTHERS_BITS: Final = 0o077
 SECRET_BYTES_MAX: Final = 4_096
 
@@ -70,17 +67,6 @@ class ActionList(click.ParamType):  # type: ignore[type-arg] # generic in stubs
         return [CompletionItem(f"{before}{comma}{one}") for one in fitting]
 
 
-def known(text: str, words: Sequence[str]) -> str:
-    """The one of `words` that it is, in any case. Raises `ValueError`."""
-    lower = {word.lower(): word for word in words}
-    found = lower.get(text.strip().lower())
-    if found is not None:
-        return found
-    meant = difflib.get_close_matches(text.strip().lower(), lower, 1, 0.6)
-    guess = f" Did you mean {lower[meant[0]]}?" if meant else ""
-    raise ValueError(f"{text!r} is not one of {', '.join(words)}.{guess}")
-
-
 new_secret_option: Final = click.option(
     "--new-secret-file",
     "secret",
@@ -103,23 +89,6 @@ def all_of(parts: Sequence[Sequence[str]]) -> list[str]:
 def addresses(parts: Sequence[str]) -> list[str]:
     """Of --source-ip, which may be repeated and takes several with commas."""
     return all_of([part.split(",") for part in parts])
-
-
-def subject_text(subject: str) -> str:
-    """User:alice, also of alice."""
-    return subject if ":" in subject else f"User:{subject}"
-
-
-def username_of(subject: str) -> str:
-    """alice, also of User:alice; another kind stays, and the server refuses it."""
-    kind, colon, name = subject.partition(":")
-    return name if colon and kind.lower() == "user" else subject
-
-
-def entry_text(entry: admin.AclEntry) -> str:
-    """Allow Pub, Sub at Topic:orders from 10.0.0.0/8."""
-    place = f" from {', '.join(entry.source_ips)}" if entry.source_ips else ""
-    return f"{entry.decision} {', '.join(entry.actions)} at {entry.resource}{place}"
 
 
 def tell_missing(brokers: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from popmq_cli.shell.completion import user_names
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.shell.output import confirm, document, fields, note, table
 from popmq_cli.shell.parameters import Duration
-from popmq_cli.shell.times import moment
+from popmq_readings.times import moment
 
 USER_TYPES: Final = ["SUPER", "NORMAL"]
 SHOWN_ONCE: Final = "Keep it now: it is not shown again."

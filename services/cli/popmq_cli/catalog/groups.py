@@ -6,14 +6,15 @@ import click
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.catalog.reset_offset import reset_offset
-from popmq_cli.catalog.retry_policy import policy_option, policy_text
+from popmq_cli.catalog.retry_policy import policy_option
 from popmq_cli.shell.commands import CommandGroup
 from popmq_cli.shell.completion import group_names
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.shell.output import confirm, document, fields, table
 from popmq_cli.shell.parameters import Duration, Number, StartAt, StartType
-from popmq_cli.shell.times import duration_text
 from popmq_common.words import counted
+from popmq_readings.retry_policies import policy_text
+from popmq_readings.times import duration_text
 
 _ATTEMPTS = "After this many counted deliveries a message becomes a dead letter."
 _HAND_OUTS = (

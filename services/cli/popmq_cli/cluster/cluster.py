@@ -7,13 +7,14 @@ from typing import Any, Final
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_cli.cluster.cluster_view import Service, View, view_of
-from popmq_cli.cluster.cluster_warnings import ClusterWarning, Severity, cluster_warnings
 from popmq_cli.shell.commands import CommandGroup
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.shell.output import EXIT_FAILED, colored, document, fields, table
 from popmq_cli.shell.parameters import Duration
-from popmq_cli.shell.short_numbers import (
+from popmq_common.words import counted
+from popmq_readings.cluster_view import Service, View, view_of
+from popmq_readings.cluster_warnings import ClusterWarning, Severity, cluster_warnings
+from popmq_readings.short_numbers import (
     NONE,
     bytes_text,
     count_text,
@@ -21,8 +22,7 @@ from popmq_cli.shell.short_numbers import (
     rate_text,
     up_text,
 )
-from popmq_cli.shell.times import moment
-from popmq_common.words import counted
+from popmq_readings.times import moment
 
 OVER_DEFAULT: Final = "1s"
 HEADINGS: Final = (

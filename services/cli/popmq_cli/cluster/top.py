@@ -11,14 +11,14 @@ import click
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_cli.cluster.cluster import as_document
-from popmq_cli.cluster.cluster_view import Look, View, view_of
-from popmq_cli.cluster.cluster_warnings import cluster_warnings
 from popmq_cli.cluster.top_screen import HEIGHT_MIN, WIDTH_DEFAULT, screen
 from popmq_cli.shell.commands import Command
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.shell.output import document
 from popmq_cli.shell.parameters import Duration
 from popmq_cli.shell.terminal import draw, full_screen
+from popmq_readings.cluster_view import Look, View, view_of
+from popmq_readings.cluster_warnings import cluster_warnings
 
 EVERY_DEFAULT: Final = "2s"
 FIRST_S: Final = 0.5

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
-from popmq_cli.cluster.cluster_view import Service, View
-from popmq_cli.cluster.cluster_warnings import ClusterWarning, Severity
-from popmq_cli.shell.output import NumberText, colored, table_lines
-from popmq_cli.shell.short_numbers import (
+from popmq_cli.shell.output import colored, table_lines
+from popmq_common.words import counted
+from popmq_readings.cluster_view import Service, View
+from popmq_readings.cluster_warnings import ClusterWarning, Severity
+from popmq_readings.short_numbers import (
     NONE,
+    NumberText,
     bytes_text,
     clipped,
     count_text,
@@ -15,8 +17,7 @@ from popmq_cli.shell.short_numbers import (
     rate_text,
     up_text,
 )
-from popmq_cli.shell.times import moment
-from popmq_common.words import counted
+from popmq_readings.times import moment
 
 WIDTH_DEFAULT: Final = 80
 HEIGHT_MIN: Final = 20

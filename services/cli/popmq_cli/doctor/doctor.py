@@ -17,9 +17,7 @@ from popmq import Tls
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_cli.catalog.topics import TYPES
-from popmq_cli.doctor.doctor_checks import Diagnosis, Facts, Listener, findings
 from popmq_cli.doctor.doctor_probe import is_local, probe, unreachable
-from popmq_cli.doctor.doctor_surprises import exposed, surprises, unequal
 from popmq_cli.shell.commands import Command
 from popmq_cli.shell.completion import group_names, topic_names
 from popmq_cli.shell.connection import (
@@ -36,6 +34,8 @@ from popmq_cli.shell.parameters import now_ms
 from popmq_common.words import counted
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
+from popmq_readings.doctor_checks import Diagnosis, Facts, Listener, findings
+from popmq_readings.doctor_surprises import exposed, surprises, unequal
 
 NOBODY: Final = "/"
 """No user's name contains it."""

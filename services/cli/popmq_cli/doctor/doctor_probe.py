@@ -14,8 +14,8 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from popmq import Tls
-from popmq_cli.doctor.doctor_checks import Listener
 from popmq_internal.v1 import link_pb2 as link
+from popmq_readings.doctor_checks import Listener
 
 TIMEOUT_S: Final = 3.0
 _SETTINGS_FRAME: Final = b"\0\0\0\x04\0\0\0\0\0"

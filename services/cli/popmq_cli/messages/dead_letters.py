@@ -13,8 +13,9 @@ from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, r
 from popmq_cli.shell.message_lookup import dead_letter_at, id_of_dead_letter, no_dead_letter
 from popmq_cli.shell.output import document, note, table
 from popmq_cli.shell.parameters import MessagePosition, MessageType, Number
-from popmq_cli.shell.times import moment
 from popmq_common.words import counted
+from popmq_readings.bodies import body_text
+from popmq_readings.times import moment
 
 PAGE = 100
 REASON_SHOWN = 60
@@ -101,7 +102,7 @@ async def show(group: str, wanted: str | MessagePosition, endpoint: str, as_json
                     newest = letter
     if newest is None:
         no_dead_letter(group, wanted)
-    text = _text(newest.body)
+    text = body_text(newest.body)
     if as_json:
         body = {"body": text} if text is not None else {"bodyHex": newest.body.hex()}
         document({**_fields(newest), "properties": dict(newest.properties), **body})
@@ -187,15 +188,6 @@ def _shown(letter: admin.DeadLetter) -> dict[str, object]:
 
 def _cut(text: str) -> str:
     return text if len(text) <= REASON_SHOWN else text[: REASON_SHOWN - 1] + "…"
-
-
-def _text(body: bytes) -> str | None:
-    """None: it is not text."""
-    try:
-        text = body.decode()
-    except UnicodeDecodeError:
-        return None
-    return text if all(char.isprintable() or char in "\n\r\t" for char in text) else None
 
 
 dlq.add_command(redrive)

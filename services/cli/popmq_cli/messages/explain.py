@@ -11,7 +11,7 @@ from popmq_cli.shell.connection import AdminClient, client_options, running
 from popmq_cli.shell.message_lookup import id_in_topic
 from popmq_cli.shell.output import EXIT_FAILED, colored, document, note, table
 from popmq_cli.shell.parameters import MessagePosition, MessageType
-from popmq_cli.shell.times import moment, span_text
+from popmq_readings.times import moment, span_text
 
 EXPLAIN_TIMEOUT_S = 30.0  # each broker may take its time to bring the index up to date
 NOTHING = "unknown"

@@ -12,8 +12,9 @@ from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, r
 from popmq_cli.shell.message_lookup import described, message_at
 from popmq_cli.shell.output import document, fail, note, table
 from popmq_cli.shell.parameters import MessagePosition, MessageType, Number, Time
-from popmq_cli.shell.times import moment
 from popmq_common.words import counted
+from popmq_readings.bodies import body_text
+from popmq_readings.times import moment
 
 BODY_SHOWN = 48
 HEX_SHOWN_BYTES = 32
@@ -157,12 +158,12 @@ def _show(one: admin.StoredMessage) -> None:
     for name, value in sorted(one.properties.items()):
         click.echo(f"  {name} = {value}")
     click.echo()
-    text = _text(one.body)
+    text = body_text(one.body)
     click.echo(text if text is not None else _hex(one))
 
 
 def _fields(one: admin.StoredMessage) -> dict[str, Any]:
-    text = _text(one.body)
+    text = body_text(one.body)
     return {
         "messageId": one.message_id,
         "topic": one.topic,
@@ -185,7 +186,7 @@ def _fields(one: admin.StoredMessage) -> dict[str, Any]:
 
 def _head(one: admin.StoredMessage) -> str:
     """One line of the body."""
-    text = _text(one.body, cut=one.body_bytes > len(one.body))
+    text = body_text(one.body, cut=one.body_bytes > len(one.body))
     if text is None:
         return one.body[:8].hex(" ") + " …"
     line = " ".join(text.split())
@@ -198,14 +199,3 @@ def _hex(one: admin.StoredMessage) -> str:
     more = " …" if len(one.body) > HEX_SHOWN_BYTES else ""
     size = counted(one.body_bytes, "byte")
     return f"({size} that are not text; --body-only prints them)\n{head}{more}"
-
-
-def _text(body: bytes, *, cut: bool = False) -> str | None:
-    """None: it is not text. `cut`: its last character may be half there."""
-    try:
-        text = body.decode()
-    except UnicodeDecodeError as wrong:
-        if not cut or wrong.start < len(body) - 3:
-            return None
-        text = body[: wrong.start].decode()
-    return text if all(char.isprintable() or char in "\n\r\t" for char in text) else None

@@ -16,8 +16,8 @@ from popmq_cli.shell.completion import group_names, topic_names
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client, client_options, running
 from popmq_cli.shell.output import document, note, progress, table
 from popmq_cli.shell.parameters import Duration, Number, StartAt, StartType, Time
-from popmq_cli.shell.times import duration_text
 from popmq_common.words import counted
+from popmq_readings.times import duration_text
 
 SEND_BATCH: Final = 32
 TAIL_INVISIBLE_S: Final = 30.0

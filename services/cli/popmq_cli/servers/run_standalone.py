@@ -1,16 +1,20 @@
 """popmq standalone: run all services in one process."""
 
 import os
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
 from popmq_broker.config import BrokerConfig, Flush, PopBuffer
+from popmq_cli.servers.console_beside import beside
+from popmq_cli.servers.console_options import INSTALL, console_port_option, is_installed
 from popmq_cli.servers.front_option import FRONT
 from popmq_cli.servers.serving import configured, run
 from popmq_cli.shell.commands import Command
-from popmq_cli.shell.output import document
+from popmq_cli.shell.output import document, fail
 from popmq_cli.shell.parameters import PORT
 from popmq_common.process import logs
 from popmq_common.process.clock import SystemClock
@@ -80,6 +84,7 @@ def standalone_configs(
     default=0,
     help="Port of the page /metrics for Prometheus.  [default: none]",
 )
+@console_port_option
 @click.option(
     "--log-level",
     type=click.Choice(logs.LEVELS),
@@ -97,10 +102,14 @@ def run_standalone(
     no_create_topics: bool,
     flush: str,
     metrics_port: int,
+    console_port: int | None,
+    no_console: bool,
     log_level: str,
     as_json: bool,
 ) -> None:
-    """Run nameserver, broker and proxy in one process, on one port."""
+    """Run nameserver, broker, proxy and web console in one process."""
+    if console_port is not None and not is_installed():
+        fail(INSTALL)
     broker_config, proxy_config = standalone_configs(
         host=host,
         port=port,
@@ -111,13 +120,24 @@ def run_standalone(
         front=front or os.environ.get("POPMQ_PROXY_FRONT", Front.HTTP2.value),
     )
 
-    def start() -> AbstractAsyncContextManager[object]:
-        return standalone(broker_config, proxy_config, SystemClock(), metrics_port=metrics_port)
+    wants_console = not no_console and is_installed()
 
-    def ready(serving: object) -> None:
-        assert isinstance(serving, Standalone)
-        port, tls_port = serving.proxy.port, serving.proxy.tls_port
-        _announce(_facts(host, port, tls_port, metrics_port, broker_config), as_json)
+    @asynccontextmanager
+    async def start() -> AsyncIterator[tuple[Standalone, str | None]]:
+        async with AsyncExitStack() as stack:
+            clock = SystemClock()
+            serving = standalone(broker_config, proxy_config, clock, metrics_port=metrics_port)
+            served = await stack.enter_async_context(serving)
+            url = None
+            if wants_console:
+                url = await stack.enter_async_context(beside(served, proxy_config, console_port))
+            yield served, url
+
+    def ready(serving: Any) -> None:
+        served, url = serving
+        port, tls_port = served.proxy.port, served.proxy.tls_port
+        facts = _facts(host, port, tls_port, metrics_port, broker_config)
+        _announce({**facts, "console": url}, as_json)
 
     run(start, log_level, ready)
 
@@ -148,6 +168,8 @@ def _announce(facts: dict[str, str | None], as_json: bool) -> None:
         click.echo(f"  with TLS   {facts['tlsEndpoint']}")
     if facts["metrics"]:
         click.echo(f"  metrics    {facts['metrics']}")
+    if facts["console"]:
+        click.echo(f"  console    {facts['console']}")
     click.echo(f"  data       {facts['dataDir']}")
     click.echo(f"  flush      {facts['flush']}: {promise}")
     if facts["popBuffer"] == PopBuffer.MEMORY.value:

@@ -10,12 +10,10 @@ from typing import Any, NoReturn
 import click
 from google.protobuf.message import Message
 
+from popmq_readings.short_numbers import NumberText
+
 EXIT_FAILED = 1
 EXIT_UNREACHABLE = 3
-
-
-class NumberText(str):
-    """A number with its unit, as text: a table puts it to the right."""
 
 
 def colored(text: str, color: str) -> str:

@@ -5,21 +5,17 @@ A time is written as commands print it. A duration has a unit; a number alone is
 
 import re
 import time
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_cli.shell.times import duration_ms, duration_text, moment
+from popmq_readings.times import duration_ms, duration_text, moment, point_in_time
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 DURATION_MS_MAX: Final = 100 * 365 * 86_400_000
-YEAR_DIGITS: Final = 8
-"""20260131 is a day, longer numbers are milliseconds."""
-TIME_MS_MAX: Final = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp() * 1000)
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -78,37 +74,6 @@ class Time(click.ParamType):  # type: ignore[type-arg] # generic in stubs
             return point_in_time(str(value), now_ms(), ago=self._ago)
         except ValueError as wrong:
             self.fail(str(wrong), param, ctx)
-
-
-def point_in_time(text: str, now_ms: int, *, ago: bool = True) -> int:
-    """Milliseconds since 1970. Raises `ValueError`."""
-    text = text.strip()
-    found = _ago(text, now_ms) if ago else None
-    if text.isascii() and text.isdigit() and len(text) > YEAR_DIGITS:
-        found = int(text[:20])
-    elif found is None:
-        found = _iso(text)
-    if found is None or not 0 <= found <= TIME_MS_MAX:
-        also = ", 30m, 2h or 7d for that long ago," if ago else ""
-        raise ValueError(
-            f"{text!r} is no time; write {moment(now_ms)}{also} or milliseconds since 1970"
-        )
-    return found
-
-
-def _ago(text: str, now_ms: int) -> int | None:
-    try:
-        return now_ms - duration_ms(text)
-    except ValueError:
-        return None
-
-
-def _iso(text: str) -> int | None:
-    try:
-        when = datetime.fromisoformat(text)
-        return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
-    except (ValueError, OverflowError):
-        return None
 
 
 class StartAt(NamedTuple):

@@ -10,11 +10,11 @@ from popmq_broker import backup as backups
 from popmq_broker.config import BrokerConfig
 from popmq_cli.shell.commands import Command, json_option
 from popmq_cli.shell.output import document, fail, progress
-from popmq_cli.shell.short_numbers import bytes_text
 from popmq_common.errors import BadRequest, PopMQError
 from popmq_common.process import logs
 from popmq_common.process.config import ConfigError, from_env
 from popmq_common.words import counted
+from popmq_readings.short_numbers import bytes_text
 
 EXIT_NOT_LIKE_THAT = 2
 

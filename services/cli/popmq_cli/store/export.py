@@ -12,11 +12,11 @@ from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.shell.commands import CommandGroup, json_option
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.shell.output import EXIT_FAILED, document, fail, table
-from popmq_cli.shell.times import moment
 from popmq_common.words import counted
 from popmq_pipelines.snapshot import snapshots
 from popmq_pipelines.snapshot.destination import NoDestination
 from popmq_pipelines.snapshot.snapshots import KeptSnapshot
+from popmq_readings.times import moment
 
 POLL_S: Final = 0.5
 EXIT_USAGE: Final = 2

@@ -24,7 +24,6 @@ from popmq_cli.shell.completion import topic_names
 from popmq_cli.shell.connection import check_text, client_options
 from popmq_cli.shell.output import confirm, document, fail, progress, table
 from popmq_cli.shell.parameters import OFFSET, Number, QueueRef, QueueType
-from popmq_cli.shell.times import moment
 from popmq_cli.store.backup import backup
 from popmq_cli.store.rebuild_queue import rebuild_queue
 from popmq_common.errors import BadRequest, DirectoryInUse, PopMQError
@@ -33,6 +32,7 @@ from popmq_common.process.clock import SystemClock
 from popmq_common.process.config import ConfigError, from_env
 from popmq_common.records import properties
 from popmq_common.words import counted
+from popmq_readings.times import moment
 
 EXIT_SOUND = 0
 EXIT_FINDINGS = 1

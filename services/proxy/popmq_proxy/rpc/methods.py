@@ -154,7 +154,7 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
         guard=guard,
         audit=audit,
         users=UsersHandler(upstream, tables),
-        acls=AclsHandler(tables),
+        acls=AclsHandler(tables, upstream.config),
     )
 
 

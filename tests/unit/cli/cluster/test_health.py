@@ -12,14 +12,17 @@ import pytest
 from click.testing import CliRunner, Result
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import HealthServicer
+from harness.link import LOG
 from harness.processes import free_port
 
 from popmq_broker.rpc.health import health as broker_health
 from popmq_cli.cluster.health import health
 from popmq_cli.shell.output import EXIT_FAILED, EXIT_UNREACHABLE
+from popmq_common.tls.files import TlsFiles
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+NO_TLS = TlsFiles(setting="POPMQ_BROKER_LINK_TLS")
 
 
 def probe(target: str) -> Result:
@@ -110,12 +113,12 @@ def test_a_server_without_the_health_service_is_not_well() -> None:
 
 
 async def test_a_broker_is_well_until_it_stops() -> None:
-    async with broker_health("127.0.0.1", free_port()) as port:
+    async with broker_health("127.0.0.1", free_port(), NO_TLS, LOG) as port:
         target = f"127.0.0.1:{port}"
         assert (await asyncio.to_thread(probe, target)).exit_code == 0
     assert (await asyncio.to_thread(probe, target)).exit_code == EXIT_UNREACHABLE
 
 
 async def test_a_broker_without_the_port_has_no_such_service() -> None:
-    async with broker_health("127.0.0.1", 0) as port:
+    async with broker_health("127.0.0.1", 0, NO_TLS, LOG) as port:
         assert port == 0

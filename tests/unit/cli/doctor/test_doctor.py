@@ -11,12 +11,12 @@ import pytest
 
 from popmq import Tls
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_cli.doctor.doctor_checks import Facts, Listener, findings
 from popmq_cli.doctor.doctor_probe import is_local, probe, unreachable
-from popmq_cli.doctor.doctor_surprises import exposed, surprises, unequal
 from popmq_common.process import logs
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.front import tls
+from popmq_readings.doctor_checks import Facts, Listener, findings
+from popmq_readings.doctor_surprises import exposed, surprises, unequal
 
 NOW = 1_700_000_000_000
 PERCENT = 1_000_000

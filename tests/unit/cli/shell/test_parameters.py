@@ -7,15 +7,13 @@ from hypothesis import strategies as st
 
 from popmq_cli.shell.parameters import (
     DURATION_MS_MAX,
-    TIME_MS_MAX,
     MessagePosition,
     MessageType,
     QueueRef,
     QueueType,
-    point_in_time,
 )
-from popmq_cli.shell.times import duration_ms, duration_text, moment
 from popmq_common.words import counted, numbered
+from popmq_readings.times import TIME_MS_MAX, duration_ms, duration_text, moment, point_in_time
 
 NOW = 1_795_359_747_352
 HOUR = 3_600_000

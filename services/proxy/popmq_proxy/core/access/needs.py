@@ -141,6 +141,11 @@ def _find(request: Any, stored: Stored) -> list[Need]:
     return [topic(ANY_NAME if request.system else request.topic, Action.GET)]
 
 
+def _test_access(request: Any, stored: Stored) -> list[Need]:
+    """Everybody may ask what they may do themselves."""
+    return [cluster(Action.GET)] if request.username else []
+
+
 def _rebuild(request: Any, stored: Stored) -> list[Need]:
     return [cluster(Action.UPDATE if request.begin else Action.GET)]
 
@@ -206,7 +211,7 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     (ADMIN, "PutAcl"): _on_cluster(Action.UPDATE),
     (ADMIN, "DeleteAcl"): _on_cluster(Action.UPDATE),
     (ADMIN, "ListAcls"): _on_cluster(Action.GET),
-    (ADMIN, "TestAccess"): _on_cluster(Action.GET),
+    (ADMIN, "TestAccess"): _test_access,
     (ADMIN, "SetLimits"): _on_cluster(Action.UPDATE),
     (ADMIN, "ListLimits"): _on_cluster(Action.GET),
 }

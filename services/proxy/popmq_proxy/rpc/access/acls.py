@@ -4,6 +4,8 @@ from typing import Final
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.errors import IllegalAccessEntry
+from popmq_proxy.config import ProxyConfig
+from popmq_proxy.core.access.decide import AccessVerdict
 from popmq_proxy.core.access.limits import Limits
 from popmq_proxy.core.access.model import (
     ANY_NAME,
@@ -25,11 +27,14 @@ from popmq_proxy.rpc.shared.context import CallContext
 
 ENTRIES_MAX: Final = 256
 """Of one request."""
+NOT_DECIDED: Final = AccessVerdict(True, "everybody may do everything: authorization is off")
 
 
 class AclsHandler:
-    def __init__(self, tables: AccessTables) -> None:
+    def __init__(self, tables: AccessTables, config: ProxyConfig) -> None:
         self._tables = tables
+        self._authentication = config.authentication
+        self._authorization = config.authorization
 
     async def put(self, ctx: CallContext, request: admin.PutAclRequest) -> admin.PutAclResponse:
         """Raises `UserNotFound`, `AclEntryExists`, `IllegalAccessEntry`."""
@@ -76,11 +81,22 @@ class AclsHandler:
     async def test(
         self, ctx: CallContext, request: admin.TestAccessRequest
     ) -> admin.TestAccessResponse:
-        """Raises `IllegalAccessEntry`."""
-        await self._tables.refresh()
+        """Without a name for who asks, as the request itself would be decided. Raises
+        `IllegalAccessEntry`."""
         need, address = _need(request), request.source_ip or ctx.address
-        verdict = judge(self._tables.current, request.username, need, address)
-        response = admin.TestAccessResponse(allowed=verdict.allowed, reason=verdict.reason)
+        if request.username or self._authorization:
+            await self._tables.refresh()
+            name = request.username or ctx.user
+            verdict = judge(self._tables.current, name, need, address)
+        else:
+            verdict = NOT_DECIDED
+        response = admin.TestAccessResponse(
+            allowed=verdict.allowed,
+            reason=verdict.reason,
+            username=request.username or ctx.user,
+            authentication=self._authentication,
+            authorization=self._authorization,
+        )
         if verdict.entry is not None and verdict.policy is not None:
             response.policy_type = verdict.policy.value
             response.entry.CopyFrom(_shown_entry(verdict.entry))

@@ -198,4 +198,5 @@ def _letter(broker: str, letter: link.DeadLetter) -> admin.DeadLetter:
         redriven=letter.redriven,
         body=letter.body,
         properties=letter.properties,
+        cursor=str(_Place(broker, letter.offset)),
     )

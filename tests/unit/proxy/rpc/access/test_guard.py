@@ -264,6 +264,34 @@ def test_what_would_be_decided_is_told_with_the_entry(alice: TwoBrokers) -> None
     assert test("Topic:x", "Delete", user="root").allowed
 
 
+def test_everybody_may_ask_what_they_may_do_themselves(alice: TwoBrokers) -> None:
+    allow(alice.proxy, ROOT, "alice", ("Topic:t*", "Pub"))
+
+    def ask(resource: str, **more: str) -> admin.TestAccessResponse:
+        request = admin.TestAccessRequest(resource=resource, actions=["Pub"], **more)
+        response: admin.TestAccessResponse = alice.proxy.ask(ALICE, "TestAccess", request)
+        return response
+
+    mine = ask("Topic:two")
+    assert (mine.allowed, mine.username) == (True, "alice")
+    assert (mine.authentication, mine.authorization) == (True, True)
+    assert not ask("Topic:other").allowed
+    for name in ("alice", "root", "nobody"):
+        with pytest.raises(AccessDenied):
+            ask("Topic:two", username=name)
+    request = admin.TestAccessRequest(resource="Topic:two", actions=["Pub"])
+    with pytest.raises(CredentialsRefused):
+        alice.proxy.ask(ALICE._replace(signature=None), "TestAccess", request)
+
+
+def test_without_authorization_who_asks_may_do_everything(alice: TwoBrokers) -> None:
+    only_known = GuardedProxy(alice.a, alice.b, authorization=False)
+    only_known.refresh()
+    request = admin.TestAccessRequest(resource="Topic:two", actions=["Pub"])
+    found = only_known.ask(ALICE, "TestAccess", request)
+    assert (found.allowed, found.username, found.authorization) == (True, "alice", False)
+
+
 def test_without_authorization_who_is_known_may_everything(alice: TwoBrokers) -> None:
     only_known = GuardedProxy(alice.a, alice.b, authorization=False)
     only_known.refresh()

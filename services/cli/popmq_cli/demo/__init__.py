@@ -1,0 +1,1 @@
+"""popmq demo: a small shop, for a first look at the web console."""

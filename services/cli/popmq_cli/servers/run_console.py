@@ -1,0 +1,121 @@
+"""popmq console: the web console, beside a proxy anywhere."""
+
+from contextlib import AbstractAsyncContextManager
+
+import click
+
+from popmq_cli.servers.console_options import CONSOLE_PORT, INSTALL, is_installed
+from popmq_cli.servers.serving import run
+from popmq_cli.shell.commands import Command, json_option
+from popmq_cli.shell.connection import endpoints
+from popmq_cli.shell.output import document, fail
+from popmq_cli.shell.parameters import PORT
+from popmq_cli.shell.server_options import SERVER_OPTIONS, server_of
+from popmq_common.process import logs
+from popmq_common.process.clock import SystemClock
+
+
+@click.command("console", cls=Command)
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, metavar="HOST", help="Address to listen on."
+)
+@click.option(
+    "--port",
+    type=PORT,
+    default=CONSOLE_PORT,
+    show_default=True,
+    help="Port to listen on; 0: any free one.",
+)
+@click.option(
+    "--path-prefix",
+    default="",
+    metavar="PATH",
+    help="Serve everything below this path, like /queue, for a reverse proxy that passes it on.",
+)
+@click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A host name that browsers may use, beside IP addresses and localhost. Repeatable.",
+)
+@click.option(
+    "--secure-cookie",
+    is_flag=True,
+    help="Browsers send the cookie over HTTPS alone; for a reverse proxy with HTTPS.",
+)
+@click.option("--read-only", is_flag=True, help="Nothing can be changed, by nobody.")
+@click.option(
+    "--log-level",
+    type=click.Choice(logs.LEVELS),
+    default="warning",
+    show_default=True,
+    help="Log this and what is more severe.",
+)
+@json_option
+def run_console(
+    host: str,
+    port: int,
+    path_prefix: str,
+    allowed_hosts: tuple[str, ...],
+    secure_cookie: bool,
+    read_only: bool,
+    log_level: str,
+    endpoint: str,
+    as_json: bool,
+) -> None:
+    """Serve the web console of the cluster at --endpoint.
+
+    If the cluster wants to know who asks, visitors log in as its users, and may do what those may
+    do; --user and --secret-key-file do not count here. It speaks HTTP: put a reverse proxy with
+    HTTPS before it if others than this machine reach it.
+    """
+    if not is_installed():
+        fail(INSTALL)
+    from popmq_console.app import Serving, console
+    from popmq_console.config import ConsoleConfig
+
+    server, tls = server_of(), endpoints(endpoint).tls
+    try:
+        config = ConsoleConfig(
+            endpoint=endpoint,
+            endpoint_from=_named_by(server.context),
+            tls=tls,
+            admin_secret=server.admin_secret,
+            host=host,
+            port=port,
+            path_prefix=path_prefix,
+            read_only=read_only,
+            allowed_hosts=allowed_hosts,
+            secure_cookie=secure_cookie,
+        )
+    except ValueError as wrong:
+        raise click.BadParameter(str(wrong), param_hint="--path-prefix") from wrong
+
+    def start() -> AbstractAsyncContextManager[object]:
+        return console(config, SystemClock())
+
+    def ready(serving: object) -> None:
+        assert isinstance(serving, Serving)
+        if as_json:
+            document({"url": serving.url, "endpoint": endpoint})
+            return
+        click.echo(f"PopMQ console: {serving.url}")
+        click.echo(f"  cluster    {endpoint}")
+        if read_only:
+            click.echo("  read-only  nothing can be changed here")
+
+    run(start, log_level, ready)
+
+
+def _named_by(context: str) -> str:
+    """Who said which endpoint."""
+    source = click.get_current_context().get_parameter_source("endpoint")
+    named = source.name.lower().replace("_", " ") if source is not None else "default"
+    if context and named.startswith("default"):
+        return f"context {context}"
+    return {"commandline": "--endpoint", "environment": "POPMQ_ENDPOINT"}.get(named, "the default")
+
+
+for _option in reversed(SERVER_OPTIONS):
+    run_console = _option(run_console)

@@ -1,0 +1,1 @@
+"""Questions that take several calls, or that several screens have."""

@@ -1,0 +1,117 @@
+"""Messages of a topic by their place: read from the log, received by nobody."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from popmq_admin.v1 import admin_pb2 as admin
+from popmq_console.asking.readings import message_at
+from popmq_console.reading.calls import SEARCH_S, each
+from popmq_console.reading.peeking import (
+    MODES,
+    SCANNED_MAX,
+    SHOWN_MAX,
+    PeekFilter,
+    QueuePlace,
+    chosen_queues,
+    newest_places,
+    oldest_places,
+    places_from,
+    queue_of,
+)
+from popmq_console.visit import Visit
+from popmq_readings.times import point_in_time
+
+TEXT_MAX: Final = 256
+QUEUES_MAX: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class PeekAsked:
+    mode: str = "newest"
+    at: str = ""
+    """An offset, or a time, as it was written."""
+    offset: int = 0
+    time_ms: int = 0
+    queue: str = ""
+    wanted: PeekFilter = field(default_factory=PeekFilter)
+
+
+@dataclass(frozen=True, slots=True)
+class Peek:
+    asked: PeekAsked
+    messages: list[admin.StoredMessage]
+    scanned: int
+    more: bool
+    """The look ended before the messages did."""
+
+
+def peek_asked(parameters: Mapping[str, str], now_ms: int) -> PeekAsked:
+    """Raises `ValueError`."""
+    mode = parameters.get("peek", "newest")
+    if mode not in MODES:
+        raise ValueError(f"{mode!r} is none of {', '.join(MODES)}")
+    at, offset, time_ms = parameters.get("at", "").strip(), 0, 0
+    if mode == "offset":
+        if not (at.isascii() and at.isdigit() and len(at) <= 18):
+            raise ValueError("say which offset: a number")
+        offset = int(at)
+    elif mode == "time":
+        time_ms = point_in_time(at, now_ms)
+    queue = parameters.get("queue", "").strip()
+    queue_of(queue)
+    words = {name: parameters.get(name, "").strip()[:TEXT_MAX] for name in ("tag", "key", "text")}
+    return PeekAsked(mode, at, offset, time_ms, queue, PeekFilter(**words))
+
+
+async def peeked(
+    visit: Visit, topic: str, queues: list[admin.TopicQueue], asked: PeekAsked
+) -> Peek:
+    """Raises `CallFailed`."""
+    queues = chosen_queues(queues, *queue_of(asked.queue))[:QUEUES_MAX]
+    if asked.wanted.key:
+        return await _by_key(visit, topic, asked)
+    count = SCANNED_MAX if asked.wanted else SHOWN_MAX
+    if asked.mode == "newest":
+        places = newest_places(queues, count)
+    elif asked.mode == "oldest":
+        places = oldest_places(queues, count)
+    else:
+        starts = [asked.offset] * len(queues)
+        if asked.mode == "time":
+            starts = await each(lambda one: _first_since(visit, topic, one, asked.time_ms), queues)
+        places = places_from(queues, starts, count)
+    found = [
+        one
+        for one in await each(lambda at: message_at(visit, topic, at), places)
+        if one is not None
+    ]
+    passed = [one for one in found if asked.wanted.passes(one)]
+    newest_first = asked.mode == "newest"
+    passed.sort(key=lambda one: (one.stored_ms, one.log_offset), reverse=newest_first)
+    more = len(places) == count or len(passed) > SHOWN_MAX
+    return Peek(asked, passed[:SHOWN_MAX], len(found), more)
+
+
+async def _by_key(visit: Visit, topic: str, asked: PeekAsked) -> Peek:
+    """The index knows where they are. Raises `CallFailed`."""
+    request = admin.FindMessagesRequest(topic=topic, key=asked.wanted.key, count_max=64)
+    found = await visit.ask("FindMessages", request, timeout_s=SEARCH_S)
+    passed = [one for one in found.messages if asked.wanted.passes(one)]
+    return Peek(asked, passed[:SHOWN_MAX], len(found.messages), found.incomplete)
+
+
+async def _first_since(visit: Visit, topic: str, queue: admin.TopicQueue, time_ms: int) -> int:
+    """The offset of the queue's first message stored then or later; a binary search, so it reads
+    some twenty messages."""
+    low, high = queue.min_offset, queue.max_offset
+    while low < high:
+        middle = (low + high) // 2
+        found = await message_at(visit, topic, QueuePlace(queue.broker, queue.queue_id, middle))
+        await asyncio.sleep(0)
+        if found is None or found.stored_ms < time_ms:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -1,0 +1,76 @@
+"""What several screens ask for."""
+
+from typing import Final
+
+from popmq_admin.v1 import admin_pb2 as admin
+from popmq_common.records.names import DEAD_LETTER_PREFIX, RETRY_PREFIX
+from popmq_console.reading.calls import CallFailed, Failure
+from popmq_console.reading.peeking import QueuePlace
+from popmq_console.visit import FIGURES_KEPT_MS, Visit
+from popmq_readings.cluster_view import View
+
+LIST_KEPT_MS: Final = 2_000
+
+
+async def look(visit: Visit) -> View | None:
+    """The cluster with rates; None: this visitor may not know."""
+    answer = await visit.ask_or_none(
+        "ShowCluster", admin.ShowClusterRequest(), kept_ms=FIGURES_KEPT_MS
+    )
+    if answer is None:
+        return None
+    return visit.console.history.add(visit.who, visit.asked_ms, answer)
+
+
+async def inspected(visit: Visit) -> admin.InspectResponse | None:
+    """None: this visitor may not know."""
+    found: admin.InspectResponse | None = await visit.ask_or_none(
+        "Inspect", admin.InspectRequest(), kept_ms=FIGURES_KEPT_MS
+    )
+    return found
+
+
+async def all_topics(visit: Visit, *, system: bool = False) -> list[admin.Topic]:
+    """Raises `CallFailed`."""
+    request = admin.ListTopicsRequest(system=system)
+    found = await visit.ask("ListTopics", request, kept_ms=LIST_KEPT_MS)
+    return list(found.topics)
+
+
+async def all_groups(visit: Visit) -> list[admin.Group]:
+    """Raises `CallFailed`."""
+    found = await visit.ask("ListGroups", admin.ListGroupsRequest(), kept_ms=LIST_KEPT_MS)
+    return list(found.groups)
+
+
+async def topics_or_none(visit: Visit) -> list[admin.Topic] | None:
+    """None: this visitor may not list them."""
+    try:
+        return await all_topics(visit)
+    except CallFailed as failed:
+        if failed.failure is Failure.DENIED:
+            return None
+        raise
+
+
+async def groups_or_none(visit: Visit) -> list[admin.Group] | None:
+    """None: this visitor may not list them."""
+    try:
+        return await all_groups(visit)
+    except CallFailed as failed:
+        if failed.failure is Failure.DENIED:
+            return None
+        raise
+
+
+async def message_at(visit: Visit, topic: str, place: QueuePlace) -> admin.StoredMessage | None:
+    """None: there is none. `topic`: as stored. Raises `CallFailed`."""
+    request = admin.GetMessageRequest(
+        topic=topic,
+        queue_id=place.queue_id,
+        offset=place.offset,
+        broker=place.broker,
+        system=topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)),
+    )
+    found = await visit.ask("GetMessage", request)
+    return found.messages[0] if found.messages else None

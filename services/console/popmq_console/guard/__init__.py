@@ -1,0 +1,1 @@
+"""Who visits, and what is let in: sessions, tokens against forged forms, bounded tries, headers."""

@@ -1,0 +1,169 @@
+"""/search: one box for message ids, keys, topics, groups, client ids and receipt handles."""
+
+from dataclasses import dataclass, field
+from itertools import islice, product
+from typing import Final
+
+from starlette.responses import Response
+
+from popmq_admin.v1 import admin_pb2 as admin
+from popmq_common.errors import InvalidReceiptHandle
+from popmq_common.records import receipt
+from popmq_common.records.names import RETRY_PREFIX
+from popmq_console.asking.readings import groups_or_none, topics_or_none
+from popmq_console.reading.calls import EXPLAIN_S, SEARCH_S, CallFailed, Failure, each
+from popmq_console.visit import Visit, named
+
+TEXT_MAX: Final = 2_048
+NAMES_SHOWN: Final = 20
+KEY_TOPICS_MAX: Final = 40
+"""Topics whose index is asked for a key; with more the reader chooses one."""
+CLIENT_GROUPS_MAX: Final = 40
+PAIRS_MAX: Final = 200_000
+"""Of topic and group, which a receipt handle's checksum is compared with: a fifth of a second."""
+ID_CHARS_MIN: Final = 16
+
+
+@dataclass(slots=True)
+class SearchFinds:
+    topics: list[str] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
+    messages: list[admin.StoredMessage] = field(default_factory=list)
+    held: list[tuple[str, admin.GroupQueue]] = field(default_factory=list)
+    """Groups and the queues that a client with this id holds."""
+    notes: list[str] = field(default_factory=list)
+
+
+async def search(visit: Visit) -> Response:
+    """Where there is one answer, that page. Raises `CallFailed`."""
+    text = visit.parameters.get("q", "")[:TEXT_MAX].strip()
+    if not text:
+        return visit.page("search.html", area="", searched="", found=SearchFinds(), where="")
+    topics = await topics_or_none(visit)
+    groups = await groups_or_none(visit)
+    topic_names = [one.name for one in topics or []]
+    group_names = [one.name for one in groups or []]
+    exact = await _exact(visit, text, topic_names, group_names, knows_all=topics is not None)
+    if exact:
+        return visit.go_to(visit.url(exact))
+    if (handle := _receipt(text)) is not None:
+        return await _by_handle(visit, text, handle, topic_names, group_names)
+    if await _is_message(visit, text):
+        return visit.go("/message", id=text)
+    found = SearchFinds()
+    lower = text.lower()
+    found.topics = list(islice((n for n in topic_names if lower in n.lower()), NAMES_SHOWN))
+    found.groups = list(islice((n for n in group_names if lower in n.lower()), NAMES_SHOWN))
+    await _by_key(visit, text, topic_names, found)
+    await _by_client(visit, text, group_names, found)
+    return visit.page("search.html", area="", searched=text, found=found, where="")
+
+
+async def _exact(
+    visit: Visit, text: str, topics: list[str], groups: list[str], *, knows_all: bool
+) -> str:
+    """The path of a topic or group of this name; empty: none. If both have it, both are shown."""
+    among = visit.parameters.get("in", "")
+    if not knows_all and among != "groups":
+        request = admin.DescribeTopicRequest(name=text, settings_only=True)
+        if await _answers(visit, "DescribeTopic", request):
+            return named("topics", text)
+    if not knows_all:
+        request_group = admin.DescribeGroupRequest(name=text, settings_only=True)
+        if await _answers(visit, "DescribeGroup", request_group):
+            return named("dead-letters" if among == "dead letters" else "groups", text)
+    if (text in topics) == (text in groups):
+        return ""
+    return named("topics", text) if text in topics else named("groups", text)
+
+
+async def _answers(visit: Visit, rpc: str, request: object) -> bool:
+    try:
+        await visit.ask(rpc, request)
+    except CallFailed as failed:
+        if failed.failure in (Failure.DENIED, Failure.NOT_THERE, Failure.REFUSED):
+            return False
+        raise
+    return True
+
+
+async def _is_message(visit: Visit, text: str) -> bool:
+    """A message id that some broker knows."""
+    if len(text) < ID_CHARS_MIN or not text.isascii() or " " in text:
+        return False
+    try:
+        request = admin.ExplainRequest(message_id=text)
+        found = await visit.ask("Explain", request, timeout_s=EXPLAIN_S)
+    except CallFailed as failed:
+        if failed.failure in (Failure.DENIED, Failure.NOT_THERE, Failure.REFUSED):
+            return False
+        raise
+    return bool(found.found)
+
+
+async def _by_key(visit: Visit, text: str, topics: list[str], found: SearchFinds) -> None:
+    if len(topics) > KEY_TOPICS_MAX:
+        found.notes.append(
+            f"There are {len(topics):,} topics: to find a key, look in one of them "
+            "(Messages, key or id)."
+        )
+        return
+
+    async def one(topic: str) -> list[admin.StoredMessage]:
+        request = admin.FindMessagesRequest(topic=topic, key=text, count_max=NAMES_SHOWN)
+        try:
+            answer = await visit.ask("FindMessages", request, timeout_s=SEARCH_S)
+        except CallFailed as failed:
+            if failed.failure in (Failure.DENIED, Failure.NOT_THERE, Failure.REFUSED):
+                return []
+            raise
+        return list(answer.messages)
+
+    messages = [message for part in await each(one, topics) for message in part]
+    messages.sort(key=lambda message: -message.stored_ms)
+    found.messages = messages[:NAMES_SHOWN]
+
+
+async def _by_client(visit: Visit, text: str, groups: list[str], found: SearchFinds) -> None:
+    """Consumers that pull hold queues by name; leases of others are told by a message's page."""
+    if "@" not in text and len(text) < ID_CHARS_MIN:
+        return
+    if len(groups) > CLIENT_GROUPS_MAX:
+        found.notes.append(f"Client ids were looked for in {CLIENT_GROUPS_MAX} groups alone.")
+
+    async def one(group: str) -> list[tuple[str, admin.GroupQueue]]:
+        answer = await visit.ask_or_none("DescribeGroup", admin.DescribeGroupRequest(name=group))
+        queues = answer.queues if answer is not None else []
+        return [(group, queue) for queue in queues if text in queue.locked_by]
+
+    parts = await each(one, groups[:CLIENT_GROUPS_MAX])
+    found.held = [pair for part in parts for pair in part][:NAMES_SHOWN]
+
+
+def _receipt(text: str) -> receipt.Receipt | None:
+    """None: it is no receipt handle."""
+    if text.count(" ") != receipt.FIELD_COUNT - 1:
+        return None
+    try:
+        return receipt.decode(text)
+    except InvalidReceiptHandle:
+        return None
+
+
+async def _by_handle(
+    visit: Visit, text: str, handle: receipt.Receipt, topics: list[str], groups: list[str]
+) -> Response:
+    """Its checksum tells which topic and group it was given for."""
+    for group, topic in islice(product(groups, topics), PAIRS_MAX):
+        try:
+            receipt.broker_of(text, group, topic)
+        except InvalidReceiptHandle:
+            continue
+        stored = f"{RETRY_PREFIX}{group}_{topic}" if handle.retry_mark else topic
+        at = f"{handle.broker}:{handle.queue_id}:{handle.queue_offset}"
+        return visit.go("/message", topic=stored, at=at, group=group)
+    where = (
+        f"A receipt handle: broker {handle.broker}, queue {handle.queue_id}, offset "
+        f"{handle.queue_offset}, of a topic and group that you may not see, or that are gone."
+    )
+    return visit.page("search.html", area="", searched=text, found=SearchFinds(), where=where)
